@@ -1,0 +1,63 @@
+"""Tunes the hyperparameters of training runs while they train.
+
+>>> import popbandits
+>>> "PB2Mix" in dir(popbandits)
+True
+"""
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+# Every public name, by the module it lives in. A module is imported when one of its names is first used:
+# ConfigSpace alone takes most of a second, and `import popbandits` should not wait for it.
+_HOMES = {
+    "popbandits.errors": (
+        "ArgumentError",
+        "HistoryError",
+        "MissingExtraError",
+        "PopbanditsError",
+        "SpaceError",
+    ),
+    "popbandits.space": ("Space",),
+    "popbandits.history": ("Assignment", "History", "Observation"),
+    "popbandits.explorers": ("CoCaBO", "PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PBT", "RandomSearch"),
+    "popbandits.population": ("Population",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *_HOME_OF]
+
+if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a test compares the two.
+    from popbandits.errors import ArgumentError as ArgumentError
+    from popbandits.errors import HistoryError as HistoryError
+    from popbandits.errors import MissingExtraError as MissingExtraError
+    from popbandits.errors import PopbanditsError as PopbanditsError
+    from popbandits.errors import SpaceError as SpaceError
+    from popbandits.explorers import PBT as PBT
+    from popbandits.explorers import CoCaBO as CoCaBO
+    from popbandits.explorers import PB2Fuse as PB2Fuse
+    from popbandits.explorers import PB2Mix as PB2Mix
+    from popbandits.explorers import PB2Mult as PB2Mult
+    from popbandits.explorers import PB2Rand as PB2Rand
+    from popbandits.explorers import RandomSearch as RandomSearch
+    from popbandits.history import Assignment as Assignment
+    from popbandits.history import History as History
+    from popbandits.history import Observation as Observation
+    from popbandits.population import Population as Population
+    from popbandits.space import Space as Space
+else:  # Out of a type checker's sight, or it would believe that every name exists.
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used (PEP 562)."""
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(_HOME_OF[name]), name)
+        globals()[name] = value  # The next use does not come here.
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

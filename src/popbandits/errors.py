@@ -1,0 +1,21 @@
+"""What can go wrong, by kind. Every message states the rule, the parameter and the value it got, then the fix."""
+
+
+class PopbanditsError(Exception):
+    """The parent of every error that popbandits raises on purpose."""
+
+
+class SpaceError(PopbanditsError, ValueError):
+    """A search space, or a configuration of it, breaks a rule."""
+
+
+class HistoryError(PopbanditsError, ValueError):
+    """A stored or given history does not fit the run it is used for."""
+
+
+class ArgumentError(PopbanditsError, ValueError):
+    """An argument is outside what the method allows."""
+
+
+class MissingExtraError(PopbanditsError, ImportError):
+    """A feature needs packages that an extra installs."""

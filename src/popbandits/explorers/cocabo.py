@@ -1,0 +1,29 @@
+"""CoCaBO (Ru et al. 2020): Bayesian optimisation of mixed inputs without a population; every trial starts afresh."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from popbandits.explorers.arms import Arms
+from popbandits.explorers.surrogate import ModelExplorer
+from popbandits.history import History, Observation, Rows
+from popbandits.space import Space
+from popbandits.typing import IntArray
+
+
+@dataclass(frozen=True)
+class CoCaBO(ModelExplorer):
+    """Labels by EXP3, numbers by the mixed kernel without time. No weights are copied, and every interval is a new trial."""
+
+    exploits = False
+    restarts = True
+    ages: ClassVar[bool] = False
+
+    def choose_labels(
+        self, space: Space, history: History, rows: Rows, parents: Sequence[Observation | None], rng: np.random.Generator
+    ) -> tuple[IntArray, Mapping[str, Any]]:
+        """A batch of labels, drawn by bandits that never forget."""
+        arms = Arms(space, rows, history.rounds, exploration="paper", sharing=0.0)
+        return arms.draw(len(parents), rng), arms.record()

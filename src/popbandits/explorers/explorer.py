@@ -1,0 +1,78 @@
+"""The contract of an explorer: who picks the next configuration of a member, from what happened so far."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from popbandits.history import Config, History, Observation
+from popbandits.space import Points, Space
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A configuration, and what should be remembered of how it was chosen (plain JSON values)."""
+
+    config: Config
+    decision: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Explorer:
+    """A method of exploring. Subclasses define `explore`, or `explore_round` where one model serves several members.
+
+    Both are pure functions of their arguments: no memory, no randomness but `rng`. Arguments:
+
+    - `space`, and the `history` of the run up to this decision;
+    - `pending`: the configurations that other members are about to train, or are training, with;
+    - `parent`: the observation whose weights the member will start from; None for a fresh start;
+    - `rng`: the generator to draw from.
+
+    >>> class Middle(Explorer):
+    ...     def explore(self, space, history, pending, parent, rng):
+    ...         return {"lr": 0.5}
+    >>> Middle().explore_round(None, [], [], [None], None)[0].config
+    {'lr': 0.5}
+    """
+
+    exploits: bool = True
+    """Whether weak members load the weights of strong ones."""
+    restarts: bool = False
+    """Whether every interval trains from scratch with a new configuration."""
+
+    def explore(
+        self, space: Space, history: History, pending: Sequence[Config], parent: Observation | None, rng: np.random.Generator
+    ) -> Config:
+        """The next configuration of one member."""
+        if type(self).explore_round is Explorer.explore_round:
+            raise NotImplementedError(f"{type(self).__name__} must define explore or explore_round")
+        return self.explore_round(space, history, pending, [parent], rng)[0].config
+
+    def explore_round(
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parents: Sequence[Observation | None],
+        rng: np.random.Generator,
+    ) -> list[Proposal]:
+        """The next configurations of several members of one round; each is pending for those after it."""
+        chosen: list[Config] = []
+        for parent in parents:
+            chosen.append(self.explore(space, history, [*pending, *chosen], parent, rng))
+        return [Proposal(config) for config in chosen]
+
+
+def sampled(space: Space, count: int, rng: np.random.Generator, fallback: str | None = None) -> list[Proposal]:
+    """Configurations drawn from the space; `fallback` says why, where a model should have chosen."""
+    decision = {} if fallback is None else {"fallback": fallback}
+    return [Proposal(config, decision) for config in space.decode(space.sample(count, rng))]
+
+
+def completed(space: Space, points: Points, rng: np.random.Generator, tries: int = 100) -> Points | None:
+    """One point made whole and legal, by drawing what is open (NaN, -1) in it; None if no draw is legal."""
+    u = rng.random((tries, len(space.numerical) + len(space.categorical)))
+    drawn = space.from_quantiles_full(u)
+    whole = space.activate(Points(np.where(np.isnan(points.x), drawn.x, points.x), np.where(points.h < 0, drawn.h, points.h)))
+    legal = np.flatnonzero(space.legal(whole))
+    return whole[legal[:1]] if len(legal) else None

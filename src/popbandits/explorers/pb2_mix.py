@@ -1,0 +1,25 @@
+"""PB2-Mix (paper, Algorithm "PB2-Mix: explore"): TV.EXP3.M picks the labels, one mixed-kernel GP the numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from popbandits.explorers.arms import Arms
+from popbandits.explorers.surrogate import ModelExplorer
+from popbandits.history import History, Observation, Rows
+from popbandits.space import Space
+from popbandits.typing import IntArray
+
+
+@dataclass(frozen=True)
+class PB2Mix(ModelExplorer):
+    """Labels by TV.EXP3.M; numbers by the upper confidence bound at the member's own new labels, under one GP."""
+
+    def choose_labels(
+        self, space: Space, history: History, rows: Rows, parents: Sequence[Observation | None], rng: np.random.Generator
+    ) -> tuple[IntArray, Mapping[str, Any]]:
+        """A batch of labels, drawn by the bandits."""
+        arms = Arms(space, rows, history.rounds)
+        return arms.draw(len(parents), rng), arms.record()

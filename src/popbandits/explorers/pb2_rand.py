@@ -1,0 +1,33 @@
+"""PB2-Rand: the PB2 of Parker-Holder et al. 2020, with labels chosen at random as in PBT."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from popbandits.explorers.pbt import PBT
+from popbandits.explorers.surrogate import ModelExplorer
+from popbandits.history import History, Observation, Rows
+from popbandits.space import Space
+from popbandits.typing import IntArray
+
+
+@dataclass(frozen=True)
+class PB2Rand(ModelExplorer):
+    """Labels kept or drawn anew, as in PBT; numbers by one GP that does not see labels."""
+
+    resample_label: float = PBT.resample_label
+    sees_labels: ClassVar[bool] = False
+
+    def choose_labels(
+        self, space: Space, history: History, rows: Rows, parents: Sequence[Observation | None], rng: np.random.Generator
+    ) -> tuple[IntArray, Mapping[str, Any]]:
+        """The parents' labels, each drawn anew with probability `resample_label`."""
+        labels = space.sample(len(parents), rng).h
+        for row, parent in enumerate(parents):
+            if parent is not None:
+                kept = space.encode([parent.config]).h[0]
+                keep = (rng.random(len(kept)) >= self.resample_label) & (kept >= 0)
+                labels[row] = np.where(keep, kept, labels[row])
+        return labels, {}

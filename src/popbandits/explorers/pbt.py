@@ -1,0 +1,59 @@
+"""Population based training (Jaderberg et al. 2017): perturb what the parent used, or draw it anew."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from popbandits.errors import ArgumentError
+from popbandits.explorers.explorer import Explorer, completed, sampled
+from popbandits.history import Config, History, Observation
+from popbandits.space import Points, Space
+from popbandits.typing import FloatArray, IntArray
+
+
+def perturbed_labels(parent: Points, resample: float, rng: np.random.Generator) -> IntArray:
+    """(1, m) the parent's labels, each given up (-1, to be drawn) with probability `resample`."""
+    return np.where(rng.random(parent.h.shape) < resample, -1, parent.h)
+
+
+@dataclass(frozen=True)
+class PBT(Explorer):
+    """Numbers times 0.8 or 1.2, within bounds, or drawn anew; labels kept or drawn anew.
+
+    An integer that rounding would leave where it is moves by one; ordinals move by one level.
+    """
+
+    factors: tuple[float, float] = (0.8, 1.2)
+    resample: float = 0.25
+    """Probability with which a number is drawn anew."""
+    resample_label: float = 0.5
+    """Probability with which a label is drawn anew."""
+
+    def __post_init__(self) -> None:
+        low, high = self.factors
+        if not 0 < low < 1 < high:
+            raise ArgumentError(f"factors must be one below and one above 1, got {self.factors}")
+        for name in ("resample", "resample_label"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ArgumentError(f"{name} is a probability between 0 and 1, got {getattr(self, name)}")
+
+    def explore(
+        self, space: Space, history: History, pending: Sequence[Config], parent: Observation | None, rng: np.random.Generator
+    ) -> Config:
+        """A perturbation of the parent's configuration."""
+        if parent is None:
+            return sampled(space, 1, rng)[0].config
+        old = space.encode([parent.config])
+        x = np.where(rng.random(old.x.shape) < self.resample, np.nan, self._perturbed(space, old.x, rng))
+        point = completed(space, Points(x, perturbed_labels(old, self.resample_label, rng)), rng)
+        return sampled(space, 1, rng)[0].config if point is None else space.decode(point)[0]
+
+    def _perturbed(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Values times a factor; a level that rounding would leave where it is, and any ordinal, moves by one."""
+        up = rng.random(x.shape) < 0.5
+        old = space.codes(x)
+        new = old * np.where(up, self.factors[1], self.factors[0])
+        ordinal = np.array([number.kind == "ordinal" for number in space.numerical], dtype=np.bool_)
+        level = np.array([number.levels is not None for number in space.numerical], dtype=np.bool_)
+        return space.unit(np.where(ordinal | (level & (np.rint(new) == old)), old + np.where(up, 1, -1), new))

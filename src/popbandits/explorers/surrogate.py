@@ -1,0 +1,223 @@
+"""The numerical half of a decision: the time-varying GP that the PB2 methods share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar
+
+import numpy as np
+
+from popbandits.errors import ArgumentError
+from popbandits.explorers.explorer import Explorer, Proposal, completed
+from popbandits.history import Config, History, Observation, Rows
+from popbandits.models.acquisition import UpperConfidenceBound, candidates, confidence, maximise
+from popbandits.models.gp import Likelihood, NotFittedError, Posterior, Structure, fit, starts
+from popbandits.models.kernel import Embedding
+from popbandits.space import Points, Space
+from popbandits.typing import BoolArray, FloatArray, IntArray
+
+REFRESH = 0.1
+"""Share of new rows after which a fit tries cold starts again. A chain of warm starts alone can sit in a bad optimum
+for the rest of a run; cold starts at every refit cost several times as much and find the same optima."""
+
+CANDIDATES = 128
+"""Uniform starting points for the climb, beside what was tried lately."""
+
+KNOWN = 64
+"""How many of the numbers seen last come along as candidates."""
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A fitted model of the change in score, ready to be asked about the round about to start."""
+
+    space: Space
+    structure: Structure
+    posterior: Posterior
+    weight: float
+    known: FloatArray
+    """(k, d) numbers that were tried lately."""
+    context: tuple[float, float] | None
+    """(lowest, range) of the score before, where it is an input."""
+    record: Mapping[str, Any]
+
+    def bound(self, history: History, parent: Observation | None) -> UpperConfidenceBound:
+        """The acquisition for a member that starts from `parent`, in the round about to start."""
+        time = float(self.posterior.inputs.t.max() if parent is None else parent.round) + 1.0
+        context = None
+        if self.context is not None:
+            low, spread = self.context
+            known = parent is not None and np.isfinite(parent.score)
+            context = np.array([[(history.sign * parent.score - low) / spread if known and parent is not None else 0.5]])
+        return UpperConfidenceBound(self.structure, self.posterior, self.weight, time, context)
+
+    def candidates(self, labels: IntArray, pending: FloatArray, count: int, rng: np.random.Generator) -> tuple[Points, IntArray]:
+        """Where to start climbing, for each row of labels: uniform points, and what was tried or is pending."""
+        return candidates(self.space, labels, np.concatenate([self.known, pending]), count, rng)
+
+
+@dataclass(frozen=True)
+class ModelExplorer(Explorer):
+    """What the GP methods have in common: their arguments, the fit, the climb, and the fallback to sampling.
+
+    A method says how labels are chosen (`choose_labels`) and which rows a model learns from (`relevant`).
+    """
+
+    c1: float = 0.2
+    c2: float = 0.4
+    window: int | None = 300
+    """How many of the last observations a decision looks at (rounded to whole rounds); None for all. The default keeps
+    a decision under half a second at any length of history, and rows that old weigh little in a time-varying model."""
+    per_dimension: bool = False
+    """A length-scale for each number instead of one for all."""
+    score_before: bool = False
+    """Whether the score before is an input: it helps where gains depend on how good a member already is, and harms
+    where the score is a running total."""
+
+    ages: ClassVar[bool] = True
+    """Whether observations lose weight with time."""
+    sees_labels: ClassVar[bool] = True
+    """Whether the kernel compares labels."""
+
+    def __post_init__(self) -> None:
+        if self.window is not None and self.window < 1:
+            raise ArgumentError(f"window must be at least 1 observation, or None for all, got {self.window}")
+        if self.c1 < 0 or self.c2 <= 0:
+            raise ArgumentError(f"c1 must be at least 0 and c2 above 0, got c1={self.c1}, c2={self.c2}")
+
+    def choose_labels(
+        self, space: Space, history: History, rows: Rows, parents: Sequence[Observation | None], rng: np.random.Generator
+    ) -> tuple[IntArray, Mapping[str, Any]]:
+        """(k, m) the labels of every member that explores, and what to record of the choice."""
+        raise NotImplementedError
+
+    def relevant(self, rows: Rows, labels: IntArray) -> BoolArray | None:
+        """Which rows the model for these labels learns from; None for all, by one model for any labels."""
+        return None
+
+    def explore_round(
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parents: Sequence[Observation | None],
+        rng: np.random.Generator,
+    ) -> list[Proposal]:
+        """Labels for all, then numbers for one after another: each is pending for the next."""
+        rows, training = history.recent(self.window), space.encode(pending)
+        labels, about = self.choose_labels(space, history, rows, parents, rng)
+        models = Models(self, space, history, rows)
+        proposals = []
+        for parent, wanted in zip(parents, labels, strict=True):
+            point, decision = self._numbers(models, wanted, parent, training, rng)
+            training = Points.concatenate([training, point])
+            proposals.append(Proposal(space.decode(point)[0], {**about, **decision}))
+        return proposals
+
+    def _numbers(
+        self, models: "Models", labels: IntArray, parent: Observation | None, training: Points, rng: np.random.Generator
+    ) -> tuple[Points, Mapping[str, Any]]:
+        """The numbers that maximise the bound at these labels; without a model, numbers drawn for these labels."""
+        space = models.space
+        try:
+            model = models.at(labels)
+            bound = model.bound(models.history, parent).pending(training)
+            best = maximise(bound, space, *model.candidates(labels[None], training.x, CANDIDATES, rng), groups=1)
+        except NotFittedError as error:
+            return drawn_for(space, labels, rng), {"fallback": str(error)}
+        if not np.isfinite(best.values[0]):
+            return drawn_for(space, labels, rng), {"fallback": f"no legal configuration was found at the labels {labels}"}
+        return best.points, model.record
+
+
+class Models:
+    """The models of one round: each is fitted once, when it is first needed."""
+
+    def __init__(self, explorer: ModelExplorer, space: Space, history: History, rows: Rows):
+        self.explorer, self.space, self.history, self.rows = explorer, space, history, rows
+        self._fitted: dict[tuple[int, ...], Surrogate] = {}
+
+    def at(self, labels: IntArray) -> Surrogate:
+        """The model for these labels."""
+        mask = self.explorer.relevant(self.rows, labels)
+        scope = () if mask is None else tuple(labels.tolist())
+        if scope not in self._fitted:
+            self._fitted[scope] = self._fit(self.rows if mask is None else self.rows[mask], list(scope))
+        return self._fitted[scope]
+
+    def _fit(self, rows: Rows, scope: list[int]) -> Surrogate:
+        explorer, space = self.explorer, self.space
+        structure = Structure(
+            Embedding(np.array([number.conditional for number in space.numerical], dtype=np.bool_)),
+            context=int(explorer.score_before),
+            labels=explorer.sees_labels and not scope and bool(space.categorical),
+            time=explorer.ages,
+            per_dimension=explorer.per_dimension,
+        )
+        rows = rows[np.isfinite(rows.change) | rows.failed]
+        dimensions = int(np.isfinite(rows.points.x).any(axis=0).sum())
+        if len(rows) < dimensions + 1:
+            raise NotFittedError(f"{len(rows)} observations are too few for {dimensions} numerical parameters")
+        if not structure.free[:-1].any():
+            raise NotFittedError("there is nothing to model: no numbers, and no labels that the kernel sees")
+        y = standardised(rows.targets())
+        context, column = _scaled_before(rows) if explorer.score_before else (None, None)
+        inputs = structure.inputs(rows.points.x, rows.points.h, rows.round.astype(np.float64), column)
+        guesses, refreshed = _guesses(structure, self._previous(scope), len(rows), len(self.history))
+        result = fit(Likelihood(structure, inputs, y), guesses)
+        record = {"theta": result.theta[structure.free].tolist(), "refreshed": refreshed, "log_likelihood": result.log_likelihood}
+        return Surrogate(
+            space,
+            structure,
+            Posterior.at(structure, result.theta, inputs, y),
+            confidence(len(rows), explorer.c1, explorer.c2),
+            _recent_distinct(rows.points.x),
+            context,
+            {**record, "scope": scope} if scope else record,
+        )
+
+    def _previous(self, scope: list[int]) -> Mapping[str, Any]:
+        """The last recorded fit of this model within the window."""
+        for observation in islice(self.history.backwards(), len(self.rows)):
+            decision = observation.decision
+            if "theta" in decision and decision.get("scope", []) == scope:
+                return decision
+        return {}
+
+
+def drawn_for(space: Space, labels: IntArray, rng: np.random.Generator) -> Points:
+    """A point with these labels and numbers drawn from the space; where no such point is legal, any point."""
+    point = completed(space, Points(np.full((1, len(space.numerical)), np.nan), labels[None]), rng)
+    return space.sample(1, rng) if point is None else point
+
+
+def standardised(y: FloatArray) -> FloatArray:
+    """Mean 0, deviation 1. The floor is relative to y's own size: a fixed one would shrink small changes in score."""
+    spread = y.std()
+    return (y - y.mean()) / spread if spread > 1e-10 * np.abs(y).max() else np.zeros_like(y)
+
+
+def _guesses(structure: Structure, previous: Mapping[str, Any], rows: int, seen: int) -> tuple[FloatArray, int]:
+    """Thetas to start from, and after how many observations cold starts were last among them."""
+    cold, free = starts(structure), structure.free
+    if len(previous.get("theta", ())) != free.sum():
+        return cold, seen
+    warm = np.full(len(free), -np.inf)
+    warm[free] = previous["theta"]
+    if seen - previous["refreshed"] >= REFRESH * rows:
+        return np.concatenate([warm[None], cold]), seen
+    return warm[None], previous["refreshed"]
+
+
+def _scaled_before(rows: Rows) -> tuple[tuple[float, float], FloatArray]:
+    """The score before, scaled to [0, 1] over the rows; unknown ones in the middle."""
+    known = rows.before[np.isfinite(rows.before)]
+    low, high = (known.min(), known.max()) if len(known) else (0.0, 0.0)
+    spread = float(high - low) or 1.0
+    return (float(low), spread), np.where(np.isfinite(rows.before), (rows.before - low) / spread, 0.5)[:, None]
+
+
+def _recent_distinct(x: FloatArray) -> FloatArray:
+    """The numbers seen last, without repetition."""
+    _, first = np.unique(x[::-1], axis=0, return_index=True)
+    return x[::-1][np.sort(first)[:KNOWN]]

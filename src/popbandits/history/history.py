@@ -1,0 +1,289 @@
+"""The history of a run: append-only observations, and the arrays that decisions are made from."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from popbandits.errors import ArgumentError, HistoryError
+from popbandits.history.records import Config, Key, Observation
+from popbandits.history.store import Store
+from popbandits.space import Points, Space
+from popbandits.typing import BoolArray, FloatArray, IntArray
+
+Mode = Literal["max", "min"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A stretch of history as arrays, ordered by round and member; what the models learn from.
+
+    Scores are turned so that more is better, whatever the run's mode.
+    """
+
+    points: Points
+    member: IntArray
+    round: IntArray
+    change: FloatArray
+    """y: the change in score per interval; NaN where the interval failed."""
+    before: FloatArray
+    """The score before the interval; NaN where unknown."""
+    failed: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.round)
+
+    def __getitem__(self, mask: BoolArray) -> "Rows":
+        return Rows(
+            self.points[mask], self.member[mask], self.round[mask], self.change[mask], self.before[mask], self.failed[mask]
+        )
+
+    def targets(self) -> FloatArray:
+        """The change with failures at the worst change seen: a model then learns to keep away from them."""
+        known = self.change[np.isfinite(self.change)]
+        return np.where(np.isfinite(self.change), self.change, known.min() if len(known) else 0.0)
+
+    def gains(self) -> FloatArray:
+        """The change scaled to [0, 1] over these rows, for the bandit: 0 for failures, and for all if all are equal.
+
+        >>> rows = Rows(None, *[np.arange(4)] * 2, np.array([1.0, 3.0, np.nan, 2.0]), None, np.zeros(4, dtype=bool))
+        >>> rows.gains()
+        array([0. , 1. , 0. , 0.5])
+        """
+        y = self.targets()
+        spread = np.ptp(y) if len(y) else 0.0
+        if not spread > 1e-12 * np.abs(y).max(initial=0.0):
+            return np.zeros(len(y))
+        return np.clip(np.where(np.isfinite(self.change), (y - y.min()) / spread, 0.0), 0.0, 1.0)
+
+
+class _Columns:
+    """Numeric columns that double in capacity, so that appending is cheap at any length."""
+
+    def __init__(self, numbers: int, labels: int):
+        self.capacity = 64
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {
+            "x": np.empty((self.capacity, numbers)),
+            "h": np.empty((self.capacity, labels), dtype=np.int64),
+            "member": np.empty(self.capacity, dtype=np.int64),
+            "round": np.empty(self.capacity, dtype=np.int64),
+            "score": np.empty(self.capacity),
+            "before": np.empty(self.capacity),
+            "steps": np.empty(self.capacity),
+            "fresh": np.empty(self.capacity, dtype=np.bool_),
+        }
+
+    def put(self, row: int, **values: Any) -> None:
+        if row == self.capacity:
+            self.capacity *= 2
+            for name, old in self.arrays.items():
+                self.arrays[name] = np.empty((self.capacity, *old.shape[1:]), dtype=old.dtype)
+                self.arrays[name][:row] = old
+        for name, value in values.items():
+            self.arrays[name][row] = value
+
+
+class History(Sequence[Observation]):
+    """Every observation of a run, in the order in which they were told.
+
+    A decision may depend on nothing else than this (and the seed), which is why a resumed run decides as an
+    uninterrupted one. `until` gives the history as it was, without copying.
+    """
+
+    def __init__(
+        self,
+        space: Space | Any,
+        observations: Iterable[Observation] = (),
+        *,
+        mode: Mode = "max",
+        size: int | None = None,
+        rounds: int | None = None,
+    ):
+        if mode not in ("max", "min"):
+            raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}")
+        self.space = Space(space)
+        self.mode: Mode = mode
+        self.size = size
+        """Members of the population, where known."""
+        self.rounds = rounds
+        """The horizon T; None if the run has no set end."""
+        self._observations: list[Observation] = []
+        self._columns = _Columns(len(self.space.numerical), len(self.space.categorical))
+        self._places: dict[int, list[int]] = {}  # member -> where its rounds 0, 1, 2, … stand
+        self._length: int | None = None  # of a view made by `until`
+        for observation in observations:
+            self.append(observation)
+
+    @property
+    def sign(self) -> float:
+        """+1 where more is better, -1 where less is: the one place where the direction is turned."""
+        return 1.0 if self.mode == "max" else -1.0
+
+    def append(self, observation: Observation) -> None:
+        """Add what happened; the rounds of a member follow one another."""
+        if self._length is not None:
+            raise HistoryError("an earlier state of a history is read-only; append to the history itself")
+        member, round_ = observation.key
+        places = self._places.get(member, [])
+        if round_ != len(places):
+            raise HistoryError(f"member {member} is at round {len(places)}, got an observation of its round {round_}")
+        if self.size is not None and member >= self.size:
+            raise HistoryError(f"members are 0 to {self.size - 1}, got an observation of member {member}")
+        if observation.parent is not None and self.find(observation.parent) is None:
+            raise HistoryError(f"the parent {observation.parent} of {observation.key} is not in the history")
+        row = len(self._observations)
+        points = self._encode(observation.config, places)
+        self._columns.put(
+            row,
+            x=points.x[0],
+            h=points.h[0],
+            member=member,
+            round=round_,
+            score=self.sign * observation.score,
+            before=self.sign * observation.score_before,
+            steps=math.nan if observation.steps is None else observation.steps,
+            fresh=observation.parent is None,
+        )
+        self._observations.append(observation)
+        self._places.setdefault(member, []).append(row)
+
+    def _encode(self, config: Config, places: list[int]) -> Points:
+        """A member that carries on has the configuration of its last row: encoding it again would be waste."""
+        if places and self._observations[places[-1]].config == config:
+            row = slice(places[-1], places[-1] + 1)
+            return Points(self._columns.arrays["x"][row], self._columns.arrays["h"][row])
+        return self.space.encode([config])
+
+    def __len__(self) -> int:
+        return len(self._observations) if self._length is None else self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Observation: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Observation]: ...
+    def __getitem__(self, index: int | slice) -> Observation | list[Observation]:
+        if isinstance(index, slice):
+            return [self._observations[i] for i in range(*index.indices(len(self)))]
+        return self._observations[range(len(self))[index]]
+
+    def __iter__(self) -> Iterator[Observation]:
+        return (self._observations[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, History):
+            return NotImplemented
+        return self.mode == other.mode and len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        best = self.best
+        score = "none completed" if best is None else f"best score {best.score:g} (member {best.member}, round {best.round})"
+        return f"History({len(self)} observations of {len(self._places)} members, {score})"
+
+    def until(self, length: int) -> "History":
+        """The history when it had `length` observations: shares everything, copies nothing, read-only."""
+        view = History.__new__(History)
+        view.__dict__.update(self.__dict__)
+        view._length = min(length, len(self))
+        return view
+
+    def finished(self, member: int) -> int:
+        """How many rounds a member has finished."""
+        return bisect_left(self._places.get(member, []), len(self))
+
+    def find(self, key: Key) -> Observation | None:
+        """The observation of (member, round), if it is there."""
+        member, round_ = key
+        return self._observations[self._places[member][round_]] if 0 <= round_ < self.finished(member) else None
+
+    def place(self, key: Key) -> int:
+        """Where the observation of (member, round) stands."""
+        return self._places[key[0]][key[1]]
+
+    def latest(self, member: int) -> Observation | None:
+        """The last round that a member finished."""
+        return self.find((member, self.finished(member) - 1))
+
+    def last_completed(self, member: int) -> Observation | None:
+        """The last round that a member finished without failing."""
+        rounds = range(self.finished(member) - 1, -1, -1)
+        return next((o for round_ in rounds if (o := self.find((member, round_))) and not o.failed), None)
+
+    @property
+    def best(self) -> Observation | None:
+        """The completed observation with the best score; the latest of equals."""
+        score = self._columns.arrays["score"][: len(self)]
+        if not np.isfinite(score).any():
+            return None
+        return self._observations[len(score) - 1 - int(np.nanargmax(score[::-1]))]
+
+    def lineage(self, observation: Observation | None = None) -> list[Observation]:
+        """Who an observation descends from, first ancestor first; the best one's if none is given."""
+        last = self.best if observation is None else observation
+        line: list[Observation] = []
+        while last is not None:
+            line.append(last)
+            last = None if last.parent is None else self.find(last.parent)
+        return line[::-1]
+
+    def schedule(self, observation: Observation | None = None) -> list[Config]:
+        """The configurations along a lineage, one an interval: training with them in turn replays it."""
+        return [step.config for step in self.lineage(observation)]
+
+    def recent(self, window: int | None = None) -> Rows:
+        """The last `window` observations (whole rounds where the size is known) as arrays, by round and member."""
+        start = 0 if window is None else max(0, len(self) - window)
+        if self.size:  # whole rounds, so that the order of telling within a round never matters
+            start = -(-start // self.size) * self.size
+        part = {name: column[start : len(self)] for name, column in self._columns.arrays.items()}
+        order = np.lexsort((part["member"], part["round"]))
+        part = {name: column[order] for name, column in part.items()}
+        return Rows(
+            points=Points(part["x"], part["h"]),
+            member=part["member"],
+            round=part["round"],
+            change=_changes(part),
+            before=part["before"],
+            failed=~np.isfinite(part["score"]),
+        )
+
+    def backwards(self) -> Iterator[Observation]:
+        """The observations, the latest first."""
+        return (self._observations[i] for i in range(len(self) - 1, -1, -1))
+
+    def save(self, directory: str | Path) -> None:
+        """Write the history to a run's folder, which must not hold one yet."""
+        about = {"mode": self.mode, "size": self.size, "rounds": self.rounds}
+        with Store.create(directory, self.space, about) as store:
+            store.extend(self)
+
+    @staticmethod
+    def load(directory: str | Path) -> "History":
+        """The history of any run, finished or not."""
+        with Store.open(directory) as store:
+            return History(store.space, store.observations(), **store.about)
+
+
+def _changes(part: dict[str, np.ndarray[Any, Any]]) -> FloatArray:
+    """y per row, with two corrections.
+
+    Fresh starts have no score before. What an untrained member would score is a constant for all of them: it is taken
+    such that their mean change equals that of round 1 (of any constant would do while there is no round 1, since the
+    models standardise). Paper: silent. Here: done, because a third of what is known after three rounds would be lost.
+
+    Where intervals differ in budget, the change is per unit of it, times the usual budget.
+    """
+    change: FloatArray = part["score"] - part["before"]
+    fresh = part["fresh"] & ~np.isfinite(part["before"]) & np.isfinite(part["score"])
+    if fresh.any():
+        second = change[(part["round"] == 1) & np.isfinite(change)]
+        change[fresh] = part["score"][fresh] - part["score"][fresh].mean() + (second.mean() if len(second) else 0.0)
+    steps = part["steps"]
+    if len(steps) and np.all(steps > 0) and np.ptp(steps) > 0:
+        change = change * (np.median(steps) / steps)
+    return change

@@ -1,0 +1,146 @@
+"""The upper confidence bound, and where it is largest (paper, Eq. gp_bucb_acq).
+
+    UCB(x) = mean(x) + sqrt(beta) std(x),   beta = max(0, c1 log(c2 n))
+
+The standard deviation, not the variance that the research code uses. Two other formulas for beta are in circulation:
+c1 + log(c2 n) in places, and the theorem's 2 log(pi^2 t^2 / 2 delta) + ...; c1 and c2 are arguments.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from popbandits.models.gp import Posterior, Structure
+from popbandits.models.kernel import Inputs
+from popbandits.space import Points, Space
+from popbandits.typing import FloatArray, IntArray
+
+
+def confidence(n: int, c1: float = 0.2, c2: float = 0.4) -> float:
+    """sqrt(beta) after n observations.
+
+    >>> round(confidence(200), 3), confidence(1)
+    (0.936, 0.0)
+    """
+    return math.sqrt(max(0.0, c1 * math.log(c2 * n)))
+
+
+@dataclass(frozen=True)
+class UpperConfidenceBound:
+    """The acquisition for the round about to start."""
+
+    structure: Structure
+    posterior: Posterior
+    weight: float
+    """sqrt(beta)."""
+    time: float
+    """The round about to start."""
+    context: FloatArray | None = None
+    """Known quantities of that round, such as the parent's score."""
+
+    def inputs(self, points: Points) -> Inputs:
+        """Encoded configurations, at this round and in this context."""
+        return self.structure.inputs(points.x, points.h, np.full(len(points), self.time), self.context)
+
+    def __call__(self, points: Points) -> FloatArray:
+        """(q,) values."""
+        mean, std = self.posterior.predict(self.inputs(points))
+        return mean + self.weight * std
+
+    def with_gradient(self, points: Points) -> tuple[FloatArray, FloatArray]:
+        """(q,) values and their (q, d) derivatives by the numbers."""
+        value, slope = self.posterior.predict_with_gradient(self.inputs(points), self.weight)
+        coordinates = len(self.structure.embedding.owner)
+        return value, self.structure.embedding.pull_back(points.x, slope[:, :coordinates])
+
+    def pending(self, points: Points) -> "UpperConfidenceBound":
+        """The same bound when these configurations are in training as well."""
+        posterior = self.posterior.conditioned(self.inputs(points))
+        return UpperConfidenceBound(self.structure, posterior, self.weight, self.time, self.context)
+
+
+@dataclass(frozen=True)
+class Maxima:
+    """The best point of each group of candidates."""
+
+    points: Points
+    values: FloatArray
+    """(g,) the bound there; -inf where a group has no legal point."""
+
+
+def candidates(
+    space: Space, labels: IntArray, known: FloatArray, count: int, rng: np.random.Generator
+) -> tuple[Points, IntArray]:
+    """Legal points to start from, for each row of labels: `count` uniform ones and the known numbers.
+
+    Uniform points alone miss a sharp optimum that has been seen already, so the numbers observed and pending come
+    along (known: (k, d); what is absent there is filled at random). Returns the points and the group of each.
+    """
+    random = rng.random((count + len(known), len(space.numerical)))
+    x = random[:count] if not len(known) else np.concatenate([random[:count], np.where(np.isnan(known), random[count:], known)])
+    x = space.snap(x)
+    group = np.repeat(np.arange(len(labels)), len(x))
+    points = space.activate(Points(np.tile(x, (len(labels), 1)), labels[group]))
+    legal = space.legal(points)
+    return points[legal], group[legal]
+
+
+def maximise(
+    bound: UpperConfidenceBound, space: Space, points: Points, group: IntArray, groups: int, starts: int = 4
+) -> Maxima:
+    """Climb from the best candidates of every group, all at once, and keep the best legal point of each."""
+    values = bound(points)
+    order = np.lexsort((-values, group))
+    rank = np.arange(len(order)) - np.searchsorted(group[order], group[order])
+    chosen = order[rank < starts]
+    points, values, group = points[chosen], values[chosen], group[chosen]
+    points, values = _step(bound, space, *_climb(bound, space, points, values))
+    best = np.zeros(groups, dtype=np.int64)
+    found = np.full(groups, -np.inf)
+    for index in range(len(points)):
+        if values[index] > found[group[index]]:
+            best[group[index]], found[group[index]] = index, values[index]
+    return Maxima(points[best] if len(points) else points, found)
+
+
+def _climb(bound: UpperConfidenceBound, space: Space, points: Points, values: FloatArray) -> tuple[Points, FloatArray]:
+    """Gradient ascent in the numbers that may move freely; a point that got worse or illegal stays where it was."""
+    moving = np.isfinite(points.x) & space.movable
+    if not moving.any():
+        return points, values
+
+    def placed(flat: FloatArray) -> Points:
+        x = points.x.copy()
+        x[moving] = flat
+        return Points(x, points.h)
+
+    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+        value, slope = bound.with_gradient(placed(flat))
+        return -float(value.sum()), -slope[moving]
+
+    start = points.x[moving]
+    box = [(0.0, 1.0)] * len(start)
+    result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": 20, "ftol": 1e-6})
+    moved = placed(np.clip(result.x, 0.0, 1.0))
+    reached = bound(moved)
+    better = (reached > values) & space.legal(moved)
+    return Points(np.where(better[:, None], moved.x, points.x), points.h), np.where(better, reached, values)
+
+
+def _step(bound: UpperConfidenceBound, space: Space, points: Points, values: FloatArray) -> tuple[Points, FloatArray]:
+    """Integers and ordinals have no gradient: take the best level of each in turn, the rest of the point fixed."""
+    for column, grid in space.grids.items():
+        live = np.flatnonzero(np.isfinite(points.x[:, column]))
+        if not len(live):
+            continue
+        tried = points[np.repeat(live, len(grid))]
+        tried.x[:, column] = np.tile(grid, len(live))
+        reached = np.where(space.legal(tried), bound(tried), -np.inf).reshape(len(live), -1)
+        best = reached.argmax(axis=1)
+        better = reached.max(axis=1) > values[live]
+        x, values = points.x.copy(), values.copy()
+        x[live[better], column], values[live[better]] = grid[best[better]], reached.max(axis=1)[better]
+        points = Points(x, points.h)
+    return points, values

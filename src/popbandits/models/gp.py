@@ -1,0 +1,254 @@
+"""The time-varying Gaussian process: likelihood with analytic gradients, fit, and posterior (paper, Eqs. mu, sigma).
+
+| symbol | meaning | shape |
+|---|---|---|
+| y      | changes in score, standardised | (n,) |
+| K      | kernel matrix plus noise on the diagonal; L its Cholesky factor | (n, n) |
+| alpha  | K^-1 y | (n,) |
+| theta  | logarithms of a, b, c, l_1..l_k, r1, r2, noise (see `kernel`) | (6 + k,) |
+
+    log p(y) = -1/2 y' K^-1 y - sum_i log L_ii - n/2 log 2 pi            # Paper: the first term has a plus sign, a misprint
+    d log p / d theta_j = sum_ij W_ij (dK/d theta_j)_ij,  W = 1/2 (alpha alpha' - K^-1)
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.linalg.blas import dsyr
+from scipy.optimize import minimize
+
+from popbandits.models.kernel import LENGTH, NOISE, R1, R2, A, B, C, Embedding, Inputs, Kernel, Pairs
+from popbandits.typing import BoolArray, FloatArray, IntArray
+
+FAILED = 1e10
+"""Objective of a theta whose matrix cannot be factorised: the line search backs off from it."""
+
+
+class NotFittedError(Exception):
+    """No theta gave a positive definite matrix; the explorer samples instead."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Which parts of the kernel exist; decides which entries of theta are free."""
+
+    embedding: Embedding
+    context: int = 0
+    """Columns of z after the embedded numbers: known quantities such as the score before."""
+    labels: bool = True
+    """Whether there are categorical variables."""
+    time: bool = True
+    """False: observations never age (CoCaBO)."""
+    per_dimension: bool = False
+    """One length-scale for each number instead of one for all."""
+
+    @property
+    def numbers(self) -> int:
+        """How many length-scales there could be: one a number or context column."""
+        return len(self.embedding.conditional) + self.context
+
+    @property
+    def owner(self) -> IntArray:
+        """(p,) the length-scale of each column of z."""
+        d = len(self.embedding.conditional)
+        return np.concatenate([self.embedding.owner, np.arange(d, d + self.context)])
+
+    @property
+    def lengths(self) -> int:
+        """How many length-scales there are."""
+        return max(1, self.numbers) if self.per_dimension else 1
+
+    @property
+    def free(self) -> BoolArray:
+        """(6 + k,) the entries of theta to fit; the others are -inf, which takes their part out of the kernel."""
+        mask = np.ones(6 + self.lengths, dtype=np.bool_)
+        mask[[A, R1]] = self.numbers > 0
+        mask[LENGTH:R1] = self.numbers > 0
+        mask[[B, R2]] = self.labels
+        mask[C] = self.labels and self.numbers > 0
+        mask[[R1, R2]] &= self.time
+        return mask
+
+    def inputs(self, x: FloatArray, h: IntArray, t: FloatArray, context: FloatArray | None = None) -> Inputs:
+        """Encoded configurations as the kernel sees them."""
+        z = self.embedding(x)
+        if self.context:
+            z = np.concatenate([z, np.broadcast_to(np.zeros((1, self.context)) if context is None else context, (len(x), self.context))], axis=1)
+        return Inputs(z, h if self.labels else h[:, :0], t)
+
+
+def bounds(structure: Structure) -> FloatArray:
+    """(6 + k, 2) the box of theta for standardised y and numbers in [0, 1]."""
+    amplitude, length, rate, noise = (1e-3, 20.0), (3e-3, 30.0), (1e-4, 3.0), (1e-5, 2.0)
+    rows = [amplitude] * 3 + [length] * structure.lengths + [rate] * 2 + [noise]
+    return np.log(np.array(rows))
+
+
+def starts(structure: Structure) -> FloatArray:
+    """(s, 6 + k) cold starts: a smooth slow function, a rough quick one under little noise."""
+    d = max(1, structure.numbers)
+    k = structure.lengths
+    smooth = [0.5, 0.3, 0.3, *[0.4 * d ** 0.5] * k, 0.02, 0.02, 0.1]
+    rough = [0.3, 0.1, 0.8, *[0.08 * d ** 0.5] * k, 0.2, 0.1, 0.01]
+    return np.log(np.array([smooth, rough]))
+
+
+class Likelihood:
+    """log p(y | theta) and its gradient for fixed data; reuses its buffers, so one object serves one thread."""
+
+    def __init__(self, structure: Structure, inputs: Inputs, y: FloatArray):
+        self.structure, self.y = structure, y
+        self.pairs = Pairs(inputs, structure.owner, structure.lengths)
+        self.buffer = np.zeros(len(y) ** 2)
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient by every entry of theta (zero for those not free)."""
+        pairs, n, agree = self.pairs, self.pairs.n, self.pairs.agreeing
+        a, b, c = np.exp(theta[:LENGTH])
+        length = np.exp(theta[LENGTH:R1])
+        r1, r2, noise = np.exp(theta[R1:])
+        e = np.dot(-1.0 / length, pairs.squares)
+        e -= r1 * pairs.gap
+        np.exp(e, out=e)
+        q = np.exp(-r2 * pairs.gap[:agree])
+        q *= pairs.match
+        factor = np.full_like(e, a)  # dK/dE = a + c Q
+        factor[:agree] += c * q
+        k = e * factor
+        k[:agree] += b * q
+        k[:n] += noise
+        self.buffer[pairs.place] = k
+        matrix = self.buffer.reshape((n, n), order="F")
+        _, info = lapack.dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
+        if info:
+            return -FAILED, np.zeros_like(theta)
+        alpha, _ = lapack.dpotrs(matrix, self.y, lower=1)
+        value = -0.5 * self.y @ alpha - np.log(np.diagonal(matrix)).sum() - 0.5 * n * np.log(2 * np.pi)
+        lapack.dpotri(matrix, lower=1, overwrite_c=1)
+        dsyr(-1.0, alpha, lower=1, a=matrix, overwrite_a=1)
+        w = self.buffer[pairs.place]  # K^-1 - alpha alpha': minus 2 W; each pair off the diagonal stands for two entries
+        w[:n] *= 0.5
+        gradient = np.zeros_like(theta)
+        gradient[NOISE] = -noise * w[:n].sum()
+        w_head, e_head = w[:agree], e[:agree]
+        wq = w_head * q
+        weq = wq @ e_head
+        gradient[B] = -b * wq.sum()
+        gradient[C] = -c * weq
+        gradient[R2] = r2 * ((b + c * e_head) * wq) @ pairs.gap[:agree]
+        gradient[A] = -a * (w @ e)
+        w *= e
+        w *= factor
+        gradient[LENGTH:R1] = -(pairs.squares @ w) / length
+        gradient[R1] = r1 * (pairs.gap @ w)
+        return float(value), gradient
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The theta that was chosen, and what it took."""
+
+    theta: FloatArray
+    log_likelihood: float
+    evaluations: int
+
+
+def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60) -> Fit:
+    """The best local maximum of the likelihood from several starts (full-length thetas), by L-BFGS-B."""
+    free = likelihood.structure.free
+    box = bounds(likelihood.structure)[free]
+    best: Fit | None = None
+    evaluations = 0
+
+    def objective(active: FloatArray) -> tuple[float, FloatArray]:
+        theta = np.full(len(free), -np.inf)
+        theta[free] = active
+        value, gradient = likelihood(theta)
+        return -value, -gradient[free]
+
+    for guess in guesses:
+        start = np.clip(guess[free], box[:, 0], box[:, 1])
+        result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": iterations, "ftol": 1e-6, "gtol": 1e-3})
+        evaluations += result.nfev
+        if result.fun < FAILED and (best is None or -result.fun > best.log_likelihood):
+            theta = np.full(len(free), -np.inf)
+            theta[free] = result.x
+            best = Fit(theta, float(-result.fun), evaluations)
+    if best is None:
+        raise NotFittedError(f"none of {len(guesses)} starts gave a positive definite matrix of {likelihood.pairs.n} rows")
+    return Fit(best.theta, best.log_likelihood, evaluations)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Mean and standard deviation of the change in score at new points, under a fitted kernel.
+
+    Points still in training may be added by `conditioned`: they narrow the standard deviation and leave the mean
+    alone, because their y is unknown (GP-BUCB; paper, Eq. gp_bucb_acq).
+    """
+
+    kernel: Kernel
+    inputs: Inputs
+    alpha: FloatArray
+    """(n,) K^-1 y; zero for points still in training."""
+    factor: FloatArray
+    """(n, n) L, lower triangle, column-major."""
+
+    @staticmethod
+    def at(structure: Structure, theta: FloatArray, inputs: Inputs, y: FloatArray) -> "Posterior":
+        """Condition on data; adds jitter to the noise until the matrix factorises."""
+        kernel = Kernel(theta, structure.owner)
+        matrix = np.asfortranarray(kernel(inputs, inputs))
+        noise = float(np.exp(theta[NOISE]))
+        for jitter in (0.0, 1e-8, 1e-6, 1e-4):
+            matrix[np.diag_indices_from(matrix)] = kernel.variance + noise + jitter
+            factor, info = lapack.dpotrf(matrix, lower=1, clean=1)
+            if not info:
+                alpha, _ = lapack.dpotrs(factor, y, lower=1)
+                return Posterior(kernel, inputs, alpha, factor)
+        raise NotFittedError(f"the matrix of {len(y)} rows is not positive definite, even with a jitter of 1e-4")
+
+    def conditioned(self, pending: Inputs) -> "Posterior":
+        """The same mean; a standard deviation that also knows where training goes on. Extends L by the new rows."""
+        if not len(pending):
+            return self
+        n, q = len(self.inputs), len(pending)
+        cross, _ = lapack.dtrtrs(self.factor, self.kernel(self.inputs, pending), lower=1)
+        noise = float(np.exp(self.kernel.theta[NOISE]))
+        schur = self.kernel(pending, pending) + (noise + 1e-8) * np.eye(q) - cross.T @ cross
+        corner, info = lapack.dpotrf(schur, lower=1, clean=1)
+        if info:
+            raise NotFittedError(f"the factor cannot be extended by {q} points in training")
+        factor = np.zeros((n + q, n + q), order="F")
+        factor[:n, :n], factor[n:, :n], factor[n:, n:] = self.factor, cross.T, corner
+        return Posterior(self.kernel, self.inputs.append(pending), np.append(self.alpha, np.zeros(q)), factor)
+
+    def predict(self, points: Inputs) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the noise-free change at q points, each (q,)."""
+        k = self.kernel(self.inputs, points)
+        half, _ = lapack.dtrtrs(self.factor, k, lower=1)
+        return self.alpha @ k, np.sqrt(self._floor(self.kernel.variance - np.einsum("ij,ij->j", half, half)))
+
+    def predict_with_gradient(
+        self, points: Inputs, weight: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """mean + weight * std at q points, (q,), and its derivative by the coordinates z, (q, p).
+
+        With g_i = E_i (a + c Q_i): dk_i/dz = -2/l g_i (z - z_i), and
+        d(mean + weight std)/dz = sum_i v_i dk_i/dz, v = alpha - (weight / std) K^-1 k.
+        """
+        a, b, c = np.exp(self.kernel.theta[:LENGTH])
+        e, q = self.kernel.parts(self.inputs, points)
+        g = e * (a + c * q)
+        k = g + b * q
+        solved, _ = lapack.dpotrs(self.factor, k, lower=1)
+        std = np.sqrt(self._floor(self.kernel.variance - np.einsum("ij,ij->j", k, solved)))
+        v = g * (self.alpha[:, None] - solved * (weight / std))
+        scaled_data, scaled = self.kernel.scaled(self.inputs.z), self.kernel.scaled(points.z)
+        slope = -2.0 * (v.sum(axis=0)[:, None] * scaled - v.T @ scaled_data)
+        return self.alpha @ k + weight * std, self.kernel.scaled(slope)
+
+    def _floor(self, variance: FloatArray) -> FloatArray:
+        """Rounding can push a tiny variance below zero."""
+        return np.maximum(variance, 1e-12 * self.kernel.variance)

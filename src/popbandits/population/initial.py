@@ -1,0 +1,50 @@
+"""The first configurations of a population: spread over the space, labels balanced."""
+
+import numpy as np
+from scipy.stats import qmc
+
+from popbandits.space import Points, Space
+from popbandits.typing import BoolArray, FloatArray
+
+
+def initial_points(space: Space, size: int, rng: np.random.Generator) -> Points:
+    """`size` legal points from a scrambled Sobol sequence, stratified in every parameter.
+
+    Each label, and each of `size` equal slices of a number's range, gets its share of the members to within one. What
+    is conditional is stratified among the members in which it is active. Forbidden points are drawn again.
+    """
+    u = _sobol(size, len(space.numerical) + len(space.categorical), rng)
+    everyone = np.ones(size, dtype=np.bool_)
+    for column in range(u.shape[1]):
+        u[:, column] = _stratified(u[:, column], everyone)
+    points = space.from_quantiles(u)
+    for column in space.order:  # parents first, so that who is active is settled before a child is spread
+        active = _active(points, column, len(space.numerical))
+        if not active.all():
+            u[:, column] = _stratified(u[:, column], active)
+            points = space.from_quantiles(u)
+    legal = space.legal(points)
+    if legal.all():
+        return points
+    drawn = space.sample(size, rng)
+    return Points(np.where(legal[:, None], points.x, drawn.x), np.where(legal[:, None], points.h, drawn.h))
+
+
+def _sobol(size: int, dimensions: int, rng: np.random.Generator) -> FloatArray:
+    """The first points of a scrambled sequence; a whole power of two of them, which is what it is balanced for."""
+    if dimensions == 0:
+        return np.zeros((size, 0))
+    return qmc.Sobol(dimensions, rng=rng).random_base2(max(0, (size - 1).bit_length()))[:size]
+
+
+def _stratified(u: FloatArray, among: BoolArray) -> FloatArray:
+    """Move the chosen entries into equal slices of [0, 1), one each, in their order; the place in a slice is kept."""
+    out, part = u.copy(), u[among]
+    n = len(part)
+    if n:
+        out[among] = (np.argsort(np.argsort(part)) + part * n % 1.0) / n
+    return np.minimum(out, np.nextafter(1.0, 0.0))
+
+
+def _active(points: Points, column: int, numbers: int) -> BoolArray:
+    return np.isfinite(points.x[:, column]) if column < numbers else points.h[:, column - numbers] >= 0

@@ -1,0 +1,201 @@
+"""From what the user wrote to a `ConfigurationSpace`, with errors that help where ConfigSpace is silent."""
+
+import copy
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from ConfigSpace import CategoricalHyperparameter, ConfigurationSpace, Constant, OrdinalHyperparameter
+from ConfigSpace import UniformFloatHyperparameter as UniformFloat
+from ConfigSpace import UniformIntegerHyperparameter as UniformInteger
+from ConfigSpace.conditions import Condition, Conjunction
+from ConfigSpace.forbidden import ForbiddenClause, ForbiddenConjunction, ForbiddenRelation
+from ConfigSpace.hyperparameters import FloatHyperparameter, Hyperparameter, IntegerHyperparameter
+
+from ..errors import SpaceError
+
+Paths = dict[str, tuple[str, ...]]
+"""For each dotted name, the keys that lead to it in the form the user wrote."""
+
+AnyHyperparameter = Hyperparameter[Any, Any]
+
+_RULES = (Condition, Conjunction, ForbiddenClause, ForbiddenConjunction, ForbiddenRelation)
+_FIRST_STEP = "write for example {'lr': (0.1, 1.0)}"
+_LARGEST_INTEGER = 2**40  # beyond it a log scale in float64 no longer tells neighbours apart
+
+
+def build(space: Any) -> tuple[ConfigurationSpace, Paths]:
+    """Return the validated `ConfigurationSpace` and where each name stood in the user's dict.
+
+    >>> made, paths = build({"optimizer": {"lr": (0.1, 1.0)}, "depth": (1, 8)})
+    >>> paths
+    {'optimizer.lr': ('optimizer', 'lr'), 'depth': ('depth',)}
+    """
+    paths: Paths = {}
+    if isinstance(space, ConfigurationSpace):
+        made = space
+        for name, hyperparameter in space.items():
+            _check_name(name, "space")
+            _check(hyperparameter)
+            paths[name] = (name,)
+    elif isinstance(space, Mapping):
+        hyperparameters: list[AnyHyperparameter] = []
+        for path, value in _leaves(space, ()):
+            name = ".".join(path)
+            if name in paths:
+                raise SpaceError(
+                    f"{name!r}: a name is used once, got it flat and nested; drop one of the two"
+                )
+            paths[name] = path
+            hyperparameters.append(_hyperparameter(name, path[-1], value))
+        made = ConfigurationSpace(space=hyperparameters)
+    else:
+        raise SpaceError(
+            f"a space is a dict or a ConfigurationSpace, got {type(space).__name__}; {_FIRST_STEP}"
+        )
+    if not paths:
+        raise SpaceError(f"a space needs at least one parameter, got none; {_FIRST_STEP}")
+    for name in paths:
+        parts = name.split(".")
+        for stop in range(1, len(parts)):
+            if (prefix := ".".join(parts[:stop])) in paths:
+                raise SpaceError(
+                    f"{name!r}: a parameter cannot also be a group, got {prefix!r} as well; rename one"
+                )
+    return made, paths
+
+
+def unboxed(value: Any) -> Any:
+    """Numpy's scalars as Python's own, everything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _leaves(space: Mapping[Any, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in space.items():
+        _check_name(key, ".".join(path) or "space")
+        here = (*path, key)
+        if isinstance(value, ConfigurationSpace):
+            raise SpaceError(
+                f"{'.'.join(here)!r}: a group is a dict, got a ConfigurationSpace; join the two with "
+                "ConfigurationSpace.add_configuration_space"
+            )
+        if isinstance(value, Mapping):
+            if not value:
+                raise SpaceError(f"{'.'.join(here)!r}: a group needs a parameter, got {{}}; drop it")
+            yield from _leaves(value, here)
+        else:
+            yield here, value
+
+
+def _hyperparameter(name: str, key: str, value: Any) -> AnyHyperparameter:
+    if isinstance(value, Hyperparameter):
+        if value.name not in (name, key):
+            raise SpaceError(
+                f"{name!r}: a hyperparameter carries the name of its key, got one named {value.name!r}; "
+                "make the two equal"
+            )
+        _check(value)
+        renamed: AnyHyperparameter = copy.copy(value)
+        renamed.name = name
+        return renamed
+    if isinstance(value, tuple):
+        return _range(name, value)
+    if isinstance(value, list):
+        labels = [unboxed(label) for label in value]
+        _check_labels(name, labels)
+        return CategoricalHyperparameter(name, labels)
+    if isinstance(value, _RULES):
+        raise SpaceError(
+            f"{name!r}: a dict holds parameters only, got the rule {value!r}; "
+            "make a ConfigurationSpace and add the rule to it"
+        )
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        raise SpaceError(
+            f"{name!r}: choices are a list, a range is a tuple and a constant is one value, got {value!r}; "
+            f"write a list, or Constant({name!r}, ...) if it is one value"
+        )
+    return Constant(name, unboxed(value))
+
+
+def _range(name: str, bounds: tuple[Any, ...]) -> UniformFloat | UniformInteger:
+    if len(bounds) != 2 or not all(isinstance(b, Real) and not isinstance(b, bool) for b in bounds):
+        raise SpaceError(
+            f"{name!r}: a tuple is a range (lower, upper) of two numbers, got {bounds!r}; "
+            f"write a list for choices, or Float({name!r}, (lower, upper), log=True) for a log range"
+        )
+    # ConfigSpace looks at the lower bound only and would make (0, 1.0) an integer that is 0 or 1.
+    whole = all(isinstance(bound, Integral) for bound in bounds)
+    lower, upper = (int(bound) if whole else float(bound) for bound in bounds)
+    _check_bounds(name, lower, upper, log=False)
+    try:
+        return UniformInteger(name, lower, upper) if whole else UniformFloat(name, lower, upper)
+    except ValueError as error:
+        raise SpaceError(
+            f"{name!r}: ConfigSpace keeps 13 decimals of a bound, got {bounds!r}; use larger units"
+        ) from error
+
+
+def _check(hyperparameter: AnyHyperparameter) -> None:
+    """What ConfigSpace lets through and the encoding cannot use."""
+    name = hyperparameter.name
+    if isinstance(hyperparameter, FloatHyperparameter | IntegerHyperparameter):
+        _check_bounds(name, hyperparameter.lower, hyperparameter.upper, hyperparameter.log)
+    elif isinstance(hyperparameter, CategoricalHyperparameter):
+        _check_labels(name, hyperparameter.choices)
+    elif isinstance(hyperparameter, OrdinalHyperparameter):
+        _check_labels(name, hyperparameter.sequence)
+    elif not isinstance(hyperparameter, Constant):
+        raise SpaceError(
+            f"{name!r}: a hyperparameter is one of ConfigSpace's own, got {type(hyperparameter).__name__}; "
+            "use Float, Integer, Categorical, OrdinalHyperparameter or Constant"
+        )
+    elif isinstance(hyperparameter.value, Mapping):
+        raise SpaceError(
+            f"{name!r}: a constant is one value, got the dict {hyperparameter.value!r}; "
+            "pass the nested dict itself, not a ConfigurationSpace made from it"
+        )
+
+
+def _check_name(name: Any, where: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise SpaceError(f"{where!r}: a name is a string that is not empty, got {name!r}; rename it")
+
+
+def _check_bounds(name: str, lower: float, upper: float, log: bool) -> None:
+    got = f"got ({lower!r}, {upper!r})"
+    if not (math.isfinite(lower) and math.isfinite(upper)):
+        raise SpaceError(f"{name!r}: bounds must be finite, {got}; give the largest range you would try")
+    if lower == upper:
+        raise SpaceError(f"{name!r}: the bounds must differ, {got}; write the bare value for a constant")
+    if lower > upper:
+        raise SpaceError(f"{name!r}: the lower bound comes first, {got}; swap the two")
+    if log and lower <= 0:
+        raise SpaceError(
+            f"{name!r}: a log range must be above zero, {got}; raise the lower bound or drop log=True"
+        )
+    if isinstance(lower, int) and max(abs(lower), abs(upper)) > _LARGEST_INTEGER:
+        raise SpaceError(f"{name!r}: an integer may be at most 2**40 in size, {got}; use a float range")
+
+
+def _check_labels(name: str, labels: Sequence[Any]) -> None:
+    seen: dict[Any, Any] = {}
+    for label in labels:
+        try:
+            hash(label)
+        except TypeError:
+            raise SpaceError(
+                f"{name!r}: a label must be hashable, got {label!r}; use a tuple or a name in its place"
+            ) from None
+        if isinstance(label, Mapping) or label != label:
+            raise SpaceError(
+                f"{name!r}: a label must equal itself and hold no keys, got {label!r}; use a name or None"
+            )
+        if label in seen:
+            raise SpaceError(
+                f"{name!r}: labels must differ, got {seen[label]!r} and {label!r}, which are equal; drop one"
+            )
+        seen[label] = label
+    if not seen:
+        raise SpaceError(f"{name!r}: a list of choices needs a label, got []; add one or drop the parameter")

@@ -1,0 +1,329 @@
+"""Configurations as arrays: `Points` for the models, and the `Space` that goes between the two."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
+
+import numpy as np
+from ConfigSpace import ConfigurationSpace
+from ConfigSpace.conditions import Condition, Conjunction
+
+from ..errors import SpaceError
+from ..typing import BoolArray, FloatArray, IntArray
+from . import storage
+from .build import build
+from .parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
+from .rules import Table, rule
+
+_GIVE_UP = 10_000  # forbidden draws in a row
+_GRID = 100  # levels; an integer with more is as good as a float between them
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """n encoded configurations of a space with d numerical and m categorical parameters.
+
+    | field | meaning | shape |
+    |---|---|---|
+    | x | numerical part in [0, 1]; NaN = inactive | (n, d) |
+    | h | index of the chosen label; -1 = inactive | (n, m) |
+    """
+
+    x: FloatArray
+    h: IntArray
+
+    def __post_init__(self) -> None:
+        assert self.x.ndim == self.h.ndim == 2, (self.x.shape, self.h.shape)
+        assert len(self.x) == len(self.h), (self.x.shape, self.h.shape)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: slice | IntArray | BoolArray | list[int]) -> "Points":
+        return Points(self.x[rows], self.h[rows])
+
+    @staticmethod
+    def concatenate(parts: Iterable["Points"]) -> "Points":
+        """The points of all parts, in order."""
+        parts = list(parts)
+        return Points(np.concatenate([part.x for part in parts]), np.concatenate([part.h for part in parts]))
+
+
+class Space:
+    """A search space and its encoding.
+
+    >>> space = Space({"lr": (0.0, 0.5), "net": {"depth": (1, 5), "act": ["relu", "tanh"]}, "seed": 7})
+    >>> points = space.encode([{"lr": 0.25, "net": {"depth": 2, "act": "tanh"}}])
+    >>> points.x, points.h
+    (array([[0.5 , 0.25]]), array([[1]]))
+    >>> space.decode(points)
+    [{'lr': 0.25, 'net': {'act': 'tanh', 'depth': 2}, 'seed': 7}]
+
+    | attribute | meaning |
+    |---|---|
+    | configuration_space | ConfigSpace's view; not to be changed afterwards |
+    | names | every parameter, parents before children |
+    | numerical, categorical | what the columns of x and h stand for |
+    | order | the columns, those of x counted first, then those of h: parents before children |
+    | movable | (d,) floats that no condition depends on: moving them changes nothing else |
+    | grids | by column, x of every level of the integers and ordinals that no condition depends on |
+    """
+
+    def __init__(self, space: "ConfigurationSpace | Mapping[str, Any] | Space") -> None:
+        if isinstance(space, Space):
+            self.__dict__.update(space.__dict__)
+            return
+        made, self._paths = build(space)
+        conditional = set(made.conditional_hyperparameters)
+        parameters = {name: describe(hp, name in conditional) for name, hp in made.items()}
+        self.configuration_space: ConfigurationSpace = made
+        self.names: tuple[str, ...] = tuple(parameters)
+        self._parameters = parameters
+        self.numerical: tuple[Numerical, ...] = tuple(
+            p for p in parameters.values() if isinstance(p, Numerical)
+        )
+        self.categorical: tuple[Categorical, ...] = tuple(
+            p for p in parameters.values() if isinstance(p, Categorical)
+        )
+        self._fixed = tuple(p for p in parameters.values() if isinstance(p, Fixed))
+        self._scale = Scale(self.numerical)
+        self._discrete = np.flatnonzero(self._scale.discrete)
+        self._discrete_scale = Scale([self.numerical[j] for j in self._discrete])
+        self._conditions = {c.child.name: rule(c, parameters) for c in made.conditions}
+        self._forbidden = [(clause, rule(clause, parameters)) for clause in made.forbidden_clauses]
+        modelled = [*self.numerical, *self.categorical]
+        self.order: tuple[int, ...] = tuple(
+            modelled.index(p) for p in parameters.values() if not isinstance(p, Fixed)
+        )
+        free = np.array([not made.children_of[p.name] for p in self.numerical], bool)
+        self.movable: BoolArray = free & ~self._scale.discrete
+        self.grids: dict[int, FloatArray] = {
+            j: p.grid() for j, p in enumerate(self.numerical) if free[j] and 1 < (p.levels or 0) <= _GRID
+        }
+        if self._forbidden:
+            self.sample(1, np.random.default_rng(0))  # an empty space is an error now, not during a run
+
+    def __repr__(self) -> str:
+        lines = [str(parameter) for parameter in self._parameters.values()]
+        lines += [f"{c.child.name}: only if {_said(c)}" for c in self.configuration_space.conditions]
+        lines += [f"never: {_said(clause)}" for clause, _ in self._forbidden]
+        return "\n  ".join(["Space(", *lines]) + "\n)"
+
+    # Configurations
+
+    def flatten(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration by dotted names, from either form."""
+        if not isinstance(config, Mapping):
+            raise SpaceError(f"a configuration is a dict, got {config!r}; name its values")
+        flat: dict[str, Any] = {}
+        for key, value in config.items():
+            leaves = {key: value}
+            if isinstance(value, Mapping):
+                leaves = {f"{key}.{inner}": leaf for inner, leaf in self.flatten(value).items()}
+            if twice := flat.keys() & leaves:
+                raise SpaceError(f"{twice.pop()!r}: a value is given once, got it flat and nested; drop one")
+            flat |= leaves
+        return flat
+
+    def nest(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The flat configuration in the form in which the space was written."""
+        nested: dict[str, Any] = {}
+        for name, value in config.items():
+            *groups, key = self._paths[name]
+            inner = nested
+            for group in groups:
+                inner = inner.setdefault(group, {})
+            inner[key] = value
+        return nested
+
+    def check(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The flat configuration, each value of its declared type and constants filled in; or SpaceError."""
+        codes = self._codes(config)
+        table = self._verify(self._points([codes]), [codes])
+        return {
+            name: parameter.at(codes.get(name, 0))
+            for name, parameter in self._parameters.items()
+            if table.active[name][0]
+        }
+
+    def encode(self, configs: Sequence[Mapping[str, Any]]) -> Points:
+        """The points of configurations, flat or nested, each checked; constants may be left out."""
+        rows = [self._codes(config) for config in configs]
+        points = self._points(rows)
+        self._verify(points, rows)
+        return points
+
+    def decode(self, points: Points) -> list[dict[str, Any]]:
+        """The configurations at points: the active parameters, in the form in which the space was written."""
+        codes = self._scale.codes(points.x)
+        columns = {p.name: p.column(codes[:, j]) for j, p in enumerate(self.numerical)}
+        columns |= {p.name: p.column(points.h[:, j]) for j, p in enumerate(self.categorical)}
+        active = self._table(points).active
+        columns |= {p.name: [p.labels[0] if on else INACTIVE for on in active[p.name]] for p in self._fixed}
+        rows = zip(*(columns[name] for name in self.names), strict=True)
+        configs = [dict(zip(self.names, row, strict=True)) for row in rows]
+        if self._conditions:
+            configs = [{k: v for k, v in config.items() if v is not INACTIVE} for config in configs]
+        return [self.nest(config) for config in configs] if self._nested else configs
+
+    # Points
+
+    def sample(self, n: int, rng: np.random.Generator) -> Points:
+        """n legal points, each parameter drawn from its own distribution."""
+        width = len(self.numerical) + len(self.categorical)
+        if not self._forbidden:
+            return self.from_quantiles(rng.random((n, width)))
+        parts = [self._points([])]
+        rejected = 0
+        while (missing := n - sum(map(len, parts))) > 0:
+            drawn = self.from_quantiles(rng.random((max(missing, 64), width)))
+            parts.append(drawn[self.legal(drawn)][:missing])
+            rejected = 0 if len(parts[-1]) else rejected + len(drawn)
+            if rejected >= _GIVE_UP:
+                never = "; ".join(_said(clause) for clause, _ in self._forbidden)
+                raise SpaceError(
+                    f"the forbidden clauses must leave something to try, got {rejected} forbidden draws in a "
+                    f"row under {never}; drop a clause or narrow the ranges it cuts into"
+                )
+        return Points.concatenate(parts)
+
+    def from_quantiles(self, u: FloatArray) -> Points:
+        """The points at quantiles u (n, d + m), numerical columns first; they may be forbidden."""
+        return self.activate(self.from_quantiles_full(u))
+
+    def from_quantiles_full(self, u: FloatArray) -> Points:
+        """As `from_quantiles`, with a value also for the parameters that are inactive."""
+        d, m = len(self.numerical), len(self.categorical)
+        assert u.shape == (len(u), d + m), f"{u.shape} quantiles for {d} + {m} parameters"
+        x, h = np.empty((len(u), d)), np.empty((len(u), m), np.int64)
+        for j, numerical in enumerate(self.numerical):
+            x[:, j] = numerical.quantile(u[:, j])
+        for j, categorical in enumerate(self.categorical):
+            h[:, j] = categorical.quantile(u[:, d + j])
+        return Points(x, h)
+
+    def snap(self, x: FloatArray) -> FloatArray:
+        """x (..., d) with integers and ordinals on their nearest level; NaN is kept."""
+        if not len(self._discrete):
+            return x
+        snapped = x.copy()
+        codes = self._discrete_scale.codes(x[..., self._discrete])
+        snapped[..., self._discrete] = self._discrete_scale.unit(codes)
+        return snapped
+
+    def codes(self, x: FloatArray) -> FloatArray:
+        """The values of numbers (an ordinal's is its index) at x (n, d); NaN is kept."""
+        return self._scale.codes(x)
+
+    def unit(self, codes: FloatArray) -> FloatArray:
+        """x (n, d) of values, on the nearest level and within the bounds; NaN is kept."""
+        return self.snap(self._scale.unit(codes.clip(self._scale.lower, self._scale.upper)))
+
+    def activate(self, points: Points) -> Points:
+        """The points with NaN and -1 at the parameters that their conditions switch off."""
+        if not self._conditions:
+            return points
+        active = self._table(points).active
+        x, h = points.x.copy(), points.h.copy()
+        for j, numerical in enumerate(self.numerical):
+            x[~active[numerical.name], j] = np.nan
+            assert not np.isnan(x[active[numerical.name], j]).any(), f"{numerical.name} is active but NaN"
+        for j, categorical in enumerate(self.categorical):
+            h[~active[categorical.name], j] = -1
+            assert (h[active[categorical.name], j] >= 0).all(), f"{categorical.name} is active but -1"
+        return Points(x, h)
+
+    def legal(self, points: Points) -> BoolArray:
+        """Where no forbidden clause holds."""
+        legal = np.ones(len(points), bool)
+        if self._forbidden:
+            table = self._table(points)
+            for _, forbidden in self._forbidden:
+                legal &= ~forbidden.holds(table)
+        return legal
+
+    # Storage
+
+    def to_json(self) -> str:
+        """The space as text; SpaceError for labels that JSON cannot hold, such as functions."""
+        return storage.dumps(self.configuration_space, self._paths)
+
+    @staticmethod
+    def from_json(text: str) -> "Space":
+        """The space that `to_json` wrote.
+
+        >>> Space.from_json(Space({"net": {"shape": [(3, 3), None]}}).to_json()).categorical[0].labels
+        ((3, 3), None)
+        """
+        made, nested = storage.loads(text)
+        space = Space(made)
+        space._paths |= nested
+        return space
+
+    # Inside
+
+    @property
+    def _nested(self) -> bool:
+        return any(len(path) > 1 for path in self._paths.values())
+
+    def _codes(self, config: Mapping[str, Any]) -> dict[str, float]:
+        """The code of each value given, checked on its own."""
+        codes = {}
+        for name, value in self.flatten(config).items():
+            if name not in self._parameters:
+                known = ", ".join(self.names)
+                raise SpaceError(f"{name!r}: a value needs a parameter, got {value!r}; there are {known}")
+            codes[name] = self._parameters[name].code(value)
+        return codes
+
+    def _points(self, rows: Sequence[Mapping[str, float]]) -> Points:
+        codes = np.array([row.get(p.name, np.nan) for row in rows for p in self.numerical], float)
+        h = np.array([row.get(p.name, -1) for row in rows for p in self.categorical], np.int64)
+        x = self._scale.unit(codes.reshape(len(rows), len(self.numerical)))
+        return Points(x, h.reshape(len(rows), len(self.categorical)))
+
+    def _verify(self, points: Points, rows: Sequence[Mapping[str, float]]) -> Table:
+        """Raise unless exactly the active parameters are given and no forbidden clause holds."""
+        table = self._table(points)
+        for i, row in enumerate(rows):
+            if len(row) == len(self.names) and not self._conditions:
+                continue
+            for name in self.names:  # parents come first, so that the error is at its root
+                active = table.active[name][i]
+                if active and name not in row and not isinstance(self._parameters[name], Fixed):
+                    given = self._given(row)
+                    raise SpaceError(f"{name!r}: an active parameter needs a value, got {given}; add it")
+                if name in row and not active:
+                    rule = _said(self.configuration_space.parent_conditions_of[name][0])
+                    given = self._given(row)
+                    raise SpaceError(f"{name!r}: a value is given only if {rule}, got {given}; drop it")
+        for clause, forbidden in self._forbidden:
+            for given in map(self._given, compress(rows, forbidden.holds(table))):
+                raise SpaceError(f"{_said(clause)} is forbidden, got {given}; change one of these values")
+        return table
+
+    def _given(self, row: Mapping[str, float]) -> dict[str, Any]:
+        return {name: self._parameters[name].at(code) for name, code in row.items()}
+
+    def _table(self, points: Points) -> Table:
+        """The codes of all parameters, and where each is active."""
+        n = len(points)
+        table = Table({}, dict.fromkeys(self.names, np.ones(n, bool)))
+        if not (self._conditions or self._forbidden):
+            return table  # nobody will look at the codes
+        codes = self._scale.codes(points.x)
+        table.codes.update({p.name: codes[:, j] for j, p in enumerate(self.numerical)})
+        table.codes.update({p.name: points.h[:, j].astype(float) for j, p in enumerate(self.categorical)})
+        table.codes.update({p.name: np.zeros(n) for p in self._fixed})
+        for name in self.names:  # parents come first
+            if name in self._conditions:
+                table.active[name] = self._conditions[name].holds(table)
+        return table
+
+
+def _said(clause: Any) -> str:
+    """A condition or forbidden clause in few words."""
+    if isinstance(clause, Condition | Conjunction):
+        return str(clause).replace(f"{clause.child.name} | ", "")
+    return str(clause).replace("Forbidden: ", "")

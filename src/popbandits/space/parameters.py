@@ -1,0 +1,283 @@
+"""One hyperparameter each: what the models see of it, how its values are read and drawn.
+
+| symbol | meaning | range |
+|---|---|---|
+| code | the value of a number; the index of a label | [lower, upper]; 0, 1, ... |
+| x | a code on its own scale: (s(code) - s(lower)) / (s(upper) - s(lower)), s = log or identity | [0, 1] |
+| u | a quantile of the parameter's distribution | [0, 1) |
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import ConfigSpace as cs
+import numpy as np
+from ConfigSpace.hyperparameters import FloatHyperparameter, IntegerHyperparameter
+from scipy.special import betaincinv, ndtr, ndtri
+
+from ..errors import SpaceError
+from ..typing import BoolArray, FloatArray, IntArray
+from .build import AnyHyperparameter, unboxed
+
+INACTIVE: Any = object()
+"""Stands in a column of values where the parameter is inactive."""
+
+
+class _Labelled:
+    """A parameter whose values are labels: found by equality, except that a bool is never a number."""
+
+    name: str
+    labels: tuple[Any, ...]
+
+    @cached_property
+    def _index(self) -> dict[Any, int]:
+        return {label: index for index, label in enumerate(self.labels)}
+
+    def code(self, value: Any) -> float:
+        """The index of the label that the user gave; SpaceError if it is none."""
+        value = unboxed(value)
+        try:
+            index = self._index.get(value, -1)
+        except TypeError:  # not hashable, so not a label
+            index = -1
+        if index < 0 or isinstance(value, bool) != isinstance(self.labels[index], bool):
+            raise SpaceError(
+                f"{self.name!r}: the value must be one of {self.labels!r}, got {value!r}; pick one"
+            )
+        return index
+
+    def at(self, code: float) -> Any:
+        """The label itself."""
+        return self.labels[int(code)]
+
+
+@dataclass(frozen=True)
+class Categorical(_Labelled):
+    """A choice among two labels or more, without order."""
+
+    name: str
+    labels: tuple[Any, ...]
+    weights: tuple[float, ...]
+    conditional: bool = False
+
+    def quantile(self, u: FloatArray) -> IntArray:
+        """The label whose share of [0, 1) holds u.
+
+        >>> Categorical("c", ("a", "b"), (0.25, 0.75)).quantile(np.array([0.0, 0.24, 0.25]))
+        array([0, 0, 1])
+        """
+        total = np.cumsum(self.weights)
+        return np.searchsorted(total[:-1] / total[-1], u, side="right")
+
+    def column(self, codes: IntArray) -> list[Any]:
+        """The labels at the codes, INACTIVE at -1."""
+        labels = (*self.labels, INACTIVE)
+        return [labels[code] for code in codes.tolist()]
+
+    def __str__(self) -> str:
+        return f"{self.name}: one of {', '.join(map(repr, self.labels))}"
+
+
+@dataclass(frozen=True)
+class Fixed(_Labelled):
+    """A constant or a single label: part of a configuration, and nothing to model."""
+
+    name: str
+    labels: tuple[Any, ...]
+    conditional: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: always {self.labels[0]!r}"
+
+
+@dataclass(frozen=True)
+class Normal:
+    """A normal distribution of x, truncated to [0, 1]."""
+
+    mean: float
+    sigma: float
+
+    @cached_property
+    def _mass(self) -> tuple[float, float]:
+        # Of the mirror image whose mean is 1/2 or above: its tail at 0 is small and loses no digits.
+        mean = max(self.mean, 1 - self.mean)
+        return float(ndtr(-mean / self.sigma)), float(ndtr((1 - mean) / self.sigma))
+
+    def proper(self) -> bool:
+        """Whether any mass lies in [0, 1]."""
+        return self.sigma > 0 and self._mass[0] < self._mass[1]
+
+    def quantile(self, u: FloatArray) -> FloatArray:
+        """x = mean + sigma Phi^-1(a + u (b - a)); a and b are the mass below 0 and below 1."""
+        a, b = self._mass
+        mirrored = self.mean < 0.5
+        z: FloatArray = self.sigma * ndtri(a + (1 - u if mirrored else u) * (b - a))
+        return (self.mean - z if mirrored else self.mean + z).clip(0, 1)
+
+
+@dataclass(frozen=True)
+class Beta:
+    """A beta distribution of x."""
+
+    alpha: float
+    beta: float
+
+    def quantile(self, u: FloatArray) -> FloatArray:
+        """x where the regularised incomplete beta function is u."""
+        x: FloatArray = betaincinv(self.alpha, self.beta, u)
+        return x
+
+
+@dataclass(frozen=True)
+class Numerical(_Labelled):
+    """A float, an integer or an ordinal, modelled as a number x in [0, 1]."""
+
+    name: str
+    kind: Literal["float", "integer", "ordinal"]
+    lower: float
+    upper: float
+    log: bool = False
+    conditional: bool = False
+    labels: tuple[Any, ...] = ()
+    prior: Normal | Beta | None = None
+
+    @property
+    def levels(self) -> int | None:
+        """How many values there are; None for a float."""
+        return None if self.kind == "float" else int(self.upper - self.lower) + 1
+
+    @cached_property
+    def _scale(self) -> "Scale":
+        return Scale([self])
+
+    def grid(self) -> FloatArray:
+        """x of every level, in order."""
+        assert self.levels is not None, f"{self.name} has no levels"
+        return self._scale.unit(np.arange(self.lower, self.upper + 1, dtype=np.float64)[:, None])[:, 0]
+
+    def quantile(self, u: FloatArray) -> FloatArray:
+        """x at the quantile u of the parameter's distribution; every level gets its full share.
+
+        >>> Numerical("depth", "integer", 1, 3).quantile(np.array([0.3, 0.34, 0.99]))
+        array([0. , 0.5, 1. ])
+        """
+        q = u if self.prior is None else self.prior.quantile(u)
+        if self.levels is None:
+            return q
+        if not self.log:
+            return np.minimum(np.floor(q * self.levels), self.levels - 1) / (self.levels - 1)
+        start, stop = math.log(self.lower - 0.5), math.log(self.upper + 0.5)
+        codes = np.rint(np.exp(start + q * (stop - start))).clip(self.lower, self.upper)
+        return self._scale.unit(codes[:, None])[:, 0]
+
+    def code(self, value: Any) -> float:
+        """The code of a value that the user gave; SpaceError if it is none."""
+        if self.kind == "ordinal":
+            return super().code(value)
+        wanted, rule = (Integral, "an integer") if self.kind == "integer" else (Real, "a number")
+        if isinstance(value, bool) or not isinstance(value, wanted):
+            raise SpaceError(f"{self.name!r}: the value must be {rule}, got {value!r}; convert it")
+        code = float(value)
+        if self.lower <= code <= self.upper:
+            return code
+        # ConfigSpace rounds bounds to 13 decimals: a value on the bound as written may lie just outside.
+        slack = 1e-13 + 1e-12 * (self.upper - self.lower)
+        if self.lower - slack <= code <= self.upper + slack:
+            return min(max(code, self.lower), self.upper)
+        raise SpaceError(
+            f"{self.name!r}: the value must be in [{self.lower!r}, {self.upper!r}], got {value!r}; clip it"
+        )
+
+    def at(self, code: float) -> Any:
+        """The value itself, of its declared type."""
+        if self.kind == "float":
+            return code
+        return int(code) if self.kind == "integer" else self.labels[int(code)]
+
+    def column(self, codes: FloatArray) -> list[Any]:
+        """The values at the codes, INACTIVE at NaN."""
+        values: list[Any] = codes.tolist()
+        if self.kind == "float" and not self.conditional:
+            return values
+        return [self.at(code) if code == code else INACTIVE for code in values]
+
+    def slack(self, codes: FloatArray) -> FloatArray | float:
+        """What a float may lose on its way through x and back: closer values count as equal."""
+        if self.kind != "float":
+            return 0.0
+        return 1e-12 * (np.abs(codes) if self.log else max(abs(self.lower), abs(self.upper)))
+
+    def __str__(self) -> str:
+        if self.kind == "ordinal":
+            return f"{self.name}: {' < '.join(map(repr, self.labels))}"
+        log, prior = " log" if self.log else "", f" {self.prior}" if self.prior else ""
+        return f"{self.name}: {self.kind} [{self.lower!r}, {self.upper!r}]{log}{prior}"
+
+
+Parameter = Numerical | Categorical | Fixed
+
+
+class Scale:
+    """Codes to x and back for several numerical parameters at once, a column each."""
+
+    def __init__(self, parameters: Sequence[Numerical]) -> None:
+        self.lower: FloatArray = np.array([p.lower for p in parameters], float)
+        self.upper: FloatArray = np.array([p.upper for p in parameters], float)
+        self.log: BoolArray = np.array([p.log for p in parameters], bool)
+        self.discrete: BoolArray = np.array([p.kind != "float" for p in parameters], bool)
+        self._start = self._scaled(self.lower)
+        self._span = self._scaled(self.upper) - self._start
+
+    def _scaled(self, codes: FloatArray) -> FloatArray:
+        return np.log(codes, out=codes.copy(), where=self.log)
+
+    def unit(self, codes: FloatArray) -> FloatArray:
+        """x of codes (..., d) inside the bounds; NaN stays NaN."""
+        return (self._scaled(codes) - self._start) / self._span
+
+    def codes(self, x: FloatArray) -> FloatArray:
+        """Codes of x (..., d): inside the bounds, on them at 0 and 1, whole where discrete; NaN stays NaN."""
+        codes = self._start + x * self._span
+        np.exp(codes, out=codes, where=self.log)
+        np.rint(codes, out=codes, where=self.discrete)
+        codes = codes.clip(self.lower, self.upper)
+        return np.where(x <= 0, self.lower, np.where(x >= 1, self.upper, codes))
+
+
+def describe(hp: AnyHyperparameter, conditional: bool) -> Parameter:
+    """What the encoding needs to know of one of ConfigSpace's hyperparameters."""
+    if isinstance(hp, FloatHyperparameter):
+        return Numerical(hp.name, "float", hp.lower, hp.upper, hp.log, conditional, prior=_prior(hp))
+    if isinstance(hp, IntegerHyperparameter):
+        return Numerical(hp.name, "integer", hp.lower, hp.upper, hp.log, conditional, prior=_prior(hp))
+    if isinstance(hp, cs.OrdinalHyperparameter) and len(hp.sequence) > 1:
+        labels = tuple(map(unboxed, hp.sequence))
+        return Numerical(hp.name, "ordinal", 0, len(labels) - 1, False, conditional, labels)
+    if isinstance(hp, cs.CategoricalHyperparameter) and len(hp.choices) > 1:
+        labels = tuple(map(unboxed, hp.choices))
+        return Categorical(hp.name, labels, tuple(hp.probabilities.tolist()), conditional)
+    return Fixed(hp.name, (unboxed(hp.default_value),), conditional)
+
+
+def _prior(hp: AnyHyperparameter) -> Normal | Beta | None:
+    if isinstance(hp, cs.BetaFloatHyperparameter | cs.BetaIntegerHyperparameter):
+        return Beta(hp.alpha, hp.beta)
+    if not isinstance(hp, cs.NormalFloatHyperparameter | cs.NormalIntegerHyperparameter):
+        return None
+    if hp.log:
+        start, stop = math.log(hp.lower), math.log(hp.upper)
+        # ConfigSpace's own sigma on a log scale: not the standard deviation of log v, but what it draws from.
+        sigma = abs(math.log(hp.lower + hp.sigma)) / (stop - start)
+        prior = Normal((math.log(hp.mu) - start) / (stop - start), sigma)
+    else:
+        prior = Normal((hp.mu - hp.lower) / (hp.upper - hp.lower), hp.sigma / (hp.upper - hp.lower))
+    if not prior.proper():
+        raise SpaceError(
+            f"{hp.name!r}: a normal distribution needs mass within its bounds, got mu={hp.mu!r}, "
+            f"sigma={hp.sigma!r} in [{hp.lower!r}, {hp.upper!r}]; move mu closer or raise sigma"
+        )
+    return prior

@@ -1,0 +1,145 @@
+"""When a parameter is active and what is forbidden, for many configurations at once.
+
+ConfigSpace evaluates its rules on its own vectors, where an inactive parent is NaN and `NaN != value` turns a
+child on. Here a comparison with an inactive parameter is false, and floats that differ by no more than the
+error of encoding count as equal, so that a configuration keeps its active parameters on the way through x.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from typing import Any
+
+import ConfigSpace as cs
+import numpy as np
+import numpy.typing as npt
+from ConfigSpace.conditions import Condition, Conjunction
+from ConfigSpace.forbidden import ForbiddenConjunction, ForbiddenRelation
+
+from ..errors import SpaceError
+from ..typing import BoolArray, FloatArray
+from .parameters import Numerical, Parameter
+
+Compare = Callable[[Any, Any], Any]
+
+_COMPARE: dict[type, Compare] = {
+    cs.EqualsCondition: operator.eq,
+    cs.InCondition: operator.eq,
+    cs.NotEqualsCondition: operator.ne,
+    cs.LessThanCondition: operator.lt,
+    cs.GreaterThanCondition: operator.gt,
+    cs.ForbiddenEqualsClause: operator.eq,
+    cs.ForbiddenInClause: operator.eq,
+    cs.ForbiddenLessThanClause: operator.lt,
+    cs.ForbiddenLessThanEqualsClause: operator.le,
+    cs.ForbiddenGreaterThanClause: operator.gt,
+    cs.ForbiddenGreaterThanEqualsClause: operator.ge,
+    cs.ForbiddenEqualsRelation: operator.eq,
+    cs.ForbiddenLessThanRelation: operator.lt,
+    cs.ForbiddenLessThanEqualsRelation: operator.le,
+    cs.ForbiddenGreaterThanRelation: operator.gt,
+    cs.ForbiddenGreaterThanEqualsRelation: operator.ge,
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """The codes of n configurations, and which of them are active, by name."""
+
+    codes: dict[str, FloatArray]
+    active: dict[str, BoolArray]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A parameter against constants: true where any of them compares true."""
+
+    parameter: Parameter
+    compare: Compare
+    codes: tuple[float, ...]
+
+    def holds(self, table: Table) -> BoolArray:
+        """Where the rule is true."""
+        column = table.codes[self.parameter.name]
+        found = np.zeros(len(column), bool)
+        for code in self.codes:
+            found |= self.compare(_difference(column, code, self.parameter), 0.0)
+        return found & table.active[self.parameter.name]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Two parameters against each other, by value and not by index."""
+
+    left: Parameter
+    right: Parameter
+    compare: Compare
+
+    def holds(self, table: Table) -> BoolArray:
+        """Where the rule is true."""
+        sides = (self.left, self.right)
+        found = table.active[self.left.name] & table.active[self.right.name]
+        rows = np.flatnonzero(found)
+        left, right = (_comparable(side, table.codes[side.name][rows]) for side in sides)
+        if left.dtype == right.dtype == np.float64:
+            left, right = _difference(left, right, *sides), np.zeros(())
+        found[rows] = self.compare(left, right)
+        return found
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Several rules joined by `and` or by `or`."""
+
+    parts: tuple["Rule", ...]
+    join: Callable[[BoolArray, BoolArray], BoolArray]
+
+    def holds(self, table: Table) -> BoolArray:
+        """Where the rule is true."""
+        return reduce(self.join, (part.holds(table) for part in self.parts))
+
+
+Rule = Comparison | Relation | Combination
+
+
+def rule(clause: Any, parameters: Mapping[str, Parameter]) -> Rule:
+    """One of ConfigSpace's conditions or forbidden clauses, as it applies to a Table."""
+    if isinstance(clause, Conjunction | ForbiddenConjunction):
+        both = isinstance(clause, cs.AndConjunction | cs.ForbiddenAndConjunction)
+        parts = tuple(rule(part, parameters) for part in clause.components)
+        return Combination(parts, operator.and_ if both else operator.or_)
+    compare = _COMPARE[type(clause)]
+    if isinstance(clause, ForbiddenRelation):
+        left, right = parameters[clause.left.name], parameters[clause.right.name]
+        try:
+            for a, b in product(left.labels or (0.0,), right.labels or (0.0,)):
+                compare(a, b)
+        except TypeError as error:
+            raise SpaceError(f"{clause!r}: the two must compare, but {error}; drop the clause") from None
+        return Relation(left, right, compare)
+    target = clause.parent if isinstance(clause, Condition) else clause.hyperparameter
+    values = clause.values if isinstance(clause, cs.InCondition | cs.ForbiddenInClause) else (clause.value,)
+    parameter = parameters[target.name]
+    # A label is found by equality, as ConfigSpace found it when the clause was made.
+    codes = (parameter.labels.index(value) if parameter.labels else value for value in values)
+    return Comparison(parameter, compare, tuple(map(float, codes)))
+
+
+def _comparable(parameter: Parameter, codes: FloatArray) -> npt.NDArray[Any]:
+    """What Python would compare: numbers where every label is one, else the labels themselves."""
+    labels = parameter.labels
+    if not labels:
+        return codes
+    numbers = all(isinstance(label, int | float) for label in labels)
+    values: npt.NDArray[Any] = np.fromiter(labels, float if numbers else object, len(labels))
+    column: npt.NDArray[Any] = values[codes.astype(int)]
+    return column
+
+
+def _difference(left: FloatArray, right: FloatArray | float, *parameters: Parameter) -> FloatArray:
+    """left - right, zero where the two are equal but for the error of encoding."""
+    gap = left - right
+    slack = sum(p.slack(left) for p in parameters if isinstance(p, Numerical))
+    return np.where(np.abs(gap) <= slack, 0.0, gap)

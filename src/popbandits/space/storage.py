@@ -1,0 +1,59 @@
+"""Values and spaces as JSON, exactly: tuples come back as tuples, and 1, 1.0 and True as themselves."""
+
+import json
+from typing import Any
+
+import ConfigSpace as cs
+
+from ..errors import SpaceError
+from .build import Paths, unboxed
+
+_TUPLE = "__tuple__"
+
+
+def pack(value: Any, name: str) -> Any:
+    """The value in terms that JSON holds; SpaceError, with the parameter's name, where it cannot.
+
+    >>> pack({"kernel": (3, 3)}, "conv")
+    {'kernel': {'__tuple__': [3, 3]}}
+    """
+    value = unboxed(value)
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if type(value) is tuple:
+        return {_TUPLE: [pack(item, name) for item in value]}
+    if type(value) is list:
+        return [pack(item, name) for item in value]
+    if type(value) is dict and _TUPLE not in value and all(type(key) is str for key in value):
+        return {key: pack(item, name) for key, item in value.items()}
+    raise SpaceError(
+        f"{name!r}: JSON holds strings, numbers, booleans, None and tuples of them, got {value!r}; "
+        "use a name and look the object up in the training code"
+    )
+
+
+def unpack(text: str) -> Any:
+    """The value of which `text` is `json.dumps(pack(value, name))`.
+
+    >>> unpack('{"kernel": {"__tuple__": [3, 3]}}')
+    {'kernel': (3, 3)}
+    """
+    return json.loads(text, object_hook=lambda item: tuple(item[_TUPLE]) if _TUPLE in item else item)
+
+
+def dumps(space: cs.ConfigurationSpace, paths: Paths) -> str:
+    """ConfigSpace's own description, and the keys of the names that were written nested."""
+    described = space.to_serialized_dict()
+    for part in described["hyperparameters"]:
+        pack(part, part["name"])  # first, so that an error names the parameter
+    nested = {name: path for name, path in paths.items() if path != (name,)}
+    return json.dumps(pack({"space": described, "nested": nested}, "space"))
+
+
+def loads(text: str) -> tuple[cs.ConfigurationSpace, Paths]:
+    """The inverse of `dumps`; flat names are left out of the paths."""
+    try:
+        stored = unpack(text)
+        return cs.ConfigurationSpace.from_serialized_dict(stored["space"]), dict(stored["nested"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SpaceError(f"a stored space is what to_json wrote, got {text!r:.60}: {error!r}") from error

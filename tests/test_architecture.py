@@ -1,0 +1,253 @@
+"""The layout is the flow: a package imports only from its left, and nothing heavy before it is used."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import popbandits
+
+ROOT = Path(popbandits.__file__).parent
+
+FLOW = (
+    "errors",
+    "typing",
+    "space",
+    "history",
+    "models",
+    "explorers",
+    "population",
+    "engines",
+    "experiments",
+    "reports",
+    "cli",
+    "__main__",
+)
+ALLOWED = {package: set(FLOW[:place]) for place, package in enumerate(FLOW)}
+ALLOWED["reports"] -= {"engines"}  # They read a run's file, whoever made it.
+ALLOWED["testing"] = set(FLOW) - {"reports", "cli", "__main__"}
+ALLOWED["rl"] = {
+    "errors",
+    "typing",
+}  # An agent is anything with train, save and load: there is nothing to import.
+
+OPTIONAL = {"altair", "matplotlib", "pandas", "ray", "sklearn", "torch", "vl_convert"}
+SLOW = {"ConfigSpace", "numpy", "rich", "scipy"} | OPTIONAL
+
+
+@dataclass(frozen=True)
+class Import:
+    """`module`, or `name` of it, imported at `line`; eager if it runs when the importing module is loaded."""
+
+    module: str
+    name: str | None
+    line: int
+    eager: bool
+
+
+def imports(source: str, module: str, is_package: bool) -> Iterator[Import]:
+    """Every import statement of a module, relative ones made absolute."""
+    here = module.split(".") if is_package else module.split(".")[:-1]
+
+    def visit(node: ast.AST, eager: bool) -> Iterator[Import]:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, None, node.lineno, eager)
+        elif isinstance(node, ast.ImportFrom):
+            above = here[: len(here) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                yield Import(origin, alias.name, node.lineno, eager)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            for child in node.body:
+                yield from visit(child, eager=False)
+            for child in node.orelse:
+                yield from visit(child, eager)
+        else:
+            later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            for child in ast.iter_child_nodes(node):
+                yield from visit(child, eager and not later)
+
+    yield from visit(ast.parse(source), eager=True)
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """Dotted name and file of every module below a package's folder."""
+    found = {}
+    for path in sorted(root.rglob("*.py")):
+        parts = [root.name, *path.relative_to(root).with_suffix("").parts]
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def graph(root: Path) -> dict[str, list[Import]]:
+    """The imports of every module of a package."""
+    return {
+        module: list(imports(path.read_text("utf-8"), module, path.name == "__init__.py"))
+        for module, path in modules(root).items()
+    }
+
+
+def inside(statement: Import, known: set[str]) -> str | None:
+    """The module of ours that an import needs, or None if it is somebody else's."""
+    if statement.name and f"{statement.module}.{statement.name}" in known:
+        return f"{statement.module}.{statement.name}"
+    return statement.module if statement.module.split(".")[0] == ROOT.name else None
+
+
+def against_the_flow(root: Path) -> list[str]:
+    """Imports that run from left to right, one sentence each."""
+    wrong = []
+    everything = graph(root)
+    for module, statements in everything.items():
+        if module == root.name:
+            continue  # The front door names everything, and imports it when it is asked for.
+        package = module.split(".")[1]
+        if package not in ALLOWED:
+            wrong.append(
+                f"{module}: '{package}' has no place in the flow; give it one in {Path(__file__).name}"
+            )
+            continue
+        for statement in statements:
+            target = inside(statement, set(everything))
+            if target is None:
+                continue
+            if target == root.name:
+                wrong.append(f"{module}:{statement.line} imports from the front door; name the package")
+            elif target.split(".")[1] not in ALLOWED[package] | {package}:
+                wrong.append(f"{module}:{statement.line} imports {target}, which is not to its left")
+    return wrong
+
+
+def circle(root: Path) -> list[str]:
+    """A circle of imports, or [] if there is none."""
+    everything = graph(root)
+    needs = {
+        module: {target for s in statements if (target := inside(s, set(everything))) and target != module}
+        for module, statements in everything.items()
+        if module != root.name
+    }
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def heavy(root: Path) -> list[str]:
+    """Optional packages that loading a module of the core would import."""
+    return [
+        f"{module}:{statement.line} imports {statement.module} when it is loaded"
+        for module, statements in graph(root).items()
+        if module.split(".")[1:2] != ["rl"]
+        for statement in statements
+        if statement.eager and statement.module.split(".")[0] in OPTIONAL
+    ]
+
+
+def test_every_package_imports_only_from_its_left() -> None:
+    assert against_the_flow(ROOT) == []
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    assert circle(ROOT) == []
+
+
+def test_optional_packages_are_imported_only_where_they_are_used() -> None:
+    assert heavy(ROOT) == []
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A small package with the right layout, for a test to spoil."""
+    root = tmp_path / "popbandits"
+    for name in ("space", "models", "reports", "rl"):
+        (root / name).mkdir(parents=True)
+        (root / name / "__init__.py").write_text("")
+    (root / "__init__.py").write_text("")
+    (root / "models" / "gp.py").write_text("import numpy\nfrom popbandits.space import Space\n")
+    assert (against_the_flow(root), circle(root), heavy(root)) == ([], [], [])
+    return root
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from popbandits.models import gp",
+        "import popbandits.models.gp",
+        "from ..models.gp import fit",
+        "from .. import models",
+        "def late():\n    from popbandits.models.gp import fit",
+        "if TYPE_CHECKING:\n    from popbandits.models.gp import fit",
+    ],
+)
+def test_an_import_from_the_right_is_found_however_it_is_written(package: Path, line: str) -> None:
+    (package / "space" / "encoding.py").write_text(line)
+    (problem,) = against_the_flow(package)
+    assert "popbandits.space.encoding" in problem
+    assert "popbandits.models" in problem
+
+
+@pytest.mark.parametrize("name", ["space", "reports"])
+def test_nothing_may_import_rl(package: Path, name: str) -> None:
+    (package / name / "agents.py").write_text("from popbandits.rl import ppo")
+    (problem,) = against_the_flow(package)
+    assert "imports popbandits.rl, which is not to its left" in problem
+
+
+def test_nothing_inside_may_import_from_the_front_door(package: Path) -> None:
+    (package / "models" / "bandit.py").write_text("from popbandits import Space")
+    (problem,) = against_the_flow(package)
+    assert "front door" in problem
+
+
+def test_a_new_package_must_take_a_place_in_the_flow(package: Path) -> None:
+    (package / "helpers.py").write_text("")
+    (problem,) = against_the_flow(package)
+    assert "'helpers' has no place in the flow" in problem
+
+
+def test_a_circle_inside_a_package_is_found(package: Path) -> None:
+    (package / "models" / "gp.py").write_text("from popbandits.models.kernel import k")
+    (package / "models" / "kernel.py").write_text("from . import gp")
+    assert set(circle(package)) == {"popbandits.models.gp", "popbandits.models.kernel"}
+
+
+def test_an_optional_package_counts_at_the_top_of_the_core_only(package: Path) -> None:
+    (package / "reports" / "late.py").write_text("def figure():\n    import altair\n")
+    (package / "rl" / "ppo.py").write_text("import torch")
+    assert heavy(package) == []
+    (package / "reports" / "early.py").write_text(
+        "try:\n    import altair.utils\nexcept ImportError:\n    pass"
+    )
+    (problem,) = heavy(package)
+    assert problem == "popbandits.reports.early:2 imports altair.utils when it is loaded"
+
+
+def test_importing_popbandits_loads_nothing_slow() -> None:
+    script = "import sys, popbandits; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in run.stdout.split()}
+    assert "popbandits" in loaded
+    assert loaded & SLOW == set()
+
+
+@pytest.mark.parametrize("name", popbandits.__all__)
+def test_every_public_name_can_be_had(name: str) -> None:
+    assert getattr(popbandits, name) is not None
+    assert name in dir(popbandits)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'popbandits' has no attribute 'PB3'"):
+        popbandits.PB3  # noqa: B018
+
+
+def test_type_checkers_see_the_same_names_as_programs() -> None:
+    seen = {s.name: s.module for s in graph(ROOT)["popbandits"] if s.module.split(".")[0] == "popbandits"}
+    assert seen == popbandits._HOME_OF
