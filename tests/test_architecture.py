@@ -64,10 +64,10 @@ def imports(source: str, module: str, is_package: bool) -> Iterator[Import]:
             for alias in node.names:
                 yield Import(origin, alias.name, node.lineno, eager)
         elif isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            for child in node.body:
-                yield from visit(child, eager=False)
-            for child in node.orelse:
-                yield from visit(child, eager)
+            for statement in node.body:
+                yield from visit(statement, eager=False)
+            for statement in node.orelse:
+                yield from visit(statement, eager)
         else:
             later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             for child in ast.iter_child_nodes(node):

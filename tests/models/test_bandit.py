@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popbandits.errors import ArgumentError
@@ -76,6 +76,7 @@ def test_replay_is_every_update_in_turn() -> None:
 log_weight_vectors = st.lists(st.floats(-2000.0, 2000.0) | st.floats(-3.0, 3.0), min_size=1, max_size=12)
 
 
+@settings(deadline=None)
 @given(logs=log_weight_vectors, plays=st.integers(0, 15), gamma=st.floats(1e-6, 1.0))
 def test_expected_plays_sum_to_k_and_follow_the_weights(logs: list[float], plays: int, gamma: float) -> None:
     arms = len(logs)
@@ -87,6 +88,7 @@ def test_expected_plays_sum_to_k_and_follow_the_weights(logs: list[float], plays
         assert np.all(expected <= 1.0)
 
 
+@settings(deadline=None)
 @given(
     log_weights=log_weight_vectors,
     plays=st.integers(1, 15),
@@ -120,8 +122,7 @@ def test_every_arm_is_drawn_as_often_as_expected(arms: int, plays: int) -> None:
     drawn = np.array([bandit.draw(log_weights, plays, rng) for _ in range(draws)])
     assert drawn.shape == (draws, plays)
     counts = (drawn[:, :, np.newaxis] == np.arange(arms)).sum(axis=1)
-    if plays < arms:
-        assert counts.max() == 1  # distinct
+    assert counts.max() == 1 or plays >= arms  # distinct
     error = np.sqrt(np.mod(expected, 1.0) * (1.0 - np.mod(expected, 1.0)) / draws)
     assert np.all(np.abs(counts.mean(axis=0) - expected) <= 4.0 * error)
 
@@ -196,10 +197,10 @@ def test_an_unknown_horizon_is_learnt_with_almost_as_well() -> None:
 def test_the_numbers_in_the_documentation_are_right() -> None:
     path = Path(__file__).parents[2] / "docs" / "bandit.md"
     failures, examples = doctest.testfile(str(path), module_relative=False, encoding="utf-8")
-    assert examples > 0
-    assert failures == 0
+    assert (failures, examples > 0) == (0, True)
 
 
+@settings(deadline=None)
 @given(
     arms=st.integers(1, 50),
     plays=st.integers(1, 500),

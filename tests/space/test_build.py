@@ -9,6 +9,7 @@ from ConfigSpace import (
     Categorical,
     CategoricalHyperparameter,
     ConfigurationSpace,
+    Constant,
     EqualsCondition,
     Float,
     ForbiddenEqualsClause,
@@ -19,6 +20,7 @@ from ConfigSpace import (
     Normal,
     OrdinalHyperparameter,
 )
+from ConfigSpace.hyperparameters import Hyperparameter
 
 from popbandits.errors import SpaceError
 from popbandits.space import Space
@@ -106,6 +108,11 @@ def altered(lower: float) -> dict[str, Any]:
     return {"a": hyperparameter}
 
 
+class Odd(Hyperparameter[Any, Any]):
+    def __init__(self) -> None:
+        self.name = "a"
+
+
 BAD = {
     "nothing": ({}, r"a space needs at least one parameter, got none; write"),
     "no parameter": (ConfigurationSpace(), r"a space needs at least one parameter, got none"),
@@ -155,13 +162,18 @@ BAD = {
     ),
     "True beside 1": ({"a": [1, "x", True]}, r"'a': labels must differ, got 1 and True, which are equal"),
     "False beside 0": ({"a": [0, "a", False]}, r"'a': labels must differ, got 0 and False, which are equal"),
-    "a label that is a list": ({"a": [[1], [2]]}, r"'a': a label must be hashable, got \[1\]; use a tuple"),
+    "a label that is a list": ({"a": [[1], [2]]}, r"'a': a value must be hashable, got \[1\]; use a tuple"),
     "an object with such labels": (
         {"a": CategoricalHyperparameter("a", [[1], [2]])},
-        r"'a': a label must be hashable, got \[1\]",
+        r"'a': a value must be hashable, got \[1\]",
     ),
-    "a NaN label": ({"a": [1.0, math.nan]}, r"'a': a label must equal itself and hold no keys, got nan"),
+    "a NaN label": ({"a": [1.0, math.nan]}, r"'a': a value must equal itself and hold no keys, got nan"),
     "a set": ({"a": {"x", "y"}}, r"'a': choices are a list, a range is a tuple and a constant is one value"),
+    "a constant that is a list": ({"a": Constant("a", [1])}, r"'a': a value must be hashable, got \[1\]"),
+    "a kind of one's own": (
+        {"a": Odd()},
+        r"'a': a hyperparameter is one of ConfigSpace's own, got Odd; use Float, Integer, Categorical",
+    ),
     "a rule": (
         {"a": ForbiddenEqualsClause(Integer("b", (0, 1)), 0)},
         r"'a': a dict holds parameters only, got the rule Forbidden: b == 0; make a ConfigurationSpace",

@@ -33,7 +33,7 @@ LABELS = [None, True, 0, 2.0, "1", "true", (1, (2.0, None), ()), ("__tuple__",),
 
 @pytest.mark.parametrize("kind", [Categorical, OrdinalHyperparameter])
 def test_labels_keep_their_types(kind: Any) -> None:
-    space = Space({"a": kind("a", LABELS), "b": (1,) and [1], "c": 1.0, "d": True})
+    space = Space({"a": kind("a", LABELS), "b": [1], "c": 1.0, "d": True})
     again = Space.from_json(space.to_json())
     kept = (again.categorical or again.numerical)[0].labels
     assert list(map(shapes, kept)) == list(map(shapes, LABELS))

@@ -44,13 +44,18 @@ class Arms:
         return known
 
     @cached_property
+    def _feedback(self) -> int:
+        """How many members feed back in a round, as far as is known: what the bandits' exploration is set by."""
+        return max(1, round(len(self.rows) / max(1, len(self._rounds))))
+
+    @cached_property
     def probabilities(self) -> list[FloatArray]:
         """For each variable, the chance of each label when one member draws."""
-        return [bandit.expected_plays(weights, 1, len(self._rounds)) for bandit, weights in self._bandits]
+        return [bandit.expected_plays(weights, 1, len(self._rounds), self._feedback) for bandit, weights in self._bandits]
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
-        """(count, m) labels for members of one round, by dependent rounding: distinct as far as there are labels."""
-        drawn = [bandit.draw(weights, count, rng, len(self._rounds)) for bandit, weights in self._bandits]
+        """(count, m) labels for members of one round, by dependent rounding: distinct while there are more labels."""
+        drawn = [bandit.draw(weights, count, rng, len(self._rounds), self._feedback) for bandit, weights in self._bandits]
         return np.stack(drawn, axis=1) if drawn else np.empty((count, 0), dtype=np.int64)
 
     def record(self) -> dict[str, list[float]]:

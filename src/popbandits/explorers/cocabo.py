@@ -8,7 +8,7 @@ import numpy as np
 
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.surrogate import ModelExplorer
-from popbandits.history import History, Observation, Rows
+from popbandits.history import History, Observation
 from popbandits.space import Space
 from popbandits.typing import IntArray
 
@@ -22,8 +22,8 @@ class CoCaBO(ModelExplorer):
     ages: ClassVar[bool] = False
 
     def choose_labels(
-        self, space: Space, history: History, rows: Rows, parents: Sequence[Observation | None], rng: np.random.Generator
+        self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """A batch of labels, drawn by bandits that never forget."""
-        arms = Arms(space, rows, history.rounds, exploration="paper", sharing=0.0)
+        arms = Arms(space, history.recent(self.window), history.rounds, exploration="paper", sharing=0.0)
         return arms.draw(len(parents), rng), arms.record()

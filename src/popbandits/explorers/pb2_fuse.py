@@ -6,6 +6,7 @@ The bandit alone is the weak half of PB2-Mix: after 25 rounds it draws a good la
 because it knows nothing of what the numbers can still gain. The model alone is good, but fails with many labels.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,7 +17,7 @@ from popbandits.errors import ArgumentError
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.pb2_mix import PB2Mix
-from popbandits.explorers.surrogate import Models
+from popbandits.explorers.surrogate import PENDING, Models
 from popbandits.history import Config, History, Observation
 from popbandits.models.acquisition import maximise
 from popbandits.models.gp import NotFittedError
@@ -47,12 +48,12 @@ class PB2Fuse(PB2Mix):
         rng: np.random.Generator,
     ) -> list[Proposal]:
         """One fit; for each member the best numbers at all labels, then a draw among them."""
-        rows, training = history.recent(self.window), space.encode(pending)
+        training = space.encode(pending[-PENDING:])
         try:
-            model = Models(self, space, history, rows).at(np.zeros(0, dtype=np.int64))
+            model = Models(self, space, history).at(np.zeros(0, dtype=np.int64))
         except NotFittedError:
             return super().explore_round(space, history, pending, parents, rng)
-        arms = Arms(space, rows, history.rounds)
+        arms = Arms(space, history.recent(self.window), history.rounds)
         proposals = []
         for parent in parents:
             labels, prior = combinations(arms, rng)
@@ -73,9 +74,10 @@ class PB2Fuse(PB2Mix):
 def combinations(arms: Arms, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
     """(g, m) labels to compare and the bandits' probability of each (up to a factor)."""
     p = arms.probabilities
-    if np.prod([len(each) for each in p], dtype=float) <= COMBINATIONS:
-        labels = np.array(list(product(*(range(len(each)) for each in p))), dtype=np.int64).reshape(-1, len(p))
-        return labels, np.prod([each[labels[:, j]] for j, each in enumerate(p)], axis=0) if p else np.ones(1)
+    count = math.prod(len(each) for each in p)
+    if count <= COMBINATIONS:
+        labels = np.array(list(product(*(range(len(each)) for each in p))), dtype=np.int64).reshape(count, len(p))
+        return labels, np.prod([each[labels[:, j]] for j, each in enumerate(p)], axis=0) * np.ones(count)
     drawn = np.stack([rng.choice(len(each), size=COMBINATIONS, p=each / each.sum()) for each in p], axis=1)
     # Drawn with the bandits' probability already: a combination drawn twice counts twice.
     labels, times = np.unique(drawn, axis=0, return_counts=True)

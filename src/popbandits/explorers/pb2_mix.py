@@ -8,7 +8,7 @@ import numpy as np
 
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.surrogate import ModelExplorer
-from popbandits.history import History, Observation, Rows
+from popbandits.history import History, Observation
 from popbandits.space import Space
 from popbandits.typing import IntArray
 
@@ -18,8 +18,8 @@ class PB2Mix(ModelExplorer):
     """Labels by TV.EXP3.M; numbers by the upper confidence bound at the member's own new labels, under one GP."""
 
     def choose_labels(
-        self, space: Space, history: History, rows: Rows, parents: Sequence[Observation | None], rng: np.random.Generator
+        self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """A batch of labels, drawn by the bandits."""
-        arms = Arms(space, rows, history.rounds)
+        arms = Arms(space, history.recent(self.window), history.rounds)
         return arms.draw(len(parents), rng), arms.record()

@@ -8,7 +8,7 @@ import numpy as np
 
 from popbandits.explorers.pbt import PBT
 from popbandits.explorers.surrogate import ModelExplorer
-from popbandits.history import History, Observation, Rows
+from popbandits.history import History, Observation
 from popbandits.space import Space
 from popbandits.typing import IntArray
 
@@ -21,7 +21,7 @@ class PB2Rand(ModelExplorer):
     sees_labels: ClassVar[bool] = False
 
     def choose_labels(
-        self, space: Space, history: History, rows: Rows, parents: Sequence[Observation | None], rng: np.random.Generator
+        self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """The parents' labels, each drawn anew with probability `resample_label`."""
         labels = space.sample(len(parents), rng).h

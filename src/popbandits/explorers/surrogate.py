@@ -23,6 +23,9 @@ for the rest of a run; cold starts at every refit cost several times as much and
 CANDIDATES = 128
 """Uniform starting points for the climb, beside what was tried lately."""
 
+PENDING = 64
+"""How many of the configurations in training a model is told of; in larger populations the last ones."""
+
 KNOWN = 64
 """How many of the numbers seen last come along as candidates."""
 
@@ -66,8 +69,9 @@ class ModelExplorer(Explorer):
     c1: float = 0.2
     c2: float = 0.4
     window: int | None = 300
-    """How many of the last observations a decision looks at (rounded to whole rounds); None for all. The default keeps
-    a decision under half a second at any length of history, and rows that old weigh little in a time-varying model."""
+    """How many observations a decision looks at, None for all: the GP at the recent half and at older ones that were
+    new (`History.remembered`), the bandit at the last ones. The default keeps a decision under half a second at any
+    length of history."""
     per_dimension: bool = False
     """A length-scale for each number instead of one for all."""
     score_before: bool = False
@@ -86,7 +90,7 @@ class ModelExplorer(Explorer):
             raise ArgumentError(f"c1 must be at least 0 and c2 above 0, got c1={self.c1}, c2={self.c2}")
 
     def choose_labels(
-        self, space: Space, history: History, rows: Rows, parents: Sequence[Observation | None], rng: np.random.Generator
+        self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """(k, m) the labels of every member that explores, and what to record of the choice."""
         raise NotImplementedError
@@ -104,9 +108,9 @@ class ModelExplorer(Explorer):
         rng: np.random.Generator,
     ) -> list[Proposal]:
         """Labels for all, then numbers for one after another: each is pending for the next."""
-        rows, training = history.recent(self.window), space.encode(pending)
-        labels, about = self.choose_labels(space, history, rows, parents, rng)
-        models = Models(self, space, history, rows)
+        training = space.encode(pending[-PENDING:])
+        labels, about = self.choose_labels(space, history, parents, rng)
+        models = Models(self, space, history)
         proposals = []
         for parent, wanted in zip(parents, labels, strict=True):
             point, decision = self._numbers(models, wanted, parent, training, rng)
@@ -133,8 +137,9 @@ class ModelExplorer(Explorer):
 class Models:
     """The models of one round: each is fitted once, when it is first needed."""
 
-    def __init__(self, explorer: ModelExplorer, space: Space, history: History, rows: Rows):
-        self.explorer, self.space, self.history, self.rows = explorer, space, history, rows
+    def __init__(self, explorer: ModelExplorer, space: Space, history: History):
+        self.explorer, self.space, self.history = explorer, space, history
+        self.rows = history.remembered(explorer.window)
         self._fitted: dict[tuple[int, ...], Surrogate] = {}
 
     def at(self, labels: IntArray) -> Surrogate:
@@ -164,12 +169,13 @@ class Models:
         context, column = _scaled_before(rows) if explorer.score_before else (None, None)
         inputs = structure.inputs(rows.points.x, rows.points.h, rows.round.astype(np.float64), column)
         guesses, refreshed = _guesses(structure, self._previous(scope), len(rows), len(self.history))
-        result = fit(Likelihood(structure, inputs, y), guesses)
+        shifted = None if rows.guessed.all() else rows.guessed
+        result = fit(Likelihood(structure, inputs, y, shifted), guesses)
         record = {"theta": result.theta[structure.free].tolist(), "refreshed": refreshed, "log_likelihood": result.log_likelihood}
         return Surrogate(
             space,
             structure,
-            Posterior.at(structure, result.theta, inputs, y),
+            Posterior.at(structure, result.theta, inputs, y, shifted),
             confidence(len(rows), explorer.c1, explorer.c2),
             _recent_distinct(rows.points.x),
             context,
@@ -202,8 +208,7 @@ def _guesses(structure: Structure, previous: Mapping[str, Any], rows: int, seen:
     cold, free = starts(structure), structure.free
     if len(previous.get("theta", ())) != free.sum():
         return cold, seen
-    warm = np.full(len(free), -np.inf)
-    warm[free] = previous["theta"]
+    warm = structure.theta(previous["theta"])
     if seen - previous["refreshed"] >= REFRESH * rows:
         return np.concatenate([warm[None], cold]), seen
     return warm[None], previous["refreshed"]

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -16,6 +16,12 @@ from popbandits.space import Points, Space
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 Mode = Literal["max", "min"]
+
+EARLY = 10_000
+"""Among how many of the first observations those of rounds 0 and 1 are looked for."""
+
+LOOK_BACK = 20_000
+"""How many observations `remembered` looks back, so that its cost does not grow with the history."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +39,14 @@ class Rows:
     before: FloatArray
     """The score before the interval; NaN where unknown."""
     failed: BoolArray
+    guessed: BoolArray
+    """Fresh starts: nothing was measured before them, and their change is from a common guess."""
 
     def __len__(self) -> int:
         return len(self.round)
 
     def __getitem__(self, mask: BoolArray) -> "Rows":
-        return Rows(
-            self.points[mask], self.member[mask], self.round[mask], self.change[mask], self.before[mask], self.failed[mask]
-        )
+        return Rows(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
 
     def targets(self) -> FloatArray:
         """The change with failures at the worst change seen: a model then learns to keep away from them."""
@@ -50,7 +56,8 @@ class Rows:
     def gains(self) -> FloatArray:
         """The change scaled to [0, 1] over these rows, for the bandit: 0 for failures, and for all if all are equal.
 
-        >>> rows = Rows(None, *[np.arange(4)] * 2, np.array([1.0, 3.0, np.nan, 2.0]), None, np.zeros(4, dtype=bool))
+        >>> no, change = np.zeros(4, dtype=bool), np.array([1.0, 3.0, np.nan, 2.0])
+        >>> rows = Rows(None, no, no, change, no, no, no)
         >>> rows.gains()
         array([0. , 1. , 0. , 0.5])
         """
@@ -74,7 +81,8 @@ class _Columns:
             "score": np.empty(self.capacity),
             "before": np.empty(self.capacity),
             "steps": np.empty(self.capacity),
-            "fresh": np.empty(self.capacity, dtype=np.bool_),
+            "fresh": np.empty(self.capacity, dtype=np.bool_),  # started without weights
+            "new": np.empty(self.capacity, dtype=np.bool_),  # with another configuration than the round before
         }
 
     def put(self, row: int, **values: Any) -> None:
@@ -136,7 +144,9 @@ class History(Sequence[Observation]):
         if observation.parent is not None and self.find(observation.parent) is None:
             raise HistoryError(f"the parent {observation.parent} of {observation.key} is not in the history")
         row = len(self._observations)
-        points = self._encode(observation.config, places)
+        carried = bool(places) and self._observations[places[-1]].config == observation.config
+        # A member that carries on has the encoding of its last row: computing it again would be waste.
+        points = self._points(places[-1]) if carried else self.space.encode([observation.config])
         self._columns.put(
             row,
             x=points.x[0],
@@ -147,16 +157,13 @@ class History(Sequence[Observation]):
             before=self.sign * observation.score_before,
             steps=math.nan if observation.steps is None else observation.steps,
             fresh=observation.parent is None,
+            new=not carried,
         )
         self._observations.append(observation)
         self._places.setdefault(member, []).append(row)
 
-    def _encode(self, config: Config, places: list[int]) -> Points:
-        """A member that carries on has the configuration of its last row: encoding it again would be waste."""
-        if places and self._observations[places[-1]].config == config:
-            row = slice(places[-1], places[-1] + 1)
-            return Points(self._columns.arrays["x"][row], self._columns.arrays["h"][row])
-        return self.space.encode([config])
+    def _points(self, row: int) -> Points:
+        return Points(self._columns.arrays["x"][row : row + 1], self._columns.arrays["h"][row : row + 1])
 
     def __len__(self) -> int:
         return len(self._observations) if self._length is None else self._length
@@ -236,21 +243,67 @@ class History(Sequence[Observation]):
         return [step.config for step in self.lineage(observation)]
 
     def recent(self, window: int | None = None) -> Rows:
-        """The last `window` observations (whole rounds where the size is known) as arrays, by round and member."""
+        """The last `window` observations as arrays (whole rounds where the size is known), by round and member."""
+        return self._rows(np.arange(self._start(window), len(self)))
+
+    def remembered(self, window: int | None = None) -> Rows:
+        """Up to `window` observations that say most, by round and member: recent ones, and of the rest the new ones.
+
+        Half are the most recent observations. The other half are older ones whose configuration was new then; where
+        these are too many, those of every 2nd, 4th, 8th … round. A model that saw recent rows alone would forget what
+        is bad, once everybody does what is good, and try it again.
+        """
+        if window is None or len(self) <= window:
+            return self.recent()
+        recent = self._start(window // 2)
+        older = np.arange(max(0, recent - LOOK_BACK), recent)
+        columns = self._columns.arrays
+        older = older[columns["new"][older]]
+        stride = 1
+        while len(older) > window - window // 2:
+            stride *= 2
+            older = older[columns["round"][older] % stride == 0]
+        return self._rows(np.concatenate([older, np.arange(recent, len(self))]))
+
+    def _start(self, window: int | None) -> int:
         start = 0 if window is None else max(0, len(self) - window)
-        if self.size:  # whole rounds, so that the order of telling within a round never matters
-            start = -(-start // self.size) * self.size
-        part = {name: column[start : len(self)] for name, column in self._columns.arrays.items()}
-        order = np.lexsort((part["member"], part["round"]))
-        part = {name: column[order] for name, column in part.items()}
+        # Whole rounds, so that the order of telling within a round never matters.
+        return start if not self.size else -(-start // self.size) * self.size
+
+    def _rows(self, places: IntArray) -> Rows:
+        columns = self._columns.arrays
+        order = np.lexsort((columns["member"][places], columns["round"][places]))
+        part = {name: column[places[order]] for name, column in columns.items()}
+        guessed = part["fresh"] & np.isfinite(part["score"]) & ~np.isfinite(part["before"])
         return Rows(
             points=Points(part["x"], part["h"]),
             member=part["member"],
             round=part["round"],
-            change=_changes(part),
+            change=_per_interval(part["score"] - np.where(guessed, self._untrained, part["before"]), part["steps"]),
             before=part["before"],
             failed=~np.isfinite(part["score"]),
+            guessed=guessed,
         )
+
+    @property
+    def _untrained(self) -> float:
+        """What a member without training would score, guessed: members that kept their configuration from round 0 to
+        round 1 are taken to have gained as much in both.
+
+        Paper: silent. Here: guessed, because after three rounds a third of what is known would be thrown away. The
+        models are told that it is a guess, common to all fresh starts.
+        """
+        head = {name: column[: min(len(self), EARLY)] for name, column in self._columns.arrays.items()}
+        first, change = head["score"][head["fresh"]], head["score"] - head["before"]
+        twice = (head["round"] == 1) & np.isfinite(change)
+        usual = change[twice].mean() if twice.any() else 0.0
+        kept = twice & ~head["new"]
+        if kept.any():
+            guess = np.mean(head["before"][kept] - change[kept])
+        else:
+            guess = (first[np.isfinite(first)].mean() if np.isfinite(first).any() else 0.0) - usual
+        # So near to zero it is most likely zero, where returns, totals and accuracies start.
+        return 0.0 if abs(guess) <= 0.5 * abs(usual) else float(guess)
 
     def backwards(self) -> Iterator[Observation]:
         """The observations, the latest first."""
@@ -269,21 +322,8 @@ class History(Sequence[Observation]):
             return History(store.space, store.observations(), **store.about)
 
 
-def _changes(part: dict[str, np.ndarray[Any, Any]]) -> FloatArray:
-    """y per row, with two corrections.
-
-    Fresh starts have no score before. What an untrained member would score is a constant for all of them: it is taken
-    such that their mean change equals that of round 1 (of any constant would do while there is no round 1, since the
-    models standardise). Paper: silent. Here: done, because a third of what is known after three rounds would be lost.
-
-    Where intervals differ in budget, the change is per unit of it, times the usual budget.
-    """
-    change: FloatArray = part["score"] - part["before"]
-    fresh = part["fresh"] & ~np.isfinite(part["before"]) & np.isfinite(part["score"])
-    if fresh.any():
-        second = change[(part["round"] == 1) & np.isfinite(change)]
-        change[fresh] = part["score"][fresh] - part["score"][fresh].mean() + (second.mean() if len(second) else 0.0)
-    steps = part["steps"]
+def _per_interval(change: FloatArray, steps: FloatArray) -> FloatArray:
+    """Where intervals differ in budget, the change per unit of it, times the usual budget."""
     if len(steps) and np.all(steps > 0) and np.ptp(steps) > 0:
-        change = change * (np.median(steps) / steps)
+        return change * (np.median(steps) / steps)
     return change

@@ -61,7 +61,7 @@ class Structure:
 
     @property
     def free(self) -> BoolArray:
-        """(6 + k,) the entries of theta to fit; the others are -inf, which takes their part out of the kernel."""
+        """(6 + k,) the entries of theta to fit."""
         mask = np.ones(6 + self.lengths, dtype=np.bool_)
         mask[[A, R1]] = self.numbers > 0
         mask[LENGTH:R1] = self.numbers > 0
@@ -70,11 +70,18 @@ class Structure:
         mask[[R1, R2]] &= self.time
         return mask
 
+    def theta(self, free: FloatArray) -> FloatArray:
+        """The whole theta: -inf takes a part that does not exist out of the kernel; a length nobody uses is 1."""
+        whole = np.full(6 + self.lengths, -np.inf)
+        whole[LENGTH:R1] = 0.0
+        whole[self.free] = free
+        return whole
+
     def inputs(self, x: FloatArray, h: IntArray, t: FloatArray, context: FloatArray | None = None) -> Inputs:
         """Encoded configurations as the kernel sees them."""
         z = self.embedding(x)
-        if self.context:
-            z = np.concatenate([z, np.broadcast_to(np.zeros((1, self.context)) if context is None else context, (len(x), self.context))], axis=1)
+        if self.context and context is not None:
+            z = np.concatenate([z, np.broadcast_to(context, (len(x), self.context))], axis=1)
         return Inputs(z, h if self.labels else h[:, :0], t)
 
 
@@ -94,12 +101,23 @@ def starts(structure: Structure) -> FloatArray:
     return np.log(np.array([smooth, rough]))
 
 
-class Likelihood:
-    """log p(y | theta) and its gradient for fixed data; reuses its buffers, so one object serves one thread."""
+OFFSET = 1.0
+"""Prior variance, in units of y's, of an offset that some rows share and nobody knows."""
 
-    def __init__(self, structure: Structure, inputs: Inputs, y: FloatArray):
+
+class Likelihood:
+    """log p(y | theta) and its gradient for fixed data; reuses its buffers, so one object serves one thread.
+
+    `shifted` marks rows whose y has a common unknown offset: K gets OFFSET wherever both rows have it, which is to
+    integrate the offset out.
+    """
+
+    def __init__(self, structure: Structure, inputs: Inputs, y: FloatArray, shifted: BoolArray | None = None):
         self.structure, self.y = structure, y
         self.pairs = Pairs(inputs, structure.owner, structure.lengths)
+        n = len(y)
+        both = None if shifted is None else shifted[self.pairs.place // n] & shifted[self.pairs.place % n]
+        self.shifted = np.zeros(0, dtype=np.int64) if both is None else np.flatnonzero(both)
         self.buffer = np.zeros(len(y) ** 2)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
@@ -118,6 +136,7 @@ class Likelihood:
         k = e * factor
         k[:agree] += b * q
         k[:n] += noise
+        k[self.shifted] += OFFSET
         self.buffer[pairs.place] = k
         matrix = self.buffer.reshape((n, n), order="F")
         _, info = lapack.dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
@@ -162,19 +181,16 @@ def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60) -> Fi
     evaluations = 0
 
     def objective(active: FloatArray) -> tuple[float, FloatArray]:
-        theta = np.full(len(free), -np.inf)
-        theta[free] = active
-        value, gradient = likelihood(theta)
+        value, gradient = likelihood(likelihood.structure.theta(active))
         return -value, -gradient[free]
 
     for guess in guesses:
         start = np.clip(guess[free], box[:, 0], box[:, 1])
-        result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": iterations, "ftol": 1e-6, "gtol": 1e-3})
+        options = {"maxiter": iterations, "ftol": 1e-6, "gtol": 1e-3}
+        result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options=options)
         evaluations += result.nfev
         if result.fun < FAILED and (best is None or -result.fun > best.log_likelihood):
-            theta = np.full(len(free), -np.inf)
-            theta[free] = result.x
-            best = Fit(theta, float(-result.fun), evaluations)
+            best = Fit(likelihood.structure.theta(result.x), float(-result.fun), evaluations)
     if best is None:
         raise NotFittedError(f"none of {len(guesses)} starts gave a positive definite matrix of {likelihood.pairs.n} rows")
     return Fit(best.theta, best.log_likelihood, evaluations)
@@ -196,14 +212,17 @@ class Posterior:
     """(n, n) L, lower triangle, column-major."""
 
     @staticmethod
-    def at(structure: Structure, theta: FloatArray, inputs: Inputs, y: FloatArray) -> "Posterior":
-        """Condition on data; adds jitter to the noise until the matrix factorises."""
+    def at(
+        structure: Structure, theta: FloatArray, inputs: Inputs, y: FloatArray, shifted: BoolArray | None = None
+    ) -> "Posterior":
+        """Condition on data (`shifted` as in `Likelihood`); adds jitter to the noise until the matrix factorises."""
         kernel = Kernel(theta, structure.owner)
         matrix = np.asfortranarray(kernel(inputs, inputs))
+        if shifted is not None:
+            matrix[np.ix_(shifted, shifted)] += OFFSET
         noise = float(np.exp(theta[NOISE]))
         for jitter in (0.0, 1e-8, 1e-6, 1e-4):
-            matrix[np.diag_indices_from(matrix)] = kernel.variance + noise + jitter
-            factor, info = lapack.dpotrf(matrix, lower=1, clean=1)
+            factor, info = lapack.dpotrf(matrix + (noise + jitter) * np.eye(len(y)), lower=1, clean=1)
             if not info:
                 alpha, _ = lapack.dpotrs(factor, y, lower=1)
                 return Posterior(kernel, inputs, alpha, factor)

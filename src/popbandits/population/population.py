@@ -43,12 +43,15 @@ class Population:
         quantile: float = 0.25,
         explore: Literal["replaced", "all"] = "replaced",
         synchronous: bool = True,
+        initial_score: float | None = None,
         history: Iterable[Observation] = (),
     ):
         self.space = Space(space)
         self.method = PB2Fuse() if method is None else method
         self.size, self.rounds, self.seed = size, rounds, seed
         self.quantile, self.explore, self.synchronous = quantile, explore, synchronous
+        self.initial_score = math.nan if initial_score is None else initial_score
+        """What a member scores before any training, where that is known; it is guessed otherwise."""
         self._check_arguments()
         self.history = History(self.space, history, mode=mode, size=size, rounds=rounds)
         self._open: dict[Key, Assignment] = {}  # decided, and not told yet
@@ -84,7 +87,7 @@ class Population:
             round=mine.round,
             config=mine.config,
             parent=mine.parent,
-            score_before=math.nan if parent is None else parent.score,
+            score_before=self.initial_score if parent is None else parent.score,
             score=value,
             steps=_budget(steps),
             seconds=seconds,

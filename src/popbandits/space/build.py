@@ -116,7 +116,9 @@ def _hyperparameter(name: str, key: str, value: Any) -> AnyHyperparameter:
             f"{name!r}: choices are a list, a range is a tuple and a constant is one value, got {value!r}; "
             f"write a list, or Constant({name!r}, ...) if it is one value"
         )
-    return Constant(name, unboxed(value))
+    constant = Constant(name, unboxed(value))
+    _check(constant)
+    return constant
 
 
 def _range(name: str, bounds: tuple[Any, ...]) -> UniformFloat | UniformInteger:
@@ -156,6 +158,8 @@ def _check(hyperparameter: AnyHyperparameter) -> None:
             f"{name!r}: a constant is one value, got the dict {hyperparameter.value!r}; "
             "pass the nested dict itself, not a ConfigurationSpace made from it"
         )
+    else:
+        _check_labels(name, (hyperparameter.value,))
 
 
 def _check_name(name: Any, where: str) -> None:
@@ -186,11 +190,11 @@ def _check_labels(name: str, labels: Sequence[Any]) -> None:
             hash(label)
         except TypeError:
             raise SpaceError(
-                f"{name!r}: a label must be hashable, got {label!r}; use a tuple or a name in its place"
+                f"{name!r}: a value must be hashable, got {label!r}; use a tuple or a name in its place"
             ) from None
         if isinstance(label, Mapping) or label != label:
             raise SpaceError(
-                f"{name!r}: a label must equal itself and hold no keys, got {label!r}; use a name or None"
+                f"{name!r}: a value must equal itself and hold no keys, got {label!r}; use a name or None"
             )
         if label in seen:
             raise SpaceError(

@@ -17,7 +17,7 @@ from .parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
 from .rules import Table, rule
 
 _GIVE_UP = 10_000  # forbidden draws in a row
-_GRID = 100  # levels; an integer with more is as good as a float between them
+_GRID = 100  # levels at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Space:
     | numerical, categorical | what the columns of x and h stand for |
     | order | the columns, those of x counted first, then those of h: parents before children |
     | movable | (d,) floats that no condition depends on: moving them changes nothing else |
-    | grids | by column, x of every level of the integers and ordinals that no condition depends on |
+    | grids | by column, x of every level of the other numbers that no condition depends on, if they are few |
     """
 
     def __init__(self, space: "ConfigurationSpace | Mapping[str, Any] | Space") -> None:
@@ -99,7 +99,9 @@ class Space:
         free = np.array([not made.children_of[p.name] for p in self.numerical], bool)
         self.movable: BoolArray = free & ~self._scale.discrete
         self.grids: dict[int, FloatArray] = {
-            j: p.grid() for j, p in enumerate(self.numerical) if free[j] and 1 < (p.levels or 0) <= _GRID
+            j: p.grid()
+            for j, p in enumerate(self.numerical)
+            if free[j] and p.levels is not None and p.levels <= _GRID
         }
         if self._forbidden:
             self.sample(1, np.random.default_rng(0))  # an empty space is an error now, not during a run
@@ -130,7 +132,7 @@ class Space:
         """The flat configuration in the form in which the space was written."""
         nested: dict[str, Any] = {}
         for name, value in config.items():
-            *groups, key = self._paths[name]
+            *groups, key = self._paths.get(name, (name,))
             inner = nested
             for group in groups:
                 inner = inner.setdefault(group, {})
@@ -295,9 +297,9 @@ class Space:
                     given = self._given(row)
                     raise SpaceError(f"{name!r}: an active parameter needs a value, got {given}; add it")
                 if name in row and not active:
-                    rule = _said(self.configuration_space.parent_conditions_of[name][0])
-                    given = self._given(row)
-                    raise SpaceError(f"{name!r}: a value is given only if {rule}, got {given}; drop it")
+                    [condition] = self.configuration_space.parent_conditions_of[name]
+                    when, given = _said(condition), self._given(row)
+                    raise SpaceError(f"{name!r}: a value is given only if {when}, got {given}; drop it")
         for clause, forbidden in self._forbidden:
             for given in map(self._given, compress(rows, forbidden.holds(table))):
                 raise SpaceError(f"{_said(clause)} is forbidden, got {given}; change one of these values")

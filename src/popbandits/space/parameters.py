@@ -182,15 +182,14 @@ class Numerical(_Labelled):
         if isinstance(value, bool) or not isinstance(value, wanted):
             raise SpaceError(f"{self.name!r}: the value must be {rule}, got {value!r}; convert it")
         code = float(value)
-        if self.lower <= code <= self.upper:
-            return code
-        # ConfigSpace rounds bounds to 13 decimals: a value on the bound as written may lie just outside.
-        slack = 1e-13 + 1e-12 * (self.upper - self.lower)
-        if self.lower - slack <= code <= self.upper + slack:
-            return min(max(code, self.lower), self.upper)
-        raise SpaceError(
-            f"{self.name!r}: the value must be in [{self.lower!r}, {self.upper!r}], got {value!r}; clip it"
-        )
+        # ConfigSpace rounds bounds to 13 decimals: a float on the bound as written may lie just outside.
+        slack = 1e-13 + 1e-12 * (self.upper - self.lower) if self.kind == "float" else 0.0
+        if not self.lower - slack <= code <= self.upper + slack:
+            raise SpaceError(
+                f"{self.name!r}: the value must be in [{self.lower!r}, {self.upper!r}], "
+                f"got {value!r}; clip it"
+            )
+        return min(max(code, self.lower), self.upper)
 
     def at(self, code: float) -> Any:
         """The value itself, of its declared type."""
@@ -207,8 +206,6 @@ class Numerical(_Labelled):
 
     def slack(self, codes: FloatArray) -> FloatArray | float:
         """What a float may lose on its way through x and back: closer values count as equal."""
-        if self.kind != "float":
-            return 0.0
         return 1e-12 * (np.abs(codes) if self.log else max(abs(self.lower), abs(self.upper)))
 
     def __str__(self) -> str:

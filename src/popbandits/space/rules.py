@@ -141,5 +141,5 @@ def _comparable(parameter: Parameter, codes: FloatArray) -> npt.NDArray[Any]:
 def _difference(left: FloatArray, right: FloatArray | float, *parameters: Parameter) -> FloatArray:
     """left - right, zero where the two are equal but for the error of encoding."""
     gap = left - right
-    slack = sum(p.slack(left) for p in parameters if isinstance(p, Numerical))
-    return np.where(np.abs(gap) <= slack, 0.0, gap)
+    slack = [p.slack(left) for p in parameters if isinstance(p, Numerical) and p.kind == "float"]
+    return np.where(np.abs(gap) <= sum(slack), 0.0, gap) if slack else gap
