@@ -58,7 +58,9 @@ class Arms:
         drawn = [bandit.draw(weights, count, rng, len(self._rounds), self._feedback) for bandit, weights in self._bandits]
         return np.stack(drawn, axis=1) if drawn else np.empty((count, 0), dtype=np.int64)
 
-    def record(self) -> dict[str, list[float]]:
+    def record(self) -> dict[str, dict[str, list[float]]]:
         """The probabilities by variable, for the record of the decision."""
         names = (variable.name for variable in self.space.categorical)
-        return {name: p.tolist() for name, p in zip(names, self.probabilities, strict=True)}
+        by_name = {name: p.tolist() for name, p in zip(names, self.probabilities, strict=True)}
+        # Under a key of their own: a user's variable may be called "fallback" or "theta".
+        return {"probabilities": by_name} if by_name else {}

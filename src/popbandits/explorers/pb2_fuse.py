@@ -22,7 +22,7 @@ from popbandits.history import Config, History, Observation
 from popbandits.models.acquisition import maximise
 from popbandits.models.gp import NotFittedError
 from popbandits.space import Points, Space
-from popbandits.typing import FloatArray, IntArray
+from popbandits.typing import FloatArray, IntArray, is_real
 
 COMBINATIONS = 64
 """Up to so many combinations of labels are compared one by one; of more, a sample drawn by the bandits is."""
@@ -36,8 +36,8 @@ class PB2Fuse(PB2Mix):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.temperature > 0:
-            raise ArgumentError(f"temperature must be above 0, got {self.temperature}")
+        if not (is_real(self.temperature) and self.temperature > 0):
+            raise ArgumentError(f"temperature must be above 0, got {self.temperature!r}; 0.5 is usual")
 
     def explore_round(
         self,
@@ -57,7 +57,10 @@ class PB2Fuse(PB2Mix):
         proposals = []
         for parent in parents:
             labels, prior = combinations(arms, rng)
-            bound = model.bound(history, parent).pending(training)
+            try:
+                bound = model.bound(history, parent).pending(training)
+            except NotFittedError:
+                return super().explore_round(space, history, pending, parents, rng)
             points, group = model.candidates(labels, training.x, max(16, 256 // len(labels)), rng)
             best = maximise(bound, space, points, group, groups=len(labels), starts=1 + (len(labels) < 4))
             score = np.log(prior) + best.values / self.temperature

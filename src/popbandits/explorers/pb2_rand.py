@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from popbandits.explorers.pbt import PBT
+from popbandits.explorers.pbt import PBT, check_probability
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
 from popbandits.space import Space
@@ -20,11 +20,18 @@ class PB2Rand(ModelExplorer):
     resample_label: float = PBT.resample_label
     sees_labels: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_probability("resample_label", self.resample_label)
+
     def choose_labels(
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """The parents' labels, each drawn anew with probability `resample_label`."""
         labels = space.sample(len(parents), rng).h
+        # A kept label may switch on a variable that is off in the draw: every variable needs a label.
+        spare = rng.random((len(parents), len(space.numerical) + len(space.categorical)))
+        labels = np.where(labels < 0, space.from_quantiles_full(spare).h, labels)
         for row, parent in enumerate(parents):
             if parent is not None:
                 kept = space.encode([parent.config]).h[0]

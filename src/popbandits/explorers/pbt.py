@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -9,12 +10,18 @@ from popbandits.errors import ArgumentError
 from popbandits.explorers.explorer import Explorer, completed, sampled
 from popbandits.history import Config, History, Observation
 from popbandits.space import Points, Space
-from popbandits.typing import FloatArray, IntArray
+from popbandits.typing import FloatArray, IntArray, is_real
 
 
 def perturbed_labels(parent: Points, resample: float, rng: np.random.Generator) -> IntArray:
     """(1, m) the parent's labels, each given up (-1, to be drawn) with probability `resample`."""
     return np.where(rng.random(parent.h.shape) < resample, -1, parent.h)
+
+
+def check_probability(name: str, value: float) -> None:
+    """Raise unless the argument is in [0, 1]."""
+    if not (is_real(value) and 0 <= value <= 1):
+        raise ArgumentError(f"{name} is a probability between 0 and 1, got {value!r}; change it")
 
 
 @dataclass(frozen=True)
@@ -31,12 +38,12 @@ class PBT(Explorer):
     """Probability with which a label is drawn anew."""
 
     def __post_init__(self) -> None:
-        low, high = self.factors
-        if not 0 < low < 1 < high:
-            raise ArgumentError(f"factors must be one below and one above 1, got {self.factors}")
-        for name in ("resample", "resample_label"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ArgumentError(f"{name} is a probability between 0 and 1, got {getattr(self, name)}")
+        factors: Any = self.factors
+        pair = isinstance(factors, tuple | list) and len(factors) == 2 and all(map(is_real, factors))
+        if not (pair and 0 < factors[0] < 1 < factors[1] < np.inf):
+            raise ArgumentError(f"factors must be one below and one above 1, got {factors!r}; (0.8, 1.2) is usual")
+        check_probability("resample", self.resample)
+        check_probability("resample_label", self.resample_label)
 
     def explore(
         self, space: Space, history: History, pending: Sequence[Config], parent: Observation | None, rng: np.random.Generator

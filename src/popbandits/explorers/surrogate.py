@@ -14,7 +14,7 @@ from popbandits.models.acquisition import UpperConfidenceBound, candidates, conf
 from popbandits.models.gp import Likelihood, NotFittedError, Posterior, Structure, fit, starts
 from popbandits.models.kernel import Embedding
 from popbandits.space import Points, Space
-from popbandits.typing import BoolArray, FloatArray, IntArray
+from popbandits.typing import BoolArray, FloatArray, IntArray, is_real, is_whole
 
 REFRESH = 0.1
 """Share of new rows after which a fit tries cold starts again. A chain of warm starts alone can sit in a bad optimum
@@ -84,10 +84,12 @@ class ModelExplorer(Explorer):
     """Whether the kernel compares labels."""
 
     def __post_init__(self) -> None:
-        if self.window is not None and self.window < 1:
-            raise ArgumentError(f"window must be at least 1 observation, or None for all, got {self.window}")
-        if self.c1 < 0 or self.c2 <= 0:
-            raise ArgumentError(f"c1 must be at least 0 and c2 above 0, got c1={self.c1}, c2={self.c2}")
+        if self.window is not None and not is_whole(self.window, 1):
+            raise ArgumentError(f"window must be at least 1 observation, or None for all, got {self.window!r}; raise it")
+        if not (is_real(self.c1) and is_real(self.c2) and 0 <= self.c1 < np.inf and 0 < self.c2 < np.inf):
+            raise ArgumentError(
+                f"c1 must be at least 0 and c2 above 0, both finite, got c1={self.c1!r}, c2={self.c2!r}; change them"
+            )
 
     def choose_labels(
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator

@@ -13,7 +13,7 @@ from popbandits.errors import ArgumentError, HistoryError
 from popbandits.history.records import Config, Key, Observation
 from popbandits.history.store import Store
 from popbandits.space import Points, Space
-from popbandits.typing import BoolArray, FloatArray, IntArray
+from popbandits.typing import BoolArray, FloatArray, IntArray, is_whole
 
 Mode = Literal["max", "min"]
 
@@ -112,7 +112,10 @@ class History(Sequence[Observation]):
         rounds: int | None = None,
     ):
         if mode not in ("max", "min"):
-            raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}")
+            raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}; say which scores are better")
+        for name, value in (("size", size), ("rounds", rounds)):
+            if value is not None and not is_whole(value, 1):
+                raise ArgumentError(f"{name} must be a whole number of at least 1, or None if unknown, got {value!r}")
         self.space = Space(space)
         self.mode: Mode = mode
         self.size = size
@@ -135,14 +138,18 @@ class History(Sequence[Observation]):
         """Add what happened; the rounds of a member follow one another."""
         if self._length is not None:
             raise HistoryError("an earlier state of a history is read-only; append to the history itself")
+        if not isinstance(observation, Observation):
+            raise HistoryError(f"a history holds Observations, got {observation!r}; give History.load(directory) of a run")
         member, round_ = observation.key
         places = self._places.get(member, [])
         if round_ != len(places):
-            raise HistoryError(f"member {member} is at round {len(places)}, got an observation of its round {round_}")
+            raise HistoryError(
+                f"member {member} is at round {len(places)}, got an observation of its round {round_}; keep the order"
+            )
         if self.size is not None and member >= self.size:
-            raise HistoryError(f"members are 0 to {self.size - 1}, got an observation of member {member}")
+            raise HistoryError(f"members are 0 to {self.size - 1}, got an observation of member {member}; raise the size")
         if observation.parent is not None and self.find(observation.parent) is None:
-            raise HistoryError(f"the parent {observation.parent} of {observation.key} is not in the history")
+            raise HistoryError(f"a parent comes first, got {observation.key} with {observation.parent} unseen; append it")
         row = len(self._observations)
         carried = bool(places) and self._observations[places[-1]].config == observation.config
         # A member that carries on has the encoding of its last row: computing it again would be waste.
@@ -196,7 +203,7 @@ class History(Sequence[Observation]):
         """The history when it had `length` observations: shares everything, copies nothing, read-only."""
         view = History.__new__(History)
         view.__dict__.update(self.__dict__)
-        view._length = min(length, len(self))
+        view._length = max(0, min(length, len(self)))
         return view
 
     def finished(self, member: int) -> int:
@@ -244,7 +251,7 @@ class History(Sequence[Observation]):
 
     def recent(self, window: int | None = None) -> Rows:
         """The last `window` observations as arrays (whole rounds where the size is known), by round and member."""
-        return self._rows(np.arange(self._start(window), len(self)))
+        return self._rows(self._last(window))
 
     def remembered(self, window: int | None = None) -> Rows:
         """Up to `window` observations that say most, by round and member: recent ones, and of the rest the new ones.
@@ -255,20 +262,29 @@ class History(Sequence[Observation]):
         """
         if window is None or len(self) <= window:
             return self.recent()
-        recent = self._start(window // 2)
-        older = np.arange(max(0, recent - LOOK_BACK), recent)
+        recent = self._last(window // 2)
+        start = int(recent.min(initial=len(self)))
+        older = np.arange(max(0, start - LOOK_BACK), start)
         columns = self._columns.arrays
         older = older[columns["new"][older]]
-        stride = 1
-        while len(older) > window - window // 2:
+        room, stride = window - window // 2, 1
+        while len(older) > room and stride <= columns["round"][older].max():
             stride *= 2
             older = older[columns["round"][older] % stride == 0]
-        return self._rows(np.concatenate([older, np.arange(recent, len(self))]))
+        # Round 0 is left, of a population larger than the room there is: some of its members.
+        older = older[np.argsort(columns["member"][older], kind="stable")][:room] if len(older) > room else older
+        return self._rows(np.concatenate([older, recent]))
 
-    def _start(self, window: int | None) -> int:
-        start = 0 if window is None else max(0, len(self) - window)
-        # Whole rounds, so that the order of telling within a round never matters.
-        return start if not self.size else -(-start // self.size) * self.size
+    def _last(self, window: int | None) -> IntArray:
+        """Where the last observations stand: whole rounds, so that the order of telling within one never matters."""
+        end, size = len(self), self.size or 1
+        start = 0 if window is None else max(0, end - window)
+        whole = -(-start // size) * size
+        if whole < end or window is None or not window:
+            return np.arange(whole, end)
+        # Not even one round fits: of the last round, the same members whatever the order in which they told.
+        places = np.arange(max(0, end - size), end)
+        return places[np.argsort(self._columns.arrays["member"][places], kind="stable")][:window]
 
     def _rows(self, places: IntArray) -> Rows:
         columns = self._columns.arrays
@@ -296,14 +312,14 @@ class History(Sequence[Observation]):
         head = {name: column[: min(len(self), EARLY)] for name, column in self._columns.arrays.items()}
         first, change = head["score"][head["fresh"]], head["score"] - head["before"]
         twice = (head["round"] == 1) & np.isfinite(change)
-        usual = change[twice].mean() if twice.any() else 0.0
+        usual = _mean(change[twice])
         kept = twice & ~head["new"]
         if kept.any():
-            guess = np.mean(head["before"][kept] - change[kept])
+            guess = _mean(head["before"][kept] - change[kept])
         else:
-            guess = (first[np.isfinite(first)].mean() if np.isfinite(first).any() else 0.0) - usual
+            guess = _mean(first[np.isfinite(first)]) - usual
         # So near to zero it is most likely zero, where returns, totals and accuracies start.
-        return 0.0 if abs(guess) <= 0.5 * abs(usual) else float(guess)
+        return 0.0 if abs(guess) <= 0.5 * abs(usual) else guess
 
     def backwards(self) -> Iterator[Observation]:
         """The observations, the latest first."""
@@ -320,6 +336,11 @@ class History(Sequence[Observation]):
         """The history of any run, finished or not."""
         with Store.open(directory) as store:
             return History(store.space, store.observations(), **store.about)
+
+
+def _mean(values: FloatArray) -> float:
+    """Sorted first, so that it is the same to the last bit in whatever order members told; 0 of nothing."""
+    return float(np.sort(values).mean()) if len(values) else 0.0
 
 
 def _per_interval(change: FloatArray, steps: FloatArray) -> FloatArray:

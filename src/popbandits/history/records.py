@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+import numpy as np
+
 from popbandits.errors import HistoryError
+from popbandits.typing import is_real, is_whole
 
 Config = dict[str, Any]
 """A configuration: native Python values, only the active hyperparameters; nested if the space was written nested."""
@@ -61,12 +64,34 @@ class Observation:
     """What the explorer recorded when it chose `config`: fitted hyperparameters, a fallback and its reason."""
 
     def __post_init__(self) -> None:
-        if self.member < 0 or self.round < 0:
-            raise HistoryError(f"member and round count from 0, got member {self.member}, round {self.round}")
+        if not (is_whole(self.member, 0) and is_whole(self.round, 0)):
+            raise HistoryError(
+                f"member and round count from 0, got member {self.member!r}, round {self.round!r}; use whole numbers"
+            )
+        if not isinstance(self.config, dict):
+            raise HistoryError(f"config must be a dict, got {self.config!r}; name its values")
+        parent: Any = self.parent
+        if parent is not None and (type(parent) is not tuple or [is_whole(part, 0) for part in parent] != [True, True]):
+            raise HistoryError(f"parent must be (member, round) or None, got {parent!r}; count both from 0")
         if self.status not in ("completed", "failed"):
-            raise HistoryError(f"status must be 'completed' or 'failed', got {self.status!r}")
-        if self.status == "completed" and not math.isfinite(self.score):
-            raise HistoryError(f"a completed observation needs a finite score, got {self.score}; mark it as failed")
+            raise HistoryError(f"status must be 'completed' or 'failed', got {self.status!r}; choose one")
+        if self.status == "completed" and not (is_real(self.score) and math.isfinite(self.score)):
+            raise HistoryError(f"a completed observation needs a finite score, got {self.score!r}; mark it as failed")
+        if self.status == "failed" and self.score == self.score:
+            raise HistoryError(f"a failed observation has no score, got {self.score!r}; leave it out")
+        if self.score_before == self.score_before and not (is_real(self.score_before) and math.isfinite(self.score_before)):
+            raise HistoryError(f"score_before must be finite, or NaN if unknown, got {self.score_before!r}; leave it out")
+        if self.steps is not None and not (is_real(self.steps) and 0 < self.steps < math.inf):
+            raise HistoryError(f"steps must be a positive number, or None if unknown, got {self.steps!r}; leave it out")
+        if self.seconds is not None and not (is_real(self.seconds) and 0 <= self.seconds < math.inf):
+            raise HistoryError(f"seconds must be at least 0, or None if unknown, got {self.seconds!r}; leave it out")
+        for name in ("member", "round", "score_before", "score", "steps", "seconds"):
+            if isinstance(given := getattr(self, name), np.generic):  # which SQLite does not take
+                object.__setattr__(self, name, given.item())
+        for name in ("metrics", "decision"):
+            if not isinstance(given := getattr(self, name), Mapping):
+                raise HistoryError(f"{name} must be a dict, got {given!r}; name its values")
+            object.__setattr__(self, name, plain(given, name))
 
     @property
     def key(self) -> Key:
@@ -93,5 +118,32 @@ class Observation:
         """Field by field, two NaNs being the same."""
         if not isinstance(other, Observation):
             return NotImplemented
-        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return all(a == b or (a != a and b != b) for a, b in pairs)
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+
+def plain(value: Any, name: str) -> Any:
+    """The value as JSON would give it back: lists for tuples and arrays, Python's numbers for numpy's.
+
+    >>> plain({"loss": np.float32(0.5), "shape": (2, 3)}, "metrics")
+    {'loss': 0.5, 'shape': [2, 3]}
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, np.generic | np.ndarray) and not isinstance(listed := value.tolist(), np.generic):
+        return plain(listed, name)
+    if isinstance(value, list | tuple):
+        return [plain(item, name) for item in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: plain(item, f"{name}[{key!r}]") for key, item in value.items()}
+    raise HistoryError(
+        f"{name}: a record holds numbers, strings, booleans, None, and lists and dicts of them, got {value!r}; convert it"
+    )
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality, two NaNs being the same, also deep inside."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(a == b or (a != a and b != b))

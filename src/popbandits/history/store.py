@@ -64,28 +64,33 @@ class Store:
         """The file of a run that exists."""
         path = Path(directory) / FILE
         if not path.exists():
-            raise HistoryError(f"no run in {Path(directory)}: it has no {FILE}")
+            raise HistoryError(f"{Path(directory)} holds no run: it has no {FILE}; give the folder of a run")
         connection = sqlite3.connect(path)
         try:
             row = connection.execute("SELECT value FROM run WHERE name = 'version'").fetchone()
         except sqlite3.DatabaseError as error:
             connection.close()
-            raise HistoryError(f"{path} is not a popbandits run: {error}") from error
+            raise HistoryError(f"{path} is not a popbandits run: {error}; give the folder of one") from error
         if row is None or json.loads(row[0]) != VERSION:
             connection.close()
             found = "none" if row is None else row[0]
-            raise HistoryError(f"{path} has schema version {found}, this popbandits reads version {VERSION}")
+            raise HistoryError(
+                f"{path} has schema version {found}, this popbandits reads version {VERSION}; install the one that wrote it"
+            )
         return Store(connection, path)
 
     def extend(self, observations: Iterable[Observation]) -> None:
         """Append, all or nothing."""
-        with self.connection:
-            self.connection.executemany(
-                f"INSERT INTO observation ({COLUMNS}) VALUES ({', '.join('?' * 13)})", map(self._row, observations)
-            )
+        try:
+            with self.connection:
+                self.connection.executemany(
+                    f"INSERT INTO observation ({COLUMNS}) VALUES ({', '.join('?' * 13)})", map(self._row, observations)
+                )
+        except sqlite3.IntegrityError as error:
+            raise HistoryError(f"{self.path} holds each (member, round) once: {error}; append what is new") from error
 
     def _row(self, o: Observation) -> tuple[Any, ...]:
-        parent = o.parent or (None, None)
+        parent = (None, None) if o.parent is None else map(int, o.parent)
         return (
             None,
             *o.key,

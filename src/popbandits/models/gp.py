@@ -92,6 +92,24 @@ def bounds(structure: Structure) -> FloatArray:
     return np.log(np.array(rows))
 
 
+PRIOR = {
+    "amplitude": (0.5, 1.5),
+    "length": (0.15, 0.7),
+    "rate": (0.03, 1.5),
+    "noise": (0.1, 1.5),
+}
+"""p_hyp of the paper's MAP fit: medians, and deviations of the logarithms."""
+
+
+def prior(structure: Structure) -> FloatArray:
+    """(6 + k, 2) means and deviations of theta a priori."""
+    d = max(1, structure.numbers)
+    length = (PRIOR["length"][0] * d**0.5, PRIOR["length"][1])
+    rows = [PRIOR["amplitude"]] * 3 + [length] * structure.lengths + [PRIOR["rate"]] * 2 + [PRIOR["noise"]]
+    table = np.array(rows)
+    return np.column_stack([np.log(table[:, 0]), table[:, 1]])
+
+
 def starts(structure: Structure) -> FloatArray:
     """(s, 6 + k) cold starts: a smooth slow function, a rough quick one under little noise."""
     d = max(1, structure.numbers)
@@ -173,16 +191,20 @@ class Fit:
     evaluations: int
 
 
-def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60) -> Fit:
-    """The best local maximum of the likelihood from several starts (full-length thetas), by L-BFGS-B."""
+def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60, use_prior: bool = True) -> Fit:
+    """The best local maximum of the posterior of theta (of the likelihood, without the prior) from several starts."""
     free = likelihood.structure.free
+    mean, deviation = prior(likelihood.structure)[free].T
     box = bounds(likelihood.structure)[free]
     best: Fit | None = None
     evaluations = 0
 
     def objective(active: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = likelihood(likelihood.structure.theta(active))
-        return -value, -gradient[free]
+        if not use_prior:
+            return -value, -gradient[free]
+        z = (active - mean) / deviation
+        return -value + 0.5 * float(z @ z), z / deviation - gradient[free]
 
     for guess in guesses:
         start = np.clip(guess[free], box[:, 0], box[:, 1])

@@ -13,6 +13,7 @@ from popbandits.history import Assignment, Config, History, Key, Mode, Observati
 from popbandits.population.initial import initial_points
 from popbandits.population.selection import select
 from popbandits.space import Space
+from popbandits.typing import is_real, is_whole
 
 INITIAL, SELECT, EXPLORE = range(3)
 """What a stream of random numbers is for."""
@@ -53,12 +54,14 @@ class Population:
         self.initial_score = math.nan if initial_score is None else initial_score
         """What a member scores before any training, where that is known; it is guessed otherwise."""
         self._check_arguments()
-        self.history = History(self.space, history, mode=mode, size=size, rounds=rounds)
+        if isinstance(history, History) and history.mode != mode:
+            raise HistoryError(f"mode must be the history's, {history.mode!r}, got {mode!r}; make the two equal")
+        self.history = History(self.space, history, mode=mode, size=self.size, rounds=self.rounds)
         self._open: dict[Key, Assignment] = {}  # decided, and not told yet
         self._asked: set[Key] = set()
-        self._first = initial_points(self.space, size, self._rng(INITIAL))
+        self._first = initial_points(self.space, self.size, self._rng(INITIAL))
         self._check_history()
-        self._idle = sorted(range(size), key=self._idle_since)  # members to decide for, in asynchronous mode
+        self._idle = sorted(range(self.size), key=self._idle_since)  # members to decide for, in asynchronous mode
 
     def ask(self) -> list[Assignment]:
         """Those ready to train now; none while a round is incomplete."""
@@ -75,7 +78,7 @@ class Population:
         steps: float | None = None,
         metrics: Mapping[str, Any] | None = None,
         seconds: float | None = None,
-    ) -> Observation:
+    ) -> None:
         """What came of an assignment. NaN, an infinity or None as the score mean that it failed."""
         mine = self._open.get(assignment.key) if isinstance(assignment, Assignment) else None
         if mine is None or mine.key not in self._asked:
@@ -89,17 +92,16 @@ class Population:
             parent=mine.parent,
             score_before=self.initial_score if parent is None else parent.score,
             score=value,
-            steps=_budget(steps),
+            steps=steps,
             seconds=seconds,
             status="completed" if math.isfinite(value) else "failed",
-            metrics=dict(metrics or {}),
+            metrics={} if metrics is None else metrics,
             decision=mine.decision,
         )
         self.history.append(observation)
         del self._open[mine.key]
         self._asked.discard(mine.key)
         self._idle.append(mine.member)
-        return observation
 
     def _idle_since(self, member: int) -> int:
         finished = self.history.finished(member)
@@ -214,12 +216,14 @@ class Population:
             return []
         rng = self._rng(EXPLORE, *stream)
         proposals = self.method.explore_round(self.space, known, training, parents, rng)
-        for proposal in proposals:
-            try:
-                self.space.encode([proposal.config])
-            except SpaceError as error:
-                raise SpaceError(f"{type(self.method).__name__} proposed an illegal configuration: {error}") from error
-        return proposals
+        name = type(self.method).__name__
+        if len(proposals) != len(parents) or not all(isinstance(each, Proposal) for each in proposals):
+            raise ArgumentError(f"{name} must return a Proposal for each of {len(parents)} members, got {proposals!r}")
+        try:
+            # As the space would write it: a user's explorer may hand back numpy's numbers, or a dict that it keeps.
+            return [Proposal(self.space.nest(self.space.check(each.config)), each.decision) for each in proposals]
+        except SpaceError as error:
+            raise SpaceError(f"{name} proposed an illegal configuration: {error}") from error
 
     def _rng(self, *stream: int) -> np.random.Generator:
         """A generator of its own for every purpose, round and member: none depends on how often another was used."""
@@ -229,17 +233,23 @@ class Population:
 
     def _check_arguments(self) -> None:
         if not isinstance(self.method, Explorer):
-            raise ArgumentError(f"method must be an explorer such as PB2Fuse(), got {self.method!r}")
+            raise ArgumentError(f"method must be an explorer, got {self.method!r}; make one, such as PB2Fuse()")
         for name, value in (("size", self.size), ("rounds", self.rounds), ("seed", self.seed)):
-            if name == "rounds" and value is None:
+            if value is None and name == "rounds":
                 continue
             least = 0 if name == "seed" else 1
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
-        if not 0 < self.quantile <= 0.5:
-            raise ArgumentError(f"quantile must be above 0 and at most 0.5, got {self.quantile!r}")
+            if value is None or not is_whole(value, least):
+                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}; change it")
+            setattr(self, name, int(value))  # Numpy's integers cannot be stored.
+        if not (is_real(self.quantile) and 0 < self.quantile <= 0.5):
+            raise ArgumentError(f"quantile must be above 0 and at most 0.5, got {self.quantile!r}; 0.25 is usual")
         if self.explore not in ("replaced", "all"):
-            raise ArgumentError(f"explore must be 'replaced' or 'all', got {self.explore!r}")
+            raise ArgumentError(f"explore must be 'replaced' or 'all', got {self.explore!r}; choose one")
+        if not isinstance(self.synchronous, bool):
+            raise ArgumentError(f"synchronous must be True or False, got {self.synchronous!r}; choose one")
+        known = self.initial_score
+        if not (known != known or (is_real(known) and math.isfinite(known))):
+            raise ArgumentError(f"initial_score must be finite, or None if unknown, got {known!r}; leave it out")
 
     def _check_history(self) -> None:
         for place, observation in enumerate(self.history):
@@ -267,13 +277,9 @@ def _number(score: object) -> float:
     if score is None:
         return math.nan
     try:
+        if isinstance(score, str | bytes):  # float() would read some of them
+            raise TypeError
         value = float(score)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise ArgumentError(f"a score is a number (NaN or None if the interval failed), got {score!r}") from None
+        raise ArgumentError(f"a score is a number, got {score!r}; tell NaN or None if the interval failed") from None
     return value if math.isfinite(value) else math.nan
-
-
-def _budget(steps: float | None) -> float | None:
-    if steps is not None and not (math.isfinite(steps) and steps > 0):
-        raise ArgumentError(f"steps must be a positive number, or None where budgets are equal, got {steps!r}")
-    return steps

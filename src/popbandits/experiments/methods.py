@@ -1,0 +1,38 @@
+"""The methods that experiments compare, by the names that the command line takes. Cheap to import."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from popbandits.explorers import Explorer
+
+Explore = Literal["replaced", "all"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An explorer, and who explores."""
+
+    label: str
+    explorer: str
+    """Its class in `popbandits.explorers`."""
+    explore: Explore = "replaced"
+    cost: float = 1.0
+    """Rough cost of a run beside PB2-Mix's, from which the time left is guessed."""
+
+    def make(self) -> "Explorer":
+        """A new explorer with its default settings."""
+        explorer: Explorer = getattr(import_module("popbandits.explorers"), self.explorer)()
+        return explorer
+
+
+METHODS = {
+    "random": Method("Random search", "RandomSearch", cost=0.01),
+    "pbt": Method("PBT", "PBT", cost=0.02),
+    "pb2-rand": Method("PB2-Rand", "PB2Rand"),
+    "pb2-mult": Method("PB2-Mult", "PB2Mult"),
+    "pb2-mix": Method("PB2-Mix", "PB2Mix"),
+    "pb2-fuse": Method("PB2-Fuse", "PB2Fuse"),
+    "pb2-fuse/all": Method("PB2-Fuse, all explore", "PB2Fuse", explore="all", cost=1.5),
+}

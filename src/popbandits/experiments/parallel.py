@@ -1,0 +1,94 @@
+"""Many independent jobs over all cores: the same results in the same order with any number of workers."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+from popbandits.errors import ArgumentError, PopbanditsError
+
+T = TypeVar("T")
+
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")}
+
+
+def worker_count(workers: int | None = None) -> int:
+    """As many as asked for; one for each core that this process may use if that is None."""
+    if workers is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if workers < 1:
+        raise ArgumentError(f"workers must be at least 1, got {workers}; leave it out to use every core")
+    return workers
+
+
+def in_processes(
+    jobs: Sequence[Callable[[], T]], workers: int | None = None, done: Callable[[int], Any] = lambda job: None
+) -> list[T]:
+    """The results of `jobs`, in their order; `done` is called with the place of each that ends.
+
+    Workers are processes with one BLAS thread each, also if there is one only: sums then come out the same to
+    the last digit. They end at once when this process fails, is interrupted or dies.
+    """
+    count = min(worker_count(workers), len(jobs))
+    if not count:
+        return []
+    context = get_context("spawn")
+    listen, line = context.Pipe(duplex=False)
+    with listen, line, ProcessPoolExecutor(count, context, _end_with, (listen,)) as pool:
+        try:
+            with _spawning():
+                places = {pool.submit(job): place for place, job in enumerate(jobs)}
+            for future in as_completed(places):
+                _raise(future.exception(), jobs[places[future]])
+                done(places[future])
+            return [future.result() for future in places]
+        except BaseException:
+            line.close()
+            raise
+
+
+def _raise(error: BaseException | None, job: Callable[[], Any]) -> None:
+    if isinstance(error, BrokenProcessPool):
+        raise PopbanditsError(
+            "a worker process ended before its job was done; if memory ran out use fewer workers, "
+            "and in a script of your own call this below `if __name__ == '__main__':`"
+        ) from error
+    if error is not None:
+        error.add_note(f"in {job}")
+        raise error
+
+
+def _end_with(line: Connection) -> None:
+    """Let a worker end when the other end of the line is closed, as it also is if its owner is killed."""
+
+    def wait() -> None:
+        line.poll(None)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def _spawning() -> Iterator[None]:
+    """What workers inherit at their start: one BLAS thread, and a deaf ear for Ctrl-C."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    masks = hasattr(signal, "pthread_sigmask")  # Windows has none
+    # Blocked, not ignored: a Ctrl-C meanwhile is delivered afterwards.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else None
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -1,0 +1,132 @@
+"""A small space of every kind that a user may write."""
+
+from collections.abc import Callable
+
+import ConfigSpace as cs
+
+from popbandits.space import Space
+
+
+def spaces() -> dict[str, Space]:
+    """One space of every kind, by name.
+
+    >>> list(spaces())[:3]
+    ['one float', 'a log float', 'integers']
+    """
+    return {name: Space(written()) for name, written in _WRITTEN.items()}
+
+
+def _conditional_numbers() -> cs.ConfigurationSpace:
+    made = cs.ConfigurationSpace(
+        {
+            "optimizer": ["sgd", "adam", "none"],
+            "momentum": (0.0, 0.99),
+            "beta": cs.Float("beta", (0.8, 0.999)),
+            "warmup": (0, 10),
+            "clip": (0.1, 1.0),
+        }
+    )
+    made.add(
+        cs.EqualsCondition(made["momentum"], made["optimizer"], "sgd"),
+        cs.EqualsCondition(made["beta"], made["optimizer"], "adam"),
+        cs.InCondition(made["warmup"], made["optimizer"], ["sgd", "adam"]),
+    )
+    return made
+
+
+def _conditional_labels() -> cs.ConfigurationSpace:
+    made = cs.ConfigurationSpace(
+        {
+            "network": ["mlp", "cnn", "resnet"],
+            "pooling": ["max", "mean"],
+            "activation": ["relu", "tanh", "elu"],
+            "note": cs.Constant("note", "pooled"),
+            "lr": (0.0, 1.0),
+        }
+    )
+    made.add(
+        cs.InCondition(made["pooling"], made["network"], ["cnn", "resnet"]),
+        cs.NotEqualsCondition(made["activation"], made["network"], "resnet"),
+        cs.EqualsCondition(made["note"], made["pooling"], "max"),
+    )
+    return made
+
+
+def _nested_conditions() -> cs.ConfigurationSpace:
+    """Chains of conditions: a label switches an integer on, the integer a float, the float a label."""
+    made = cs.ConfigurationSpace(
+        {
+            "kind": ["deep", "flat"],
+            "depth": (1, 6),
+            "dropout": (0.0, 0.9),
+            "schedule": ["linear", "cosine"],
+            "power": cs.Float("power", (0.1, 10.0), log=True),
+            "size": cs.OrdinalHyperparameter("size", ["s", "m", "l"]),
+            "margin": (0.0, 1.0),
+        }
+    )
+    made.add(
+        cs.EqualsCondition(made["depth"], made["kind"], "deep"),
+        cs.GreaterThanCondition(made["dropout"], made["depth"], 2),
+        cs.GreaterThanCondition(made["schedule"], made["dropout"], 0.3),
+        cs.EqualsCondition(made["power"], made["schedule"], "cosine"),
+        cs.GreaterThanCondition(made["margin"], made["size"], "s"),
+    )
+    return made
+
+
+def _forbidden() -> cs.ConfigurationSpace:
+    """A pair of labels, a label with a range, an order between two numbers, and a single level."""
+    made = cs.ConfigurationSpace(
+        {"loss": ["l1", "l2", "huber"], "norm": ["batch", "layer"], "low": (0.0, 1.0), "high": (0.0, 1.0), "k": (1, 5)}
+    )
+    made["high"].default_value = 1.0  # ConfigSpace wants a legal default.
+    made.add(
+        cs.ForbiddenAndConjunction(
+            cs.ForbiddenEqualsClause(made["loss"], "huber"), cs.ForbiddenEqualsClause(made["norm"], "layer")
+        ),
+        cs.ForbiddenAndConjunction(
+            cs.ForbiddenEqualsClause(made["loss"], "l2"), cs.ForbiddenGreaterThanClause(made["high"], 0.6)
+        ),
+        cs.ForbiddenGreaterThanRelation(made["low"], made["high"]),
+        cs.ForbiddenEqualsClause(made["k"], 4),
+    )
+    return made
+
+
+def _priors() -> cs.ConfigurationSpace:
+    return cs.ConfigurationSpace(
+        {
+            "lr": cs.Float("lr", (1e-4, 1.0), log=True, distribution=cs.Normal(0.01, 0.1)),
+            "decay": cs.Float("decay", (0.0, 1.0), distribution=cs.Beta(2, 5)),
+            "layers": cs.Integer("layers", (1, 9), distribution=cs.Normal(4, 2)),
+            "aug": cs.Categorical("aug", ["crop", "flip", "none"], weights=[1, 2, 5]),
+        }
+    )
+
+
+_WRITTEN: dict[str, Callable[[], object]] = {
+    "one float": lambda: {"lr": (0.0, 1.0)},
+    "a log float": lambda: {"lr": cs.Float("lr", (1e-5, 1e-1), log=True)},
+    "integers": lambda: {"depth": (1, 4), "width": (-100, 1000)},
+    "log integers": lambda: {"batch": cs.Integer("batch", (1, 1024), log=True), "lr": (0.1, 0.2)},
+    "ordinals": lambda: {
+        "size": cs.OrdinalHyperparameter("size", ["s", "m", "l", "xl"]),
+        "power": cs.OrdinalHyperparameter("power", [1, 10, 100]),
+    },
+    "labels of every type": lambda: {"choice": ["relu", 3, 0.5, True, None, (3, "same")], "lr": (0.0, 1.0)},
+    "several categoricals": lambda: {"a": ["x", "y"], "b": ["x", "y", "z"], "c": [True, False], "lr": (0.0, 1.0)},
+    "conditional numbers": _conditional_numbers,
+    "conditional labels": _conditional_labels,
+    "nested conditions": _nested_conditions,
+    "forbidden clauses": _forbidden,
+    "constants": lambda: {"seed": 7, "name": None, "lr": (0.0, 1.0), "only": ["one"], "aug": ["crop", "flip"]},
+    "a nested dict": lambda: {
+        "optimizer": {"lr": (0.1, 1.0), "kind": {"name": ["sgd", "adam"], "nesterov": [True, False]}},
+        "depth": (1, 5),
+    },
+    "categoricals only": lambda: {"a": ["x", "y", "z"], "b": [1, 2]},
+    "numbers only": lambda: {"a": (0.0, 1.0), "b": cs.Float("b", (1e-3, 1e3), log=True), "c": (0, 9), "d": (-1.0, 1.0)},
+    "twenty labels": lambda: {"arm": [f"arm {i}" for i in range(20)], "x": (0.0, 1.0)},
+    "priors and weights": _priors,
+}
