@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.landscapes import Problem, State
 from benchmarks.problems import make
+from popbandits.population.selection import replaced_count
 
 METHODS = {
     "random": "RandomSearch",
@@ -217,7 +218,7 @@ class Perfect:
     def _next(self) -> list[PerfectJob]:
         tie = self.rng.random(self.size)
         ranked = sorted(self.scores, key=lambda member: (self.scores[member], tie[member]))
-        k = max(1, int(self.size * self.quantile))
+        k = replaced_count(self.size, self.quantile)
         parents = dict(zip(ranked[:k], self.rng.choice(ranked[-k:], k).tolist(), strict=True))
         jobs = []
         for job in self.jobs:
@@ -227,8 +228,3 @@ class Perfect:
                 config = self.problem.best_config(self.played[parent].state, self.round)
             jobs.append(PerfectJob(job.member, self.round, config, parent))
         return jobs
-
-
-def floor(problem: str, *, seed: int, **options: Any) -> float:
-    """Regret of the perfect explorer under the same replacement rule."""
-    return run(problem, PERFECT, seed=seed, **options).regret

@@ -1,6 +1,7 @@
 """The layout is the flow: a package imports only from its left, and nothing heavy before it is used."""
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -231,7 +232,8 @@ def test_an_optional_package_counts_at_the_top_of_the_core_only(package: Path) -
 
 def test_importing_popbandits_loads_nothing_slow() -> None:
     script = "import sys, popbandits; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    env = os.environ | {"PYTHONPATH": str(ROOT.parent)}  # This checkout, installed or not.
+    run = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in run.stdout.split()}
     assert "popbandits" in loaded
     assert loaded & SLOW == set()

@@ -5,8 +5,10 @@ Whatever is slow to import is imported when a command runs: `popbandits --help` 
 
 import argparse
 import inspect
+import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -42,14 +44,14 @@ exit status:
 
 
 def command(define: Definition) -> Definition:
-    """Make a function a command of the same name; it adds its arguments to a parser and returns what to run."""
+    """Make a function a command of its name: it adds its arguments to a parser and returns what to run."""
     COMMANDS[define.__name__] = define
     return define
 
 
 @command
 def synthetic(parser: argparse.ArgumentParser) -> Command:
-    """run the paper's synthetic experiment: a table, a figure and the numbers
+    """Run the paper's synthetic experiment: a table, a figure and the numbers.
 
     The task: a label h in {sin, cos} and a number x in [0, pi/2]. A round gains
     h(x), its regret is 1 - h(x), and a member's score is the sum of its gains.
@@ -103,9 +105,9 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
             regret.require_extra()
         except MissingExtraError as error:  # Said now, not after minutes of waiting.
             screen.print(f"There will be no figure: {error}", highlight=False, markup=False, soft_wrap=True)
-        jobs = len(experiment.jobs())
+        runs = f"{len(experiment.methods) * len(experiment.sizes) * experiment.seeds} runs"
         columns = (
-            TextColumn(f"{jobs} runs on {workers} cores" if workers > 1 else f"{jobs} runs"),
+            TextColumn(f"{runs}, {workers} at a time" if workers > 1 else runs),
             BarColumn(),
             TaskProgressColumn(),
             TimeRemainingColumn(elapsed_when_finished=True),
@@ -113,12 +115,11 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
         with Progress(*columns, console=screen, speed_estimate_period=120) as progress:
             task = progress.add_task("", total=1.0)
             results = experiment.run(workers, lambda share: progress.advance(task, share))
+            progress.update(task, completed=1.0)  # shares add up to one but for rounding
         paths = results.save(folder)
         regret.print_table(results)
-        try:
+        with suppress(MissingExtraError):
             paths += regret.write_figure(results, folder)
-        except MissingExtraError:
-            pass
         say_where(paths)
 
     return run
@@ -143,10 +144,13 @@ def made(folder: Path) -> Path:
     """The folder, made if need be: a command finds out at its start whether it can write at its end."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        reason = None if os.access(folder, os.W_OK) else "permission denied"
+    except FileExistsError:
+        reason = "it is a file"
     except OSError as error:
-        raise PopbanditsError(
-            f"cannot write to {folder}: {error.strerror}; give another folder with -o"
-        ) from error
+        reason = str(error.strerror).lower()
+    if reason:
+        raise PopbanditsError(f"cannot write to the folder {folder}: {reason}; give another with -o")
     return folder
 
 
@@ -156,33 +160,33 @@ def say_where(paths: Sequence[Path]) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors that name the help page."""
+    """Errors that say what is wrong, and where to read on."""
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
-        self.print_usage(sys.stderr)
         self.exit(2, f"{self.prog}: {message}\nSee: {self.prog} --help\n")
 
 
 def parser() -> argparse.ArgumentParser:
     """Of the whole command line."""
+    texts = {name: inspect.getdoc(define) or name for name, define in COMMANDS.items()}
+    summaries = [f"  {name:<11} {text.partition(chr(10))[0]}" for name, text in texts.items()]
     top = Parser(
         prog="popbandits",
-        description=ABOUT,
+        usage="popbandits COMMAND [options]    (popbandits COMMAND --help explains a command)",
+        description="\n".join([ABOUT, "", "commands:", *summaries]),
         epilog=MORE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    top.add_argument(
-        "--version", action="version", version=f"popbandits {import_module('popbandits').__version__}"
-    )
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    version = import_module("popbandits").__version__
+    top.add_argument("--version", action="version", version=f"popbandits {version}", help="print it and exit")
+    commands = top.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
     for name, define in COMMANDS.items():
-        text = inspect.getdoc(define) or name
         one = commands.add_parser(
             name,
-            help=text.partition("\n")[0],
-            description=text[0].upper() + text[1:],
+            prog=f"popbandits {name}",
+            description=texts[name],
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )

@@ -93,10 +93,10 @@ def bounds(structure: Structure) -> FloatArray:
 
 
 PRIOR = {
-    "amplitude": (0.5, 1.5),
-    "length": (0.15, 0.7),
-    "rate": (0.03, 1.5),
-    "noise": (0.1, 1.5),
+    "amplitude": (0.5, 0.8),
+    "length": (0.1, 0.7),
+    "rate": (0.1, 1.0),
+    "noise": (0.1, 1.2),
 }
 """p_hyp of the paper's MAP fit: medians, and deviations of the logarithms."""
 
@@ -208,7 +208,7 @@ def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60, use_p
 
     for guess in guesses:
         start = np.clip(guess[free], box[:, 0], box[:, 1])
-        options = {"maxiter": iterations, "ftol": 1e-6, "gtol": 1e-3}
+        options = {"maxiter": iterations, "ftol": 1e-5, "gtol": 1e-3}
         result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options=options)
         evaluations += result.nfev
         if result.fun < FAILED and (best is None or -result.fun > best.log_likelihood):

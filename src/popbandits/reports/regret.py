@@ -63,14 +63,7 @@ def mean_and_error(values: FloatArray) -> tuple[Any, Any]:
 
 def table(results: Results, plain: bool = False, plus_minus: str = "±") -> Table:
     """Final cumulative regret by method and size of population, the floors, and what deciding cost."""
-    seeds = f"mean {plus_minus} standard error of {results.seeds} seeds" if results.seeds > 1 else "1 seed"
-    view = Table(
-        title=f"Cumulative regret after {results.rounds} rounds, {seeds}",
-        caption=NOTE,
-        caption_justify="left",
-        box=box.ASCII if plain else box.ROUNDED,
-        title_style="" if plain else "bold",
-    )
+    view = Table(box=box.ASCII if plain else box.ROUNDED)
     view.add_column("Population of", no_wrap=True)
     for size in results.sizes:
         view.add_column(str(size), justify="right", no_wrap=True)
@@ -115,8 +108,13 @@ def print_table(results: Results, console: Console | None = None) -> None:
     plus_minus = "±" if console.encoding.startswith("utf") else "+-"
     view = table(results, plain=not console.is_terminal, plus_minus=plus_minus)
     if not console.is_terminal:
-        console.width = max(80, console.measure(view).minimum)
+        console.width = 10_000
+        console.width = max(100, console.measure(view).maximum)
+    rounds = f"{results.rounds} rounds" if results.rounds > 1 else "1 round"
+    seeds = f"mean {plus_minus} standard error of {results.seeds} seeds" if results.seeds > 1 else "1 seed"
+    console.print(f"Cumulative regret after {rounds}, {seeds}", style="bold", highlight=False)
     console.print(view)
+    console.print(NOTE, highlight=False)
 
 
 # The figure

@@ -12,14 +12,15 @@ With pytest, a test for every rule and every kind of space:
 """
 
 from popbandits.testing.contract import EXPLORER_CHECKS, check_explorer
-from popbandits.testing.situations import Question, questions, toy_history, toy_score
+from popbandits.testing.situations import SITUATIONS, Question, question, toy_history, toy_score
 from popbandits.testing.spaces import spaces
 
 __all__ = [
     "EXPLORER_CHECKS",
+    "SITUATIONS",
     "Question",
     "check_explorer",
-    "questions",
+    "question",
     "spaces",
     "toy_history",
     "toy_score",

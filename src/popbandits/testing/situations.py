@@ -38,7 +38,7 @@ def toy_score(space: Space, config: Config) -> float:
 def toy_history(
     space: Any, rounds: int = 3, size: int = 3, score: Score = lambda value, place: value, mode: Mode = "max"
 ) -> History:
-    """Members that draw their configurations and add up what these are worth; member 0 is copied by the last one.
+    """Members draw configurations and add up what these are worth; the last one copies member 0.
 
     >>> toy_history({"x": (0.0, 1.0)}, rounds=2, size=2)[3].parent
     (0, 0)
@@ -65,28 +65,41 @@ def toy_history(
     return history
 
 
-def questions(space: Any, mode: Mode = "max") -> dict[str, Question]:
-    """Every situation that a run can be in, by name; "a few rounds" is the usual one.
+USUAL = "a few rounds"
 
-    >>> questions({"x": (0.0, 1.0)})["one observation"].parents[0].key
+SITUATIONS: dict[str, Callable[[Space, Mode], History]] = {
+    USUAL: lambda space, mode: toy_history(space, mode=mode),
+    "an empty history": lambda space, mode: toy_history(space, 0, mode=mode),
+    "one observation": lambda space, mode: toy_history(space, 1, 1, mode=mode),
+    "equal scores": lambda space, mode: toy_history(space, score=lambda value, place: 1.0, mode=mode),
+    "failures only": lambda space, mode: toy_history(space, score=lambda value, place: np.nan, mode=mode),
+    "some failures": lambda space, mode: toy_history(space, score=_every_fourth_fails, mode=mode),
+    "a huge score": lambda space, mode: toy_history(space, score=_one_explodes, mode=mode),
+    "tiny scores": lambda space, mode: toy_history(
+        space, score=lambda value, place: 1e-30 * value, mode=mode
+    ),
+}
+"""Every state that a history can be in, by name."""
+
+
+def question(space: Any, situation: str = USUAL, mode: Mode = "max") -> Question:
+    """Two members go on from the latest completed observations, one starts afresh, another is training.
+
+    >>> question({"x": (0.0, 1.0)}, "one observation").parents[0].key
     (0, 0)
     """
     space = Space(space)
-    made = {
-        "a few rounds": toy_history(space, mode=mode),
-        "an empty history": toy_history(space, 0, mode=mode),
-        "one observation": toy_history(space, 1, 1, mode=mode),
-        "equal scores": toy_history(space, score=lambda value, place: 1.0, mode=mode),
-        "failures only": toy_history(space, score=lambda value, place: np.nan, mode=mode),
-        "some failures": toy_history(space, score=lambda value, place: np.nan if place % 4 == 1 else value, mode=mode),
-        "a huge score": toy_history(space, score=lambda value, place: 1e30 if place == 4 else value, mode=mode),
-        "tiny scores": toy_history(space, score=lambda value, place: 1e-30 * value, mode=mode),
-    }
-    return {name: _question(name, space, history) for name, history in made.items()}
-
-
-def _question(name: str, space: Space, history: History) -> Question:
-    """Two members that start from the latest completed observations, and one that starts afresh; one is training."""
+    history = SITUATIONS[situation](space, mode)
     done = [o for o in history.backwards() if not o.failed][:2]
     others = space.decode(space.sample(1, np.random.default_rng(1)))
-    return Question(name, space, history, others if len(history) else [], [*done, None] if len(history) > 1 else done or [None])
+    if len(history) > 1:
+        return Question(situation, space, history, others, [*done, None])
+    return Question(situation, space, history, [], done or (None,))
+
+
+def _every_fourth_fails(value: float, place: int) -> float:
+    return np.nan if place % 4 == 1 else value
+
+
+def _one_explodes(value: float, place: int) -> float:
+    return 1e30 if place == 4 else value

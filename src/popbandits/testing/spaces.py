@@ -1,6 +1,7 @@
 """A small space of every kind that a user may write."""
 
 from collections.abc import Callable
+from typing import Any
 
 import ConfigSpace as cs
 
@@ -78,7 +79,13 @@ def _nested_conditions() -> cs.ConfigurationSpace:
 def _forbidden() -> cs.ConfigurationSpace:
     """A pair of labels, a label with a range, an order between two numbers, and a single level."""
     made = cs.ConfigurationSpace(
-        {"loss": ["l1", "l2", "huber"], "norm": ["batch", "layer"], "low": (0.0, 1.0), "high": (0.0, 1.0), "k": (1, 5)}
+        {
+            "loss": ["l1", "l2", "huber"],
+            "norm": ["batch", "layer"],
+            "low": (0.0, 1.0),
+            "high": (0.0, 1.0),
+            "k": (1, 5),
+        }
     )
     made["high"].default_value = 1.0  # ConfigSpace wants a legal default.
     made.add(
@@ -105,7 +112,7 @@ def _priors() -> cs.ConfigurationSpace:
     )
 
 
-_WRITTEN: dict[str, Callable[[], object]] = {
+_WRITTEN: dict[str, Callable[[], Any]] = {
     "one float": lambda: {"lr": (0.0, 1.0)},
     "a log float": lambda: {"lr": cs.Float("lr", (1e-5, 1e-1), log=True)},
     "integers": lambda: {"depth": (1, 4), "width": (-100, 1000)},
@@ -115,18 +122,34 @@ _WRITTEN: dict[str, Callable[[], object]] = {
         "power": cs.OrdinalHyperparameter("power", [1, 10, 100]),
     },
     "labels of every type": lambda: {"choice": ["relu", 3, 0.5, True, None, (3, "same")], "lr": (0.0, 1.0)},
-    "several categoricals": lambda: {"a": ["x", "y"], "b": ["x", "y", "z"], "c": [True, False], "lr": (0.0, 1.0)},
+    "several categoricals": lambda: {
+        "a": ["x", "y"],
+        "b": ["x", "y", "z"],
+        "c": [True, False],
+        "lr": (0.0, 1.0),
+    },
     "conditional numbers": _conditional_numbers,
     "conditional labels": _conditional_labels,
     "nested conditions": _nested_conditions,
     "forbidden clauses": _forbidden,
-    "constants": lambda: {"seed": 7, "name": None, "lr": (0.0, 1.0), "only": ["one"], "aug": ["crop", "flip"]},
+    "constants": lambda: {
+        "seed": 7,
+        "name": None,
+        "lr": (0.0, 1.0),
+        "only": ["one"],
+        "aug": ["crop", "flip"],
+    },
     "a nested dict": lambda: {
         "optimizer": {"lr": (0.1, 1.0), "kind": {"name": ["sgd", "adam"], "nesterov": [True, False]}},
         "depth": (1, 5),
     },
     "categoricals only": lambda: {"a": ["x", "y", "z"], "b": [1, 2]},
-    "numbers only": lambda: {"a": (0.0, 1.0), "b": cs.Float("b", (1e-3, 1e3), log=True), "c": (0, 9), "d": (-1.0, 1.0)},
+    "numbers only": lambda: {
+        "a": (0.0, 1.0),
+        "b": cs.Float("b", (1e-3, 1e3), log=True),
+        "c": (0, 9),
+        "d": (-1.0, 1.0),
+    },
     "twenty labels": lambda: {"arm": [f"arm {i}" for i in range(20)], "x": (0.0, 1.0)},
     "priors and weights": _priors,
 }
