@@ -148,9 +148,7 @@ def run(
         import popbandits
 
         explorer: Callable[[], Any] = getattr(popbandits, METHODS[name])
-        population = popbandits.Population(
-            drawn.space(), explorer(), size=size, rounds=rounds, seed=seed, **options
-        )
+        population = popbandits.Population(drawn.space(), explorer(), size=size, rounds=rounds, seed=seed, **options)
     seconds = play(drawn, population, seed, played)
     fallbacks = sum(observation.fallback is not None for observation in getattr(population, "history", ()))
     return RunResult(

@@ -110,9 +110,7 @@ def against_the_flow(root: Path) -> list[str]:
             continue  # The front door names everything, and imports it when it is asked for.
         package = module.split(".")[1]
         if package not in ALLOWED:
-            wrong.append(
-                f"{module}: '{package}' has no place in the flow; give it one in {Path(__file__).name}"
-            )
+            wrong.append(f"{module}: '{package}' has no place in the flow; give it one in {Path(__file__).name}")
             continue
         for statement in statements:
             target = inside(statement, set(everything))
@@ -223,9 +221,7 @@ def test_an_optional_package_counts_at_the_top_of_the_core_only(package: Path) -
     (package / "reports" / "late.py").write_text("def figure():\n    import altair\n")
     (package / "rl" / "ppo.py").write_text("import torch")
     assert heavy(package) == []
-    (package / "reports" / "early.py").write_text(
-        "try:\n    import altair.utils\nexcept ImportError:\n    pass"
-    )
+    (package / "reports" / "early.py").write_text("try:\n    import altair.utils\nexcept ImportError:\n    pass")
     (problem,) = heavy(package)
     assert problem == "popbandits.reports.early:2 imports altair.utils when it is loaded"
 

@@ -113,9 +113,7 @@ def decide(data: Data, seed: int = 0, restarts: int = 5, raw_samples: int = 256)
     fixed = {H: float(data.next_category), T: float(data.next_round)}
     candidate, value = optimize_acqf(
         UpperConfidenceBound(model, beta=beta),
-        bounds=torch.tensor(
-            [[0.0, 1.0]] * DIMENSIONS + [[fixed[H]] * 2, [fixed[T]] * 2], dtype=torch.float64
-        ).T,
+        bounds=torch.tensor([[0.0, 1.0]] * DIMENSIONS + [[fixed[H]] * 2, [fixed[T]] * 2], dtype=torch.float64).T,
         q=1,
         num_restarts=restarts,
         raw_samples=raw_samples,
@@ -125,9 +123,7 @@ def decide(data: Data, seed: int = 0, restarts: int = 5, raw_samples: int = 256)
 
     model.train()
     with torch.no_grad():
-        log_likelihood = (
-            len(data) * mll(model(*model.train_inputs), model.train_targets).item()
-        )  # mll is a mean
+        log_likelihood = len(data) * mll(model(*model.train_inputs), model.train_targets).item()  # mll is a mean
     kernel = model.covar_module
     return BotorchResult(
         seconds=done - start,
@@ -135,8 +131,7 @@ def decide(data: Data, seed: int = 0, restarts: int = 5, raw_samples: int = 256)
         observations=len(data),
         fit_seconds=fitted - start,
         acquisition_seconds=done - fitted,
-        hyperparameters={name: kernel.value(name).item() for name in START}
-        | {"noise": likelihood.noise.item()},
+        hyperparameters={name: kernel.value(name).item() for name in START} | {"noise": likelihood.noise.item()},
         x=candidate[0, :DIMENSIONS].tolist(),
         acquisition=value.item(),
     )

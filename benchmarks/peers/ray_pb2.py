@@ -46,9 +46,7 @@ def decide(data: Data, seed: int = 0) -> PeerResult:
     np.random.seed(seed)  # noqa: NPY002 (Ray draws its starting points from the global generator)
     # The name in `pb2` is the final model's; those that choose how much to keep have theirs in `pb2_utils`.
     with patch.object(pb2, "GaussianProcessRegressor", Watched), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ConvergenceWarning
-        )  # Without noise, its variance ends at the upper bound.
+        warnings.simplefilter("ignore", ConvergenceWarning)  # Without noise, its variance ends at the upper bound.
         start = perf_counter()
         pb2._explore(
             frame,

@@ -77,9 +77,7 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
     parser.add_argument(
         "--sizes", nargs="+", type=int, default=[4, 8, 12], metavar="N", help="population sizes (4 8 12)"
     )
-    parser.add_argument(
-        "--seeds", type=int, default=20, metavar="N", help="runs of each, seeds 0 to N - 1 (20)"
-    )
+    parser.add_argument("--seeds", type=int, default=20, metavar="N", help="runs of each, seeds 0 to N - 1 (20)")
     parser.add_argument("--rounds", type=int, default=50, metavar="N", help="rounds of a run (50)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (one for each core)")
     output(parser, Path("runs/synthetic"))
@@ -94,9 +92,7 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
 
         try:
             workers = worker_count(arguments.workers)
-            experiment = Synthetic(
-                tuple(arguments.methods), tuple(arguments.sizes), arguments.seeds, arguments.rounds
-            )
+            experiment = Synthetic(tuple(arguments.methods), tuple(arguments.sizes), arguments.seeds, arguments.rounds)
         except ArgumentError as error:
             parser.error(str(error))
         folder = made(arguments.output)

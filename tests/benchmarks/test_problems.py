@@ -81,9 +81,7 @@ def test_no_random_schedule_beats_the_best_total(name: str) -> None:
 
 def test_the_best_total_of_the_trap_is_that_of_the_best_of_all_switching_schedules() -> None:
     problem = Trap.draw(np.random.default_rng(5), ROUNDS)
-    patient, greedy = (
-        {"h": f"h{problem.labels.index((1.0, g))}", "greed": g, "x": problem.centre} for g in (0.0, 1.0)
-    )
+    patient, greedy = ({"h": f"h{problem.labels.index((1.0, g))}", "greed": g, "x": problem.centre} for g in (0.0, 1.0))
     totals = []
     for switch in range(ROUNDS + 1):
         state = problem.start(np.random.default_rng(0))
@@ -106,9 +104,7 @@ def test_skill_after_an_interval_of_training_increases_with_skill_before() -> No
     """On which the claim rests that the best gain of each round makes the best schedule."""
     problem = make("training", seed=7)
     for config in configs(problem, 100):
-        after = [
-            s + problem.step((s,), config, 0, np.random.default_rng(0))[2] for s in np.linspace(0, 1, 20)
-        ]
+        after = [s + problem.step((s,), config, 0, np.random.default_rng(0))[2] for s in np.linspace(0, 1, 20)]
         assert np.all(np.diff(after) > 0)
 
 
@@ -129,23 +125,14 @@ def test_a_run_repeats_exactly_and_its_regret_is_not_negative(name: str) -> None
     assert first.regret >= 0
 
 
-@pytest.mark.parametrize(
-    ("size", "options"), [(4, {}), (8, {}), (4, {"quantile": 0.5}), (4, {"explore": "all"})]
-)
-def test_the_perfect_explorer_reaches_the_floor_of_the_synthetic_experiment(
-    size: int, options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(("size", "options"), [(4, {}), (8, {}), (4, {"quantile": 0.5}), (4, {"explore": "all"})])
+def test_the_perfect_explorer_reaches_the_floor_of_the_synthetic_experiment(size: int, options: dict[str, Any]) -> None:
     """Two simulations of the same rule: this one plays any problem, that one many sin/cos runs at once."""
-    regrets = [
-        run("sincos", "perfect", seed=seed, size=size, rounds=12, **options).regret for seed in range(100)
-    ]
+    regrets = [run("sincos", "perfect", seed=seed, size=size, rounds=12, **options).regret for seed in range(100)]
     expected = floor(size, rounds=12, **options).mean[-1]
     assert np.mean(regrets) == pytest.approx(expected, abs=3 * float(np.std(regrets)) / math.sqrt(100))
 
 
 def test_nothing_is_learnt_from_noise() -> None:
-    regrets = {
-        run("noise", method, rounds=10, seed=12).regret
-        for method in ("perfect", "perfect/all", "perfect/half")
-    }
+    regrets = {run("noise", method, rounds=10, seed=12).regret for method in ("perfect", "perfect/all", "perfect/half")}
     assert len(regrets) == 1

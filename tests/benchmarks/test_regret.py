@@ -17,9 +17,7 @@ def result(problem: str, method: str, seed: int, regret: float) -> RunResult:
 
 def test_pairing_removes_what_the_seeds_have_in_common() -> None:
     baseline = np.random.default_rng(0).uniform(1, 100, 20)
-    assert interval(ratio_draws(baseline / 2, baseline, np.random.default_rng(1))) == pytest.approx(
-        (0.5, 0.5)
-    )
+    assert interval(ratio_draws(baseline / 2, baseline, np.random.default_rng(1))) == pytest.approx((0.5, 0.5))
 
 
 def test_the_ratio_is_of_means_and_lies_in_its_interval() -> None:

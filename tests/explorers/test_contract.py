@@ -27,9 +27,7 @@ EXPLORERS = (RandomSearch, PBT, PB2Rand, PB2Mult, PB2Mix, PB2Fuse, CoCaBO)
 @pytest.mark.parametrize("check", EXPLORER_CHECKS)
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize("explorer", EXPLORERS)
-def test_every_explorer_keeps_every_rule_on_every_space(
-    explorer: type[Explorer], space: str, check: str
-) -> None:
+def test_every_explorer_keeps_every_rule_on_every_space(explorer: type[Explorer], space: str, check: str) -> None:
     EXPLORER_CHECKS[check](explorer(), SPACES[space])
 
 
@@ -54,12 +52,7 @@ def test_the_spaces_are_of_every_kind() -> None:
     assert any(not space.numerical for space in SPACES.values())
     assert any(not space.categorical for space in SPACES.values())
     assert any(each.forbidden_clauses for each in made)
-    assert any(
-        p in each.conditional_hyperparameters
-        for each in made
-        for c in each.conditions
-        for p in [c.parent.name]
-    )
+    assert any(p in each.conditional_hyperparameters for each in made for c in each.conditions for p in [c.parent.name])
 
 
 class Drawn(Explorer):
@@ -121,9 +114,7 @@ class ChangesItsParent(Drawn):
 
 
 class ChangesPending(Drawn):
-    def explore_round(
-        self, space: Space, history: Any, pending: Any, parents: Any, rng: np.random.Generator
-    ) -> Any:
+    def explore_round(self, space: Space, history: Any, pending: Any, parents: Any, rng: np.random.Generator) -> Any:
         proposals = [Proposal(config) for config in space.decode(space.sample(len(parents), rng))]
         pending += [proposal.config for proposal in proposals]
         return proposals
@@ -160,9 +151,7 @@ class DisagreesWithItself(Drawn):
     def explore(self, space: Space, history: Any, pending: Any, parent: Any, rng: np.random.Generator) -> Any:
         return space.decode(space.sample(2, rng))[1]
 
-    def explore_round(
-        self, space: Space, history: Any, pending: Any, parents: Any, rng: np.random.Generator
-    ) -> Any:
+    def explore_round(self, space: Space, history: Any, pending: Any, parents: Any, rng: np.random.Generator) -> Any:
         return [Proposal(config) for config in space.decode(space.sample(len(parents), rng))]
 
 
@@ -218,12 +207,8 @@ def test_a_bad_explorer_is_caught_by_the_rule_it_breaks(
         EXPLORER_CHECKS[rule](explorer(), SPACES[space])
 
 
-@pytest.mark.parametrize(
-    ("explorer", "space"), [bad[:2] for bad in BAD], ids=[bad[0].__name__ for bad in BAD]
-)
-def test_the_whole_suite_catches_a_bad_explorer_and_names_a_rule(
-    explorer: type[Explorer], space: str
-) -> None:
+@pytest.mark.parametrize(("explorer", "space"), [bad[:2] for bad in BAD], ids=[bad[0].__name__ for bad in BAD])
+def test_the_whole_suite_catches_a_bad_explorer_and_names_a_rule(explorer: type[Explorer], space: str) -> None:
     rules = "|".join(map(re.escape, EXPLORER_CHECKS))
     with pytest.raises(AssertionError, match=rf"^({rules}), on the space 'given': .*{explorer.__name__}"):
         check_explorer(explorer(), SPACES[space])

@@ -72,10 +72,12 @@ def test_the_likelihood_is_that_of_a_normal_vector(structure):
     assert Likelihood(structure, inputs, y)(theta)[0] == pytest.approx(expected, rel=1e-10)
 
 
+VALUES = {"s1": 1.1, "s2": 0.6, "lam": 0.35, "length": 0.4, "eps1": 0.03, "eps2": 0.1}
+
+
 class PaperKernel(SklearnKernel):
     """The paper's kernel for scikit-learn: columns are two numbers, two labels, and the round."""
 
-    values = dict(s1=1.1, s2=0.6, lam=0.35, length=0.4, eps1=0.03, eps2=0.1)
 
     def __init__(self):
         pass
@@ -83,7 +85,7 @@ class PaperKernel(SklearnKernel):
     def __call__(self, left, right=None, eval_gradient=False):
         right = left if right is None else right
         parts = [(a[:, :2], a[:, 2:4].astype(int), a[:, 4]) for a in (left, right)]
-        return paper_kernel(*parts[0], *parts[1], **self.values)
+        return paper_kernel(*parts[0], *parts[1], **VALUES)
 
     def diag(self, left):
         return np.diag(self(left))
@@ -101,7 +103,7 @@ def test_the_posterior_is_scikit_learns():
     oracle = GaussianProcessRegressor(PaperKernel(), alpha=noise, optimizer=None).fit(table[:40], y[:40])
     mean, std = oracle.predict(table[40:], return_std=True)
     data, new = structure.inputs(x[:40], h[:40], t[:40]), structure.inputs(x[40:], h[40:], t[40:])
-    ours = Posterior.at(structure, theta_of(**PaperKernel.values, noise=noise), data, y[:40]).predict(new)
+    ours = Posterior.at(structure, theta_of(**VALUES, noise=noise), data, y[:40]).predict(new)
     np.testing.assert_allclose(ours[0], mean, atol=1e-8)
     np.testing.assert_allclose(ours[1], std, atol=1e-8)
 
@@ -117,7 +119,9 @@ def test_the_bound_has_the_derivative_it_says(structure):
     for column in range(new.z.shape[1]):
 
         def moved(z, column=column):
-            mean, std = posterior.predict(Inputs(np.column_stack([*new.z.T[:column], z, *new.z.T[column + 1 :]]), new.h, new.t))
+            mean, std = posterior.predict(
+                Inputs(np.column_stack([*new.z.T[:column], z, *new.z.T[column + 1 :]]), new.h, new.t)
+            )
             return mean + 0.8 * std
 
         step = 1e-5
@@ -130,7 +134,8 @@ def test_a_number_that_may_be_absent_has_the_derivative_of_its_arc():
     x, slope = np.array([[0.3, 0.6], [np.nan, 0.2]]), np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     pulled = embed.pull_back(x, slope)
     step = 1e-6
-    along = (embed(x + [step, 0]) - embed(x - [step, 0])) / (2 * step)
+    move = np.array([step, 0.0])
+    along = (embed(x + move) - embed(x - move)) / (2 * step)
     np.testing.assert_allclose(pulled[:, 0], (along * slope).sum(axis=1), atol=1e-9)
     np.testing.assert_allclose(pulled[:, 1], [2.0, 5.0])
 
@@ -177,4 +182,5 @@ def test_repeated_points_without_noise_still_factorise():
     theta = random_theta(structure, np.random.default_rng(9))
     theta[-1] = -80.0
     mean, std = Posterior.at(structure, theta, doubled, np.append(y, y)).predict(inputs)
-    assert np.isfinite(mean).all() and np.isfinite(std).all()
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()

@@ -30,7 +30,7 @@ def theta_of(s1, s2, lam, length, eps1, eps2, noise=0.1):
 def test_the_kernel_is_the_papers_formula(variables):
     rng = np.random.default_rng(0)
     x, h, t = rng.random((9, 2)), rng.integers(3, size=(9, variables)), rng.integers(6, size=9).astype(float)
-    values = dict(s1=1.3, s2=0.7, lam=0.4, length=0.5, eps1=0.05, eps2=0.2)
+    values = {"s1": 1.3, "s2": 0.7, "lam": 0.4, "length": 0.5, "eps1": 0.05, "eps2": 0.2}
     kernel = Kernel(theta_of(**values), np.arange(2))
     ours = kernel(Inputs(x, h, t), Inputs(x[:4], h[:4], t[:4]))
     np.testing.assert_allclose(ours, paper_kernel(x, h, t, x[:4], h[:4], t[:4], **values), rtol=1e-12)
@@ -85,7 +85,8 @@ def test_packed_pairs_hold_what_the_full_matrices_hold(lengths):
     points = Inputs(rng.random((n, 2)), rng.integers(3, size=(n, 2)), rng.integers(9, size=n).astype(float))
     pairs = Pairs(points, np.arange(2), lengths)
     row, column = pairs.place % n, pairs.place // n
-    assert len(set(pairs.place)) == n * (n + 1) // 2 and (row >= column).all()
+    assert len(set(pairs.place)) == n * (n + 1) // 2
+    assert (row >= column).all()
     np.testing.assert_array_equal(row[:n], column[:n])
     np.testing.assert_allclose(pairs.gap, np.abs(points.t[row] - points.t[column]) / 2)
     full = match(points.h, points.h)

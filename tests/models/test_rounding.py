@@ -20,9 +20,7 @@ def vectors_with_an_integral_sum(draw: st.DrawFn) -> FloatArray:
 
 @settings(deadline=None)
 @given(expected=vectors_with_an_integral_sum(), seed=st.integers(0, 2**32 - 1))
-def test_every_count_is_the_floor_or_the_ceiling_and_the_sum_is_exact(
-    expected: FloatArray, seed: int
-) -> None:
+def test_every_count_is_the_floor_or_the_ceiling_and_the_sum_is_exact(expected: FloatArray, seed: int) -> None:
     counts = dependent_rounding(expected, np.random.default_rng(seed))
     assert counts.dtype == np.int64
     assert counts.sum() == np.rint(expected.sum())
@@ -63,7 +61,5 @@ def test_the_generator_moves_as_far_whatever_the_values() -> None:
 
 @pytest.mark.parametrize("wrong", [[0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0], [np.inf, 1.0]])
 def test_what_cannot_be_rounded_is_refused(wrong: list[float]) -> None:
-    with pytest.raises(
-        ArgumentError, match="'expected': must be at least 0 each and add up to an integer, got"
-    ):
+    with pytest.raises(ArgumentError, match="'expected': must be at least 0 each and add up to an integer, got"):
         dependent_rounding(np.array(wrong), np.random.default_rng(0))

@@ -32,9 +32,7 @@ def test_a_plain_dict_says_floats_integers_choices_and_constants() -> None:
         ("depth", "integer", 10),
         ("lr", "float", None),
     ]
-    assert [(p.name, p.labels, p.weights) for p in space.categorical] == [
-        ("aug", ("crop", "flip"), (0.5, 0.5))
-    ]
+    assert [(p.name, p.labels, p.weights) for p in space.categorical] == [("aug", ("crop", "flip"), (0.5, 0.5))]
     assert space.names == tuple(space.configuration_space)
 
 
@@ -86,9 +84,7 @@ def test_what_cannot_vary_is_decoded_but_not_encoded() -> None:
 
 
 def test_the_representation_reads_like_the_space() -> None:
-    made = ConfigurationSpace(
-        {"lr": Float("lr", (0.1, 1.0), log=True), "n": (1, 3), "o": ["a", None], "k": 1}
-    )
+    made = ConfigurationSpace({"lr": Float("lr", (0.1, 1.0), log=True), "n": (1, 3), "o": ["a", None], "k": 1})
     made.add(EqualsCondition(made["n"], made["o"], "a"), ForbiddenEqualsClause(made["lr"], 1.0))
     assert repr(Space(made)).split("\n") == [
         "Space(",

@@ -71,9 +71,7 @@ def conditional() -> Space:
             ),
             NotEqualsCondition(made["extra"], made["depth"], 1),
         ),
-        ForbiddenAndConjunction(
-            ForbiddenEqualsClause(made["kind"], "cnn"), ForbiddenEqualsClause(made["tag"], "y")
-        ),
+        ForbiddenAndConjunction(ForbiddenEqualsClause(made["kind"], "cnn"), ForbiddenEqualsClause(made["tag"], "y")),
         ForbiddenGreaterThanRelation(made["rate"], made["drop"]),
     )
     return Space(made)
@@ -174,9 +172,7 @@ def test_a_configuration_that_breaks_a_rule_is_refused_with_a_reason(config: Any
     ],
 )
 @pytest.mark.parametrize("kind", [Categorical, OrdinalHyperparameter])
-def test_labels_match_by_equality_but_a_boolean_is_not_a_number(
-    kind: Any, labels: Any, given: Any, meant: Any
-) -> None:
+def test_labels_match_by_equality_but_a_boolean_is_not_a_number(kind: Any, labels: Any, given: Any, meant: Any) -> None:
     space = Space({"a": kind("a", list(labels))})
     if meant is None:
         with pytest.raises(SpaceError, match=r"'a': the value must be one of"):
@@ -189,9 +185,7 @@ def test_labels_match_by_equality_but_a_boolean_is_not_a_number(
 
 def test_decoded_values_have_the_declared_types_and_the_labels_are_the_users_own() -> None:
     label = ("own", 1)
-    space = Space(
-        {"f": (0, 1.0), "i": (0, 9), "c": [label, print], "o": OrdinalHyperparameter("o", [np.int64(3), 4])}
-    )
+    space = Space({"f": (0, 1.0), "i": (0, 9), "c": [label, print], "o": OrdinalHyperparameter("o", [np.int64(3), 4])})
     [config] = space.decode(Points(np.array([[0.25, 0.5, 0.0]]), np.array([[0]])))
     assert [type(config[name]) for name in "fio"] == [float, int, int]
     assert config["c"] is label
@@ -227,9 +221,7 @@ def test_a_value_on_a_threshold_keeps_its_side_on_the_way_through_x() -> None:
 def test_an_integer_just_outside_a_long_range_is_outside() -> None:
     space = Space({"seed": (0, 2**40)})
     assert space.check({"seed": 2**40}) == {"seed": 2**40}
-    with pytest.raises(
-        SpaceError, match=r"'seed': the value must be in \[0, 1099511627776\], got 1099511627777"
-    ):
+    with pytest.raises(SpaceError, match=r"'seed': the value must be in \[0, 1099511627776\], got 1099511627777"):
         space.check({"seed": 2**40 + 1})
 
 

@@ -37,9 +37,7 @@ def hyperparameters(draw: Any, name: str) -> Any:
     if kind == "float":
         return cs.Float(name, bounds, log=log)
     if draw(st.booleans()):
-        return cs.Float(
-            name, bounds, log=log, distribution=cs.Beta(draw(st.floats(1, 5)), draw(st.floats(1, 5)))
-        )
+        return cs.Float(name, bounds, log=log, distribution=cs.Beta(draw(st.floats(1, 5)), draw(st.floats(1, 5))))
     middle = (bounds[0] + bounds[1]) / 2
     return cs.Float(name, bounds, log=log, distribution=cs.Normal(middle, (bounds[1] - bounds[0]) / 4))
 
@@ -52,9 +50,7 @@ def some_value(draw: Any, hyperparameter: Any) -> Any:
         return hyperparameter.value
     lower, upper = hyperparameter.lower, hyperparameter.upper
     return draw(
-        st.sampled_from(
-            [lower, (lower + upper) // 2 if isinstance(lower, int) else hyperparameter.default_value]
-        )
+        st.sampled_from([lower, (lower + upper) // 2 if isinstance(lower, int) else hyperparameter.default_value])
     )
 
 
@@ -127,9 +123,7 @@ def test_configspace_agrees_on_what_is_active_and_what_is_legal(space: Space, se
     points = space.from_quantiles(uniform(space, 10, seed))
     for config, legal in zip(space.decode(points), space.legal(points), strict=True):
         if legal:
-            cs.Configuration(
-                space.configuration_space, values=config
-            )  # raises unless exactly the active are set
+            cs.Configuration(space.configuration_space, values=config)  # raises unless exactly the active are set
         else:
             with pytest.raises(cs.ForbiddenValueError):
                 cs.Configuration(space.configuration_space, values=config)
@@ -180,9 +174,7 @@ def test_activity_does_not_depend_on_what_stands_in_inactive_places(space: Space
     whole = space.from_quantiles_full(uniform(space, 5, seed))
     other = space.from_quantiles_full(uniform(space, 5, seed + 1))
     points = space.activate(whole)
-    filled = Points(
-        np.where(np.isnan(points.x), other.x, points.x), np.where(points.h < 0, other.h, points.h)
-    )
+    filled = Points(np.where(np.isnan(points.x), other.x, points.x), np.where(points.h < 0, other.h, points.h))
     again = space.activate(filled)
     np.testing.assert_array_equal(again.x, points.x)
     np.testing.assert_array_equal(again.h, points.h)
@@ -199,26 +191,20 @@ def test_a_value_comes_back_from_its_x(data: Any) -> None:
     space = Space(
         {
             "f": cs.Float("f", (lower, upper), log=log),
-            "i": cs.Integer(
-                "i", (integer, integer + data.draw(st.sampled_from([1, 9, 10**6, 2**39]))), log=log
-            ),
+            "i": cs.Integer("i", (integer, integer + data.draw(st.sampled_from([1, 9, 10**6, 2**39]))), log=log),
             "o": cs.OrdinalHyperparameter("o", list(range(data.draw(st.integers(2, 300))))),
         }
     )
     low, high = (space.configuration_space["f"].lower, space.configuration_space["f"].upper)
     config = {
         "f": data.draw(st.floats(low, high)),
-        "i": data.draw(
-            st.integers(*(getattr(space.configuration_space["i"], b) for b in ("lower", "upper")))
-        ),
+        "i": data.draw(st.integers(*(getattr(space.configuration_space["i"], b) for b in ("lower", "upper")))),
         "o": data.draw(st.integers(0, space.numerical[2].levels - 1)),
     }
     points = space.encode([config])
     assert ((points.x >= 0) & (points.x <= 1)).all()
     [again] = space.decode(points)
-    assert again["f"] == pytest.approx(
-        config["f"], rel=1e-12, abs=0 if log else 1e-12 * max(abs(low), abs(high))
-    )
+    assert again["f"] == pytest.approx(config["f"], rel=1e-12, abs=0 if log else 1e-12 * max(abs(low), abs(high)))
     assert (again["i"], again["o"]) == (config["i"], config["o"])
     np.testing.assert_array_equal(space.snap(points.x)[0, 1:], points.x[0, 1:])
 

@@ -141,8 +141,7 @@ def provenance(seconds: float, workers: int) -> dict[str, Any]:
         "workers": workers,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "versions": {"popbandits": popbandits}
-        | {name: version(name) for name in ("numpy", "scipy", "ConfigSpace")},
+        "versions": {"popbandits": popbandits} | {name: version(name) for name in ("numpy", "scipy", "ConfigSpace")},
     }
 
 

@@ -177,16 +177,12 @@ class Synthetic:
                 for name in self.methods:
                     yield partial(run, name, size, seed, self.rounds), METHODS[name].cost * size * self.rounds
 
-    def run(
-        self, workers: int | None = None, progress: Callable[[float], Any] = lambda share: None
-    ) -> Results:
+    def run(self, workers: int | None = None, progress: Callable[[float], Any] = lambda share: None) -> Results:
         """All of it over all cores; `progress` is told which share of the work each finished job was."""
         jobs = self.jobs()
         whole = sum(cost for _, cost in jobs)
         began = time.perf_counter()
-        outcomes = in_processes(
-            [job for job, _ in jobs], workers, lambda place: progress(jobs[place][1] / whole)
-        )
+        outcomes = in_processes([job for job, _ in jobs], workers, lambda place: progress(jobs[place][1] / whole))
         made = provenance(time.perf_counter() - began, worker_count(workers))
         runs = [outcome for outcome in outcomes if isinstance(outcome, Run)]
         runs.sort(key=lambda r: (self.methods.index(r.method), self.sizes.index(r.size), r.seed))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class Arms:
     @cached_property
     def _rounds(self) -> list[slice]:
         edges = np.flatnonzero(np.diff(self.rows.round, prepend=-1, append=-1))
-        return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [slice(start, stop) for start, stop in pairwise(edges)]
 
     @cached_property
     def _bandits(self) -> list[tuple[TVEXP3M, FloatArray]]:
@@ -51,11 +52,15 @@ class Arms:
     @cached_property
     def probabilities(self) -> list[FloatArray]:
         """For each variable, the chance of each label when one member draws."""
-        return [bandit.expected_plays(weights, 1, len(self._rounds), self._feedback) for bandit, weights in self._bandits]
+        return [
+            bandit.expected_plays(weights, 1, len(self._rounds), self._feedback) for bandit, weights in self._bandits
+        ]
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """(count, m) labels for members of one round, by dependent rounding: distinct while there are more labels."""
-        drawn = [bandit.draw(weights, count, rng, len(self._rounds), self._feedback) for bandit, weights in self._bandits]
+        drawn = [
+            bandit.draw(weights, count, rng, len(self._rounds), self._feedback) for bandit, weights in self._bandits
+        ]
         return np.stack(drawn, axis=1) if drawn else np.empty((count, 0), dtype=np.int64)
 
     def record(self) -> dict[str, dict[str, list[float]]]:

@@ -15,7 +15,7 @@ from popbandits.typing import IntArray
 
 @dataclass(frozen=True)
 class CoCaBO(ModelExplorer):
-    """Labels by EXP3, numbers by the mixed kernel without time. No weights are copied, and every interval is a new trial."""
+    """Labels by EXP3, numbers by the mixed kernel without time; every interval is a new trial, and nobody is copied."""
 
     exploits = False
     restarts = True

@@ -41,7 +41,12 @@ class Explorer:
     """Whether every interval trains from scratch with a new configuration."""
 
     def explore(
-        self, space: Space, history: History, pending: Sequence[Config], parent: Observation | None, rng: np.random.Generator
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parent: Observation | None,
+        rng: np.random.Generator,
     ) -> Config:
         """The next configuration of one member."""
         if type(self).explore_round is Explorer.explore_round:
@@ -73,6 +78,8 @@ def completed(space: Space, points: Points, rng: np.random.Generator, tries: int
     """One point made whole and legal, by drawing what is open (NaN, -1) in it; None if no draw is legal."""
     u = rng.random((tries, len(space.numerical) + len(space.categorical)))
     drawn = space.from_quantiles_full(u)
-    whole = space.activate(Points(np.where(np.isnan(points.x), drawn.x, points.x), np.where(points.h < 0, drawn.h, points.h)))
+    whole = space.activate(
+        Points(np.where(np.isnan(points.x), drawn.x, points.x), np.where(points.h < 0, drawn.h, points.h))
+    )
     legal = np.flatnonzero(space.legal(whole))
     return whole[legal[:1]] if len(legal) else None

@@ -32,7 +32,7 @@ COMBINATIONS = 64
 class PB2Fuse(PB2Mix):
     """Labels by TV.EXP3.M and the model together, numbers where that model's bound is largest."""
 
-    temperature: float = 0.5
+    temperature: float = 0.25
 
     def __post_init__(self) -> None:
         super().__post_init__()

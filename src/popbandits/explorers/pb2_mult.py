@@ -19,4 +19,5 @@ class PB2Mult(PB2Mix):
 
     def relevant(self, rows: Rows, labels: IntArray) -> BoolArray:
         """The rows with the same labels; a variable that is inactive in a row agrees with any label."""
-        return np.all((rows.points.h == labels) | (rows.points.h < 0), axis=1)
+        same: BoolArray = np.all((rows.points.h == labels) | (rows.points.h < 0), axis=1)
+        return same

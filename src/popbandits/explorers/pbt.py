@@ -46,7 +46,12 @@ class PBT(Explorer):
         check_probability("resample_label", self.resample_label)
 
     def explore(
-        self, space: Space, history: History, pending: Sequence[Config], parent: Observation | None, rng: np.random.Generator
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parent: Observation | None,
+        rng: np.random.Generator,
     ) -> Config:
         """A perturbation of the parent's configuration."""
         if parent is None:

@@ -20,7 +20,12 @@ class RandomSearch(Explorer):
     exploits = False
 
     def explore(
-        self, space: Space, history: History, pending: Sequence[Config], parent: Observation | None, rng: np.random.Generator
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parent: Observation | None,
+        rng: np.random.Generator,
     ) -> Config:
         """A draw from the space, uniform in each parameter's own scale."""
         return sampled(space, 1, rng)[0].config

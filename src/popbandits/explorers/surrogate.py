@@ -51,10 +51,14 @@ class Surrogate:
         if self.context is not None:
             low, spread = self.context
             known = parent is not None and np.isfinite(parent.score)
-            context = np.array([[(history.sign * parent.score - low) / spread if known and parent is not None else 0.5]])
+            context = np.array(
+                [[(history.sign * parent.score - low) / spread if known and parent is not None else 0.5]]
+            )
         return UpperConfidenceBound(self.structure, self.posterior, self.weight, time, context)
 
-    def candidates(self, labels: IntArray, pending: FloatArray, count: int, rng: np.random.Generator) -> tuple[Points, IntArray]:
+    def candidates(
+        self, labels: IntArray, pending: FloatArray, count: int, rng: np.random.Generator
+    ) -> tuple[Points, IntArray]:
         """Where to start climbing, for each row of labels: uniform points, and what was tried or is pending."""
         return candidates(self.space, labels, np.concatenate([self.known, pending]), count, rng)
 
@@ -85,7 +89,9 @@ class ModelExplorer(Explorer):
 
     def __post_init__(self) -> None:
         if self.window is not None and not is_whole(self.window, 1):
-            raise ArgumentError(f"window must be at least 1 observation, or None for all, got {self.window!r}; raise it")
+            raise ArgumentError(
+                f"window must be at least 1 observation, or None for all, got {self.window!r}; raise it"
+            )
         if not (is_real(self.c1) and is_real(self.c2) and 0 <= self.c1 < np.inf and 0 < self.c2 < np.inf):
             raise ArgumentError(
                 f"c1 must be at least 0 and c2 above 0, both finite, got c1={self.c1!r}, c2={self.c2!r}; change them"
@@ -132,7 +138,9 @@ class ModelExplorer(Explorer):
         except NotFittedError as error:
             return drawn_for(space, labels, rng), {"fallback": str(error)}
         if not np.isfinite(best.values[0]):
-            return drawn_for(space, labels, rng), {"fallback": f"no legal configuration was found at the labels {labels}"}
+            return drawn_for(space, labels, rng), {
+                "fallback": f"no legal configuration was found at the labels {labels}"
+            }
         return best.points, model.record
 
 
@@ -173,7 +181,11 @@ class Models:
         guesses, refreshed = _guesses(structure, self._previous(scope), len(rows), len(self.history))
         shifted = None if rows.guessed.all() else rows.guessed
         result = fit(Likelihood(structure, inputs, y, shifted), guesses)
-        record = {"theta": result.theta[structure.free].tolist(), "refreshed": refreshed, "log_likelihood": result.log_likelihood}
+        record = {
+            "theta": result.theta[structure.free].tolist(),
+            "refreshed": refreshed,
+            "log_likelihood": result.log_likelihood,
+        }
         return Surrogate(
             space,
             structure,

@@ -139,7 +139,9 @@ class History(Sequence[Observation]):
         if self._length is not None:
             raise HistoryError("an earlier state of a history is read-only; append to the history itself")
         if not isinstance(observation, Observation):
-            raise HistoryError(f"a history holds Observations, got {observation!r}; give History.load(directory) of a run")
+            raise HistoryError(
+                f"a history holds Observations, got {observation!r}; give History.load(directory) of a run"
+            )
         member, round_ = observation.key
         places = self._places.get(member, [])
         if round_ != len(places):
@@ -147,9 +149,13 @@ class History(Sequence[Observation]):
                 f"member {member} is at round {len(places)}, got an observation of its round {round_}; keep the order"
             )
         if self.size is not None and member >= self.size:
-            raise HistoryError(f"members are 0 to {self.size - 1}, got an observation of member {member}; raise the size")
+            raise HistoryError(
+                f"members are 0 to {self.size - 1}, got an observation of member {member}; raise the size"
+            )
         if observation.parent is not None and self.find(observation.parent) is None:
-            raise HistoryError(f"a parent comes first, got {observation.key} with {observation.parent} unseen; append it")
+            raise HistoryError(
+                f"a parent comes first, got {observation.key} with {observation.parent} unseen; append it"
+            )
         row = len(self._observations)
         carried = bool(places) and self._observations[places[-1]].config == observation.config
         # A member that carries on has the encoding of its last row: computing it again would be waste.
@@ -190,13 +196,21 @@ class History(Sequence[Observation]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, History):
             return NotImplemented
-        return self.mode == other.mode and len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+        return (
+            self.mode == other.mode
+            and len(self) == len(other)
+            and all(a == b for a, b in zip(self, other, strict=True))
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         best = self.best
-        score = "none completed" if best is None else f"best score {best.score:g} (member {best.member}, round {best.round})"
+        score = (
+            "none completed"
+            if best is None
+            else f"best score {best.score:g} (member {best.member}, round {best.round})"
+        )
         return f"History({len(self)} observations of {len(self._places)} members, {score})"
 
     def until(self, length: int) -> "History":

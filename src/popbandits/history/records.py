@@ -79,8 +79,12 @@ class Observation:
             raise HistoryError(f"a completed observation needs a finite score, got {self.score!r}; mark it as failed")
         if self.status == "failed" and self.score == self.score:
             raise HistoryError(f"a failed observation has no score, got {self.score!r}; leave it out")
-        if self.score_before == self.score_before and not (is_real(self.score_before) and math.isfinite(self.score_before)):
-            raise HistoryError(f"score_before must be finite, or NaN if unknown, got {self.score_before!r}; leave it out")
+        if self.score_before == self.score_before and not (
+            is_real(self.score_before) and math.isfinite(self.score_before)
+        ):
+            raise HistoryError(
+                f"score_before must be finite, or NaN if unknown, got {self.score_before!r}; leave it out"
+            )
         if self.steps is not None and not (is_real(self.steps) and 0 < self.steps < math.inf):
             raise HistoryError(f"steps must be a positive number, or None if unknown, got {self.steps!r}; leave it out")
         if self.seconds is not None and not (is_real(self.seconds) and 0 <= self.seconds < math.inf):

@@ -28,9 +28,7 @@ CREATE TABLE observation (
     UNIQUE (member, round)
 );
 """
-COLUMNS = (
-    "id, member, round, config, parent_member, parent_round, score_before, score, steps, seconds, status, metrics, decision"
-)
+COLUMNS = "id, member, round, config, parent_member, parent_round, score_before, score, steps, seconds, status, metrics, decision"
 
 
 class Store:
@@ -55,7 +53,9 @@ class Store:
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(SCHEMA)
-        connection.executemany("INSERT INTO run VALUES (?, ?)", [(name, json.dumps(value)) for name, value in run.items()])
+        connection.executemany(
+            "INSERT INTO run VALUES (?, ?)", [(name, json.dumps(value)) for name, value in run.items()]
+        )
         connection.commit()
         return Store(connection, path)
 
@@ -75,7 +75,7 @@ class Store:
             connection.close()
             found = "none" if row is None else row[0]
             raise HistoryError(
-                f"{path} has schema version {found}, this popbandits reads version {VERSION}; install the one that wrote it"
+                f"{path} has schema version {found}, this popbandits reads {VERSION}; install the one that wrote it"
             )
         return Store(connection, path)
 
@@ -108,7 +108,21 @@ class Store:
     def observations(self) -> Iterator[Observation]:
         """Everything that was stored, in order."""
         for row in self.connection.execute(f"SELECT {COLUMNS} FROM observation ORDER BY id"):
-            _, member, round_, config, parent_member, parent_round, before, score, steps, seconds, status, metrics, decision = row
+            (
+                _,
+                member,
+                round_,
+                config,
+                parent_member,
+                parent_round,
+                before,
+                score,
+                steps,
+                seconds,
+                status,
+                metrics,
+                decision,
+            ) = row
             yield Observation(
                 member=member,
                 round=round_,
@@ -130,7 +144,9 @@ class Store:
     def __enter__(self) -> "Store":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 

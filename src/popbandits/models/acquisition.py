@@ -79,7 +79,11 @@ def candidates(
     along (known: (k, d); what is absent there is filled at random). Returns the points and the group of each.
     """
     random = rng.random((count + len(known), len(space.numerical)))
-    x = random[:count] if not len(known) else np.concatenate([random[:count], np.where(np.isnan(known), random[count:], known)])
+    x = (
+        random[:count]
+        if not len(known)
+        else np.concatenate([random[:count], np.where(np.isnan(known), random[count:], known)])
+    )
     x = space.snap(x)
     group = np.repeat(np.arange(len(labels)), len(x))
     points = space.activate(Points(np.tile(x, (len(labels), 1)), labels[group]))

@@ -68,9 +68,7 @@ class TVEXP3M:
                 "at 0 no arm would ever gain weight"
             )
         if self.sharing is not None and not 0.0 <= self.sharing <= 1.0:
-            raise ArgumentError(
-                f"'sharing': must be in [0, 1], got {self.sharing}; leave it out for 1/horizon"
-            )
+            raise ArgumentError(f"'sharing': must be in [0, 1], got {self.sharing}; leave it out for 1/horizon")
 
     def gamma(self, plays: int, round: int = 0) -> float:
         """γ* = min(1, sqrt(C (e + V ln(C T / k)) / ((e - 1) k T))), or what `exploration` says.
@@ -132,9 +130,7 @@ class TVEXP3M:
         counts = dependent_rounding(self.expected_plays(log_weights, plays, round, feedback), rng)
         return rng.permutation(np.repeat(np.arange(self.arms), counts))
 
-    def update(
-        self, log_weights: FloatArray, arms: IntArray, gains: FloatArray, round: int = 0
-    ) -> FloatArray:
+    def update(self, log_weights: FloatArray, arms: IntArray, gains: FloatArray, round: int = 0) -> FloatArray:
         """Log weights after a round in which `arms[i]` gained `gains[i]` (steps 3 to 9 and 12 to 14).
 
         Arms may repeat. A NaN gain is a play without feedback: it is left out, also of k.
@@ -178,9 +174,7 @@ class TVEXP3M:
                 total = sum(weights)
         return weights, total, cap
 
-    def _learn(
-        self, log_weights: list[float], arms: list[int], gains: list[float], round: int
-    ) -> list[float]:
+    def _learn(self, log_weights: list[float], arms: list[int], gains: list[float], round: int) -> list[float]:
         """Steps 3 to 9 and 12 to 14."""
         times, sums = [0] * self.arms, [0.0] * self.arms
         for arm, gain in zip(arms, gains, strict=True):

@@ -7,7 +7,7 @@
 | alpha  | K^-1 y | (n,) |
 | theta  | logarithms of a, b, c, l_1..l_k, r1, r2, noise (see `kernel`) | (6 + k,) |
 
-    log p(y) = -1/2 y' K^-1 y - sum_i log L_ii - n/2 log 2 pi            # Paper: the first term has a plus sign, a misprint
+    log p(y) = -1/2 y' K^-1 y - sum_i log L_ii - n/2 log 2 pi        (the paper prints the first term with a plus)
     d log p / d theta_j = sum_ij W_ij (dK/d theta_j)_ij,  W = 1/2 (alpha alpha' - K^-1)
 """
 
@@ -89,12 +89,13 @@ def bounds(structure: Structure) -> FloatArray:
     """(6 + k, 2) the box of theta for standardised y and numbers in [0, 1]."""
     amplitude, length, rate, noise = (1e-3, 20.0), (3e-3, 30.0), (1e-4, 3.0), (1e-5, 2.0)
     rows = [amplitude] * 3 + [length] * structure.lengths + [rate] * 2 + [noise]
-    return np.log(np.array(rows))
+    box: FloatArray = np.log(np.array(rows))
+    return box
 
 
 PRIOR = {
     "amplitude": (0.5, 0.8),
-    "length": (0.1, 0.7),
+    "length": (0.06, 0.7),
     "rate": (0.1, 1.0),
     "noise": (0.1, 1.2),
 }
@@ -111,12 +112,17 @@ def prior(structure: Structure) -> FloatArray:
 
 
 def starts(structure: Structure) -> FloatArray:
-    """(s, 6 + k) cold starts: a smooth slow function, a rough quick one under little noise."""
+    """(s, 6 + k) cold starts, one for each of the two explanations that the likelihood is torn between.
+
+    Either the numbers' part ages and labels keep their worth, or the other way round; most other local maxima lead to
+    one of the two.
+    """
     d = max(1, structure.numbers)
     k = structure.lengths
-    smooth = [0.5, 0.3, 0.3, *[0.4 * d ** 0.5] * k, 0.02, 0.02, 0.1]
-    rough = [0.3, 0.1, 0.8, *[0.08 * d ** 0.5] * k, 0.2, 0.1, 0.01]
-    return np.log(np.array([smooth, rough]))
+    numbers_age = [0.2, 0.3, 0.5, *[0.1 * d**0.5] * k, 0.15, 0.01, 0.1]
+    labels_age = [0.4, 0.02, 0.5, *[0.15 * d**0.5] * k, 0.01, 0.2, 0.1]
+    guesses: FloatArray = np.log(np.array([numbers_age, labels_age]))
+    return guesses
 
 
 OFFSET = 1.0
@@ -164,7 +170,9 @@ class Likelihood:
         value = -0.5 * self.y @ alpha - np.log(np.diagonal(matrix)).sum() - 0.5 * n * np.log(2 * np.pi)
         lapack.dpotri(matrix, lower=1, overwrite_c=1)
         dsyr(-1.0, alpha, lower=1, a=matrix, overwrite_a=1)
-        w = self.buffer[pairs.place]  # K^-1 - alpha alpha': minus 2 W; each pair off the diagonal stands for two entries
+        w = self.buffer[
+            pairs.place
+        ]  # K^-1 - alpha alpha': minus 2 W; each pair off the diagonal stands for two entries
         w[:n] *= 0.5
         gradient = np.zeros_like(theta)
         gradient[NOISE] = -noise * w[:n].sum()
@@ -214,7 +222,9 @@ def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60, use_p
         if result.fun < FAILED and (best is None or -result.fun > best.log_likelihood):
             best = Fit(likelihood.structure.theta(result.x), float(-result.fun), evaluations)
     if best is None:
-        raise NotFittedError(f"none of {len(guesses)} starts gave a positive definite matrix of {likelihood.pairs.n} rows")
+        raise NotFittedError(
+            f"none of {len(guesses)} starts gave a positive definite matrix of {likelihood.pairs.n} rows"
+        )
     return Fit(best.theta, best.log_likelihood, evaluations)
 
 
@@ -271,9 +281,7 @@ class Posterior:
         half, _ = lapack.dtrtrs(self.factor, k, lower=1)
         return self.alpha @ k, np.sqrt(self._floor(self.kernel.variance - np.einsum("ij,ij->j", half, half)))
 
-    def predict_with_gradient(
-        self, points: Inputs, weight: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def predict_with_gradient(self, points: Inputs, weight: float) -> tuple[FloatArray, FloatArray]:
         """mean + weight * std at q points, (q,), and its derivative by the coordinates z, (q, p).
 
         With g_i = E_i (a + c Q_i): dk_i/dz = -2/l g_i (z - z_i), and

@@ -92,7 +92,8 @@ def match(h: IntArray, other: IntArray) -> FloatArray:
     same = np.zeros((len(h), len(other)))
     for column in range(h.shape[1]):
         same += h[:, column, None] == other[None, :, column]
-    return same / max(1, h.shape[1])
+    share: FloatArray = same / max(1, h.shape[1])
+    return share
 
 
 def distances(z: FloatArray, other: FloatArray) -> FloatArray:
@@ -130,13 +131,15 @@ class Kernel:
         """Q alone."""
         if h.shape[1] == 0:
             return np.zeros_like(gap)
-        return match(h, other) * np.exp((-0.5 * np.exp(self.theta[R2])) * gap)
+        q: FloatArray = match(h, other) * np.exp((-0.5 * np.exp(self.theta[R2])) * gap)
+        return q
 
     def __call__(self, left: Inputs, right: Inputs) -> FloatArray:
         """Covariances between two sets of points, without noise."""
         a, b, c = np.exp(self.theta[:LENGTH])
         e, q = self.parts(left, right)
-        return e * (a + c * q) + b * q
+        k: FloatArray = e * (a + c * q) + b * q
+        return k
 
     @property
     def variance(self) -> float:

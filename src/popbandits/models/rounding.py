@@ -19,11 +19,7 @@ def dependent_rounding(expected: FloatArray, rng: np.random.Generator) -> IntArr
     """
     values = expected.tolist()
     total = sum(values)
-    if not (
-        math.isfinite(total)
-        and min(values, default=0.0) >= 0.0
-        and abs(math.remainder(total, 1.0)) <= _TOLERANCE
-    ):
+    if not (math.isfinite(total) and min(values, default=0.0) >= 0.0 and abs(math.remainder(total, 1.0)) <= _TOLERANCE):
         raise ArgumentError(
             f"'expected': must be at least 0 each and add up to an integer, got {values}, "
             f"which add up to {total}; rescale them"

@@ -34,7 +34,8 @@ def _sobol(size: int, dimensions: int, rng: np.random.Generator) -> FloatArray:
     """The first points of a scrambled sequence; a whole power of two of them, which is what it is balanced for."""
     if dimensions == 0:
         return np.zeros((size, 0))
-    return qmc.Sobol(dimensions, rng=rng).random_base2(max(0, (size - 1).bit_length()))[:size]
+    points: FloatArray = qmc.Sobol(dimensions, rng=rng).random_base2(max(0, (size - 1).bit_length()))
+    return points[:size]
 
 
 def _stratified(u: FloatArray, among: BoolArray) -> FloatArray:

@@ -80,7 +80,7 @@ class Population:
         seconds: float | None = None,
     ) -> None:
         """What came of an assignment. NaN, an infinity or None as the score mean that it failed."""
-        mine = self._open.get(assignment.key) if isinstance(assignment, Assignment) else None
+        mine = self._open.get(getattr(assignment, "key", (-1, -1)))
         if mine is None or mine.key not in self._asked:
             raise HistoryError(self._refusal(assignment))
         value = _number(score)
@@ -204,7 +204,9 @@ class Population:
         own = {m: latest[m] if not latest[m].failed else known.last_completed(m) for m in members}
         if not self.method.exploits:
             return own
-        survivors = [] if any(not o.failed for o in latest.values()) else filter(None, map(known.last_completed, latest))
+        survivors = (
+            [] if any(not o.failed for o in latest.values()) else filter(None, map(known.last_completed, latest))
+        )
         copies = select(list(latest.values()), self.quantile, known.sign, rng, list(survivors))
         return {m: copies.get(m, own[m]) for m in members}
 

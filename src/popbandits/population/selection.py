@@ -38,7 +38,4 @@ def select(
     count = replaced_count(len(order), quantile)
     weak = {o.member for o in order[len(order) - count :]} | {o.member for o in order if o.failed}
     strong = [o for o in order[: max(1, count)] if not o.failed] or ranked(survivors, sign, rng)[: max(1, count)]
-    return {
-        member: strong[rng.integers(len(strong))] if strong else None
-        for member in sorted(weak)
-    }
+    return {member: strong[rng.integers(len(strong))] if strong else None for member in sorted(weak)}

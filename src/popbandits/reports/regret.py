@@ -204,9 +204,7 @@ def _panel(size: int, panel: list[Line], domain: tuple[float, float], first: boo
         for t, mean in enumerate(line.mean)
     ]
     names = [line.label for line in panel]
-    colour = alt.Color(
-        "method:N", legend=None, scale=alt.Scale(domain=names, range=[one.colour for one in panel])
-    )
+    colour = alt.Color("method:N", legend=None, scale=alt.Scale(domain=names, range=[one.colour for one in panel]))
     dash = alt.StrokeDash(
         "method:N",
         legend=None,
@@ -223,9 +221,7 @@ def _panel(size: int, panel: list[Line], domain: tuple[float, float], first: boo
         "mean:Q",
         title="cumulative regret (log scale)" if first else None,
         scale=scale,
-        axis=alt.Axis(
-            values=[tick for tick in TICKS if low <= tick <= high], format="~g", domain=False, ticks=False
-        ),
+        axis=alt.Axis(values=[tick for tick in TICKS if low <= tick <= high], format="~g", domain=False, ticks=False),
     )
     base = alt.Chart(alt.InlineData(values=rows))
     band = base.mark_area(opacity=0.18).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour)

@@ -45,25 +45,19 @@ def build(space: Any) -> tuple[ConfigurationSpace, Paths]:
         for path, value in _leaves(space, ()):
             name = ".".join(path)
             if name in paths:
-                raise SpaceError(
-                    f"{name!r}: a name is used once, got it flat and nested; drop one of the two"
-                )
+                raise SpaceError(f"{name!r}: a name is used once, got it flat and nested; drop one of the two")
             paths[name] = path
             hyperparameters.append(_hyperparameter(name, path[-1], value))
         made = ConfigurationSpace(space=hyperparameters)
     else:
-        raise SpaceError(
-            f"a space is a dict or a ConfigurationSpace, got {type(space).__name__}; {_FIRST_STEP}"
-        )
+        raise SpaceError(f"a space is a dict or a ConfigurationSpace, got {type(space).__name__}; {_FIRST_STEP}")
     if not paths:
         raise SpaceError(f"a space needs at least one parameter, got none; {_FIRST_STEP}")
     for name in paths:
         parts = name.split(".")
         for stop in range(1, len(parts)):
             if (prefix := ".".join(parts[:stop])) in paths:
-                raise SpaceError(
-                    f"{name!r}: a parameter cannot also be a group, got {prefix!r} as well; rename one"
-                )
+                raise SpaceError(f"{name!r}: a parameter cannot also be a group, got {prefix!r} as well; rename one")
     return made, paths
 
 
@@ -176,9 +170,7 @@ def _check_bounds(name: str, lower: float, upper: float, log: bool) -> None:
     if lower > upper:
         raise SpaceError(f"{name!r}: the lower bound comes first, {got}; swap the two")
     if log and lower <= 0:
-        raise SpaceError(
-            f"{name!r}: a log range must be above zero, {got}; raise the lower bound or drop log=True"
-        )
+        raise SpaceError(f"{name!r}: a log range must be above zero, {got}; raise the lower bound or drop log=True")
     if isinstance(lower, int) and max(abs(lower), abs(upper)) > _LARGEST_INTEGER:
         raise SpaceError(f"{name!r}: an integer may be at most 2**40 in size, {got}; use a float range")
 
@@ -193,9 +185,7 @@ def _check_labels(name: str, labels: Sequence[Any]) -> None:
                 f"{name!r}: a value must be hashable, got {label!r}; use a tuple or a name in its place"
             ) from None
         if isinstance(label, Mapping) or label != label:
-            raise SpaceError(
-                f"{name!r}: a value must equal itself and hold no keys, got {label!r}; use a name or None"
-            )
+            raise SpaceError(f"{name!r}: a value must equal itself and hold no keys, got {label!r}; use a name or None")
         if label in seen:
             raise SpaceError(
                 f"{name!r}: labels must differ, got {seen[label]!r} and {label!r}, which are equal; drop one"

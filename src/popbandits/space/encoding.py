@@ -80,12 +80,8 @@ class Space:
         self.configuration_space: ConfigurationSpace = made
         self.names: tuple[str, ...] = tuple(parameters)
         self._parameters = parameters
-        self.numerical: tuple[Numerical, ...] = tuple(
-            p for p in parameters.values() if isinstance(p, Numerical)
-        )
-        self.categorical: tuple[Categorical, ...] = tuple(
-            p for p in parameters.values() if isinstance(p, Categorical)
-        )
+        self.numerical: tuple[Numerical, ...] = tuple(p for p in parameters.values() if isinstance(p, Numerical))
+        self.categorical: tuple[Categorical, ...] = tuple(p for p in parameters.values() if isinstance(p, Categorical))
         self._fixed = tuple(p for p in parameters.values() if isinstance(p, Fixed))
         self._scale = Scale(self.numerical)
         self._discrete = np.flatnonzero(self._scale.discrete)
@@ -93,15 +89,11 @@ class Space:
         self._conditions = {c.child.name: rule(c, parameters) for c in made.conditions}
         self._forbidden = [(clause, rule(clause, parameters)) for clause in made.forbidden_clauses]
         modelled = [*self.numerical, *self.categorical]
-        self.order: tuple[int, ...] = tuple(
-            modelled.index(p) for p in parameters.values() if not isinstance(p, Fixed)
-        )
+        self.order: tuple[int, ...] = tuple(modelled.index(p) for p in parameters.values() if not isinstance(p, Fixed))
         free = np.array([not made.children_of[p.name] for p in self.numerical], bool)
         self.movable: BoolArray = free & ~self._scale.discrete
         self.grids: dict[int, FloatArray] = {
-            j: p.grid()
-            for j, p in enumerate(self.numerical)
-            if free[j] and p.levels is not None and p.levels <= _GRID
+            j: p.grid() for j, p in enumerate(self.numerical) if free[j] and p.levels is not None and p.levels <= _GRID
         }
         if self._forbidden:
             self.sample(1, np.random.default_rng(0))  # an empty space is an error now, not during a run

@@ -45,9 +45,7 @@ class _Labelled:
         except TypeError:  # not hashable, so not a label
             index = -1
         if index < 0 or isinstance(value, bool) != isinstance(self.labels[index], bool):
-            raise SpaceError(
-                f"{self.name!r}: the value must be one of {self.labels!r}, got {value!r}; pick one"
-            )
+            raise SpaceError(f"{self.name!r}: the value must be one of {self.labels!r}, got {value!r}; pick one")
         return index
 
     def at(self, code: float) -> Any:
@@ -186,8 +184,7 @@ class Numerical(_Labelled):
         slack = 1e-13 + 1e-12 * (self.upper - self.lower) if self.kind == "float" else 0.0
         if not self.lower - slack <= code <= self.upper + slack:
             raise SpaceError(
-                f"{self.name!r}: the value must be in [{self.lower!r}, {self.upper!r}], "
-                f"got {value!r}; clip it"
+                f"{self.name!r}: the value must be in [{self.lower!r}, {self.upper!r}], got {value!r}; clip it"
             )
         return min(max(code, self.lower), self.upper)
 

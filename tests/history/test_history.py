@@ -1,0 +1,407 @@
+"""What is kept of a run, and the arrays that decisions are made from."""
+
+import math
+import pickle
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from popbandits.history import History, Observation
+from popbandits.history import history as module
+
+SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}
+A, B = {"x": 0.25, "h": "a"}, {"x": 0.75, "h": "b"}
+FAILED: Any = {"status": "failed"}
+
+
+def observed(member: int, round_: int, config: Any = A, **known: Any) -> Observation:
+    return Observation(member, round_, config, **{"score": 1.0} | known if "status" not in known else known)
+
+
+def run(rounds: int, size: int = 3, gain: Any = lambda member, round_: 1.0, **known: Any) -> History:
+    """Members that go on by themselves, from a score of 0; configurations change every round."""
+    history = History(SPACE, size=size, **known)
+    for round_ in range(rounds):
+        for member in range(size):
+            last = history.latest(member)
+            before = 0.0 if last is None else last.score
+            config = {"x": (7 * round_ + member) % 11 / 10, "h": "ab"[(round_ + member) % 2]}
+            parent = None if last is None else last.key
+            history.append(Observation(member, round_, config, parent, before, before + gain(member, round_)))
+    return history
+
+
+# Observations
+
+
+@pytest.mark.parametrize("name", ["member", "score", "config", "decision"])
+def test_an_observation_cannot_be_changed(name: str) -> None:
+    with pytest.raises(FrozenInstanceError, match=f"cannot assign to field '{name}'"):
+        setattr(observed(0, 0), name, 3)
+
+
+def test_an_observation_keeps_its_own_copy_of_what_it_records() -> None:
+    metrics = {"losses": [1.0]}
+    observation = observed(0, 0, metrics=metrics)
+    metrics["losses"].append(2.0)
+    assert observation.metrics == {"losses": [1.0]}
+
+
+def test_records_become_plain_values() -> None:
+    observation = observed(
+        np.int64(1),
+        np.int32(2),
+        score=np.float32(0.5),
+        steps=np.int64(3),
+        metrics={"a": np.float64(1.5), "b": (1, 2), "c": np.array([[1, 2]]), "d": {"e": None, "f": True}},
+    )
+    assert observation.metrics == {"a": 1.5, "b": [1, 2], "c": [[1, 2]], "d": {"e": None, "f": True}}
+    for value in (observation.member, observation.round, observation.steps):
+        assert type(value) is int
+    assert (type(observation.score), observation.score) == (float, 0.5)
+
+
+def test_observations_are_equal_field_by_field_and_nan_equals_nan() -> None:
+    failed = observed(0, 0, status="failed", metrics={"loss": [math.nan, 1.0]})
+    assert failed == observed(0, 0, status="failed", metrics={"loss": [float("nan"), 1.0]})
+    assert failed != observed(0, 0, status="failed", metrics={"loss": [math.nan, 2.0]})
+    assert failed != replace(failed, round=1)
+    assert failed != "an observation"
+
+
+def test_an_observation_says_why_its_explorer_sampled() -> None:
+    assert observed(0, 0).fallback is None
+    assert observed(0, 0, decision={"fallback": "too few"}).fallback == "too few"
+
+
+# What is appended
+
+
+def test_a_history_is_a_sequence_in_the_order_of_telling() -> None:
+    told = [observed(1, 0, A), observed(0, 0, B), observed(1, 1, B)]
+    history = History(SPACE, told)
+    assert list(history) == told
+    assert (history[0], history[-1], history[1:]) == (told[0], told[2], told[1:])
+    assert list(history.backwards()) == told[::-1]
+    assert told[1] in history
+    with pytest.raises(IndexError):
+        history[3]
+
+
+def test_the_change_after_an_exploit_is_from_the_parents_score() -> None:
+    history = History(SPACE, [observed(0, 0, score=1.0), observed(1, 0, score=5.0)])
+    history.append(observed(0, 1, B, parent=(1, 0), score_before=5.0, score=5.5))
+    assert history[-1].change == 0.5
+    assert history.recent().change[-1] == 0.5
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_failures_are_kept_and_count_as_the_worst_change(mode: Any) -> None:
+    sign = 1.0 if mode == "max" else -1.0
+    history = History(SPACE, mode=mode)
+    for member, change in enumerate([2.0, -1.0, None, 3.0]):
+        known = FAILED if change is None else {"score": sign * (10 + change)}
+        history.append(observed(member, 0, score_before=sign * 10.0, **known))
+    rows = history.recent()
+    assert len(history) == len(rows) == 4
+    assert rows.failed.tolist() == [False, False, True, False]
+    assert np.isnan(rows.change[2])
+    assert rows.targets().tolist() == [2.0, -1.0, -1.0, 3.0]
+    assert rows.gains().tolist() == [0.75, 0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("scores", [[], [3.0], [3.0, 3.0], [1e-40, 1e-40], [0.0, 0.0]])
+def test_gains_are_zero_where_nothing_tells_them_apart(scores: list[float]) -> None:
+    history = History(SPACE, [observed(i, 0, score_before=0.0, score=s) for i, s in enumerate(scores)])
+    assert history.recent().gains().tolist() == [0.0] * len(scores)
+
+
+def test_gains_are_zero_where_everything_failed() -> None:
+    rows = History(SPACE, [observed(i, 0, **FAILED) for i in range(3)]).recent()
+    assert rows.gains().tolist() == rows.targets().tolist() == [0.0, 0.0, 0.0]
+
+
+scores = st.one_of(st.none(), st.floats(-1e100, 1e100))
+
+
+@given(st.lists(st.tuples(scores, scores), max_size=20), st.sampled_from(["max", "min"]))
+def test_gains_are_in_the_unit_interval_whatever_was_told(told: list[Any], mode: Any) -> None:
+    history = History({"x": (0.0, 1.0)}, mode=mode)
+    for member, (before, score) in enumerate(told):
+        known = {"score": score} if score is not None else FAILED
+        history.append(observed(member, 0, {"x": 0.5}, score_before=math.nan if before is None else before, **known))
+    gains = history.recent().gains()
+    assert ((gains >= 0.0) & (gains <= 1.0)).all()
+
+
+@given(st.lists(st.tuples(scores, scores), max_size=20))
+def test_min_mode_mirrors_max_mode_exactly(told: list[Any]) -> None:
+    up, down = (History({"x": (0.0, 1.0)}, mode=mode) for mode in ("max", "min"))  # type: ignore[arg-type]
+    for member, (before, score) in enumerate(told):
+        for history in (up, down):
+            known = {"score": history.sign * score} if score is not None else FAILED
+            start = math.nan if before is None else history.sign * before
+            history.append(observed(member, 0, {"x": 0.5}, score_before=start, **known))
+    for name in ("change", "before", "failed", "guessed"):
+        assert np.array_equal(getattr(up.recent(), name), getattr(down.recent(), name), equal_nan=True)
+    assert np.array_equal(up.recent().gains(), down.recent().gains())
+    assert (up.best is None) == (down.best is None)
+    assert up.best is None or down.best is None or up.best.key == down.best.key
+
+
+def test_where_budgets_differ_the_change_is_per_unit_of_budget() -> None:
+    history = History(SPACE)
+    for member, steps in enumerate([100, 200, 400]):
+        history.append(observed(member, 0, score_before=0.0, score=float(steps), steps=steps))
+    assert history.recent().change.tolist() == [200.0, 200.0, 200.0], "the usual budget is the median"
+
+
+@pytest.mark.parametrize("steps", [[100, 100, 100], [100, None, 400], [None, None, None]])
+def test_where_budgets_are_equal_or_unknown_the_change_is_as_it_is(steps: list[Any]) -> None:
+    told = [observed(i, 0, score_before=0.0, score=8.0, steps=each) for i, each in enumerate(steps)]
+    assert History(SPACE, told).recent().change.tolist() == [8.0, 8.0, 8.0]
+
+
+# Fresh starts
+
+
+def test_a_fresh_start_gains_from_what_is_guessed_of_an_untrained_member() -> None:
+    """Members 0 and 1 keep their configuration and gain 2 in round 1, so they gained 2 in round 0 as well."""
+    history = History(SPACE, [observed(0, 0, A, score=12.0), observed(1, 0, B, score=13.0)])
+    history.append(observed(0, 1, A, parent=(0, 0), score_before=12.0, score=14.0))
+    history.append(observed(1, 1, B, parent=(1, 0), score_before=13.0, score=15.0))
+    rows = history.recent()
+    assert rows.guessed.tolist() == [True, True, False, False]
+    assert rows.change.tolist() == [1.5, 2.5, 2.0, 2.0], "an untrained member would score 10.5"
+
+
+def test_the_guess_does_not_depend_on_the_order_of_telling() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.random(9), rng.random(9)
+    changes = []
+    for order in (np.arange(9), np.arange(9)[::-1], rng.permutation(9)):
+        history = History(SPACE, [observed(int(m), 0, score=first[m]) for m in order], size=9)
+        for m in order:
+            before = float(first[m])
+            history.append(observed(int(m), 1, parent=(int(m), 0), score_before=before, score=before + second[m]))
+        changes.append(history.recent().change.tolist())
+    assert changes[0] == changes[1] == changes[2], "to the last bit: a model amplifies it"
+
+
+# Views
+
+
+def test_an_earlier_state_is_what_was_known_then() -> None:
+    history = run(4, gain=lambda member, round_: float(member - round_))
+    for length in (0, 1, 5, 12, 99):
+        view = history.until(length)
+        fresh = History(SPACE, list(history)[:length], size=3)
+        assert view == fresh
+        assert len(view) == min(length, 12)
+        assert view.best == fresh.best
+        for member in range(3):
+            assert view.latest(member) == fresh.latest(member)
+            assert view.finished(member) == fresh.finished(member)
+        assert view.find((2, 3)) == fresh.find((2, 3))
+        for window in (None, 4, 7):
+            for one, other in (
+                (view.recent(window), fresh.recent(window)),
+                (view.remembered(window), fresh.remembered(window)),
+            ):
+                assert np.array_equal(one.points.x, other.points.x)
+                assert np.array_equal(one.change, other.change)
+
+
+def test_an_earlier_state_stays_what_it_was_while_the_history_grows() -> None:
+    history = run(2)
+    view = history.until(4)
+    before = list(view), view.recent().change.tolist()
+    for round_ in range(2, 50):
+        for member in range(3):
+            history.append(observed(member, round_, parent=(member, round_ - 1), score_before=1.0))
+    assert (list(view), view.recent().change.tolist()) == before
+    assert len(history) == 150
+
+
+def test_what_is_not_there_is_none() -> None:
+    history = History(SPACE, [observed(0, 0)])
+    assert history.find((0, 1)) is history.find((1, 0)) is history.find((0, -1)) is None
+    assert history.latest(1) is None
+    assert history.finished(1) == 0
+
+
+def test_the_last_completed_round_is_found_behind_failures() -> None:
+    history = History(SPACE, [observed(0, 0), observed(0, 1), observed(0, 2, **FAILED), observed(1, 0, **FAILED)])
+    assert history.last_completed(0) == history[1]
+    assert history.last_completed(1) is None
+    assert history.latest(0) == history[2]
+
+
+def test_a_history_survives_pickle() -> None:
+    history = run(3)
+    again = pickle.loads(pickle.dumps(history))
+    assert again == history
+    assert again.recent().change.tolist() == history.recent().change.tolist()
+
+
+def test_histories_are_equal_by_mode_and_observations() -> None:
+    assert run(2) == run(2)
+    assert run(2) != run(3)
+    assert History(SPACE) != History(SPACE, mode="min")
+    assert History(SPACE) != []
+
+
+# The best, and where it came from
+
+
+def test_the_best_is_the_best_completed_score_and_the_latest_of_equals() -> None:
+    told = [observed(0, 0, score=2.0), observed(1, 0, score=3.0), observed(2, 0, **FAILED), observed(0, 1, score=3.0)]
+    assert History(SPACE, told).best == told[3]
+    assert History(SPACE, told, mode="min").best == told[0]
+    assert History(SPACE).best is None
+    assert History(SPACE, [observed(0, 0, **FAILED)]).best is None
+
+
+def test_lineage_and_schedule_follow_the_weights() -> None:
+    """By hand: member 1 copies member 0 after round 0, member 2 copies member 1 after round 1 and wins."""
+    c = [{"x": i / 10, "h": "a"} for i in range(9)]
+    history = History(SPACE, [observed(m, 0, c[m], score=s) for m, s in enumerate([5.0, 1.0, 2.0])])
+    for member, parent, config, score in ((0, (0, 0), c[0], 5.5), (1, (0, 0), c[4], 7.0), (2, (2, 0), c[2], 3.0)):
+        history.append(observed(member, 1, config, parent=parent, score=score))
+    for member, parent, config, score in ((0, (0, 1), c[0], 6.0), (1, (1, 1), c[4], 7.5), (2, (1, 1), c[8], 9.0)):
+        history.append(observed(member, 2, config, parent=parent, score=score))
+    assert [o.key for o in history.lineage()] == [(0, 0), (1, 1), (2, 2)]
+    assert history.schedule() == [c[0], c[4], c[8]]
+    assert [o.key for o in history.lineage(history.find((2, 1)))] == [(2, 0), (2, 1)]
+    assert history.schedule(history.find((0, 2))) == [c[0], c[0], c[0]]
+    assert History(SPACE).lineage() == History(SPACE).schedule() == []
+
+
+def test_a_lineage_begins_at_the_last_fresh_start() -> None:
+    history = History(SPACE, [observed(0, 0, **FAILED), observed(0, 1, B), observed(0, 2, B, parent=(0, 1))])
+    assert [o.key for o in history.lineage()] == [(0, 1), (0, 2)]
+
+
+# Windows
+
+
+def test_recent_rows_are_the_last_whole_rounds_in_the_order_of_members() -> None:
+    history = History(SPACE, size=3)
+    for round_ in range(4):
+        for member in (2, 0, 1):
+            history.append(observed(member, round_, score=float(10 * round_ + member)))
+    assert list(zip(*(c.tolist() for c in (history.recent(7).round, history.recent(7).member)), strict=True)) == [
+        (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2)
+    ]  # fmt: skip
+    assert history.recent(6).member.tolist() == [0, 1, 2, 0, 1, 2]
+    assert len(history.recent(5)) == 3
+    assert len(history.recent()) == len(history.recent(99)) == 12
+    assert len(history.recent(0)) == 0
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2)])
+def test_of_a_round_that_does_not_fit_the_same_members_are_seen_whatever_the_order(order: Any) -> None:
+    history = History(SPACE, size=4)
+    for round_ in range(3):
+        for member in order:
+            history.append(observed(member, round_))
+    for rows in (history.recent(2), history.remembered(2)):
+        assert 1 <= len(rows) <= 2
+    assert history.recent(2).member.tolist() == [0, 1]
+
+
+def test_without_a_size_the_window_is_the_last_observations() -> None:
+    history = History(SPACE, [observed(member, 0) for member in range(9)])
+    assert history.recent(4).member.tolist() == [5, 6, 7, 8]
+
+
+def test_remembered_rows_are_recent_ones_and_older_ones_that_were_new() -> None:
+    """Members keep their configuration except every fifth round."""
+    history = History(SPACE, size=2)
+    for round_ in range(40):
+        for member in range(2):
+            config = {"x": (round_ // 5) / 10, "h": "ab"[member]}
+            parent = None if round_ == 0 else (member, round_ - 1)
+            history.append(observed(member, round_, config, parent=parent))
+    rows = history.remembered(24)
+    assert rows.round.tolist() == sorted([*range(34, 40), *range(0, 34, 10)] * 2) or rows.round.tolist() == sorted(
+        [*range(34, 40), *[r for r in range(0, 34, 5) if r % 2 == 0]] * 2
+    )
+    assert history.remembered(None).round.tolist() == history.recent().round.tolist()
+    assert len(history.remembered(80)) == 80
+
+
+@given(st.integers(1, 9), st.integers(1, 14), st.integers(1, 60), st.integers(1, 3))
+def test_no_window_is_ever_exceeded(size: int, rounds: int, window: int, every: int) -> None:
+    history = History({"x": (0.0, 1.0)}, size=size)
+    for round_ in range(rounds):
+        for member in range(size):
+            history.append(observed(member, round_, {"x": (round_ // every) / 20}))
+    for rows in (history.recent(window), history.remembered(window)):
+        assert min(1, len(history)) <= len(rows) <= window
+        places = list(zip(rows.round.tolist(), rows.member.tolist(), strict=True))
+        assert places == sorted(set(places))
+
+
+# Long histories
+
+
+def test_appending_grows_the_arrays_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History({"x": (0.0, 1.0)}, size=1)
+    made = set()
+    for round_ in range(5000):
+        history.append(observed(0, round_, {"x": 0.5}))
+        made.add(
+            id(
+                history._columns.arrays["score"].base
+                if history._columns.arrays["score"].base is not None
+                else history._columns.arrays["score"]
+            )
+        )
+    assert history._columns.capacity == 8192
+    assert len(made) <= 10, "doubling: 64, 128, … 8192"
+
+
+def test_a_configuration_that_is_carried_on_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History(SPACE, size=1)
+    calls = []
+    original = module.Space.encode
+
+    def counted(space: Any, configs: Any) -> Any:
+        calls.append(len(configs))
+        return original(space, configs)
+
+    monkeypatch.setattr(module.Space, "encode", counted)
+    for round_ in range(100):
+        history.append(observed(0, round_, B if round_ >= 50 else A))
+    assert calls == [1, 1]
+
+
+def test_looking_at_a_long_history_touches_a_bounded_part_of_it() -> None:
+    size, rounds = 100, 2000
+    history = History({"x": (0.0, 1.0)}, size=size)
+    keep = Observation(0, 0, {"x": 0.5}, score=1.0)
+    for round_ in range(rounds):
+        for member in range(size):
+            object.__setattr__(keep, "member", member)
+            history.append(replace(keep, round=round_) if round_ else replace(keep))
+    assert len(history) == 200_000
+    assert len(history.recent(300)) == 300
+    assert len(history.remembered(300)) <= 300
+    view = history.until(150_050)
+    assert view.latest(99) == history.find((99, 1499))
+    assert view.latest(0) == history.find((0, 1500))
+    counted: list[int] = []
+
+    class Counting(list):  # type: ignore[type-arg]
+        def __getitem__(self, index: Any) -> Any:
+            counted.append(1)
+            return super().__getitem__(index)
+
+    history._observations = Counting(history._observations)
+    history.remembered(300), history.recent(300), history.latest(5), history.find((7, 7)), history.until(9)
+    assert len(counted) <= 4, "arrays for decisions, no walk over observations"
