@@ -49,7 +49,7 @@ class Row:
 
 def stretch(data: Data, length: int) -> Iterator[tuple[History, list[Observation], list[dict[str, object]]]]:
     """Observations of the run before its last `length` rounds, then those rounds one by one."""
-    keys = list(SPACE)
+    keys, after = list(SPACE), data.after
     observations = [
         Observation(
             member=int(data.member[i]),
@@ -57,7 +57,7 @@ def stretch(data: Data, length: int) -> Iterator[tuple[History, list[Observation
             config=dict(zip(keys, [*data.x[i].tolist(), SPACE["h"][data.h[i]]], strict=True)),  # type: ignore[index]
             parent=None if data.round[i] == 0 else (int(data.member[i]), int(data.round[i]) - 1),
             score_before=float(data.before[i]),
-            score=float(data.after[i]),
+            score=float(after[i]),
         )
         for i in range(len(data) // MEMBERS * MEMBERS)
     ]
@@ -158,7 +158,7 @@ def main() -> None:
     about = {
         "when": time.strftime("%Y-%m-%d"),
         "machine": f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}",
-        "versions": {name: version(name) for name in ("popbandits", "numpy", "scipy")},
+        "versions": {name: version(name) for name in ("numpy", "scipy", *options.peers)},
         "arguments": {key: str(value) for key, value in vars(options).items()},
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -62,7 +62,7 @@ def test_what_was_fitted_is_in_the_recorded_decision(method: type[PB2Mix]) -> No
     history = play(Population(MIXED, method(), rounds=7, explore="all")).history
     last = [observation for observation in history if observation.round == 6]
     assert all(o.fallback is None and np.isfinite(o.decision["theta"]).all() for o in last)
-    assert all(np.isfinite(o.decision["log_likelihood"]) for o in last)
+    assert all(np.isfinite(o.decision["log_posterior"]) for o in last)
 
 
 @pytest.mark.parametrize("stored", [False, True])

@@ -2,7 +2,6 @@
 
 import math
 import pickle
-from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
@@ -33,49 +32,6 @@ def run(rounds: int, size: int = 3, gain: Any = lambda member, round_: 1.0, **kn
             parent = None if last is None else last.key
             history.append(Observation(member, round_, config, parent, before, before + gain(member, round_)))
     return history
-
-
-# Observations
-
-
-@pytest.mark.parametrize("name", ["member", "score", "config", "decision"])
-def test_an_observation_cannot_be_changed(name: str) -> None:
-    with pytest.raises(FrozenInstanceError, match=f"cannot assign to field '{name}'"):
-        setattr(observed(0, 0), name, 3)
-
-
-def test_an_observation_keeps_its_own_copy_of_what_it_records() -> None:
-    metrics = {"losses": [1.0]}
-    observation = observed(0, 0, metrics=metrics)
-    metrics["losses"].append(2.0)
-    assert observation.metrics == {"losses": [1.0]}
-
-
-def test_records_become_plain_values() -> None:
-    observation = observed(
-        np.int64(1),
-        np.int32(2),
-        score=np.float32(0.5),
-        steps=np.int64(3),
-        metrics={"a": np.float64(1.5), "b": (1, 2), "c": np.array([[1, 2]]), "d": {"e": None, "f": True}},
-    )
-    assert observation.metrics == {"a": 1.5, "b": [1, 2], "c": [[1, 2]], "d": {"e": None, "f": True}}
-    for value in (observation.member, observation.round, observation.steps):
-        assert type(value) is int
-    assert (type(observation.score), observation.score) == (float, 0.5)
-
-
-def test_observations_are_equal_field_by_field_and_nan_equals_nan() -> None:
-    failed = observed(0, 0, status="failed", metrics={"loss": [math.nan, 1.0]})
-    assert failed == observed(0, 0, status="failed", metrics={"loss": [float("nan"), 1.0]})
-    assert failed != observed(0, 0, status="failed", metrics={"loss": [math.nan, 2.0]})
-    assert failed != replace(failed, round=1)
-    assert failed != "an observation"
-
-
-def test_an_observation_says_why_its_explorer_sampled() -> None:
-    assert observed(0, 0).fallback is None
-    assert observed(0, 0, decision={"fallback": "too few"}).fallback == "too few"
 
 
 # What is appended
@@ -181,7 +137,7 @@ def test_a_fresh_start_gains_from_what_is_guessed_of_an_untrained_member() -> No
 
 def test_the_guess_does_not_depend_on_the_order_of_telling() -> None:
     rng = np.random.default_rng(0)
-    first, second = rng.random(9), rng.random(9)
+    first, second = 10.0 + rng.random(9), rng.random(9)
     changes = []
     for order in (np.arange(9), np.arange(9)[::-1], rng.permutation(9)):
         history = History(SPACE, [observed(int(m), 0, score=first[m]) for m in order], size=9)
@@ -328,9 +284,8 @@ def test_remembered_rows_are_recent_ones_and_older_ones_that_were_new() -> None:
             parent = None if round_ == 0 else (member, round_ - 1)
             history.append(observed(member, round_, config, parent=parent))
     rows = history.remembered(24)
-    assert rows.round.tolist() == sorted([*range(34, 40), *range(0, 34, 10)] * 2) or rows.round.tolist() == sorted(
-        [*range(34, 40), *[r for r in range(0, 34, 5) if r % 2 == 0]] * 2
-    )
+    # The last 6 rounds; of the 7 earlier rounds with something new, those of every 2nd round.
+    assert rows.round.tolist() == sorted([*range(34, 40), 0, 10, 20, 30] * 2)
     assert history.remembered(None).round.tolist() == history.recent().round.tolist()
     assert len(history.remembered(80)) == 80
 
@@ -350,20 +305,14 @@ def test_no_window_is_ever_exceeded(size: int, rounds: int, window: int, every: 
 # Long histories
 
 
-def test_appending_grows_the_arrays_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_appending_grows_the_arrays_a_few_times_only() -> None:
     history = History({"x": (0.0, 1.0)}, size=1)
-    made = set()
+    made = [history._columns.arrays["score"]]
     for round_ in range(5000):
         history.append(observed(0, round_, {"x": 0.5}))
-        made.add(
-            id(
-                history._columns.arrays["score"].base
-                if history._columns.arrays["score"].base is not None
-                else history._columns.arrays["score"]
-            )
-        )
-    assert history._columns.capacity == 8192
-    assert len(made) <= 10, "doubling: 64, 128, … 8192"
+        if history._columns.arrays["score"] is not made[-1]:
+            made.append(history._columns.arrays["score"])
+    assert [len(array) for array in made] == [64, 128, 256, 512, 1024, 2048, 4096, 8192]
 
 
 def test_a_configuration_that_is_carried_on_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,26 +331,22 @@ def test_a_configuration_that_is_carried_on_is_encoded_once(monkeypatch: pytest.
 
 
 def test_looking_at_a_long_history_touches_a_bounded_part_of_it() -> None:
-    size, rounds = 100, 2000
+    size, rounds, config = 100, 1000, {"x": 0.5}
     history = History({"x": (0.0, 1.0)}, size=size)
-    keep = Observation(0, 0, {"x": 0.5}, score=1.0)
-    for round_ in range(rounds):
-        for member in range(size):
-            object.__setattr__(keep, "member", member)
-            history.append(replace(keep, round=round_) if round_ else replace(keep))
-    assert len(history) == 200_000
-    assert len(history.recent(300)) == 300
-    assert len(history.remembered(300)) <= 300
-    view = history.until(150_050)
-    assert view.latest(99) == history.find((99, 1499))
-    assert view.latest(0) == history.find((0, 1500))
+    for place in range(size * rounds):
+        history.append(Observation(place % size, place // size, config, score=1.0))
+    view = history.until(50_050)
+    assert view.latest(99) == history.find((99, 499))
+    assert view.latest(0) == history.find((0, 500))
     counted: list[int] = []
 
-    class Counting(list):  # type: ignore[type-arg]
+    class Counting(list[Any]):
         def __getitem__(self, index: Any) -> Any:
             counted.append(1)
             return super().__getitem__(index)
 
     history._observations = Counting(history._observations)
-    history.remembered(300), history.recent(300), history.latest(5), history.find((7, 7)), history.until(9)
-    assert len(counted) <= 4, "arrays for decisions, no walk over observations"
+    assert len(history.recent(300)) == 300
+    assert len(history.remembered(300)) <= 300
+    assert history.until(9).latest(5) == history.find((5, 0))
+    assert len(counted) <= 2, "arrays for decisions, no walk over observations"

@@ -50,10 +50,8 @@ class Surrogate:
         context = None
         if self.context is not None:
             low, spread = self.context
-            known = parent is not None and np.isfinite(parent.score)
-            context = np.array(
-                [[(history.sign * parent.score - low) / spread if known and parent is not None else 0.5]]
-            )
+            score = np.nan if parent is None else history.sign * parent.score
+            context = np.array([[(score - low) / spread if np.isfinite(score) else 0.5]])
         return UpperConfidenceBound(self.structure, self.posterior, self.weight, time, context)
 
     def candidates(
@@ -184,7 +182,7 @@ class Models:
         record = {
             "theta": result.theta[structure.free].tolist(),
             "refreshed": refreshed,
-            "log_likelihood": result.log_likelihood,
+            "log_posterior": result.log_posterior,
         }
         return Surrogate(
             space,

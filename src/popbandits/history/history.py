@@ -115,7 +115,7 @@ class History(Sequence[Observation]):
             raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}; say which scores are better")
         for name, value in (("size", size), ("rounds", rounds)):
             if value is not None and not is_whole(value, 1):
-                raise ArgumentError(f"{name} must be a whole number of at least 1, or None if unknown, got {value!r}")
+                raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}; None if unknown")
         self.space = Space(space)
         self.mode: Mode = mode
         self.size = size
@@ -328,10 +328,7 @@ class History(Sequence[Observation]):
         twice = (head["round"] == 1) & np.isfinite(change)
         usual = _mean(change[twice])
         kept = twice & ~head["new"]
-        if kept.any():
-            guess = _mean(head["before"][kept] - change[kept])
-        else:
-            guess = _mean(first[np.isfinite(first)]) - usual
+        guess = _mean(head["before"][kept] - change[kept]) if kept.any() else _mean(first[np.isfinite(first)]) - usual
         # So near to zero it is most likely zero, where returns, totals and accuracies start.
         return 0.0 if abs(guess) <= 0.5 * abs(usual) else guess
 

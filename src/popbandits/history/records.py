@@ -140,7 +140,8 @@ def plain(value: Any, name: str) -> Any:
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: plain(item, f"{name}[{key!r}]") for key, item in value.items()}
     raise HistoryError(
-        f"{name}: a record holds numbers, strings, booleans, None, and lists and dicts of them, got {value!r}; convert it"
+        f"{name}: a record holds numbers, strings, booleans, None, and lists and dicts of them, got {value!r}; "
+        "convert it"
     )
 
 

@@ -28,7 +28,10 @@ CREATE TABLE observation (
     UNIQUE (member, round)
 );
 """
-COLUMNS = "id, member, round, config, parent_member, parent_round, score_before, score, steps, seconds, status, metrics, decision"
+COLUMNS = (
+    "id, member, round, config, parent_member, parent_round, "
+    "score_before, score, steps, seconds, status, metrics, decision"
+)
 
 
 class Store:

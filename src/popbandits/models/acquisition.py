@@ -127,7 +127,7 @@ def _climb(bound: UpperConfidenceBound, space: Space, points: Points, values: Fl
     start = points.x[moving]
     box = [(0.0, 1.0)] * len(start)
     result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": 20, "ftol": 1e-6})
-    moved = placed(np.clip(result.x, 0.0, 1.0))
+    moved = Points(space.snap(placed(np.clip(result.x, 0.0, 1.0)).x), points.h)
     reached = bound(moved)
     better = (reached > values) & space.legal(moved)
     return Points(np.where(better[:, None], moved.x, points.x), points.h), np.where(better, reached, values)

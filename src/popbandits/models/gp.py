@@ -94,8 +94,8 @@ def bounds(structure: Structure) -> FloatArray:
 
 
 PRIOR = {
-    "amplitude": (0.5, 0.8),
-    "length": (0.06, 0.7),
+    "amplitude": (0.8, 0.8),
+    "length": (0.06, 0.6),
     "rate": (0.1, 1.0),
     "noise": (0.1, 1.2),
 }
@@ -195,7 +195,8 @@ class Fit:
     """The theta that was chosen, and what it took."""
 
     theta: FloatArray
-    log_likelihood: float
+    log_posterior: float
+    """Of theta, up to a constant; the log likelihood where the prior is not used."""
     evaluations: int
 
 
@@ -219,13 +220,13 @@ def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60, use_p
         options = {"maxiter": iterations, "ftol": 1e-5, "gtol": 1e-3}
         result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options=options)
         evaluations += result.nfev
-        if result.fun < FAILED and (best is None or -result.fun > best.log_likelihood):
+        if result.fun < FAILED and (best is None or -result.fun > best.log_posterior):
             best = Fit(likelihood.structure.theta(result.x), float(-result.fun), evaluations)
     if best is None:
         raise NotFittedError(
             f"none of {len(guesses)} starts gave a positive definite matrix of {likelihood.pairs.n} rows"
         )
-    return Fit(best.theta, best.log_likelihood, evaluations)
+    return Fit(best.theta, best.log_posterior, evaluations)
 
 
 @dataclass(frozen=True)

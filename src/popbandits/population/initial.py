@@ -15,13 +15,14 @@ def initial_points(space: Space, size: int, rng: np.random.Generator) -> Points:
     """
     u = _sobol(size, len(space.numerical) + len(space.categorical), rng)
     everyone = np.ones(size, dtype=np.bool_)
+    counted = [number.levels is not None for number in space.numerical] + [True] * len(space.categorical)
     for column in range(u.shape[1]):
-        u[:, column] = _stratified(u[:, column], everyone)
+        u[:, column] = _stratified(u[:, column], everyone, counted[column])
     points = space.from_quantiles(u)
     for column in space.order:  # parents first, so that who is active is settled before a child is spread
         active = _active(points, column, len(space.numerical))
         if not active.all():
-            u[:, column] = _stratified(u[:, column], active)
+            u[:, column] = _stratified(u[:, column], active, counted[column])
             points = space.from_quantiles(u)
     legal = space.legal(points)
     if legal.all():
@@ -38,12 +39,17 @@ def _sobol(size: int, dimensions: int, rng: np.random.Generator) -> FloatArray:
     return points[:size]
 
 
-def _stratified(u: FloatArray, among: BoolArray) -> FloatArray:
-    """Move the chosen entries into equal slices of [0, 1), one each, in their order; the place in a slice is kept."""
+def _stratified(u: FloatArray, among: BoolArray, counted: bool) -> FloatArray:
+    """Move the chosen entries into equal slices of [0, 1), one each, in their order; the place in a slice is kept.
+
+    For labels and levels (`counted`) the place is the same in every slice: then any part of [0, 1) holds its share of
+    the entries to within one, where places of their own could put two members on one label and none on another.
+    """
     out, part = u.copy(), u[among]
     n = len(part)
     if n:
-        out[among] = (np.argsort(np.argsort(part)) + part * n % 1.0) / n
+        place = part * n % 1.0
+        out[among] = (np.argsort(np.argsort(part)) + (place[0] if counted else place)) / n
     return np.minimum(out, np.nextafter(1.0, 0.0))
 
 

@@ -257,21 +257,23 @@ class Population:
         for place, observation in enumerate(self.history):
             if self.rounds is not None and observation.round >= self.rounds:
                 raise HistoryError(
-                    f"the run has rounds 0 to {self.rounds - 1}, the history holds round {observation.round} "
-                    f"of member {observation.member}"
+                    f"the run has rounds 0 to {self.rounds - 1}, got a history with round {observation.round} "
+                    f"of member {observation.member}; raise rounds"
                 )
             if self.synchronous and observation.round != place // self.size:
                 raise HistoryError(
-                    f"in a synchronous run of {self.size} members observation {place} is of round {place // self.size}, "
-                    f"the history holds one of round {observation.round}"
+                    f"in a synchronous run of {self.size} members observation {place} is of round "
+                    f"{place // self.size}, got a history with one of round {observation.round}; give its size, or "
+                    "synchronous=False"
                 )
 
     def _refusal(self, assignment: Any) -> str:
         if not isinstance(assignment, Assignment):
-            return f"tell needs the assignment that ask returned, got {assignment!r}"
+            return f"tell takes an assignment, got {assignment!r}; give what ask returned"
+        what = f"round {assignment.round} of member {assignment.member}"
         if self.history.find(assignment.key) is not None:
-            return f"member {assignment.member} has been told its round {assignment.round} already"
-        return f"member {assignment.member} was not asked to do round {assignment.round}"
+            return f"an assignment is told once, got {what} again; ask for the next"
+        return f"only what was asked for can be told, got {what}; call ask, and tell what it returned"
 
 
 def _number(score: object) -> float:

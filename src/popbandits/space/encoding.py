@@ -66,8 +66,8 @@ class Space:
     | names | every parameter, parents before children |
     | numerical, categorical | what the columns of x and h stand for |
     | order | the columns, those of x counted first, then those of h: parents before children |
-    | movable | (d,) floats that no condition depends on: moving them changes nothing else |
-    | grids | by column, x of every level of the other numbers that no condition depends on, if they are few |
+    | movable | (d,) numbers to climb by gradient: floats, and integers of many levels, that no condition depends on |
+    | grids | by column, x of every level of the numbers of few levels that no condition depends on |
     """
 
     def __init__(self, space: "ConfigurationSpace | Mapping[str, Any] | Space") -> None:
@@ -91,10 +91,9 @@ class Space:
         modelled = [*self.numerical, *self.categorical]
         self.order: tuple[int, ...] = tuple(modelled.index(p) for p in parameters.values() if not isinstance(p, Fixed))
         free = np.array([not made.children_of[p.name] for p in self.numerical], bool)
-        self.movable: BoolArray = free & ~self._scale.discrete
-        self.grids: dict[int, FloatArray] = {
-            j: p.grid() for j, p in enumerate(self.numerical) if free[j] and p.levels is not None and p.levels <= _GRID
-        }
+        few = np.array([p.levels is not None and p.levels <= _GRID for p in self.numerical], bool)
+        self.movable: BoolArray = free & ~few
+        self.grids: dict[int, FloatArray] = {j: self.numerical[j].grid() for j in np.flatnonzero(free & few).tolist()}
         if self._forbidden:
             self.sample(1, np.random.default_rng(0))  # an empty space is an error now, not during a run
 

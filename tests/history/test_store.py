@@ -1,0 +1,114 @@
+"""A run's file: everything comes back as it was, and nothing is half written."""
+
+import json
+import math
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from popbandits.errors import HistoryError, SpaceError
+from popbandits.history import History, Observation
+from popbandits.history.store import FILE, Store
+from popbandits.space import Space
+from popbandits.testing import spaces, toy_history
+
+SPACES = spaces()
+SPACE = Space({"x": (0.0, 1.0)})
+
+
+def one(member: int = 0, round_: int = 0, **known: Any) -> Observation:
+    return Observation(member, round_, {"x": 0.1}, **{"score": 1.0} | known)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_a_history_on_any_space_comes_back_as_it_was(space: str, tmp_path: Path) -> None:
+    history = toy_history(SPACES[space], score=lambda value, place: math.nan if place == 4 else value)
+    history.save(tmp_path)
+    again = History.load(tmp_path)
+    assert again == history
+    assert (again.mode, again.size, again.rounds) == (history.mode, history.size, history.rounds)
+    assert repr(again.space) == repr(history.space)
+    for before, after in zip(history, again, strict=True):
+        assert repr(before.config) == repr(after.config), "types included: 1, 1.0 and True are not the same"
+    assert again.recent().change.tobytes() == history.recent().change.tobytes()
+
+
+def test_every_field_comes_back(tmp_path: Path) -> None:
+    told = [
+        one(score=-0.1, steps=5, seconds=0.25, metrics={"loss": [0.1, math.nan, math.inf], "note": "é"}),
+        one(1, status="failed", score=math.nan),
+        one(0, 1, parent=(0, 0), score_before=-0.1, score=1e-300, decision={"theta": [1 / 3], "fallback": None}),
+    ]
+    History(SPACE, told, mode="min").save(tmp_path)
+    again = History.load(tmp_path)
+    assert list(again) == told
+    assert again.mode == "min"
+    assert again[2].decision == {"theta": [1 / 3], "fallback": None}
+    assert again[2].parent == (0, 0)
+    assert again[0].parent is None
+
+
+def test_observations_are_appended_as_they_happen_and_can_be_read_meanwhile(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "deep" / "run", SPACE, {"mode": "max", "size": 2, "rounds": None}) as store:
+        assert len(History.load(tmp_path / "deep" / "run")) == 0
+        store.extend([one(0)])
+        assert [o.key for o in History.load(tmp_path / "deep" / "run")] == [(0, 0)]
+        store.extend([one(1), one(0, 1)])
+        assert [o.key for o in History.load(tmp_path / "deep" / "run")] == [(0, 0), (1, 0), (0, 1)]
+
+
+def test_a_batch_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+    with Store.create(tmp_path, SPACE, {"mode": "max"}) as store:
+        store.extend([one(0)])
+        with pytest.raises(HistoryError, match=r"holds each \(member, round\) once: UNIQUE.*append what is new"):
+            store.extend([one(1), one(0)])
+        assert [o.key for o in store.observations()] == [(0, 0)]
+
+
+def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
+    history = History(SPACE, [one()])
+    history.save(tmp_path)
+    with pytest.raises(HistoryError, match=r"run.sqlite holds a run already; give another directory, or load"):
+        history.save(tmp_path)
+    assert History.load(tmp_path) == history
+
+
+def test_a_folder_without_a_run_is_said_to_hold_none(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=r"holds no run: it has no run.sqlite; give the folder of a run"):
+        History.load(tmp_path)
+    assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
+
+
+def test_a_file_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"not a database, but long enough to look at" * 9)
+    with pytest.raises(HistoryError, match="is not a popbandits run: file is not a database"):
+        History.load(tmp_path)
+
+
+def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / FILE) as other:
+        other.execute("CREATE TABLE contacts (name TEXT)")
+    other.close()
+    with pytest.raises(HistoryError, match="is not a popbandits run: no such table: run"):
+        History.load(tmp_path)
+
+
+@pytest.mark.parametrize(("version", "said"), [(99, "99"), (None, "none")])
+def test_a_run_of_another_version_is_refused(version: int | None, said: str, tmp_path: Path) -> None:
+    History(SPACE, [one()]).save(tmp_path)
+    with sqlite3.connect(tmp_path / FILE) as file:
+        if version is None:
+            file.execute("DELETE FROM run WHERE name = 'version'")
+        else:
+            file.execute("UPDATE run SET value = ? WHERE name = 'version'", [json.dumps(version)])
+    file.close()
+    with pytest.raises(HistoryError, match=f"has schema version {said}, this popbandits reads 1; install"):
+        History.load(tmp_path)
+
+
+def test_labels_that_json_cannot_hold_are_refused_before_a_file_is_made(tmp_path: Path) -> None:
+    with pytest.raises(SpaceError, match="'f': JSON holds strings, numbers, booleans, None and tuples"):
+        History({"f": [min, max]}).save(tmp_path)
+    assert not (tmp_path / FILE).exists()
