@@ -14,8 +14,8 @@ DECLARED := pyproject.toml constraints.txt
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-7s %s\n", $$1, $$2 }'
 
-demo: $(VENV)/.has-core ## Tune a small synthetic task, in the terminal
-	$(BIN)/popbandits synthetic
+demo: $(VENV)/.has-report ## The paper's synthetic experiment with 5 seeds (minutes)
+	$(BIN)/popbandits synthetic --seeds 5 -o runs/demo
 
 # One BLAS thread: the matrices are small, and the tests already use every core.
 test: export OPENBLAS_NUM_THREADS = 1
@@ -25,8 +25,9 @@ test: $(VENV)/.has-dev ## Check style and types, then run every test
 	$(BIN)/mypy --strict src
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-bench: $(VENV)/.has-bench ## Time one decision beside Ray Tune's and BoTorch's (minutes)
+bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, and measure regret (half an hour)
 	$(BIN)/python -m benchmarks.decision_cost
+	$(BIN)/python -m benchmarks.regret --out runs/regret.json
 
 clean: ## Remove the environment and the caches; runs/ stays
 	@if [ -e $(VENV)/pyvenv.cfg ]; then rm -rf $(VENV); fi
@@ -37,7 +38,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # A stamp for each set of packages; all share one environment, since constraints.txt makes them agree.
-$(VENV)/.has-core: EXTRAS =
+$(VENV)/.has-report: EXTRAS = [report]
 $(VENV)/.has-dev: EXTRAS = [report,dev]
 $(VENV)/.has-bench: EXTRAS = [bench]
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python

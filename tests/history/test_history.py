@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popbandits.history import History, Observation
@@ -84,6 +84,7 @@ def test_gains_are_zero_where_everything_failed() -> None:
 scores = st.one_of(st.none(), st.floats(-1e100, 1e100))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(scores, scores), max_size=20), st.sampled_from(["max", "min"]))
 def test_gains_are_in_the_unit_interval_whatever_was_told(told: list[Any], mode: Any) -> None:
     history = History({"x": (0.0, 1.0)}, mode=mode)
@@ -94,6 +95,7 @@ def test_gains_are_in_the_unit_interval_whatever_was_told(told: list[Any], mode:
     assert ((gains >= 0.0) & (gains <= 1.0)).all()
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(scores, scores), max_size=20))
 def test_min_mode_mirrors_max_mode_exactly(told: list[Any]) -> None:
     up, down = (History({"x": (0.0, 1.0)}, mode=mode) for mode in ("max", "min"))  # type: ignore[arg-type]
@@ -290,6 +292,7 @@ def test_remembered_rows_are_recent_ones_and_older_ones_that_were_new() -> None:
     assert len(history.remembered(80)) == 80
 
 
+@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(1, 14), st.integers(1, 60), st.integers(1, 3))
 def test_no_window_is_ever_exceeded(size: int, rounds: int, window: int, every: int) -> None:
     history = History({"x": (0.0, 1.0)}, size=size)

@@ -59,6 +59,14 @@ def test_observations_are_appended_as_they_happen_and_can_be_read_meanwhile(tmp_
         assert [o.key for o in History.load(tmp_path / "deep" / "run")] == [(0, 0), (1, 0), (0, 1)]
 
 
+def test_a_file_may_say_more_of_a_run_than_its_history_needs(tmp_path: Path) -> None:
+    about = {"mode": "min", "size": 2, "seed": 3, "engine": "threads"}
+    with Store.create(tmp_path, SPACE, about) as store:
+        assert store.about == about
+    history = History.load(tmp_path)
+    assert (history.mode, history.size, history.rounds) == ("min", 2, None)
+
+
 def test_a_batch_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
     with Store.create(tmp_path, SPACE, {"mode": "max"}) as store:
         store.extend([one(0)])

@@ -20,7 +20,7 @@ def points(space: Any, size: int, seed: int = 0) -> Points:
     return initial_points(Space(space), size, np.random.default_rng(seed))
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 40), st.integers(0, 2**30))
 def test_each_label_gets_its_share_of_members_to_within_one(size: int, seed: int) -> None:
     drawn = points({"h": list("abc"), "g": list("abcdefg"), "x": (0.0, 1.0)}, size, seed)
@@ -29,7 +29,7 @@ def test_each_label_gets_its_share_of_members_to_within_one(size: int, seed: int
         assert counts.max() - counts.min() <= 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 40), st.integers(0, 2**30))
 def test_each_slice_of_a_range_has_one_member(size: int, seed: int) -> None:
     drawn = points({"a": (0.0, 1.0), "b": cs.Float("b", (1e-6, 1.0), log=True), "c": (-5.0, 5.0)}, size, seed)

@@ -323,6 +323,13 @@ def test_an_explorer_must_answer_for_every_member(proposals: list[Any]) -> None:
         explored(Proposes(*proposals))
 
 
+def test_an_explorers_record_is_made_plain_or_refused_before_anybody_trains() -> None:
+    config = {"x": 0.5, "h": "a"}
+    assert explored(Proposes(Proposal(config, {"mean": np.zeros(2)}))).decision == {"mean": [0.0, 0.0]}
+    with pytest.raises(HistoryError, match=r"Proposes's decision\['model'\]: a record holds numbers, .*, got <object"):
+        explored(Proposes(Proposal(config, {"model": object()})))
+
+
 def test_numpy_integers_are_integers() -> None:
     population = Population(SPACE, PBT(), size=np.int64(2), rounds=np.int32(1), seed=np.uint8(3))  # type: ignore[arg-type]
     assert len(play(population).history) == 2

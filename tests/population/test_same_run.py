@@ -140,12 +140,12 @@ def test_a_run_resumed_at_any_point_is_the_uninterrupted_one(
 
 
 @settings(max_examples=25, deadline=None)
-@given(order=st.permutations([0, 0, 0, 1, 1, 1, 2, 2, 2]), cut=st.integers(0, 9))
+@given(order=st.permutations([0, 0, 0, 1, 1, 1, 2, 2, 2]), cut=st.integers(0, 12))
 def test_in_whatever_order_members_finish_a_resumed_run_gives_them_the_same(order: list[int], cut: int) -> None:
     def drive(population: Population) -> Population:
         """Members finish in the given order; whoever is idle is asked for at the latest moment."""
         training: dict[int, Assignment] = {}
-        for member in order[len(population.history) :]:
+        for member in [*order, 0, 1, 2][len(population.history) :]:
             if member not in training:
                 training |= {a.member: a for a in population.ask()}
             assignment = training.pop(member)
@@ -158,9 +158,7 @@ def test_in_whatever_order_members_finish_a_resumed_run_gives_them_the_same(orde
     whole = drive(population())
     again = drive(population(whole.history.until(cut)))
     assert list(again.history) == list(whole.history)
-    assert sorted(again.ask(), key=lambda a: a.key) == sorted(population(whole.history).ask(), key=lambda a: a.key), (
-        "and those that are idle now"
-    )
+    assert again.done
 
 
 def test_who_is_replaced_among_equals_changes_from_round_to_round() -> None:

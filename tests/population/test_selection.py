@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popbandits.history import Observation
@@ -101,6 +101,7 @@ def test_one_member_alone_goes_on_unless_it_failed() -> None:
 maybe = st.one_of(st.none(), st.floats(-1e6, 1e6))
 
 
+@settings(deadline=None)
 @given(st.lists(maybe, min_size=1, max_size=12), st.floats(0.01, 0.5), st.integers(0, 99))
 def test_nobody_loads_from_one_that_is_replaced_and_minimising_mirrors_maximising(
     scores: list[float | None], quantile: float, seed: int

@@ -3,7 +3,6 @@
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -11,88 +10,21 @@ import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError
 from popbandits.history.records import Config, Key, Observation
+from popbandits.history.rows import Columns, Rows
 from popbandits.history.store import Store
 from popbandits.space import Points, Space
-from popbandits.typing import BoolArray, FloatArray, IntArray, is_whole
+from popbandits.typing import FloatArray, IntArray, is_whole
 
 Mode = Literal["max", "min"]
 
 EARLY = 10_000
 """Among how many of the first observations those of rounds 0 and 1 are looked for."""
 
+_ABOUT: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
+"""What a run's file says of its history; it may say more, of how the run is made."""
+
 LOOK_BACK = 20_000
 """How many observations `remembered` looks back, so that its cost does not grow with the history."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A stretch of history as arrays, ordered by round and member; what the models learn from.
-
-    Scores are turned so that more is better, whatever the run's mode.
-    """
-
-    points: Points
-    member: IntArray
-    round: IntArray
-    change: FloatArray
-    """y: the change in score per interval; NaN where the interval failed."""
-    before: FloatArray
-    """The score before the interval; NaN where unknown."""
-    failed: BoolArray
-    guessed: BoolArray
-    """Fresh starts: nothing was measured before them, and their change is from a common guess."""
-
-    def __len__(self) -> int:
-        return len(self.round)
-
-    def __getitem__(self, mask: BoolArray) -> "Rows":
-        return Rows(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
-
-    def targets(self) -> FloatArray:
-        """The change with failures at the worst change seen: a model then learns to keep away from them."""
-        known = self.change[np.isfinite(self.change)]
-        return np.where(np.isfinite(self.change), self.change, known.min() if len(known) else 0.0)
-
-    def gains(self) -> FloatArray:
-        """The change scaled to [0, 1] over these rows, for the bandit: 0 for failures, and for all if all are equal.
-
-        >>> no, change = np.zeros(4, dtype=bool), np.array([1.0, 3.0, np.nan, 2.0])
-        >>> rows = Rows(None, no, no, change, no, no, no)
-        >>> rows.gains()
-        array([0. , 1. , 0. , 0.5])
-        """
-        y = self.targets()
-        spread = np.ptp(y) if len(y) else 0.0
-        if not spread > 1e-12 * np.abs(y).max(initial=0.0):
-            return np.zeros(len(y))
-        return np.clip(np.where(np.isfinite(self.change), (y - y.min()) / spread, 0.0), 0.0, 1.0)
-
-
-class _Columns:
-    """Numeric columns that double in capacity, so that appending is cheap at any length."""
-
-    def __init__(self, numbers: int, labels: int):
-        self.capacity = 64
-        self.arrays: dict[str, np.ndarray[Any, Any]] = {
-            "x": np.empty((self.capacity, numbers)),
-            "h": np.empty((self.capacity, labels), dtype=np.int64),
-            "member": np.empty(self.capacity, dtype=np.int64),
-            "round": np.empty(self.capacity, dtype=np.int64),
-            "score": np.empty(self.capacity),
-            "before": np.empty(self.capacity),
-            "steps": np.empty(self.capacity),
-            "fresh": np.empty(self.capacity, dtype=np.bool_),  # started without weights
-            "new": np.empty(self.capacity, dtype=np.bool_),  # with another configuration than the round before
-        }
-
-    def put(self, row: int, **values: Any) -> None:
-        if row == self.capacity:
-            self.capacity *= 2
-            for name, old in self.arrays.items():
-                self.arrays[name] = np.empty((self.capacity, *old.shape[1:]), dtype=old.dtype)
-                self.arrays[name][:row] = old
-        for name, value in values.items():
-            self.arrays[name][row] = value
 
 
 class History(Sequence[Observation]):
@@ -123,7 +55,7 @@ class History(Sequence[Observation]):
         self.rounds = rounds
         """The horizon T; None if the run has no set end."""
         self._observations: list[Observation] = []
-        self._columns = _Columns(len(self.space.numerical), len(self.space.categorical))
+        self._columns = Columns(len(self.space.numerical), len(self.space.categorical))
         self._places: dict[int, list[int]] = {}  # member -> where its rounds 0, 1, 2, … stand
         self._length: int | None = None  # of a view made by `until`
         for observation in observations:
@@ -338,7 +270,7 @@ class History(Sequence[Observation]):
 
     def save(self, directory: str | Path) -> None:
         """Write the history to a run's folder, which must not hold one yet."""
-        about = {"mode": self.mode, "size": self.size, "rounds": self.rounds}
+        about = {name: getattr(self, name) for name in _ABOUT}
         with Store.create(directory, self.space, about) as store:
             store.extend(self)
 
@@ -346,7 +278,8 @@ class History(Sequence[Observation]):
     def load(directory: str | Path) -> "History":
         """The history of any run, finished or not."""
         with Store.open(directory) as store:
-            return History(store.space, store.observations(), **store.about)
+            about = {name: store.about.get(name, default) for name, default in _ABOUT.items()}
+            return History(store.space, store.observations(), **about)
 
 
 def _mean(values: FloatArray) -> float:

@@ -19,6 +19,7 @@ which is linear in (a, b, c), and a bijection with (s1, s2, lam): see `from_pape
 | theta | log a, log b, log c, log l_1..l_k, log r1, log r2, log noise | (6 + k,) |
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -199,5 +200,5 @@ def to_paper(a: float, b: float, c: float) -> tuple[float, float, float]:
     if c == 0:
         return a, b, 0.0
     half = 1 + a * b / (2 * c)  # lam^2 - 2 half lam + 1 = 0
-    lam = 1 / (half + np.sqrt(half * half - 1))
-    return a / (1 - lam), b / (1 - lam), float(lam)
+    lam = 1 / (half + math.sqrt(half * half - 1))
+    return a / (1 - lam), b / (1 - lam), lam

@@ -10,6 +10,7 @@ import numpy as np
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Explorer, PB2Fuse, Proposal
 from popbandits.history import Assignment, Config, History, Key, Mode, Observation
+from popbandits.history.records import plain
 from popbandits.population.initial import initial_points
 from popbandits.population.selection import select
 from popbandits.space import Space
@@ -223,9 +224,12 @@ class Population:
             raise ArgumentError(f"{name} must return a Proposal for each of {len(parents)} members, got {proposals!r}")
         try:
             # As the space would write it: a user's explorer may hand back numpy's numbers, or a dict that it keeps.
-            return [Proposal(self.space.nest(self.space.check(each.config)), each.decision) for each in proposals]
+            configs = [self.space.nest(self.space.check(each.config)) for each in proposals]
         except SpaceError as error:
             raise SpaceError(f"{name} proposed an illegal configuration: {error}") from error
+        # Now rather than when it is stored, after an interval of training.
+        decisions = [plain(each.decision, f"{name}'s decision") for each in proposals]
+        return [Proposal(config, decision) for config, decision in zip(configs, decisions, strict=True)]
 
     def _rng(self, *stream: int) -> np.random.Generator:
         """A generator of its own for every purpose, round and member: none depends on how often another was used."""

@@ -1,6 +1,6 @@
 """What may be tried: the user's search space, and the numbers the models see of it."""
 
-from .encoding import Points, Space
-from .parameters import Categorical, Numerical
+from popbandits.space.encoding import Points, Space
+from popbandits.space.parameters import Categorical, Numerical
 
 __all__ = ["Categorical", "Numerical", "Points", "Space"]

@@ -14,7 +14,7 @@ from ConfigSpace.conditions import Condition, Conjunction
 from ConfigSpace.forbidden import ForbiddenClause, ForbiddenConjunction, ForbiddenRelation
 from ConfigSpace.hyperparameters import FloatHyperparameter, Hyperparameter, IntegerHyperparameter
 
-from ..errors import SpaceError
+from popbandits.errors import SpaceError
 
 Paths = dict[str, tuple[str, ...]]
 """For each dotted name, the keys that lead to it in the form the user wrote."""

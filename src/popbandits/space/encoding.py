@@ -9,12 +9,12 @@ import numpy as np
 from ConfigSpace import ConfigurationSpace
 from ConfigSpace.conditions import Condition, Conjunction
 
-from ..errors import SpaceError
-from ..typing import BoolArray, FloatArray, IntArray
-from . import storage
-from .build import build
-from .parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
-from .rules import Table, rule
+from popbandits.errors import SpaceError
+from popbandits.space import storage
+from popbandits.space.build import build
+from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
+from popbandits.space.rules import Table, rule
+from popbandits.typing import BoolArray, FloatArray, IntArray
 
 _GIVE_UP = 10_000  # forbidden draws in a row
 _GRID = 100  # levels at most

@@ -19,9 +19,9 @@ import numpy as np
 from ConfigSpace.hyperparameters import FloatHyperparameter, IntegerHyperparameter
 from scipy.special import betaincinv, ndtr, ndtri
 
-from ..errors import SpaceError
-from ..typing import BoolArray, FloatArray, IntArray
-from .build import AnyHyperparameter, unboxed
+from popbandits.errors import SpaceError
+from popbandits.space.build import AnyHyperparameter, unboxed
+from popbandits.typing import BoolArray, FloatArray, IntArray
 
 INACTIVE: Any = object()
 """Stands in a column of values where the parameter is inactive."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import ConfigSpace as cs
 
-from ..errors import SpaceError
-from .build import Paths, unboxed
+from popbandits.errors import SpaceError
+from popbandits.space.build import Paths, unboxed
 
 _TUPLE = "__tuple__"
 

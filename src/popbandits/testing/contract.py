@@ -129,8 +129,7 @@ def turns_with_the_direction(explorer: Explorer, space: Any) -> None:
     up, down = (_configs(_ask(explorer, question(space, mode=mode))) for mode in _MODES)
     _require(
         _equal(up, down),
-        f"{_name(explorer)} must minimise as it maximises (Rows and history.sign turn scores), "
-        f"got {up} and {down}",
+        f"{_name(explorer)} must minimise as it maximises (Rows and history.sign turn scores), got {up} and {down}",
     )
 
 
@@ -154,9 +153,7 @@ def resumes_where_it_stopped(explorer: Explorer, space: Any) -> None:
         again = _population(explorer, space, synchronous, mode, stored.until(4))  # in the middle of a round
         _train(explorer, again)
         for one, other in zip(whole.history, again.history, strict=True):
-            _require(
-                one == other, f"{_name(explorer)} must go on as if it had not stopped, got {other} for {one}"
-            )
+            _require(one == other, f"{_name(explorer)} must go on as if it had not stopped, got {other} for {one}")
 
 
 EXPLORER_CHECKS: dict[str, Check] = {
@@ -252,9 +249,7 @@ def _seen(asked: Question) -> dict[str, Any]:
 def _population(
     explorer: Explorer, space: Any, synchronous: bool, mode: Mode, history: Sequence[Any] = ()
 ) -> Population:
-    return Population(
-        space, explorer, size=3, rounds=3, seed=5, mode=mode, synchronous=synchronous, history=history
-    )
+    return Population(space, explorer, size=3, rounds=3, seed=5, mode=mode, synchronous=synchronous, history=history)
 
 
 def _train(explorer: Explorer, population: Population) -> None:

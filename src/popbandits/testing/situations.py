@@ -36,9 +36,16 @@ def toy_score(space: Space, config: Config) -> float:
 
 
 def toy_history(
-    space: Any, rounds: int = 3, size: int = 3, score: Score = lambda value, place: value, mode: Mode = "max"
+    space: Any,
+    rounds: int = 3,
+    size: int = 3,
+    score: Score = lambda value, place: value,
+    mode: Mode = "max",
+    measured: bool = True,
 ) -> History:
     """Members draw configurations and add up what these are worth; the last one copies member 0.
+
+    Without `measured`, what weights scored before an interval is unknown.
 
     >>> toy_history({"x": (0.0, 1.0)}, rounds=2, size=2)[3].parent
     (0, 0)
@@ -48,7 +55,7 @@ def toy_history(
     drawn = space.decode(space.sample(size * rounds, np.random.default_rng(0)))
     for place, config in enumerate(drawn):
         round_, member = divmod(place, size)
-        before = history.latest(0 if member == size - 1 else member)
+        before = history.find((0 if member == size - 1 else member, round_ - 1))
         start = None if before is None or before.failed else before
         told = score((0.0 if start is None else history.sign * start.score) + toy_score(space, config), place)
         history.append(
@@ -57,7 +64,7 @@ def toy_history(
                 round=round_,
                 config=config,
                 parent=None if start is None else start.key,
-                score_before=np.nan if start is None else start.score,
+                score_before=np.nan if start is None or not measured else start.score,
                 score=history.sign * told,
                 status="completed" if np.isfinite(told) else "failed",
             )
@@ -74,10 +81,9 @@ SITUATIONS: dict[str, Callable[[Space, Mode], History]] = {
     "equal scores": lambda space, mode: toy_history(space, score=lambda value, place: 1.0, mode=mode),
     "failures only": lambda space, mode: toy_history(space, score=lambda value, place: np.nan, mode=mode),
     "some failures": lambda space, mode: toy_history(space, score=_every_fourth_fails, mode=mode),
+    "unknown scores before": lambda space, mode: toy_history(space, mode=mode, measured=False),
     "a huge score": lambda space, mode: toy_history(space, score=_one_explodes, mode=mode),
-    "tiny scores": lambda space, mode: toy_history(
-        space, score=lambda value, place: 1e-30 * value, mode=mode
-    ),
+    "tiny scores": lambda space, mode: toy_history(space, score=lambda value, place: 1e-30 * value, mode=mode),
 }
 """Every state that a history can be in, by name."""
 

@@ -1,0 +1,81 @@
+"""A stretch of history as arrays, and the columns that they are cut from."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from popbandits.space import Points
+from popbandits.typing import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A stretch of history as arrays, ordered by round and member; what the models learn from.
+
+    Scores are turned so that more is better, whatever the run's mode.
+    """
+
+    points: Points
+    member: IntArray
+    round: IntArray
+    change: FloatArray
+    """y: the change in score per interval; NaN where the interval failed."""
+    before: FloatArray
+    """The score before the interval; NaN where unknown."""
+    failed: BoolArray
+    guessed: BoolArray
+    """Fresh starts: nothing was measured before them, and their change is from a common guess."""
+
+    def __len__(self) -> int:
+        return len(self.round)
+
+    def __getitem__(self, mask: BoolArray) -> "Rows":
+        return Rows(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
+
+    def targets(self) -> FloatArray:
+        """The change with failures at the worst change seen: a model then learns to keep away from them."""
+        known = self.change[np.isfinite(self.change)]
+        return np.where(np.isfinite(self.change), self.change, known.min() if len(known) else 0.0)
+
+    def gains(self) -> FloatArray:
+        """The change scaled to [0, 1] over these rows, for the bandit: 0 for failures, and for all if all are equal.
+
+        >>> no, change = np.zeros(4, dtype=bool), np.array([1.0, 3.0, np.nan, 2.0])
+        >>> rows = Rows(None, no, no, change, no, no, no)
+        >>> rows.gains()
+        array([0. , 1. , 0. , 0.5])
+        """
+        y = self.targets()
+        spread = np.ptp(y) if len(y) else 0.0
+        if not spread > 1e-12 * np.abs(y).max(initial=0.0):
+            return np.zeros(len(y))
+        return np.clip(np.where(np.isfinite(self.change), (y - y.min()) / spread, 0.0), 0.0, 1.0)
+
+
+class Columns:
+    """Numeric columns that double in capacity, so that appending is cheap at any length."""
+
+    def __init__(self, numbers: int, labels: int):
+        self.capacity = 64
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {
+            "x": np.empty((self.capacity, numbers)),
+            "h": np.empty((self.capacity, labels), dtype=np.int64),
+            "member": np.empty(self.capacity, dtype=np.int64),
+            "round": np.empty(self.capacity, dtype=np.int64),
+            "score": np.empty(self.capacity),
+            "before": np.empty(self.capacity),
+            "steps": np.empty(self.capacity),
+            "fresh": np.empty(self.capacity, dtype=np.bool_),  # started without weights
+            "new": np.empty(self.capacity, dtype=np.bool_),  # with another configuration than the round before
+        }
+
+    def put(self, row: int, **values: Any) -> None:
+        """Write a row; the one after the last makes room for as many again."""
+        if row == self.capacity:
+            self.capacity *= 2
+            for name, old in self.arrays.items():
+                self.arrays[name] = np.empty((self.capacity, *old.shape[1:]), dtype=old.dtype)
+                self.arrays[name][:row] = old
+        for name, value in values.items():
+            self.arrays[name][row] = value
