@@ -371,7 +371,7 @@ EXPLORERS: dict[str, Case] = {
     "no temperature": (
         lambda: PB2Fuse(temperature=0.0),
         ArgumentError,
-        "temperature must be above 0, got 0.0; 0.5 is usual",
+        "temperature must be above 0, got 0.0; the default is 0.25",
     ),
     "two factors below one": (
         lambda: PBT(factors=(0.5, 0.8)),

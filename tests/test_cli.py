@@ -54,9 +54,7 @@ def test_the_synthetic_experiment_runs_from_the_command_line(tmp_path: Path) -> 
     assert "Floor" in done.stdout
     assert "\x1b" not in done.stdout
     names = ["results.json", "curves.csv", "regret.png", "regret.svg", "regret.vl.json"]
-    assert done.stdout.endswith(
-        "\n".join(["Written:", *(f"  {tmp_path / 'out' / name}" for name in names)]) + "\n"
-    )
+    assert done.stdout.endswith("\n".join(["Written:", *(f"  {tmp_path / 'out' / name}" for name in names)]) + "\n")
     assert all((tmp_path / "out" / name).stat().st_size for name in names)
     content = json.loads((tmp_path / "out" / "results.json").read_text())
     assert content["arguments"]["seeds"] == 2
@@ -126,9 +124,7 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
         ("synthetic --seed 3", "unrecognized arguments: --seed 3"),
     ],
 )
-def test_a_wrong_command_line_says_what_is_wrong(
-    line: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_command_line_says_what_is_wrong(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = failure(capsys, *line.split())
     assert message in said
     assert "See: popbandits" in said
@@ -173,9 +169,7 @@ def test_without_the_report_extra_there_are_numbers_and_a_table_and_advice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "vl_convert" else find(name)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "vl_convert" else find(name))
     monkeypatch.setattr(Synthetic, "run", lambda *_: RESULTS)
     assert main(["synthetic", "-o", str(tmp_path)]) == 0
     out, err = capsys.readouterr()

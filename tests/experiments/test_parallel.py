@@ -41,9 +41,7 @@ def test_a_failed_job_is_named() -> None:
 
 
 def test_a_worker_that_dies_is_an_error_with_advice() -> None:
-    with pytest.raises(
-        PopbanditsError, match="ended before its job was done; if memory ran out use fewer workers"
-    ):
+    with pytest.raises(PopbanditsError, match="ended before its job was done; if memory ran out use fewer workers"):
         in_processes([partial(os._exit, 3)], workers=1)
 
 
@@ -61,7 +59,5 @@ def test_ctrl_c_ends_the_workers_at_once() -> None:
 
 def test_without_a_number_there_is_a_worker_for_each_core() -> None:
     assert 1 <= worker_count() <= (os.cpu_count() or 1)
-    with pytest.raises(
-        ArgumentError, match="workers must be at least 1, got 0; leave it out to use every core"
-    ):
+    with pytest.raises(ArgumentError, match="workers must be at least 1, got 0; leave it out to use every core"):
         worker_count(0)

@@ -103,9 +103,7 @@ def test_one_worker_and_two_find_the_same_numbers(tiny: Results) -> None:
     assert (tiny.methods, tiny.sizes, tiny.seeds, tiny.rounds) == (["pbt", "pb2-mix"], [2, 3], 2, 4)
     assert tiny.runs[0] == run("pbt", 2, seed=0, rounds=4)
     assert [(one.explore, one.start, one.size) for one in tiny.floors] == [
-        (explore, start, size)
-        for size in (2, 3)
-        for explore, start in (("replaced", "same"), ("replaced", "any"))
+        (explore, start, size) for size in (2, 3) for explore, start in (("replaced", "same"), ("replaced", "any"))
     ]
 
 

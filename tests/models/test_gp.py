@@ -78,7 +78,6 @@ VALUES = {"s1": 1.1, "s2": 0.6, "lam": 0.35, "length": 0.4, "eps1": 0.03, "eps2"
 class PaperKernel(SklearnKernel):
     """The paper's kernel for scikit-learn: columns are two numbers, two labels, and the round."""
 
-
     def __init__(self):
         pass
 

@@ -119,9 +119,7 @@ def test_the_figure_has_a_panel_for_each_size_and_the_data_in_it() -> None:
 def test_nothing_in_the_figure_is_off_its_log_scale() -> None:
     wild = make(seeds=2)
     high = {"mean": (1e4,) * ROUNDS, "best": (1.0,) * ROUNDS}
-    runs = [
-        Run(r.method, r.size, r.seed, fallbacks=0, seconds=0.0, **high) if r.seed else r for r in wild.runs
-    ]
+    runs = [Run(r.method, r.size, r.seed, fallbacks=0, seconds=0.0, **high) if r.seed else r for r in wild.runs]
     chart = regret.figure(Results(tuple(runs), wild.floors, {}, {})).to_dict()
     assert all(row["low"] > 0 for row in rows(chart) if "low" in row)
 
@@ -169,7 +167,5 @@ def test_without_the_extra_there_is_a_table_and_an_error_that_names_it(
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "altair" else find(name))
     assert "PBT" in printed(make())
-    with pytest.raises(
-        MissingExtraError, match=r"with altair, which is not .* pip install 'popbandits\[report\]'"
-    ):
+    with pytest.raises(MissingExtraError, match=r"with altair, which is not .* pip install 'popbandits\[report\]'"):
         regret.figure(make())

@@ -17,9 +17,9 @@ from popbandits.errors import ArgumentError
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.pb2_mix import PB2Mix
-from popbandits.explorers.surrogate import PENDING, Models
-from popbandits.history import Config, History, Observation
-from popbandits.models.acquisition import maximise
+from popbandits.explorers.surrogate import Models, Surrogate
+from popbandits.history import History, Observation
+from popbandits.models.acquisition import UpperConfidenceBound, maximise
 from popbandits.models.gp import NotFittedError
 from popbandits.space import Points, Space
 from popbandits.typing import FloatArray, IntArray, is_real
@@ -37,41 +37,41 @@ class PB2Fuse(PB2Mix):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (is_real(self.temperature) and self.temperature > 0):
-            raise ArgumentError(f"temperature must be above 0, got {self.temperature!r}; 0.5 is usual")
+            raise ArgumentError(f"temperature must be above 0, got {self.temperature!r}; the default is 0.25")
 
-    def explore_round(
+    def propose(
         self,
         space: Space,
         history: History,
-        pending: Sequence[Config],
+        training: Points,
         parents: Sequence[Observation | None],
         rng: np.random.Generator,
     ) -> list[Proposal]:
         """One fit; for each member the best numbers at all labels, then a draw among them."""
-        training = space.encode(pending[-PENDING:])
+        arms = Arms(space, history.recent(self.window), history.rounds)
+        proposals: list[Proposal] = []
         try:
             model = Models(self, space, history).at(np.zeros(0, dtype=np.int64))
-        except NotFittedError:
-            return super().explore_round(space, history, pending, parents, rng)
-        arms = Arms(space, history.recent(self.window), history.rounds)
-        proposals = []
-        for parent in parents:
-            labels, prior = combinations(arms, rng)
-            try:
-                bound = model.bound(history, parent).pending(training)
-            except NotFittedError:
-                return super().explore_round(space, history, pending, parents, rng)
-            points, group = model.candidates(labels, training.x, max(16, 256 // len(labels)), rng)
-            best = maximise(bound, space, points, group, groups=len(labels), starts=1 + (len(labels) < 4))
-            score = np.log(prior) + best.values / self.temperature
-            if not np.isfinite(score).any():
-                return super().explore_round(space, history, pending, parents, rng)
-            # Gumbel's trick: the largest of score + noise is a draw with probability ~ exp(score).
-            chosen = int(np.argmax(score + rng.gumbel(size=len(score))))
-            point = best.points[chosen : chosen + 1]
-            training = Points.concatenate([training, point])
-            proposals.append(Proposal(space.decode(point)[0], {**arms.record(), **model.record}))
+            for parent in parents:
+                point = self._draw(model, arms, model.bound(history, parent).pending(training), training, rng)
+                training = Points.concatenate([training, point])
+                proposals.append(Proposal(space.decode(point)[0], {**arms.record(), **model.record}))
+        except NotFittedError:  # as PB2-Mix does it: labels by the bandits alone, numbers drawn
+            proposals += super().propose(space, history, training, parents[len(proposals) :], rng)
         return proposals
+
+    def _draw(
+        self, model: Surrogate, arms: Arms, bound: UpperConfidenceBound, training: Points, rng: np.random.Generator
+    ) -> Points:
+        labels, prior = combinations(arms, rng)
+        points, group = model.candidates(labels, training.x, max(16, 256 // len(labels)), rng)
+        best = maximise(bound, model.space, points, group, groups=len(labels), starts=1 + (len(labels) < 4))
+        score = np.log(prior) + best.values / self.temperature
+        if not np.isfinite(score).any():
+            raise NotFittedError("no legal configuration was found at any labels")
+        # Gumbel's trick: the largest of score + noise is a draw with probability ~ exp(score).
+        chosen = int(np.argmax(score + rng.gumbel(size=len(score))))
+        return best.points[[chosen]]
 
 
 def combinations(arms: Arms, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:

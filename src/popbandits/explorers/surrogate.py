@@ -1,11 +1,14 @@
 """The numerical half of a decision: the time-varying GP that the PB2 methods share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from popbandits.errors import ArgumentError
 from popbandits.explorers.explorer import Explorer, Proposal, completed
@@ -113,8 +116,19 @@ class ModelExplorer(Explorer):
         parents: Sequence[Observation | None],
         rng: np.random.Generator,
     ) -> list[Proposal]:
+        """One model, several members."""
+        with one_blas_thread():
+            return self.propose(space, history, space.encode(pending[-PENDING:]), parents, rng)
+
+    def propose(
+        self,
+        space: Space,
+        history: History,
+        training: Points,
+        parents: Sequence[Observation | None],
+        rng: np.random.Generator,
+    ) -> list[Proposal]:
         """Labels for all, then numbers for one after another: each is pending for the next."""
-        training = space.encode(pending[-PENDING:])
         labels, about = self.choose_labels(space, history, parents, rng)
         models = Models(self, space, history)
         proposals = []
@@ -142,6 +156,20 @@ class ModelExplorer(Explorer):
         return best.points, model.record
 
 
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """The matrices are small, and the other cores are busy training: there BLAS threads wait for one another, and a
+    decision of a second took a minute."""
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Looking for the libraries takes longer than a decision, so once is enough."""
+    return ThreadpoolController()
+
+
 class Models:
     """The models of one round: each is fitted once, when it is first needed."""
 
@@ -153,10 +181,16 @@ class Models:
     def at(self, labels: IntArray) -> Surrogate:
         """The model for these labels."""
         mask = self.explorer.relevant(self.rows, labels)
-        scope = () if mask is None else tuple(labels.tolist())
+        scope = () if mask is None else tuple(self._active(labels).tolist())
         if scope not in self._fitted:
             self._fitted[scope] = self._fit(self.rows if mask is None else self.rows[mask], list(scope))
         return self._fitted[scope]
+
+    def _active(self, labels: IntArray) -> IntArray:
+        """The labels with -1 where another label makes a variable inactive: what is drawn for it does not matter."""
+        numbers = np.full((1, len(self.space.numerical)), 0.5)
+        active: IntArray = self.space.activate(Points(self.space.snap(numbers), labels[None])).h[0]
+        return active
 
     def _fit(self, rows: Rows, scope: list[int]) -> Surrogate:
         explorer, space = self.explorer, self.space
@@ -168,6 +202,8 @@ class Models:
             per_dimension=explorer.per_dimension,
         )
         rows = rows[np.isfinite(rows.change) | rows.failed]
+        if not len(rows):
+            raise NotFittedError("nothing was observed with these labels yet" if scope else "nothing was observed yet")
         dimensions = int(np.isfinite(rows.points.x).any(axis=0).sum())
         if len(rows) < dimensions + 1:
             raise NotFittedError(f"{len(rows)} observations are too few for {dimensions} numerical parameters")
