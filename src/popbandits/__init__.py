@@ -21,7 +21,17 @@ _HOMES = {
     ),
     "popbandits.space": ("Space",),
     "popbandits.history": ("Assignment", "History", "Observation"),
-    "popbandits.explorers": ("CoCaBO", "PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PBT", "RandomSearch"),
+    "popbandits.explorers": (
+        "CoCaBO",
+        "Explorer",
+        "PB2Fuse",
+        "PB2Mix",
+        "PB2Mult",
+        "PB2Rand",
+        "PBT",
+        "Proposal",
+        "RandomSearch",
+    ),
     "popbandits.population": ("Population",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -36,10 +46,12 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.errors import SpaceError as SpaceError
     from popbandits.explorers import PBT as PBT
     from popbandits.explorers import CoCaBO as CoCaBO
+    from popbandits.explorers import Explorer as Explorer
     from popbandits.explorers import PB2Fuse as PB2Fuse
     from popbandits.explorers import PB2Mix as PB2Mix
     from popbandits.explorers import PB2Mult as PB2Mult
     from popbandits.explorers import PB2Rand as PB2Rand
+    from popbandits.explorers import Proposal as Proposal
     from popbandits.explorers import RandomSearch as RandomSearch
     from popbandits.history import Assignment as Assignment
     from popbandits.history import History as History

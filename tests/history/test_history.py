@@ -56,7 +56,7 @@ def test_the_change_after_an_exploit_is_from_the_parents_score() -> None:
 
 
 @pytest.mark.parametrize("mode", ["max", "min"])
-def test_failures_are_kept_and_count_as_the_worst_change(mode: Any) -> None:
+def test_failures_are_kept_and_count_as_the_lower_quartile_for_models_and_as_nothing_for_the_bandit(mode: Any) -> None:
     sign = 1.0 if mode == "max" else -1.0
     history = History(SPACE, mode=mode)
     for member, change in enumerate([2.0, -1.0, None, 3.0]):
@@ -66,7 +66,7 @@ def test_failures_are_kept_and_count_as_the_worst_change(mode: Any) -> None:
     assert len(history) == len(rows) == 4
     assert rows.failed.tolist() == [False, False, True, False]
     assert np.isnan(rows.change[2])
-    assert rows.targets().tolist() == [2.0, -1.0, -1.0, 3.0]
+    assert rows.targets().tolist() == [2.0, -1.0, 0.5, 3.0]
     assert rows.gains().tolist() == [0.75, 0.0, 0.0, 1.0]
 
 
@@ -118,10 +118,45 @@ def test_where_budgets_differ_the_change_is_per_unit_of_budget() -> None:
     assert history.recent().change.tolist() == [200.0, 200.0, 200.0], "the usual budget is the median"
 
 
-@pytest.mark.parametrize("steps", [[100, 100, 100], [100, None, 400], [None, None, None]])
+@pytest.mark.parametrize("steps", [[100, 100, 100], [100, None, 100], [None, None, None]])
 def test_where_budgets_are_equal_or_unknown_the_change_is_as_it_is(steps: list[Any]) -> None:
     told = [observed(i, 0, score_before=0.0, score=8.0, steps=each) for i, each in enumerate(steps)]
     assert History(SPACE, told).recent().change.tolist() == [8.0, 8.0, 8.0]
+
+
+def test_an_interval_without_a_budget_counts_as_the_usual_one_and_spoils_no_other() -> None:
+    told = [observed(i, 0, score_before=0.0, score=8.0, steps=each) for i, each in enumerate([100, None, 200, 400])]
+    assert History(SPACE, told).recent().change.tolist() == [16.0, 8.0, 8.0, 4.0]
+
+
+def test_the_clock_of_the_models_is_the_training_of_the_weights() -> None:
+    """Member 1 has done one round only when it loads weights that three rounds went into."""
+    history = History(SPACE, [observed(0, 0, score=1.0), observed(1, 0, score=0.0)])
+    for round_ in (1, 2):
+        history.append(observed(0, round_, parent=(0, round_ - 1), score_before=1.0, score=1.0))
+    history.append(observed(1, 1, parent=(0, 2), score_before=1.0, score=2.0))
+    history.append(observed(0, 3, score=1.0))
+    rows = history.recent()
+    clock = {(m, r): s for m, r, s in zip(rows.member, rows.round, rows.stage, strict=True)}
+    assert clock == {(0, 0): 0, (1, 0): 0, (0, 1): 1, (1, 1): 3, (0, 2): 2, (0, 3): 0}
+    assert history.stage((1, 1)) == 4
+
+
+def test_the_best_of_equals_does_not_depend_on_the_order_of_telling() -> None:
+    told = [observed(member, 0, score=1.0) for member in range(3)]
+    assert History(SPACE, told).best == History(SPACE, told[::-1]).best == told[2]
+    assert History(SPACE, told) == History(SPACE, told[::-1])
+    assert History(SPACE, told) != History(SPACE, told[:2])
+
+
+def test_a_schedule_that_a_user_changes_leaves_the_history_alone() -> None:
+    history = History(SPACE, [observed(0, 0, A, score=1.0)])
+    history.schedule()[0].clear()
+    assert history[0].config == A
+
+
+def test_observations_can_be_put_into_a_set() -> None:
+    assert len({observed(0, 0, score=1.0), observed(0, 0, score=1.0), observed(1, 0, score=1.0)}) == 2
 
 
 # Fresh starts

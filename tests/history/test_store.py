@@ -3,6 +3,7 @@
 import json
 import math
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +76,28 @@ def test_a_batch_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
         assert [o.key for o in store.observations()] == [(0, 0)]
 
 
-def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
+def test_saving_again_writes_what_is_new_and_only_that(tmp_path: Path) -> None:
+    history = History(SPACE, [one()])
+    for _ in range(2):
+        history.save(tmp_path)
+    assert History.load(tmp_path) == history
+    history.append(replace(one(), member=one().member + 1))
+    history.save(tmp_path)
+    assert History.load(tmp_path) == history
+
+
+def test_a_run_is_never_overwritten_by_another(tmp_path: Path) -> None:
     history = History(SPACE, [one()])
     history.save(tmp_path)
-    with pytest.raises(HistoryError, match=r"run.sqlite holds a run already; give another directory, or load"):
-        history.save(tmp_path)
+    others = [
+        History(SPACE),
+        History(SPACE, [replace(one(), score=99.0)]),
+        History(SPACE, [one()], size=7),
+        History({"other": (0.0, 1.0)}),
+    ]
+    for other in others:
+        with pytest.raises(HistoryError, match=r"holds another run, or one that went further; give another directory"):
+            other.save(tmp_path)
     assert History.load(tmp_path) == history
 
 

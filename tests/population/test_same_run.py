@@ -24,7 +24,7 @@ from popbandits.explorers import (
 )
 from popbandits.history import Assignment, History
 from popbandits.population import Population
-from popbandits.testing import spaces, toy_score
+from popbandits.testing import check_explorer, spaces, toy_score
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b", "c"]}
 MIXED = spaces()["conditional numbers"]
@@ -89,7 +89,7 @@ PROGRAM = """
 import json, sys
 from popbandits.population import Population
 from popbandits import explorers
-from popbandits.testing import spaces, toy_score
+from popbandits.testing import check_explorer, spaces, toy_score
 population = Population(spaces()["conditional numbers"], getattr(explorers, sys.argv[1])(), size=3, rounds=5, seed=4)
 while not population.done:
     for assignment in population.ask():
@@ -267,3 +267,36 @@ def test_members_that_go_on_are_pending_for_those_that_explore() -> None:
         population.tell(assignment, told)
     population.ask()
     assert seen == [[first[0].config, first[2].config, first[3].config]]
+
+
+@pytest.mark.parametrize("window", [9, 13, 22])
+def test_the_order_of_telling_does_not_matter_when_the_window_is_full(window: int) -> None:
+    """Five members and a window that is no multiple of them: nothing may look at a part of a round."""
+    shuffled = np.random.default_rng(0)
+    runs = [
+        play(Population(SPACE, PB2Mult(window=window), size=5, rounds=14, seed=3, quantile=0.4), order)
+        for order in (None, lambda training: int(shuffled.integers(len(training))))
+    ]
+    assert by_key(runs[0].history) == by_key(runs[1].history)
+
+
+class Middle:
+    """An explorer as a user writes it: a class with one method."""
+
+    def explore(self, space: Any, history: Any, pending: Any, parent: Any, rng: np.random.Generator) -> Any:
+        return {"x": 0.5, "h": "b"}
+
+
+def test_any_object_with_explore_is_an_explorer() -> None:
+    population = play(Population(SPACE, Middle(), size=4, rounds=3))
+    assert sum(o.config == {"x": 0.5, "h": "b"} for o in population.history) >= 2
+    check_explorer(Middle(), SPACE)
+
+
+def test_what_is_in_training_can_be_listed() -> None:
+    population = Population(SPACE, size=3, rounds=2)
+    asked = population.ask()
+    assert population.pending == asked
+    population.tell(asked[1], 1.0)
+    assert population.pending == [asked[0], asked[2]]
+    assert len(set(asked)) == 3

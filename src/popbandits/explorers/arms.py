@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from popbandits.history import Rows
+from popbandits.history import History, Rows
 from popbandits.models.bandit import TVEXP3M
 from popbandits.space import Space
 from popbandits.typing import FloatArray, IntArray
@@ -26,6 +27,14 @@ class Arms:
     changes: int = 1
     exploration: str | float = "corrected"
     sharing: float | None = None
+
+    @staticmethod
+    def after(space: Space, history: History, window: int | None, **options: Any) -> "Arms":
+        """The bandits as the last `window` observations leave them; they start anew where the window does, so their
+        horizon is no longer than that."""
+        span = None if window is None else max(1, window // (history.size or 1))
+        horizon = min((limit for limit in (history.rounds, span) if limit is not None), default=None)
+        return Arms(space, history.recent(window), horizon, **options)
 
     @cached_property
     def _rounds(self) -> list[slice]:

@@ -25,5 +25,5 @@ class CoCaBO(ModelExplorer):
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """A batch of labels, drawn by bandits that never forget."""
-        arms = Arms(space, history.recent(self.window), history.rounds, exploration="paper", sharing=0.0)
+        arms = Arms.after(space, history, self.window, exploration="paper", sharing=0.0)
         return arms.draw(len(parents), rng), arms.record()

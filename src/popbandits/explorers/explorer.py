@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.errors import ArgumentError
 from popbandits.history import Config, History, Observation
 from popbandits.space import Points, Space
 
@@ -66,6 +67,48 @@ class Explorer:
         for parent in parents:
             chosen.append(self.explore(space, history, [*pending, *chosen], parent, rng))
         return [Proposal(config) for config in chosen]
+
+
+class _Plain(Explorer):
+    """Somebody's object with an `explore` of the right form, in the clothes of an explorer."""
+
+    def __init__(self, plain: Any):
+        self.plain = plain
+        self.exploits = getattr(plain, "exploits", Explorer.exploits)
+        self.restarts = getattr(plain, "restarts", Explorer.restarts)
+
+    def __repr__(self) -> str:
+        return repr(self.plain)
+
+    def explore(
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parent: Observation | None,
+        rng: np.random.Generator,
+    ) -> Config:
+        """What the plain object says."""
+        config: Config = self.plain.explore(space, history, pending, parent, rng)
+        return config
+
+
+def as_explorer(method: Any) -> Explorer:
+    """An explorer, or any object with its one method `explore`.
+
+    >>> class Middle:
+    ...     def explore(self, space, history, pending, parent, rng):
+    ...         return {"lr": 0.5}
+    >>> as_explorer(Middle()).explore_round(None, [], [], [None], None)[0].config
+    {'lr': 0.5}
+    """
+    if isinstance(method, Explorer):
+        return method
+    if isinstance(method, type) or not callable(getattr(method, "explore", None)):
+        raise ArgumentError(
+            f"method must be an explorer, an object with a method explore, got {method!r}; make one, such as PB2Fuse()"
+        )
+    return _Plain(method)
 
 
 def sampled(space: Space, count: int, rng: np.random.Generator, fallback: str | None = None) -> list[Proposal]:

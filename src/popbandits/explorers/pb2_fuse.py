@@ -48,7 +48,7 @@ class PB2Fuse(PB2Mix):
         rng: np.random.Generator,
     ) -> list[Proposal]:
         """One fit; for each member the best numbers at all labels, then a draw among them."""
-        arms = Arms(space, history.recent(self.window), history.rounds)
+        arms = Arms.after(space, history, self.window)
         proposals: list[Proposal] = []
         try:
             model = Models(self, space, history).at(np.zeros(0, dtype=np.int64))

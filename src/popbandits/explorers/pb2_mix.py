@@ -21,5 +21,5 @@ class PB2Mix(ModelExplorer):
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """A batch of labels, drawn by the bandits."""
-        arms = Arms(space, history.recent(self.window), history.rounds)
+        arms = Arms.after(space, history, self.window)
         return arms.draw(len(parents), rng), arms.record()

@@ -49,7 +49,7 @@ class Surrogate:
 
     def bound(self, history: History, parent: Observation | None) -> UpperConfidenceBound:
         """The acquisition for a member that starts from `parent`, in the round about to start."""
-        time = float(self.posterior.inputs.t.max() if parent is None else parent.round) + 1.0
+        time = float(history.stage(None if parent is None else parent.key))
         context = None
         if self.context is not None:
             low, spread = self.context
@@ -143,6 +143,8 @@ class ModelExplorer(Explorer):
     ) -> tuple[Points, Mapping[str, Any]]:
         """The numbers that maximise the bound at these labels; without a model, numbers drawn for these labels."""
         space = models.space
+        if not space.numerical:
+            return drawn_for(space, labels, rng), {}
         try:
             model = models.at(labels)
             bound = model.bound(models.history, parent).pending(training)
@@ -211,7 +213,7 @@ class Models:
             raise NotFittedError("there is nothing to model: no numbers, and no labels that the kernel sees")
         y = standardised(rows.targets())
         context, column = _scaled_before(rows) if explorer.score_before else (None, None)
-        inputs = structure.inputs(rows.points.x, rows.points.h, rows.round.astype(np.float64), column)
+        inputs = structure.inputs(rows.points.x, rows.points.h, rows.stage.astype(np.float64), column)
         guesses, refreshed = _guesses(structure, self._previous(scope), len(rows), len(self.history))
         shifted = None if rows.guessed.all() else rows.guessed
         result = fit(Likelihood(structure, inputs, y, shifted), guesses)
@@ -231,12 +233,14 @@ class Models:
         )
 
     def _previous(self, scope: list[int]) -> Mapping[str, Any]:
-        """The last recorded fit of this model within the window."""
-        for observation in islice(self.history.backwards(), len(self.rows)):
-            decision = observation.decision
-            if "theta" in decision and decision.get("scope", []) == scope:
-                return decision
-        return {}
+        """The last recorded fit of this model within the window, whatever the order of telling within a round."""
+        size = self.history.size or 1
+        found = [
+            observation
+            for observation in islice(self.history.backwards(), -(-len(self.rows) // size) * size)
+            if "theta" in observation.decision and observation.decision.get("scope", []) == scope
+        ]
+        return max(found, key=lambda o: (o.round, o.member)).decision if found else {}
 
 
 def drawn_for(space: Space, labels: IntArray, rng: np.random.Generator) -> Points:
@@ -247,8 +251,9 @@ def drawn_for(space: Space, labels: IntArray, rng: np.random.Generator) -> Point
 
 def standardised(y: FloatArray) -> FloatArray:
     """Mean 0, deviation 1. The floor is relative to y's own size: a fixed one would shrink small changes in score."""
+    y = y / (np.abs(y).max() or 1.0)  # so that no square over- or underflows
     spread = y.std()
-    return (y - y.mean()) / spread if spread > 1e-10 * np.abs(y).max() else np.zeros_like(y)
+    return (y - y.mean()) / spread if spread > 1e-10 else np.zeros_like(y)
 
 
 def _guesses(structure: Structure, previous: Mapping[str, Any], rows: int, seen: int) -> tuple[FloatArray, int]:

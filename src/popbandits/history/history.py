@@ -1,5 +1,6 @@
 """The history of a run: append-only observations, and the arrays that decisions are made from."""
 
+import copy
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -98,6 +99,7 @@ class History(Sequence[Observation]):
             h=points.h[0],
             member=member,
             round=round_,
+            stage=self.stage(observation.parent),
             score=self.sign * observation.score,
             before=self.sign * observation.score_before,
             steps=math.nan if observation.steps is None else observation.steps,
@@ -126,13 +128,11 @@ class History(Sequence[Observation]):
         return (self._observations[i] for i in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
+        """Whether the same happened, in whatever order members were told within a round."""
         if not isinstance(other, History):
             return NotImplemented
-        return (
-            self.mode == other.mode
-            and len(self) == len(other)
-            and all(a == b for a, b in zip(self, other, strict=True))
-        )
+        mine, theirs = (sorted(history, key=lambda o: (o.round, o.member)) for history in (self, other))
+        return self.mode == other.mode and mine == theirs
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -165,6 +165,10 @@ class History(Sequence[Observation]):
         """Where the observation of (member, round) stands."""
         return self._places[key[0]][key[1]]
 
+    def stage(self, parent: Key | None) -> int:
+        """For how many intervals the weights of `parent` had been trained, itself included; 0 for a fresh start."""
+        return 0 if parent is None else int(self._columns.arrays["stage"][self.place(parent)]) + 1
+
     def latest(self, member: int) -> Observation | None:
         """The last round that a member finished."""
         return self.find((member, self.finished(member) - 1))
@@ -176,11 +180,12 @@ class History(Sequence[Observation]):
 
     @property
     def best(self) -> Observation | None:
-        """The completed observation with the best score; the latest of equals."""
+        """The completed observation with the best score; of equals that of the last round, and of the last member."""
         score = self._columns.arrays["score"][: len(self)]
         if not np.isfinite(score).any():
             return None
-        return self._observations[len(score) - 1 - int(np.nanargmax(score[::-1]))]
+        equals = np.flatnonzero(score == np.nanmax(score))
+        return max((self._observations[i] for i in equals), key=lambda o: (o.round, o.member))
 
     def lineage(self, observation: Observation | None = None) -> list[Observation]:
         """Who an observation descends from, first ancestor first; the best one's if none is given."""
@@ -193,7 +198,7 @@ class History(Sequence[Observation]):
 
     def schedule(self, observation: Observation | None = None) -> list[Config]:
         """The configurations along a lineage, one an interval: training with them in turn replays it."""
-        return [step.config for step in self.lineage(observation)]
+        return [copy.deepcopy(step.config) for step in self.lineage(observation)]
 
     def recent(self, window: int | None = None) -> Rows:
         """The last `window` observations as arrays (whole rounds where the size is known), by round and member."""
@@ -210,7 +215,8 @@ class History(Sequence[Observation]):
             return self.recent()
         recent = self._last(window // 2)
         start = int(recent.min(initial=len(self)))
-        older = np.arange(max(0, start - LOOK_BACK), start)
+        size = self.size or 1
+        older = np.arange(max(0, start - -(-LOOK_BACK // size) * size), start)  # whole rounds
         columns = self._columns.arrays
         older = older[columns["new"][older]]
         room, stride = window - window // 2, 1
@@ -241,6 +247,7 @@ class History(Sequence[Observation]):
             points=Points(part["x"], part["h"]),
             member=part["member"],
             round=part["round"],
+            stage=part["stage"],
             change=_per_interval(part["score"] - np.where(guessed, self._untrained, part["before"]), part["steps"]),
             before=part["before"],
             failed=~np.isfinite(part["score"]),
@@ -269,10 +276,17 @@ class History(Sequence[Observation]):
         return (self._observations[i] for i in range(len(self) - 1, -1, -1))
 
     def save(self, directory: str | Path) -> None:
-        """Write the history to a run's folder, which must not hold one yet."""
+        """Write the history to a run's folder; into a folder that holds its beginning, what is new.
+
+        So it can be called after every `tell`, and what was written is never written again.
+        """
         about = {name: getattr(self, name) for name in _ABOUT}
-        with Store.create(directory, self.space, about) as store:
-            store.extend(self)
+        with Store.open_or_create(directory, self.space, about) as store:
+            stored = len(store)
+            known = self[stored - 1] if 0 < stored <= len(self) else None
+            if stored and (known is None or known != store.last()):
+                raise HistoryError(f"{store.path} holds another run, or one that went further; give another directory")
+            store.extend(self[stored:])
 
     @staticmethod
     def load(directory: str | Path) -> "History":
@@ -289,6 +303,8 @@ def _mean(values: FloatArray) -> float:
 
 def _per_interval(change: FloatArray, steps: FloatArray) -> FloatArray:
     """Where intervals differ in budget, the change per unit of it, times the usual budget."""
-    if len(steps) and np.all(steps > 0) and np.ptp(steps) > 0:
-        return change * (np.median(steps) / steps)
-    return change
+    told = np.isfinite(steps)
+    if not told.any() or np.ptp(steps[told]) == 0:
+        return change
+    usual = np.median(steps[told])
+    return change * (usual / np.where(told, steps, usual))

@@ -37,6 +37,9 @@ class Assignment:
         """(member, round)."""
         return self.member, self.round
 
+    def __hash__(self) -> int:
+        return hash(self.key)
+
 
 @dataclass(frozen=True, eq=False)
 class Observation:
@@ -123,6 +126,9 @@ class Observation:
         if not isinstance(other, Observation):
             return NotImplemented
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
 
 def plain(value: Any, name: str) -> Any:

@@ -19,6 +19,9 @@ class Rows:
     points: Points
     member: IntArray
     round: IntArray
+    stage: IntArray
+    """t of the models: how many intervals the weights had been trained for, along their lineage. It is the round, but
+    for members that are behind the others (asynchronous) or fell back to older weights after a failure."""
     change: FloatArray
     """y: the change in score per interval; NaN where the interval failed."""
     before: FloatArray
@@ -34,15 +37,19 @@ class Rows:
         return Rows(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
 
     def targets(self) -> FloatArray:
-        """The change with failures at the worst change seen: a model then learns to keep away from them."""
+        """The change with failures at the lower quartile of what was seen.
+
+        A model then keeps away from configurations that fail. At the worst change it would also flee from good ones
+        that failed for reasons of their own, which costs more than a few failures.
+        """
         known = self.change[np.isfinite(self.change)]
-        return np.where(np.isfinite(self.change), self.change, known.min() if len(known) else 0.0)
+        return np.where(np.isfinite(self.change), self.change, np.quantile(known, 0.25) if len(known) else 0.0)
 
     def gains(self) -> FloatArray:
         """The change scaled to [0, 1] over these rows, for the bandit: 0 for failures, and for all if all are equal.
 
         >>> no, change = np.zeros(4, dtype=bool), np.array([1.0, 3.0, np.nan, 2.0])
-        >>> rows = Rows(None, no, no, change, no, no, no)
+        >>> rows = Rows(None, no, no, no, change, no, no, no)
         >>> rows.gains()
         array([0. , 1. , 0. , 0.5])
         """
@@ -63,6 +70,7 @@ class Columns:
             "h": np.empty((self.capacity, labels), dtype=np.int64),
             "member": np.empty(self.capacity, dtype=np.int64),
             "round": np.empty(self.capacity, dtype=np.int64),
+            "stage": np.empty(self.capacity, dtype=np.int64),
             "score": np.empty(self.capacity),
             "before": np.empty(self.capacity),
             "steps": np.empty(self.capacity),

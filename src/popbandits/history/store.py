@@ -63,6 +63,17 @@ class Store:
         return Store(connection, path)
 
     @staticmethod
+    def open_or_create(directory: str | Path, space: Space, about: dict[str, Any]) -> "Store":
+        """The file of the run in this folder if it is on the same space and for the same purpose, else a new one."""
+        if not (Path(directory) / FILE).exists():
+            return Store.create(directory, space, about)
+        store = Store.open(directory)
+        if store.space.to_json() != space.to_json() or {name: store.about.get(name) for name in about} != about:
+            store.close()
+            raise HistoryError(f"{store.path} holds another run, or one that went further; give another directory")
+        return store
+
+    @staticmethod
     def open(directory: str | Path) -> "Store":
         """The file of a run that exists."""
         path = Path(directory) / FILE
@@ -108,9 +119,19 @@ class Store:
             json.dumps(dict(o.decision)),
         )
 
+    def __len__(self) -> int:
+        return int(self.connection.execute("SELECT COUNT(*) FROM observation").fetchone()[0])
+
+    def last(self) -> Observation | None:
+        """What was stored last."""
+        return next(self._read("ORDER BY id DESC LIMIT 1"), None)
+
     def observations(self) -> Iterator[Observation]:
         """Everything that was stored, in order."""
-        for row in self.connection.execute(f"SELECT {COLUMNS} FROM observation ORDER BY id"):
+        return self._read("ORDER BY id")
+
+    def _read(self, which: str) -> Iterator[Observation]:
+        for row in self.connection.execute(f"SELECT {COLUMNS} FROM observation {which}"):
             (
                 _,
                 member,

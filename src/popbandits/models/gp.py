@@ -95,9 +95,9 @@ def bounds(structure: Structure) -> FloatArray:
 
 PRIOR = {
     "amplitude": (0.8, 0.8),
-    "length": (0.06, 0.6),
+    "length": (0.08, 0.9),
     "rate": (0.1, 1.0),
-    "noise": (0.1, 1.2),
+    "noise": (0.05, 1.5),
 }
 """p_hyp of the paper's MAP fit: medians, and deviations of the logarithms."""
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
-from popbandits.explorers import Explorer, PB2Fuse, Proposal
+from popbandits.explorers import Explorer, PB2Fuse, Proposal, as_explorer
 from popbandits.history import Assignment, Config, History, Key, Mode, Observation
 from popbandits.history.records import plain
 from popbandits.population.initial import initial_points
@@ -26,6 +26,8 @@ class Population:
     Everything it decides is a function of the history and the seed, so it can be built from a stored history at any
     point and goes on as if it had never stopped.
 
+    A population of one has nobody to be replaced by: only `explore="all"` changes its configuration.
+
     >>> population = Population({"x": (0.0, 1.0)}, size=2, rounds=3, seed=0)
     >>> while not population.done:
     ...     for assignment in population.ask():
@@ -37,7 +39,7 @@ class Population:
     def __init__(
         self,
         space: Any,
-        method: Explorer | None = None,
+        method: Explorer | Any = None,
         size: int = 4,
         rounds: int | None = 50,
         seed: int = 0,
@@ -49,7 +51,7 @@ class Population:
         history: Iterable[Observation] = (),
     ):
         self.space = Space(space)
-        self.method = PB2Fuse() if method is None else method
+        self.method = PB2Fuse() if method is None else as_explorer(method)
         self.size, self.rounds, self.seed = size, rounds, seed
         self.quantile, self.explore, self.synchronous = quantile, explore, synchronous
         self.initial_score = math.nan if initial_score is None else initial_score
@@ -107,6 +109,11 @@ class Population:
     def _idle_since(self, member: int) -> int:
         finished = self.history.finished(member)
         return self.history.place((member, finished - 1)) if finished else -1
+
+    @property
+    def pending(self) -> list[Assignment]:
+        """Those that were asked for and not told yet."""
+        return [copy.deepcopy(assignment) for key, assignment in sorted(self._open.items()) if key in self._asked]
 
     @property
     def done(self) -> bool:
@@ -238,8 +245,6 @@ class Population:
     # Checks
 
     def _check_arguments(self) -> None:
-        if not isinstance(self.method, Explorer):
-            raise ArgumentError(f"method must be an explorer, got {self.method!r}; make one, such as PB2Fuse()")
         for name, value in (("size", self.size), ("rounds", self.rounds), ("seed", self.seed)):
             if value is None and name == "rounds":
                 continue

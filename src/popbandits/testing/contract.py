@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import SpaceError
-from popbandits.explorers import Explorer, Proposal
+from popbandits.explorers import Explorer, Proposal, as_explorer
 from popbandits.history import Config, History, Mode
 from popbandits.population import Population
 from popbandits.space import Space
@@ -23,11 +23,12 @@ Check = Callable[[Explorer, Any], None]
 _MODES: tuple[Mode, Mode] = ("max", "min")
 
 
-def check_explorer(explorer: Explorer, space: Any = None) -> None:
+def check_explorer(explorer: Any, space: Any = None) -> None:
     """Raise AssertionError, with the rule and the situation, unless the explorer keeps every rule.
 
     `space` is anything a `Population` takes; without it, all of `spaces()` are tried in turn.
     """
+    explorer = as_explorer(explorer)
     for name, given in (spaces() if space is None else {"given": space}).items():
         for rule, check in EXPLORER_CHECKS.items():
             try:
