@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -146,12 +147,17 @@ def main() -> None:
         if n > EXACT:
             continue
         mapped, likeliest = likelihood_reached(data)
-        reached: dict[str, object] = {"observations": n, "ours": likeliest, "ours with the prior": mapped}
+        reached: dict[str, object] = {
+            "observations": n,
+            "ours, no prior": f"{likeliest:,.2f}",
+            "ours, as the methods fit": f"{mapped:,.2f}",
+        }
         for name, decide in others.items():
             results = [decide(make_history(n, seed)) for seed in range(options.peer_seeds if n < 500 else 1)]
             seconds = [result.seconds for result in results]  # type: ignore[attr-defined]
             rows.append(Row(name, n, median(seconds), max(seconds), len(seconds)))
-            reached[f"{name} ({results[0].observations} rows)"] = results[0].log_likelihood  # type: ignore[attr-defined]
+            first: Any = results[0]
+            reached[name] = f"{first.log_likelihood:,.2f} ({first.observations} rows)"
         fits.append(reached)
         console.print(f"N = {n} done", style="dim")
     show(console, rows, floors, fits)
@@ -188,7 +194,7 @@ def show(console: Console, rows: list[Row], floors: dict[int, float], fits: list
     names = list(dict.fromkeys(name for reached in fits for name in reached))
     table = Table(*names, title="Log marginal likelihood reached (nats; Ray's is of another model)")
     for reached in fits:
-        table.add_row(*(f"{reached[name]:,.1f}" if name in reached else "" for name in names))
+        table.add_row(*(str(reached.get(name, "")) for name in names))
     console.print(table)
 
 

@@ -185,8 +185,8 @@ POPULATIONS: dict[str, Case] = {
     "a class for a method": (
         lambda: population(method=PB2Mix),
         ArgumentError,
-        "method must be an explorer, an object with a method explore, got <class 'popbandits.explorers.pb2_mix.PB2Mix'>; "
-        "make one, such as PB2Fuse()",
+        "method must be an explorer, an object with a method explore, got "
+        "<class 'popbandits.explorers.pb2_mix.PB2Mix'>; make one, such as PB2Fuse()",
     ),
     "a name for a method": (
         lambda: population(method="PB2Mix"),

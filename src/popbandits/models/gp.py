@@ -217,7 +217,7 @@ def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60, use_p
 
     for guess in guesses:
         start = np.clip(guess[free], box[:, 0], box[:, 1])
-        options = {"maxiter": iterations, "ftol": 1e-5, "gtol": 1e-3}
+        options = {"maxiter": iterations, "ftol": 1e-6, "gtol": 1e-3}
         result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options=options)
         evaluations += result.nfev
         if result.fun < FAILED and (best is None or -result.fun > best.log_posterior):
