@@ -34,7 +34,7 @@ examples:
 
 in Python:
   from popbandits import PB2Fuse, Population
-  population = Population({"lr": (1e-5, 1e-3), "aug": ["crop", "flip"]}, PB2Fuse())
+  population = Population({"clip": (0.01, 0.5), "aug": ["crop", "flip"]}, PB2Fuse())
   while not population.done:
       for assignment in population.ask():
           population.tell(assignment, train(assignment))
