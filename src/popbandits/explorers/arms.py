@@ -18,7 +18,7 @@ class Arms:
     """What the bandits know after some rows of history.
 
     Paper: the batch is drawn, played and fed back. Here: only replaced members draw, while every member's outcome is
-    feedback for the label it is on, because a population that learnt from replaced members alone did 29% worse.
+    feedback for the label it is on, because there is four times as much of it.
     """
 
     space: Space

@@ -111,10 +111,9 @@ def as_explorer(method: Any) -> Explorer:
     return _Plain(method)
 
 
-def sampled(space: Space, count: int, rng: np.random.Generator, fallback: str | None = None) -> list[Proposal]:
-    """Configurations drawn from the space; `fallback` says why, where a model should have chosen."""
-    decision = {} if fallback is None else {"fallback": fallback}
-    return [Proposal(config, decision) for config in space.decode(space.sample(count, rng))]
+def sampled(space: Space, rng: np.random.Generator) -> Config:
+    """A configuration drawn from the space, uniform in each parameter's own scale."""
+    return space.decode(space.sample(1, rng))[0]
 
 
 def completed(space: Space, points: Points, rng: np.random.Generator, tries: int = 100) -> Points | None:

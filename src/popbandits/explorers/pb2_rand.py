@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from popbandits.explorers.pbt import PBT, check_probability
+from popbandits.explorers.pbt import PBT, check_probability, perturbed_labels
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
 from popbandits.space import Space
@@ -34,7 +34,6 @@ class PB2Rand(ModelExplorer):
         labels = np.where(labels < 0, space.from_quantiles_full(spare).h, labels)
         for row, parent in enumerate(parents):
             if parent is not None:
-                kept = space.encode([parent.config]).h[0]
-                keep = (rng.random(len(kept)) >= self.resample_label) & (kept >= 0)
-                labels[row] = np.where(keep, kept, labels[row])
+                kept = perturbed_labels(space.encode([parent.config]), self.resample_label, rng)[0]
+                labels[row] = np.where(kept < 0, labels[row], kept)
         return labels, {}

@@ -55,11 +55,11 @@ class PBT(Explorer):
     ) -> Config:
         """A perturbation of the parent's configuration."""
         if parent is None:
-            return sampled(space, 1, rng)[0].config
+            return sampled(space, rng)
         old = space.encode([parent.config])
         x = np.where(rng.random(old.x.shape) < self.resample, np.nan, self._perturbed(space, old.x, rng))
         point = completed(space, Points(x, perturbed_labels(old, self.resample_label, rng)), rng)
-        return sampled(space, 1, rng)[0].config if point is None else space.decode(point)[0]
+        return sampled(space, rng) if point is None else space.decode(point)[0]
 
     def _perturbed(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Values times a factor; a level that rounding would leave where it is, and any ordinal, moves by one."""

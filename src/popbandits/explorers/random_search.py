@@ -28,4 +28,4 @@ class RandomSearch(Explorer):
         rng: np.random.Generator,
     ) -> Config:
         """A draw from the space, uniform in each parameter's own scale."""
-        return sampled(space, 1, rng)[0].config
+        return sampled(space, rng)

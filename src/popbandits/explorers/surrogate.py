@@ -21,7 +21,7 @@ from popbandits.typing import BoolArray, FloatArray, IntArray, is_real, is_whole
 
 REFRESH = 0.1
 """Share of new rows after which a fit tries cold starts again. A chain of warm starts alone can sit in a bad optimum
-for the rest of a run; cold starts at every refit cost several times as much and find the same optima."""
+for the rest of a run; cold starts at every refit cost several times as much."""
 
 CANDIDATES = 128
 """Uniform starting points for the climb, beside what was tried lately."""
@@ -160,8 +160,8 @@ class ModelExplorer(Explorer):
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """The matrices are small, and the other cores are busy training: there BLAS threads wait for one another, and a
-    decision of a second took a minute."""
+    """The matrices are small, and the other cores are busy training: there BLAS threads wait for one another,
+    and a decision takes many times as long."""
     with _blas().limit(limits=1, user_api="blas"):
         yield
 
