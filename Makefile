@@ -14,12 +14,12 @@ DECLARED := pyproject.toml constraints.txt
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-7s %s\n", $$1, $$2 }'
 
-demo: $(VENV)/.has-report ## The paper's synthetic experiment with 5 seeds (minutes)
-	$(BIN)/popbandits synthetic --seeds 5 -o runs/demo
+demo: $(VENV)/.has-rl ## Tune a PPO agent while it trains, beside random search (two minutes)
+	$(BIN)/popbandits demo
 
 # One BLAS thread: the matrices are small, and the tests already use every core.
 test: export OPENBLAS_NUM_THREADS = 1
-test: $(VENV)/.has-dev ## Check style and types, then run every test
+test: $(VENV)/.has-dev $(VENV)/.has-qt ## Check style and types, then run every test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
@@ -38,9 +38,16 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # A stamp for each set of packages; all share one environment, since constraints.txt makes them agree.
-$(VENV)/.has-report: EXTRAS = [report]
-$(VENV)/.has-dev: EXTRAS = [report,dev]
+$(VENV)/.has-rl: EXTRAS = [rl]
+$(VENV)/.has-dev: EXTRAS = [report,rl,dev]
 $(VENV)/.has-bench: EXTRAS = [bench]
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.$(EXTRAS)'
+	@touch $@
+
+# EnvPool's Procgen draws with Qt, and carries it along from Python 3.12 on only.
+$(VENV)/.has-qt: | $(BIN)/python
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' || ldconfig -p | grep -q libQt5Gui.so.5; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then apt-get -qq update && apt-get -qq install -y --no-install-recommends libqt5gui5 > /dev/null; \
+	else echo "Procgen needs the library Qt 5 on Python 3.11: install it (Debian, Ubuntu: apt-get install libqt5gui5)"; exit 1; fi
 	@touch $@

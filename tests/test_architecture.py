@@ -18,6 +18,8 @@ ROOT = Path(popbandits.__file__).parent
 FLOW = (
     "errors",
     "typing",
+    "wording",
+    "agent",
     "space",
     "history",
     "models",
@@ -26,18 +28,17 @@ FLOW = (
     "engines",
     "experiments",
     "reports",
+    "commands",
     "cli",
     "__main__",
 )
 ALLOWED = {package: set(FLOW[:place]) for place, package in enumerate(FLOW)}
 ALLOWED["reports"] -= {"engines"}  # They read a run's file, whoever made it.
-ALLOWED["testing"] = set(FLOW) - {"reports", "cli", "__main__"}
-ALLOWED["rl"] = {
-    "errors",
-    "typing",
-}  # An agent is anything with train, save and load: there is nothing to import.
+ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everything.
+ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "cli", "__main__"}
+ALLOWED["rl"] = {"errors", "typing", "agent"}  # An agent is anything with train, save and load.
 
-OPTIONAL = {"altair", "matplotlib", "pandas", "ray", "sklearn", "torch", "vl_convert"}
+OPTIONAL = {"altair", "envpool", "matplotlib", "pandas", "pyarrow", "ray", "sklearn", "torch", "vl_convert"}
 SLOW = {"ConfigSpace", "numpy", "rich", "scipy"} | OPTIONAL
 
 

@@ -1,4 +1,4 @@
-"""The command line: its help, its errors, and one real run of every command."""
+"""The command line: its help, its errors, and the synthetic experiment. Runs: test_commands.py."""
 
 import importlib.util
 import json
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import popbandits
-from popbandits.cli import COMMANDS, main
+from popbandits.cli import main
+from popbandits.commands import COMMANDS
 from popbandits.errors import PopbanditsError
 from popbandits.experiments.results import Results, Run
 from popbandits.experiments.synthetic import Synthetic
@@ -76,7 +77,7 @@ def test_help_is_instant_because_it_imports_nothing_slow() -> None:
     )
     assert "usage: popbandits COMMAND" in done.stdout
     loaded = {name.split(".")[0] for name in done.stderr.split()}
-    assert loaded & {"numpy", "scipy", "ConfigSpace", "rich", "altair"} == set()
+    assert loaded & {"numpy", "scipy", "ConfigSpace", "rich", "altair", "sqlite3", "torch"} == set()
 
 
 def test_the_help_page_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,6 +123,19 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
         ),
         ("synthetic --workers 0", "workers must be at least 1, got 0; leave it out to use every core"),
         ("synthetic --seed 3", "unrecognized arguments: --seed 3"),
+        ("run", "the following arguments are required: FILE[:NAME]"),
+        ("run missing.py", "'missing.py' cannot be imported: there is no file missing.py; give a module, or the path"),
+        ("run no_such_module:experiment", "'no_such_module' cannot be imported: No module named 'no_such_module'"),
+        ("run json:loads", "json:loads: an Experiment is run, got <function loads"),
+        ("run json", "'json' has no 'experiment'; give the name of something in it"),
+        ("run train.py --keep some", "argument --keep: invalid number value: 'some'"),
+        ("status", "the following arguments are required: RUN"),
+        ("export runs/x", "one of the arguments --csv --json --parquet is required"),
+        ("export runs/x --csv --json", "argument --json: not allowed with argument --csv"),
+        ("replay runs/x --seed 1 --seeds 2", "argument --seeds: not allowed with argument --seed"),
+        ("replay runs/x --seeds 0", "--seeds must be at least 1, got 0"),
+        ("replay runs/x --seeds 2 --save there", "--save keeps one agent, and --seeds trains several; give --seed"),
+        ("check json:loads", "an agent is tried on a space, got none; give it, such as --space json:space"),
     ],
 )
 def test_a_wrong_command_line_says_what_is_wrong(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,12 +13,16 @@ __version__ = "0.1.0"
 # ConfigSpace alone takes most of a second, and `import popbandits` should not wait for it.
 _HOMES = {
     "popbandits.errors": (
+        "AgentError",
         "ArgumentError",
+        "CheckpointError",
         "HistoryError",
         "MissingExtraError",
         "PopbanditsError",
+        "RunError",
         "SpaceError",
     ),
+    "popbandits.agent": ("Agent", "Outcome"),
     "popbandits.space": ("Space",),
     "popbandits.history": ("Assignment", "History", "Observation"),
     "popbandits.explorers": (
@@ -33,16 +37,26 @@ _HOMES = {
         "RandomSearch",
     ),
     "popbandits.population": ("Population",),
+    "popbandits.engines": ("Experiment", "Result", "resume", "tune"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *_HOME_OF]
 
 if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a test compares the two.
+    from popbandits.errors import AgentError as AgentError
+    from popbandits.agent import Agent as Agent
+    from popbandits.agent import Outcome as Outcome
+    from popbandits.engines import Experiment as Experiment
+    from popbandits.engines import Result as Result
+    from popbandits.engines import resume as resume
+    from popbandits.engines import tune as tune
     from popbandits.errors import ArgumentError as ArgumentError
+    from popbandits.errors import CheckpointError as CheckpointError
     from popbandits.errors import HistoryError as HistoryError
     from popbandits.errors import MissingExtraError as MissingExtraError
     from popbandits.errors import PopbanditsError as PopbanditsError
+    from popbandits.errors import RunError as RunError
     from popbandits.errors import SpaceError as SpaceError
     from popbandits.explorers import PBT as PBT
     from popbandits.explorers import CoCaBO as CoCaBO

@@ -19,3 +19,15 @@ class ArgumentError(PopbanditsError, ValueError):
 
 class MissingExtraError(PopbanditsError, ImportError):
     """A feature needs packages that an extra installs."""
+
+
+class CheckpointError(PopbanditsError, RuntimeError):
+    """A checkpoint is missing or damaged."""
+
+
+class RunError(PopbanditsError, RuntimeError):
+    """A run cannot start, or cannot go on; what it did so far is saved."""
+
+
+class AgentError(PopbanditsError, RuntimeError):
+    """An agent breaks the contract."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from popbandits.history import History, Observation
 from popbandits.history import history as module
+from popbandits.history.shelf import Shelf
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}
 A, B = {"x": 0.25, "h": "a"}, {"x": 0.75, "h": "b"}
@@ -378,13 +379,17 @@ def test_looking_at_a_long_history_touches_a_bounded_part_of_it() -> None:
     assert view.latest(0) == history.find((0, 500))
     counted: list[int] = []
 
-    class Counting(list[Any]):
-        def __getitem__(self, index: Any) -> Any:
-            counted.append(1)
-            return super().__getitem__(index)
+    class Counting(Shelf):
+        def __getitem__(self, place: int) -> Observation:
+            counted.append(place)
+            return super().__getitem__(place)
 
-    history._observations = Counting(history._observations)
+    history._observations.__class__ = Counting
     assert len(history.recent(300)) == 300
     assert len(history.remembered(300)) <= 300
+    assert history.standing().latest.tolist() == list(range(99_900, 100_000))
+    assert view.standing().latest.tolist() == [*range(50_000, 50_050), *range(49_950, 50_000)]
+    assert counted == [], "arrays for decisions, no walk over observations"
     assert history.until(9).latest(5) == history.find((5, 0))
-    assert len(counted) <= 2, "arrays for decisions, no walk over observations"
+    assert history.best == history.last_completed(99)
+    assert counted == [5, 5, 99_999, 99_999]

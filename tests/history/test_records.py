@@ -47,6 +47,7 @@ def test_observations_are_equal_field_by_field_and_nan_equals_nan() -> None:
     assert failed != observed(0, 0, status="failed", metrics={"loss": [math.nan, 2.0]})
     assert failed != replace(failed, round=1)
     assert failed != "an observation"
+    assert observed(0, 0, seconds=1.0) == observed(0, 0, seconds=2.0), "the same happened, on another machine"
 
 
 def test_an_observation_says_why_its_explorer_sampled() -> None:

@@ -3,15 +3,16 @@
 import json
 import math
 import sqlite3
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from popbandits.errors import HistoryError, SpaceError
-from popbandits.history import History, Observation
-from popbandits.history.store import FILE, Store
+from popbandits.errors import ArgumentError, HistoryError, SpaceError
+from popbandits.history import Assignment, Decision, Event, History, Observation, Store
+from popbandits.history.schema import FILE
 from popbandits.space import Space
 from popbandits.testing import spaces, toy_history
 
@@ -45,6 +46,7 @@ def test_every_field_comes_back(tmp_path: Path) -> None:
     History(SPACE, told, mode="min").save(tmp_path)
     again = History.load(tmp_path)
     assert list(again) == told
+    assert [o.seconds for o in again] == [0.25, None, None]
     assert again.mode == "min"
     assert again[2].decision == {"theta": [1 / 3], "fallback": None}
     assert again[2].parent == (0, 0)
@@ -66,6 +68,77 @@ def test_a_file_may_say_more_of_a_run_than_its_history_needs(tmp_path: Path) -> 
         assert store.about == about
     history = History.load(tmp_path)
     assert (history.mode, history.size, history.rounds) == ("min", 2, None)
+
+
+def test_decisions_and_events_come_back(tmp_path: Path) -> None:
+    fallback = Assignment(1, 2, {"x": 0.5}, (0, 1), {"fallback": "too few", "theta": [1 / 3]})
+    decisions = [
+        Decision(Assignment(0, 0, {"x": 0.1}), known=0, time=1.5),
+        Decision(fallback, known=7, training=((0, 2), (2, 1)), seconds=0.25, time=2.5),
+    ]
+    events = [Event("started", time=0.5), Event("failed", "boom", 1, 2, {"traceback": ["é", 1.0]}, 3.5)]
+    with Store.create(tmp_path, SPACE, {}) as store:
+        store.write([one()], decisions, events)
+    with Store.open(tmp_path, readonly=True) as store:
+        assert list(store.observations()) == [one()]
+        assert list(store.decisions()) == decisions
+        assert list(store.events()) == [replace(event, id=place + 1) for place, event in enumerate(events)]
+        reasons = store.connection.execute("SELECT fallback FROM decision").fetchall()
+        assert reasons == [(None,), ("too few",)], "it can be asked for in SQL"
+
+
+def test_an_event_without_a_time_happened_when_it_was_stored(tmp_path: Path) -> None:
+    with Store.create(tmp_path, SPACE, {}) as store:
+        before = time.time()
+        store.write(events=[Event("now")])
+        [event] = store.events()
+        assert before <= event.time <= time.time()
+
+
+def test_an_event_holds_plain_values_only() -> None:
+    assert Event("told", data={"shape": (2, 3)}).data == {"shape": [2, 3]}
+    with pytest.raises(HistoryError, match=r"data\['agent'\]: a record holds numbers, strings, .*, got <object"):
+        Event("told", data={"agent": object()})
+
+
+def test_the_first_decision_for_an_interval_stays(tmp_path: Path) -> None:
+    first, again = (Decision(Assignment(0, 0, {"x": 0.1}), known=0, time=when) for when in (1.0, 2.0))
+    with Store.create(tmp_path, SPACE, {}) as store:
+        store.write(decisions=[first])
+        store.write([one()], decisions=[again])
+        assert list(store.decisions()) == [first]
+        assert len(store) == 1
+
+
+def test_a_reader_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    with Store.create(tmp_path, SPACE, {}) as store:
+        store.write([one(member) for member in range(3)], events=[Event(kind) for kind in "abc"])
+        assert [o.member for o in store.observations(after=2)] == [2]
+        last = [event.id for event in store.events()][1] or 0
+        assert [event.kind for event in store.events(after=last)] == ["c"]
+        assert list(store.observations(after=3)) == list(store.events(after=3)) == []
+        assert store[1] == one(1)
+        with pytest.raises(IndexError, match="holds 3 observations, got a request for number 3"):
+            store[3]
+
+
+def test_what_is_known_of_a_run_can_be_put_right(tmp_path: Path) -> None:
+    with Store.create(tmp_path, SPACE, {"rounds": 3, "size": 2}) as store:
+        store.describe(rounds=5, status="resumed")
+        assert store.about == {"rounds": 5, "size": 2, "status": "resumed"}
+        for name in ("space", "version"):
+            with pytest.raises(ArgumentError, match=f"a run keeps its {name}, got a new one"):
+                store.describe(**{name: 1})
+    assert History.load(tmp_path).rounds == 5
+
+
+def test_a_transaction_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+    with Store.create(tmp_path, SPACE, {}) as store:
+        store.extend([one(0)])
+        decision = Decision(Assignment(1, 1, {"x": {1, 2}}), known=1)
+        with pytest.raises(SpaceError, match=r"'configuration of \(1, 1\)': JSON holds"):
+            store.write([one(1)], [decision], [Event("told")])
+        assert ([o.key for o in store.observations()], list(store.events())) == ([(0, 0)], [])
 
 
 def test_a_batch_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -130,7 +203,7 @@ def test_a_run_of_another_version_is_refused(version: int | None, said: str, tmp
         else:
             file.execute("UPDATE run SET value = ? WHERE name = 'version'", [json.dumps(version)])
     file.close()
-    with pytest.raises(HistoryError, match=f"has schema version {said}, this popbandits reads 1; install"):
+    with pytest.raises(HistoryError, match=f"has schema version {said}, this popbandits reads 1 and 2; install"):
         History.load(tmp_path)
 
 

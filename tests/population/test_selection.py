@@ -9,26 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from popbandits.history import Observation
+from popbandits.history.standing import NOWHERE
 from popbandits.population.selection import ranked, replaced_count, select
 
-
-def finished(scores: list[float | None], round_: int = 3) -> list[Observation]:
-    return [
-        Observation(
-            member,
-            round_,
-            {"x": 0.5},
-            score=math.nan if score is None else score,
-            status="failed" if score is None else "completed",
-        )
-        for member, score in enumerate(scores)
-    ]
+NOBODY = (np.empty(0, dtype=np.int64), np.empty(0))
 
 
-def copies(scores: list[float | None], seed: int = 0, quantile: float = 0.25, sign: float = 1.0, **more: Any) -> Any:
-    chosen = select(finished(scores), quantile, sign, np.random.default_rng(seed), **more)
-    return {member: None if parent is None else parent.member for member, parent in chosen.items()}
+def turned(scores: list[float | None], sign: float = 1.0) -> Any:
+    return np.array([math.nan if score is None else sign * score for score in scores])
+
+
+def copies(
+    scores: list[float | None], seed: int = 0, quantile: float = 0.25, sign: float = 1.0, survivors: Any = NOBODY
+) -> dict[int, int | None]:
+    """Who is replaced by whom, of members whose observations stand at places 100, 101, …"""
+    places = 100 + np.arange(len(scores))
+    chosen = select(places, turned(scores, sign), quantile, np.random.default_rng(seed), survivors)
+    return {
+        m: None if place == NOWHERE else place - 100 for m, place in zip(*(c.tolist() for c in chosen), strict=True)
+    }
 
 
 @pytest.mark.parametrize(
@@ -69,8 +68,8 @@ def test_ties_are_broken_at_random() -> None:
 
 def test_failures_rank_last_whatever_the_direction() -> None:
     for sign in (1.0, -1.0):
-        order = ranked(finished([None, 5.0, None, -5.0]), sign, np.random.default_rng(0))
-        assert [o.failed for o in order] == [False, False, True, True]
+        order = ranked(turned([None, 5.0, None, -5.0], sign), np.random.default_rng(0))
+        assert set(order[:2].tolist()) == {1, 3}
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -84,9 +83,8 @@ def test_with_one_survivor_all_load_from_it() -> None:
 
 
 def test_if_everyone_failed_weights_come_from_earlier_survivors() -> None:
-    earlier = finished([1.0, 9.0, 5.0], round_=1)
-    chosen = select(finished([None, None, None]), 0.25, 1.0, np.random.default_rng(0), earlier)
-    assert {member: None if o is None else o.key for member, o in chosen.items()} == dict.fromkeys(range(3), (1, 1))
+    earlier = np.array([30, 31, 32]), turned([1.0, 9.0, 5.0])
+    assert copies([None, None, None], survivors=earlier) == dict.fromkeys(range(3), 31 - 100)
 
 
 def test_if_nobody_ever_survived_all_start_afresh() -> None:

@@ -1,16 +1,13 @@
 """Many independent jobs over all cores: the same results in the same order with any number of workers."""
 
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+from popbandits.engines.spawning import end_with, spawning
 from popbandits.errors import ArgumentError, PopbanditsError
 
 T = TypeVar("T")
@@ -40,9 +37,9 @@ def in_processes(
         return []
     context = get_context("spawn")
     listen, line = context.Pipe(duplex=False)
-    with listen, line, ProcessPoolExecutor(count, context, _end_with, (listen,)) as pool:
+    with listen, line, ProcessPoolExecutor(count, context, end_with, (listen,)) as pool:
         try:
-            with _spawning():
+            with spawning(ONE_THREAD):
                 places = {pool.submit(job): place for place, job in enumerate(jobs)}
             for future in as_completed(places):
                 _raise(future.exception(), jobs[places[future]])
@@ -62,33 +59,3 @@ def _raise(error: BaseException | None, job: Callable[[], Any]) -> None:
     if error is not None:
         error.add_note(f"in {job}")
         raise error
-
-
-def _end_with(line: Connection) -> None:
-    """Let a worker end when the other end of the line is closed, as it also is if its owner is killed."""
-
-    def wait() -> None:
-        line.poll(None)
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-@contextmanager
-def _spawning() -> Iterator[None]:
-    """What workers inherit at their start: one BLAS thread, and a deaf ear for Ctrl-C."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(ONE_THREAD)
-    masks = hasattr(signal, "pthread_sigmask")  # Windows has none
-    # Blocked, not ignored: a Ctrl-C meanwhile is delivered afterwards.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else None
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-        if mask is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)

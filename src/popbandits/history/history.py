@@ -2,6 +2,7 @@
 
 import copy
 import math
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,22 +11,22 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError
+from popbandits.history import windows
 from popbandits.history.records import Config, Key, Observation
 from popbandits.history.rows import Columns, Rows
+from popbandits.history.shelf import Shelf
+from popbandits.history.standing import NOWHERE, Standing
 from popbandits.history.store import Store
 from popbandits.space import Points, Space
 from popbandits.typing import FloatArray, IntArray, is_whole
 
 Mode = Literal["max", "min"]
 
-EARLY = 10_000
-"""Among how many of the first observations those of rounds 0 and 1 are looked for."""
-
 _ABOUT: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
 """What a run's file says of its history; it may say more, of how the run is made."""
 
-LOOK_BACK = 20_000
-"""How many observations `remembered` looks back, so that its cost does not grow with the history."""
+IN_MEMORY = 4096
+"""At least so many of the last observations stay in memory when a run's file keeps the others."""
 
 
 class History(Sequence[Observation]):
@@ -55,9 +56,13 @@ class History(Sequence[Observation]):
         """Members of the population, where known."""
         self.rounds = rounds
         """The horizon T; None if the run has no set end."""
-        self._observations: list[Observation] = []
-        self._columns = Columns(len(self.space.numerical), len(self.space.categorical))
-        self._places: dict[int, list[int]] = {}  # member -> where its rounds 0, 1, 2, … stand
+        self._observations = Shelf()
+        labels = [len(variable.labels) for variable in self.space.categorical]
+        self._columns = Columns(len(self.space.numerical), len(labels), max(labels, default=0))
+        self._places: dict[int, array[int]] = {}  # member -> where its rounds 0, 1, 2, … stand
+        self._standing = None if size is None else Standing.of(size)
+        self._best = NOWHERE
+        self._lost: dict[Key, int] = {}  # whose checkpoint was missed, and where the observation stands that says so
         self._length: int | None = None  # of a view made by `until`
         for observation in observations:
             self.append(observation)
@@ -76,7 +81,7 @@ class History(Sequence[Observation]):
                 f"a history holds Observations, got {observation!r}; give History.load(directory) of a run"
             )
         member, round_ = observation.key
-        places = self._places.get(member, [])
+        places = self._places.get(member, _NO_PLACES)
         if round_ != len(places):
             raise HistoryError(
                 f"member {member} is at round {len(places)}, got an observation of its round {round_}; keep the order"
@@ -85,29 +90,49 @@ class History(Sequence[Observation]):
             raise HistoryError(
                 f"members are 0 to {self.size - 1}, got an observation of member {member}; raise the size"
             )
-        if observation.parent is not None and self.find(observation.parent) is None:
-            raise HistoryError(
-                f"a parent comes first, got {observation.key} with {observation.parent} unseen; append it"
-            )
+        parent = observation.parent
+        if parent is not None and not 0 <= parent[1] < self.finished(parent[0]):
+            raise HistoryError(f"a parent comes first, got {observation.key} with {parent} unseen; append it")
         row = len(self._observations)
-        carried = bool(places) and self._observations[places[-1]].config == observation.config
+        last = self._observations[places[-1]] if places else None
+        same = last is not None and last.config == observation.config
         # A member that carries on has the encoding of its last row: computing it again would be waste.
-        points = self._points(places[-1]) if carried else self.space.encode([observation.config])
+        points = self._points(places[-1]) if same else self.space.encode([observation.config])
+        lost = observation.status == "lost"
+        carried = last is not None and same and last.status != "lost"
         self._columns.put(
             row,
             x=points.x[0],
             h=points.h[0],
             member=member,
             round=round_,
-            stage=self.stage(observation.parent),
+            stage=self.stage(parent),
             score=self.sign * observation.score,
             before=self.sign * observation.score_before,
             steps=math.nan if observation.steps is None else observation.steps,
-            fresh=observation.parent is None,
-            new=not carried,
+            fresh=parent is None,
+            new=not carried and not lost,
+            lost=lost,
         )
         self._observations.append(observation)
-        self._places.setdefault(member, []).append(row)
+        self._places.setdefault(member, array("i")).append(row)
+        self._keep_up(row, observation)
+
+    def _keep_up(self, row: int, observation: Observation) -> None:
+        """What would take a walk over the history to find again."""
+        member, round_ = observation.key
+        if self._standing is not None:
+            completed = int(self._standing.completed[member]) if observation.failed else row
+            self._standing.put(member, round_ + 1, row, completed)
+        if observation.status == "lost" and observation.parent is not None:
+            self._lost.setdefault(observation.parent, row)
+        if not observation.failed and (self._best == NOWHERE or self._merit(row) > self._merit(self._best)):
+            self._best = row
+
+    def _merit(self, place: int) -> tuple[float, int, int]:
+        """The best observation has the largest."""
+        columns = self._columns.arrays
+        return columns["score"][place], columns["round"][place], columns["member"][place]
 
     def _points(self, row: int) -> Points:
         return Points(self._columns.arrays["x"][row : row + 1], self._columns.arrays["h"][row : row + 1])
@@ -154,7 +179,7 @@ class History(Sequence[Observation]):
 
     def finished(self, member: int) -> int:
         """How many rounds a member has finished."""
-        return bisect_left(self._places.get(member, []), len(self))
+        return bisect_left(self._places.get(member, _NO_PLACES), len(self))
 
     def find(self, key: Key) -> Observation | None:
         """The observation of (member, round), if it is there."""
@@ -175,17 +200,54 @@ class History(Sequence[Observation]):
 
     def last_completed(self, member: int) -> Observation | None:
         """The last round that a member finished without failing."""
+        place = self._completed(member)
+        return None if place == NOWHERE else self._observations[place]
+
+    def _completed(self, member: int) -> int:
+        places, score = self._places.get(member, _NO_PLACES), self._columns.arrays["score"]
         rounds = range(self.finished(member) - 1, -1, -1)
-        return next((o for round_ in rounds if (o := self.find((member, round_))) and not o.failed), None)
+        return next((places[round_] for round_ in rounds if math.isfinite(score[places[round_]])), NOWHERE)
+
+    def standing(self) -> Standing:
+        """Where every member stands, for a history whose size is known; as long as nothing is appended."""
+        assert self._standing is not None, "the size is unknown"
+        end = len(self)
+        if end == len(self._observations):
+            return self._standing
+        # Members that have observations since are put back to where they stood.
+        columns, then = self._columns.arrays, self._standing.copy()
+        since = columns["member"][end : len(self._observations)]
+        for member in np.unique(since).tolist():
+            finished = self.finished(member)
+            latest = self._places[member][finished - 1] if finished else NOWHERE
+            then.put(member, finished, latest, self._completed(member))
+        return then
+
+    def intervals(self) -> tuple[IntArray, IntArray]:
+        """The members and the rounds of all observations, in the order of telling."""
+        columns = self._columns.arrays
+        return columns["member"][: len(self)].astype(np.int64), columns["round"][: len(self)].astype(np.int64)
+
+    def scores(self, places: IntArray) -> FloatArray:
+        """The scores at these places, turned so that more is better; NaN where the interval failed."""
+        found: FloatArray = self._columns.arrays["score"][places]
+        return found
+
+    @property
+    def lost(self) -> set[Key]:
+        """Whose checkpoints were missing or damaged when somebody wanted to start from them."""
+        return {key for key, place in self._lost.items() if place < len(self)}
 
     @property
     def best(self) -> Observation | None:
         """The completed observation with the best score; of equals that of the last round, and of the last member."""
-        score = self._columns.arrays["score"][: len(self)]
-        if not np.isfinite(score).any():
-            return None
-        equals = np.flatnonzero(score == np.nanmax(score))
-        return max((self._observations[i] for i in equals), key=lambda o: (o.round, o.member))
+        place = self._best
+        if place >= len(self):  # it came later than this state of the history
+            score = self._columns.arrays["score"][: len(self)]
+            finite = np.flatnonzero(np.isfinite(score))
+            equals = finite[score[finite] == score[finite].max(initial=-np.inf)]
+            place = max(equals.tolist(), key=self._merit, default=NOWHERE)
+        return None if place == NOWHERE else self._observations[place]
 
     def lineage(self, observation: Observation | None = None) -> list[Observation]:
         """Who an observation descends from, first ancestor first; the best one's if none is given."""
@@ -202,7 +264,8 @@ class History(Sequence[Observation]):
 
     def recent(self, window: int | None = None) -> Rows:
         """The last `window` observations as arrays (whole rounds where the size is known), by round and member."""
-        return self._rows(self._last(window))
+        end = len(self)
+        return windows.cut(self._columns, end, windows.recent(self._columns, end, self.size or 1, window))
 
     def remembered(self, window: int | None = None) -> Rows:
         """Up to `window` observations that say most, by round and member: recent ones, and of the rest the new ones.
@@ -211,65 +274,10 @@ class History(Sequence[Observation]):
         these are too many, those of every 2nd, 4th, 8th … round. A model that saw recent rows alone would forget what
         is bad, once everybody does what is good, and try it again.
         """
-        if window is None or len(self) <= window:
+        end = len(self)
+        if window is None or end <= window:
             return self.recent()
-        recent = self._last(window // 2)
-        start = int(recent.min(initial=len(self)))
-        size = self.size or 1
-        older = np.arange(max(0, start - -(-LOOK_BACK // size) * size), start)  # whole rounds
-        columns = self._columns.arrays
-        older = older[columns["new"][older]]
-        room, stride = window - window // 2, 1
-        while len(older) > room and stride <= columns["round"][older].max():
-            stride *= 2
-            older = older[columns["round"][older] % stride == 0]
-        # Round 0 is left, of a population larger than the room there is: some of its members.
-        older = older[np.argsort(columns["member"][older], kind="stable")][:room] if len(older) > room else older
-        return self._rows(np.concatenate([older, recent]))
-
-    def _last(self, window: int | None) -> IntArray:
-        """Where the last observations stand: whole rounds, so that the order of telling within one never matters."""
-        end, size = len(self), self.size or 1
-        start = 0 if window is None else max(0, end - window)
-        whole = -(-start // size) * size
-        if whole < end or window is None or not window:
-            return np.arange(whole, end)
-        # Not even one round fits: of the last round, the same members whatever the order in which they told.
-        places = np.arange(max(0, end - size), end)
-        return places[np.argsort(self._columns.arrays["member"][places], kind="stable")][:window]
-
-    def _rows(self, places: IntArray) -> Rows:
-        columns = self._columns.arrays
-        order = np.lexsort((columns["member"][places], columns["round"][places]))
-        part = {name: column[places[order]] for name, column in columns.items()}
-        guessed = part["fresh"] & np.isfinite(part["score"]) & ~np.isfinite(part["before"])
-        return Rows(
-            points=Points(part["x"], part["h"]),
-            member=part["member"],
-            round=part["round"],
-            stage=part["stage"],
-            change=_per_interval(part["score"] - np.where(guessed, self._untrained, part["before"]), part["steps"]),
-            before=part["before"],
-            failed=~np.isfinite(part["score"]),
-            guessed=guessed,
-        )
-
-    @property
-    def _untrained(self) -> float:
-        """What a member without training would score, guessed: members that kept their configuration from round 0 to
-        round 1 are taken to have gained as much in both.
-
-        Paper: silent. Here: guessed, because after three rounds a third of what is known would be thrown away. The
-        models are told that it is a guess, common to all fresh starts.
-        """
-        head = {name: column[: min(len(self), EARLY)] for name, column in self._columns.arrays.items()}
-        first, change = head["score"][head["fresh"]], head["score"] - head["before"]
-        twice = (head["round"] == 1) & np.isfinite(change)
-        usual = _mean(change[twice])
-        kept = twice & ~head["new"]
-        guess = _mean(head["before"][kept] - change[kept]) if kept.any() else _mean(first[np.isfinite(first)]) - usual
-        # So near to zero it is most likely zero, where returns, totals and accuracies start.
-        return 0.0 if abs(guess) <= 0.5 * abs(usual) else guess
+        return windows.cut(self._columns, end, windows.remembered(self._columns, end, self.size or 1, window))
 
     def backwards(self) -> Iterator[Observation]:
         """The observations, the latest first."""
@@ -282,29 +290,34 @@ class History(Sequence[Observation]):
         """
         about = {name: getattr(self, name) for name in _ABOUT}
         with Store.open_or_create(directory, self.space, about) as store:
-            stored = len(store)
-            known = self[stored - 1] if 0 < stored <= len(self) else None
-            if stored and (known is None or known != store.last()):
+            if len(store) > len(self) or not self._agrees(store):
                 raise HistoryError(f"{store.path} holds another run, or one that went further; give another directory")
-            store.extend(self[stored:])
+            store.extend(self[len(store) :])
 
     @staticmethod
     def load(directory: str | Path) -> "History":
         """The history of any run, finished or not."""
-        with Store.open(directory) as store:
-            about = {name: store.about.get(name, default) for name, default in _ABOUT.items()}
-            return History(store.space, store.observations(), **about)
+        with Store.open(directory, readonly=True) as store:
+            about = store.about
+            known = {name: about.get(name, default) for name, default in _ABOUT.items()}
+            return History(store.space, store.observations(), **known)
+
+    def keep(self, store: Store) -> None:
+        """Let a run's file hold the observations, so that memory does not grow with them.
+
+        What the file has and the history has not is appended. From then on whoever appends an observation also writes
+        it to the file; what the file has is dropped from memory when it is old, and read back when it is asked for.
+        """
+        if not self._agrees(store):
+            raise HistoryError(f"{store.path} holds another run; give the file of this one")
+        self._observations.keep(store, max(IN_MEMORY, 2 * (self.size or 0)))
+        for observation in store.observations(after=len(self)):
+            self.append(observation)
+
+    def _agrees(self, store: Store) -> bool:
+        """Whether the last observation that both have is the same."""
+        both = min(len(self), len(store))
+        return not both or self[both - 1] == store[both - 1]
 
 
-def _mean(values: FloatArray) -> float:
-    """Sorted first, so that it is the same to the last bit in whatever order members told; 0 of nothing."""
-    return float(np.sort(values).mean()) if len(values) else 0.0
-
-
-def _per_interval(change: FloatArray, steps: FloatArray) -> FloatArray:
-    """Where intervals differ in budget, the change per unit of it, times the usual budget."""
-    told = np.isfinite(steps)
-    if not told.any() or np.ptp(steps[told]) == 0:
-        return change
-    usual = np.median(steps[told])
-    return change * (usual / np.where(told, steps, usual))
+_NO_PLACES = array("i")

@@ -16,7 +16,8 @@ Config = dict[str, Any]
 Key = tuple[int, int]
 """(member, round): names an interval of training and the checkpoint at its end."""
 
-Status = Literal["completed", "failed"]
+Status = Literal["completed", "failed", "lost"]
+"""Lost: the checkpoint of its parent was missing or damaged, so it never trained, and says nothing of its config."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,16 @@ class Observation:
         parent: Any = self.parent
         if parent is not None and (type(parent) is not tuple or [is_whole(part, 0) for part in parent] != [True, True]):
             raise HistoryError(f"parent must be (member, round) or None, got {parent!r}; count both from 0")
-        if self.status not in ("completed", "failed"):
-            raise HistoryError(f"status must be 'completed' or 'failed', got {self.status!r}; choose one")
+        if self.status not in ("completed", "failed", "lost"):
+            raise HistoryError(f"status must be 'completed', 'failed' or 'lost', got {self.status!r}; choose one")
         if self.status == "completed" and not (is_real(self.score) and math.isfinite(self.score)):
             raise HistoryError(f"a completed observation needs a finite score, got {self.score!r}; mark it as failed")
-        if self.status == "failed" and self.score == self.score:
-            raise HistoryError(f"a failed observation has no score, got {self.score!r}; leave it out")
+        if self.failed and self.score == self.score:
+            raise HistoryError(f"a {self.status} observation has no score, got {self.score!r}; leave it out")
+        if self.status == "lost" and parent is None:
+            raise HistoryError(
+                f"what is lost is the parent's checkpoint, got {self.key} without a parent; mark it as failed"
+            )
         if self.score_before == self.score_before and not (
             is_real(self.score_before) and math.isfinite(self.score_before)
         ):
@@ -113,7 +118,7 @@ class Observation:
     @property
     def failed(self) -> bool:
         """Whether the interval ended without a usable score."""
-        return self.status == "failed"
+        return self.status != "completed"
 
     @property
     def fallback(self) -> str | None:
@@ -122,13 +127,47 @@ class Observation:
         return None if reason is None else str(reason)
 
     def __eq__(self, other: object) -> bool:
-        """Field by field, two NaNs being the same."""
+        """Whether the same happened, field by field, two NaNs being the same; however long it took."""
         if not isinstance(other, Observation):
             return NotImplemented
-        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.name != "seconds")
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided for a member, and from what."""
+
+    assignment: Assignment
+    known: int
+    """The length of the history it was decided from."""
+    training: tuple[Key, ...] = ()
+    """What the explorer was told to be in training, the last ones of a large population; none if nobody explored."""
+    seconds: float | None = None
+    """What exploring took, shared evenly by the members explored for; None where nobody did."""
+    time: float = 0.0
+    """When, in seconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something else to put on record: a run that began or ended, an error and its traceback."""
+
+    kind: str
+    text: str = ""
+    member: int | None = None
+    round: int | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers, strings, and lists and dicts of them."""
+    time: float = 0.0
+    """When, in seconds since 1970; 0 for the moment it is stored."""
+    id: int | None = None
+    """Its number in the store, from 1; None before."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", plain(self.data, "data"))
 
 
 def plain(value: Any, name: str) -> Any:

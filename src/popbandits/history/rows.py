@@ -61,21 +61,28 @@ class Rows:
 
 
 class Columns:
-    """Numeric columns that double in capacity, so that appending is cheap at any length."""
+    """Numeric columns that double in capacity, so that appending is cheap at any length.
 
-    def __init__(self, numbers: int, labels: int):
+    Types are narrow: a long run has a million rows, and these are what it keeps in memory of each.
+    """
+
+    def __init__(self, numbers: int, labels: int, most_labels: int):
         self.capacity = 64
+        shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
+            "x": (np.float64, (numbers,)),
+            "h": (np.min_scalar_type(-max(1, most_labels)), (labels,)),  # signed: -1 is inactive
+            "member": (np.int32, ()),
+            "round": (np.int32, ()),
+            "stage": (np.int32, ()),
+            "score": (np.float64, ()),
+            "before": (np.float64, ()),
+            "steps": (np.float64, ()),
+            "fresh": (np.bool_, ()),  # started without weights
+            "new": (np.bool_, ()),  # with another configuration than the round before
+            "lost": (np.bool_, ()),  # never trained
+        }
         self.arrays: dict[str, np.ndarray[Any, Any]] = {
-            "x": np.empty((self.capacity, numbers)),
-            "h": np.empty((self.capacity, labels), dtype=np.int64),
-            "member": np.empty(self.capacity, dtype=np.int64),
-            "round": np.empty(self.capacity, dtype=np.int64),
-            "stage": np.empty(self.capacity, dtype=np.int64),
-            "score": np.empty(self.capacity),
-            "before": np.empty(self.capacity),
-            "steps": np.empty(self.capacity),
-            "fresh": np.empty(self.capacity, dtype=np.bool_),  # started without weights
-            "new": np.empty(self.capacity, dtype=np.bool_),  # with another configuration than the round before
+            name: np.empty((self.capacity, *shape), dtype) for name, (dtype, shape) in shapes.items()
         }
 
     def put(self, row: int, **values: Any) -> None:

@@ -2,22 +2,30 @@
 
 import copy
 import math
+import time
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Explorer, PB2Fuse, Proposal, as_explorer
-from popbandits.history import Assignment, Config, History, Key, Mode, Observation
+from popbandits.history import Assignment, Config, Decision, History, Key, Mode, Observation, Store
 from popbandits.history.records import plain
+from popbandits.history.standing import NOWHERE, Standing
 from popbandits.population.initial import initial_points
 from popbandits.population.selection import select
+from popbandits.population.training import Training
 from popbandits.space import Space
-from popbandits.typing import is_real, is_whole
+from popbandits.typing import IntArray, is_real, is_whole
 
 INITIAL, SELECT, EXPLORE = range(3)
 """What a stream of random numbers is for."""
+
+RECORDED = 64
+"""How many of those in training a decision's record names, the last ones; the others follow from the history."""
 
 
 class Population:
@@ -27,6 +35,9 @@ class Population:
     point and goes on as if it had never stopped.
 
     A population of one has nobody to be replaced by: only `explore="all"` changes its configuration.
+
+    `history` is what happened so far: observations, a `History`, or the `Store` of a run. A store then holds what is
+    told (its caller writes it there), and memory does not grow with the run.
 
     >>> population = Population({"x": (0.0, 1.0)}, size=2, rounds=3, seed=0)
     >>> while not population.done:
@@ -48,7 +59,7 @@ class Population:
         explore: Literal["replaced", "all"] = "replaced",
         synchronous: bool = True,
         initial_score: float | None = None,
-        history: Iterable[Observation] = (),
+        history: Iterable[Observation] | Store = (),
     ):
         self.space = Space(space)
         self.method = PB2Fuse() if method is None else as_explorer(method)
@@ -57,22 +68,29 @@ class Population:
         self.initial_score = math.nan if initial_score is None else initial_score
         """What a member scores before any training, where that is known; it is guessed otherwise."""
         self._check_arguments()
-        if isinstance(history, History) and history.mode != mode:
-            raise HistoryError(f"mode must be the history's, {history.mode!r}, got {mode!r}; make the two equal")
-        self.history = History(self.space, history, mode=mode, size=self.size, rounds=self.rounds)
-        self._open: dict[Key, Assignment] = {}  # decided, and not told yet
-        self._asked: set[Key] = set()
+        recorded = history.about.get("mode", mode) if isinstance(history, Store) else getattr(history, "mode", mode)
+        if recorded != mode:
+            raise HistoryError(f"mode must be the history's, {recorded!r}, got {mode!r}; make the two equal")
+        told = () if isinstance(history, Store) else history
+        self.history = History(self.space, told, mode=mode, size=self.size, rounds=self.rounds)
+        if isinstance(history, Store):
+            self.history.keep(history)
+        self.decided: list[Decision] = []
+        """What the last `ask` decided, and from what, in the order in which it returned them."""
+        self._ready: dict[Key, Decision] = {}  # decided, and not asked for yet
+        self._training: dict[Key, Assignment] = {}  # asked for, and not told yet
         self._first = initial_points(self.space, self.size, self._rng(INITIAL))
         self._check_history()
-        self._idle = sorted(range(self.size), key=self._idle_since)  # members to decide for, in asynchronous mode
+        # Members to decide for, in asynchronous mode: whoever has been idle for longest comes first.
+        self._idle = deque(np.argsort(self.history.standing().latest, kind="stable").tolist())
 
     def ask(self) -> list[Assignment]:
-        """Those ready to train now; none while a round is incomplete."""
+        """Those ready to train now, in the order in which they were decided; none while a round is incomplete."""
         self._plan()
-        ready = [assignment for key, assignment in sorted(self._open.items()) if key not in self._asked]
-        self._asked.update(assignment.key for assignment in ready)
-        # Copies, because users change dicts that they are handed.
-        return [copy.deepcopy(assignment) for assignment in ready]
+        self.decided = list(self._ready.values())
+        self._training |= {key: decision.assignment for key, decision in self._ready.items()}
+        self._ready.clear()
+        return [_copy(decision.assignment) for decision in self.decided]
 
     def tell(
         self,
@@ -81,10 +99,15 @@ class Population:
         steps: float | None = None,
         metrics: Mapping[str, Any] | None = None,
         seconds: float | None = None,
+        lost: bool = False,
     ) -> None:
-        """What came of an assignment. NaN, an infinity or None as the score mean that it failed."""
-        mine = self._open.get(getattr(assignment, "key", (-1, -1)))
-        if mine is None or mine.key not in self._asked:
+        """What came of an assignment. NaN, an infinity or None as the score mean that it failed.
+
+        `lost` says that its parent's checkpoint was missing or damaged, so that it never trained. Nobody is sent to
+        that checkpoint again, and its configuration is not blamed.
+        """
+        mine = self._training.get(getattr(assignment, "key", (-1, -1)))
+        if mine is None:
             raise HistoryError(self._refusal(assignment))
         value = _number(score)
         parent = None if mine.parent is None else self.history.find(mine.parent)
@@ -97,23 +120,19 @@ class Population:
             score=value,
             steps=steps,
             seconds=seconds,
-            status="completed" if math.isfinite(value) else "failed",
+            status="lost" if lost else "completed" if math.isfinite(value) else "failed",
             metrics={} if metrics is None else metrics,
             decision=mine.decision,
         )
         self.history.append(observation)
-        del self._open[mine.key]
-        self._asked.discard(mine.key)
-        self._idle.append(mine.member)
-
-    def _idle_since(self, member: int) -> int:
-        finished = self.history.finished(member)
-        return self.history.place((member, finished - 1)) if finished else -1
+        del self._training[mine.key]
+        if not self.synchronous:
+            self._idle.append(mine.member)
 
     @property
     def pending(self) -> list[Assignment]:
         """Those that were asked for and not told yet."""
-        return [copy.deepcopy(assignment) for key, assignment in sorted(self._open.items()) if key in self._asked]
+        return [_copy(assignment) for _, assignment in sorted(self._training.items())]
 
     @property
     def done(self) -> bool:
@@ -129,94 +148,97 @@ class Population:
 
     def _plan(self) -> None:
         """Decide all that can be decided now."""
-        if not self.synchronous:
-            # In the order in which they became idle: what a member is given must not depend on when it is asked for.
-            for member in self._idle:
-                self._plan_member(member)
-            self._idle.clear()
-        elif not self._open and not self.done:
-            self._plan_round(len(self.history) // self.size)
+        if self.synchronous:
+            if not (self._ready or self._training or self.done):
+                self._plan_round(len(self.history) // self.size)
+            return
+        # In the order in which they became idle: what a member is given must not depend on when it is asked for.
+        while self._idle:
+            self._plan_member(self._idle[0])
+            self._idle.popleft()
 
     def _plan_round(self, round_: int) -> None:
         """All members' assignments of a synchronous round, from the rounds before it."""
-        members = list(range(self.size))
-        if round_ == 0:
-            planned = {member: self._initial(member) for member in members}
-        else:
-            known = self.history.until(round_ * self.size)
-            latest = {member: known[known.place((member, round_ - 1))] for member in members}
-            planned = self._decide(members, latest, known, [], (round_,))
-        for member in members:
-            if self.history.finished(member) == round_:
-                self._open[member, round_] = planned[member]
+        decided = self._decide(range(self.size), round_, self.history.until(round_ * self.size), (round_,))
+        self._ready |= {d.assignment.key: d for d in decided if self.history.finished(d.assignment.member) == round_}
 
     def _plan_member(self, member: int) -> None:
         """One member's next assignment in asynchronous mode, from what was known when it became idle."""
         round_ = self.history.finished(member)
         if self.rounds is not None and round_ >= self.rounds:
             return
+        known = self.history.until(self.history.place((member, round_ - 1)) + 1 if round_ else 0)
+        [self._ready[member, round_]] = self._decide([member], round_, known, (round_, member))
+
+    def _decide(self, members: Sequence[int], round_: int, known: History, stream: tuple[int, ...]) -> list[Decision]:
+        """What members do in a round: exploit (whose weights to load), then explore (which configuration to use)."""
         if round_ == 0:
-            self._open[member, 0] = self._initial(member)
-            return
-        known = self.history.until(self.history.place((member, round_ - 1)) + 1)
-        latest = {m: o for m in range(self.size) if (o := known.latest(m)) is not None}
-        training = [config for m in range(self.size) if m != member and (config := self._in_training(m, known))]
-        self._open[member, round_] = self._decide([member], latest, known, training, (round_, member))[member]
-
-    def _in_training(self, member: int, known: History) -> Config | None:
-        """What another member was training with when `known` was all that was known; None if it had finished."""
-        key = (member, known.finished(member))
-        later = self.history.find(key)
-        if later is not None:
-            return later.config
-        return self._open[key].config if key in self._open else None
-
-    def _initial(self, member: int) -> Assignment:
-        return Assignment(member, 0, self.space.decode(self._first[[member]])[0])
-
-    def _decide(
-        self,
-        members: Sequence[int],
-        latest: Mapping[int, Observation],
-        known: History,
-        training: Sequence[Config],
-        stream: tuple[int, ...],
-    ) -> dict[int, Assignment]:
-        """What members do next: exploit (whose weights to load), then explore (which configuration to use)."""
-        parents = self._parents(members, latest, known, self._rng(SELECT, *stream))
-        exploring = [
-            m
-            for m in members
-            if self.explore == "all" or self.method.restarts or parents[m] is None or parents[m] is not latest[m]
-        ]
-        carried = {m: latest[m].config for m in members if m not in exploring}
-        proposals = self._explore([parents[m] for m in exploring], known, [*training, *carried.values()], stream)
-        chosen = dict(zip(exploring, proposals, strict=True)) | {m: Proposal(config) for m, config in carried.items()}
-        return {
-            m: Assignment(
-                m,
-                latest[m].round + 1,
-                chosen[m].config,
-                None if (parent := parents[m]) is None else parent.key,
-                chosen[m].decision,
-            )
-            for m in members
+            first = zip(members, self.space.decode(self._first[list(members)]), strict=True)
+            return [Decision(Assignment(m, 0, config), known=0, time=time.time()) for m, config in first]
+        standing = known.standing()
+        parents = self._parents(known, standing, self._rng(SELECT, *stream))
+        everyone = self.explore == "all" or self.method.restarts
+        going_on = [] if everyone else [m for m in members if parents[m] == standing.latest[m]]
+        carried = {m: known[int(parents[m])].config for m in going_on}
+        exploring = [m for m in members if m not in carried]
+        if self.synchronous:
+            training = Training([(m, round_) for m in going_on], lambda key: carried[key[0]])
+        else:
+            training = Training(self._beside(members[0], standing) if exploring else [], self._config)
+        sources = [None if parents[m] == NOWHERE else known[int(parents[m])] for m in exploring]
+        began = time.perf_counter()
+        proposals = self._explore(sources, known, training, stream)
+        seconds = (time.perf_counter() - began) / max(1, len(exploring))
+        now, given = time.time(), tuple(training.keys[-RECORDED:])
+        decided = {
+            m: Decision(Assignment(m, round_, config, (m, round_ - 1)), len(known), time=now)
+            for m, config in carried.items()
         }
+        for m, source, proposal in zip(exploring, sources, proposals, strict=True):
+            parent = None if source is None else source.key
+            assignment = Assignment(m, round_, proposal.config, parent, proposal.decision)
+            decided[m] = Decision(assignment, len(known), given, seconds, now)
+        return [decided[m] for m in members]
 
-    def _parents(
-        self, members: Sequence[int], latest: Mapping[int, Observation], known: History, rng: np.random.Generator
-    ) -> dict[int, Observation | None]:
-        """Whose weights each member starts from: its own, a stronger member's, or none."""
+    def _beside(self, member: int, standing: Standing) -> list[Key]:
+        """What the other members were training then: all that had a round left."""
+        going = np.ones(self.size, dtype=np.bool_) if self.rounds is None else standing.finished < self.rounds
+        going[member] = False
+        others = np.flatnonzero(going)
+        return list(zip(others.tolist(), standing.finished[others].tolist(), strict=True))
+
+    def _config(self, key: Key) -> Config:
+        """What a member is training with, or has trained with since."""
+        if (assignment := self._training.get(key)) is not None:
+            return assignment.config
+        if (decision := self._ready.get(key)) is not None:
+            return decision.assignment.config
+        return self.history[self.history.place(key)].config
+
+    def _parents(self, known: History, standing: Standing, rng: np.random.Generator) -> IntArray:
+        """By member, where the weights stand that it starts from: its own, a stronger member's, or none."""
         if self.method.restarts:
-            return dict.fromkeys(members)
-        own = {m: latest[m] if not latest[m].failed else known.last_completed(m) for m in members}
+            return np.full(self.size, NOWHERE)
+        lost = [known.place(key) for key in known.lost]
+
+        def usable(places: IntArray) -> IntArray:
+            return np.where(np.isin(places, lost), NOWHERE, places) if lost else places
+
+        own = usable(standing.completed)
         if not self.method.exploits:
             return own
-        survivors = (
-            [] if any(not o.failed for o in latest.values()) else filter(None, map(known.last_completed, latest))
-        )
-        copies = select(list(latest.values()), self.quantile, known.sign, rng, list(survivors))
-        return {m: copies.get(m, own[m]) for m in members}
+        members = np.flatnonzero(standing.latest != NOWHERE)
+        latest = usable(standing.latest[members])
+        scores = np.where(latest == NOWHERE, np.nan, known.scores(latest))
+        survivors = np.empty(0, dtype=np.int64)
+        if np.isnan(scores).all():
+            best = NOWHERE if known.best is None else known.place(known.best.key)
+            earlier = dict.fromkeys([*own.tolist(), *usable(np.array([best])).tolist()])
+            survivors = np.array([place for place in earlier if place != NOWHERE], dtype=np.int64)
+        replaced, sources = select(latest, scores, self.quantile, rng, (survivors, known.scores(survivors)))
+        parents = own.copy()
+        parents[members[replaced]] = sources
+        return parents
 
     def _explore(
         self, parents: Sequence[Observation | None], known: History, training: Sequence[Config], stream: tuple[int, ...]
@@ -263,18 +285,20 @@ class Population:
             raise ArgumentError(f"initial_score must be finite, or None if unknown, got {known!r}; leave it out")
 
     def _check_history(self) -> None:
-        for place, observation in enumerate(self.history):
-            if self.rounds is not None and observation.round >= self.rounds:
-                raise HistoryError(
-                    f"the run has rounds 0 to {self.rounds - 1}, got a history with round {observation.round} "
-                    f"of member {observation.member}; raise rounds"
-                )
-            if self.synchronous and observation.round != place // self.size:
-                raise HistoryError(
-                    f"in a synchronous run of {self.size} members observation {place} is of round "
-                    f"{place // self.size}, got a history with one of round {observation.round}; give its size, or "
-                    "synchronous=False"
-                )
+        members, rounds = self.history.intervals()
+        if self.rounds is not None and (rounds >= self.rounds).any():
+            place = int(np.argmax(rounds >= self.rounds))
+            raise HistoryError(
+                f"the run has rounds 0 to {self.rounds - 1}, got a history with round {rounds[place]} "
+                f"of member {members[place]}; raise rounds"
+            )
+        expected = np.arange(len(rounds)) // self.size
+        if self.synchronous and (rounds != expected).any():
+            place = int(np.argmax(rounds != expected))
+            raise HistoryError(
+                f"in a synchronous run of {self.size} members observation {place} is of round {expected[place]}, "
+                f"got a history with one of round {rounds[place]}; give its size, or synchronous=False"
+            )
 
     def _refusal(self, assignment: Any) -> str:
         if not isinstance(assignment, Assignment):
@@ -283,6 +307,12 @@ class Population:
         if self.history.find(assignment.key) is not None:
             return f"an assignment is told once, got {what} again; ask for the next"
         return f"only what was asked for can be told, got {what}; call ask, and tell what it returned"
+
+
+def _copy(assignment: Assignment) -> Assignment:
+    """For users, who change dicts that they are handed."""
+    config, decision = copy.deepcopy((assignment.config, assignment.decision))
+    return replace(assignment, config=config, decision=decision)
 
 
 def _number(score: object) -> float:

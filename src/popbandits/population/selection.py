@@ -1,10 +1,9 @@
 """Truncation selection: who loads whose weights."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from popbandits.history import Observation
+from popbandits.history.standing import NOWHERE
+from popbandits.typing import FloatArray, IntArray
 
 
 def replaced_count(size: int, quantile: float) -> int:
@@ -16,26 +15,37 @@ def replaced_count(size: int, quantile: float) -> int:
     return min(max(1, int(quantile * size + 1e-9)), size // 2)
 
 
-def ranked(observations: Sequence[Observation], sign: float, rng: np.random.Generator) -> list[Observation]:
-    """The best first; ties in random order; failures last."""
-    shuffled = [observations[i] for i in rng.permutation(len(observations))]
-    return sorted(shuffled, key=lambda o: np.inf if o.failed else -sign * o.score)
+def ranked(scores: FloatArray, rng: np.random.Generator) -> IntArray:
+    """The indices of scores, the best (largest) first; ties in random order; NaN last."""
+    shuffled = rng.permutation(len(scores))
+    order: IntArray = shuffled[np.argsort(np.where(np.isnan(scores), np.inf, -scores)[shuffled], kind="stable")]
+    return order
 
 
 def select(
-    latest: Sequence[Observation],
+    places: IntArray,
+    scores: FloatArray,
     quantile: float,
-    sign: float,
     rng: np.random.Generator,
-    survivors: Sequence[Observation] = (),
-) -> dict[int, Observation | None]:
-    """The members to replace, each with the observation whose weights it loads: one drawn from the top quantile.
+    survivors: tuple[IntArray, FloatArray],
+) -> tuple[IntArray, IntArray]:
+    """Whom to replace (indices of `places`), and for each of them the place of the weights it loads: one drawn from the
+    top quantile.
 
-    A member that failed is replaced whatever its rank, since it has nothing to go on from. If everyone failed, the
-    weights come from `survivors` (earlier completed observations); None, a fresh start, if there are none either.
+    Scores are NaN where there are no weights to go on from. Such a member is replaced whatever its rank. If nobody has
+    any, they come from the `survivors` (places and scores of earlier ones); NOWHERE, a fresh start, if there are none
+    either.
     """
-    order = ranked(latest, sign, rng)
+    usable = ~np.isnan(scores)
+    order = ranked(scores, rng)
     count = replaced_count(len(order), quantile)
-    weak = {o.member for o in order[len(order) - count :]} | {o.member for o in order if o.failed}
-    strong = [o for o in order[: max(1, count)] if not o.failed] or ranked(survivors, sign, rng)[: max(1, count)]
-    return {member: strong[rng.integers(len(strong))] if strong else None for member in sorted(weak)}
+    weak = ~usable
+    weak[order[len(order) - count :]] = True
+    replaced = np.flatnonzero(weak)
+    top = order[: max(1, count)]
+    strong = places[top[usable[top]]]
+    if not len(strong):
+        strong = survivors[0][ranked(survivors[1], rng)[: max(1, count)]]
+    if not len(strong):
+        return replaced, np.full(len(replaced), NOWHERE)
+    return replaced, strong[rng.integers(len(strong), size=len(replaced))]

@@ -1,4 +1,4 @@
-"""What every explorer must do, as checks that yours can be given too.
+"""What every explorer and every agent must do, as checks that yours can be given too.
 
 >>> from popbandits.explorers import RandomSearch
 >>> check_explorer(RandomSearch(), {"lr": (0.0, 1.0), "aug": ["crop", "flip"]})
@@ -9,8 +9,14 @@ With pytest, a test for every rule and every kind of space:
     @pytest.mark.parametrize("check", EXPLORER_CHECKS.values(), ids=EXPLORER_CHECKS)
     def test_my_explorer_keeps_the_contract(check, space):
         check(MyExplorer(), space)
+
+An agent is tried on a few intervals; the report says what is wrong, what to do about it, and what the agent costs:
+
+    print(check_agent(make_agent, space))
 """
 
+from popbandits.testing.agent_report import Costs, Finding, Report, Rule
+from popbandits.testing.agents import check_agent
 from popbandits.testing.contract import EXPLORER_CHECKS, check_explorer
 from popbandits.testing.situations import SITUATIONS, Question, question, toy_history, toy_score
 from popbandits.testing.spaces import spaces
@@ -18,7 +24,12 @@ from popbandits.testing.spaces import spaces
 __all__ = [
     "EXPLORER_CHECKS",
     "SITUATIONS",
+    "Costs",
+    "Finding",
     "Question",
+    "Report",
+    "Rule",
+    "check_agent",
     "check_explorer",
     "question",
     "spaces",

@@ -1,0 +1,77 @@
+"""What the run loop itself costs, an assignment: all that is neither the agent's time nor the explorer's.
+
+    python -m benchmarks.overhead [--rounds 200]
+
+The agent does nothing and saves one small file. Its own calls and the decisions are timed and subtracted; what is left
+is asking, telling, the record's commits, checksums, renames and removals, and the way to the worker and back.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from popbandits import PBT, Outcome, tune
+from popbandits.engines.experiment import ENGINES
+from popbandits.engines.view import View
+from popbandits.history.store import Store
+
+SPACE = {"lr": (0.0, 1.0), "clip": (0.0, 1.0), "augmentation": ["crop", "flip", "rotate"]}
+
+
+class Idle:
+    """Does nothing, and says for how long."""
+
+    def __init__(self, seed: int):
+        self.seconds = 0.0
+
+    def train(self, config: dict[str, Any]) -> Any:
+        spent, self.seconds = self.seconds, 0.0
+        return Outcome(config["lr"], metrics={"spent": spent})
+
+    def save(self, directory: Path) -> None:
+        start = time.perf_counter()
+        (directory / "weights").write_bytes(bytes(1000))
+        self.seconds += time.perf_counter() - start
+
+    def load(self, directory: Path) -> None:
+        start = time.perf_counter()
+        (directory / "weights").read_bytes()
+        self.seconds += time.perf_counter() - start
+
+
+def measure(engine: Any, population: int, rounds: int) -> tuple[float, float, float]:
+    """Milliseconds an assignment: overhead, the agent's own, the decisions'."""
+    with TemporaryDirectory() as folder:
+        start: list[float] = []
+
+        class Clock(View):
+            def asked(self, decisions: Any) -> None:
+                start.append(time.perf_counter())
+
+        result = tune(
+            Idle, SPACE, PBT(), population=population, rounds=rounds, engine=engine, directory=folder, progress=Clock()
+        )
+        # From the second round on: workers have been started by then.
+        total = time.perf_counter() - start[1]
+        count = population * (rounds - 1)
+        agent = sum(o.metrics["spent"] for o in result.history)
+        with Store.open(folder, readonly=True) as store:
+            deciding = sum(decision.seconds or 0.0 for decision in store.decisions())
+    return 1e3 * (total - agent - deciding) / count, 1e3 * agent / count, 1e3 * deciding / count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=200)
+    arguments = parser.parse_args()
+    print("| engine | members | overhead | the agent's own | decisions |\n|---|---|---|---|---|")
+    for engine in ENGINES:
+        for population in (4, 32):
+            overhead, agent, deciding = measure(engine, population, arguments.rounds)
+            print(f"| {engine} | {population} | {overhead:.2f} ms | {agent:.2f} ms | {deciding:.2f} ms |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

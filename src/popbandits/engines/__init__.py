@@ -1,0 +1,7 @@
+"""Who runs it where: engines, the run loop, checkpoints, `tune` and `resume`."""
+
+from popbandits.engines.experiment import Experiment
+from popbandits.engines.result import Result
+from popbandits.engines.tune import resume, run, tune
+
+__all__ = ["Experiment", "Result", "resume", "run", "tune"]

@@ -1,0 +1,136 @@
+"""Checkpoints: immutable folders named by member and round, each with a manifest of checksums.
+
+An agent writes to a draft beside them; the draft is sealed with its manifest, and renamed into place when its interval
+is accepted. So a folder under its final name is whole, whenever a process was killed; what a disk did to it since then
+is found by `verify`, before anybody trains on it.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+from popbandits.errors import AgentError, CheckpointError
+from popbandits.history import Key
+
+MANIFEST = "popbandits.manifest.json"
+_NAME = re.compile(r"member-(\d+)-round-(\d+)")
+
+Keep = int | Literal["all"]
+
+
+def seal(directory: Path) -> None:
+    """Write the manifest of what an agent saved, and see that all of it reaches the disk.
+
+    A machine that loses power must not lose the checkpoints that others were removed for.
+    """
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    manifest = {}
+    for path in files:
+        name = path.relative_to(directory).as_posix()
+        if name == MANIFEST:
+            raise AgentError(f"save must not write {MANIFEST}, got one in {directory}; name that file otherwise")
+        manifest[name] = {"bytes": path.stat().st_size, "sha256": _checksum(path)}
+        _flush(path)
+    written = directory / MANIFEST
+    written.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    _flush(written)
+
+
+def verify(directory: Path) -> None:
+    """Raise CheckpointError unless everything that was saved is there, unchanged."""
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        for name, expected in manifest.items():
+            path = directory / name
+            if path.stat().st_size != expected["bytes"] or _checksum(path) != expected["sha256"]:
+                raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not what was saved")
+    except OSError as error:
+        reason = f"{error.strerror}: {error.filename}"
+        raise CheckpointError(f"the checkpoint {directory} cannot be read: {reason}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(f"the checkpoint {directory} is damaged: its manifest cannot be read") from error
+
+
+class Checkpoints:
+    """The checkpoints of a run. Whoever needs one holds it; those that nobody holds are removed, but for `keep`."""
+
+    def __init__(self, directory: Path, keep: Keep = 0):
+        self.directory, self.keep = directory, keep
+        self._holds: Counter[Key] = Counter()
+        self._spare: dict[int, deque[Key]] = {}  # of each member, those that nobody holds, the oldest first
+        self._numbers = count()
+
+    def path(self, key: Key) -> Path:
+        """Where the checkpoint of (member, round) is, or would be."""
+        return self.directory / f"member-{key[0]}-round-{key[1]}"
+
+    def draft(self) -> Path:
+        """A new name beside the checkpoints, for an agent to write to."""
+        return self.directory / f"draft-{os.getpid()}-{next(self._numbers)}"
+
+    def publish(self, draft: Path, key: Key) -> None:
+        """Give a sealed draft its final name."""
+        os.rename(draft, self.path(key))
+
+    def hold(self, key: Key) -> None:
+        """Say that a checkpoint is needed, once more."""
+        self._holds[key] += 1
+
+    def release(self, key: Key) -> None:
+        """Say that it is needed once less; the last one to say so lets it be removed."""
+        self._holds[key] -= 1
+        if self._holds[key] > 0:
+            return
+        del self._holds[key]
+        self._set_aside(key)
+
+    def _set_aside(self, key: Key) -> None:
+        """Nobody needs it: it is among the `keep` of its member, or removed when it is the oldest of them."""
+        if self.keep == "all":
+            return
+        spare = self._spare.setdefault(key[0], deque())
+        spare.append(key)
+        while len(spare) > self.keep:
+            self.discard(self.path(spare.popleft()))
+
+    def discard(self, folder: Path) -> None:
+        """Remove a folder. It loses its name first: nobody must find half of a checkpoint under it."""
+        doomed = self.directory / f"removed-{os.getpid()}-{next(self._numbers)}"
+        with suppress(OSError):  # What cannot be removed now is removed when the run is next opened.
+            os.rename(folder, doomed)
+            shutil.rmtree(doomed)
+
+    def tidy(self, recorded: Callable[[Key], bool]) -> None:
+        """Remove what a killed run left behind: drafts, checkpoints that were never recorded, and those that nobody
+        holds but for `keep`."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        spare: dict[int, list[Key]] = {}
+        for folder in list(self.directory.iterdir()):
+            match = _NAME.fullmatch(folder.name)
+            key = (int(match[1]), int(match[2])) if match else None
+            if key is None or not recorded(key):
+                self.discard(folder)
+            elif not self._holds[key]:
+                spare.setdefault(key[0], []).append(key)
+        for keys in spare.values():
+            for key in sorted(keys):
+                self._set_aside(key)
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file is on the disk. Names follow with the record's next commit, on file systems with a journal."""
+    with path.open("rb+") as file:
+        os.fsync(file)

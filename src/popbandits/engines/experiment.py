@@ -1,0 +1,150 @@
+"""Everything that makes a run, in one object: what `tune` takes, a user's file holds, and the record keeps."""
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from popbandits.agent import MakeAgent
+from popbandits.engines.checkpoints import Keep
+from popbandits.engines.engine import Engine, InProcess
+from popbandits.engines.recipes import prepare, recipe
+from popbandits.engines.workers import Processes, Threads
+from popbandits.errors import ArgumentError, RunError
+from popbandits.explorers import PB2Fuse
+from popbandits.history import Mode
+from popbandits.history.store import Store
+from popbandits.population import Population
+from popbandits.typing import is_real, is_whole
+
+EngineName = Literal["in-process", "threads", "processes"]
+ENGINES: tuple[EngineName, ...] = ("in-process", "threads", "processes")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is tuned, how, and where it runs; `popbandits run file:experiment` runs one, and `tune` makes one.
+
+    >>> Experiment(agent=None, space={"lr": (0.0, 1.0)}, rounds=0)
+    Traceback (most recent call last):
+    popbandits.errors.ArgumentError: agent must be callable: make_agent(seed) builds an agent, got None; ...
+    """
+
+    agent: MakeAgent
+    """Builds an agent from a seed; a class will do."""
+    space: Any
+    """A dict or a ConfigurationSpace."""
+    method: Any = None
+    """An explorer; None for PB2Fuse."""
+    population: int = 4
+    rounds: int | None = 50
+    seed: int = 0
+    mode: Mode = "max"
+    quantile: float = 0.25
+    explore: Literal["replaced", "all"] = "replaced"
+    synchronous: bool = True
+    initial_score: float | None = None
+    """What an agent scores before any training, where that is known."""
+    directory: str | Path | None = None
+    """Where the run is kept; None for a new folder in `runs`."""
+    engine: EngineName = "in-process"
+    workers: int | None = None
+    """How many members train at a time; None for all of them (threads), or as many as there are cores (processes)."""
+    round_timeout: float | None = None
+    """Seconds after which an interval has failed."""
+    max_failures: int | None = None
+    """How many intervals may fail before the run ends; None for any number, as long as others complete."""
+    keep: Keep = 0
+    """How many checkpoints of each member to keep beyond those that are needed, or "all"."""
+
+    def __post_init__(self) -> None:
+        if not callable(self.agent):
+            raise ArgumentError(
+                f"agent must be callable: make_agent(seed) builds an agent, got {self.agent!r}; give a function"
+            )
+        if self.engine not in ENGINES:
+            raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}; choose one")
+        if self.workers is not None and not is_whole(self.workers, 1):
+            raise ArgumentError(f"workers must be a whole number of at least 1, got {self.workers!r}; leave it out")
+        if self.workers not in (None, 1) and self.engine == "in-process":
+            raise ArgumentError(f"the in-process engine trains one at a time, got workers={self.workers}; use threads")
+        if self.round_timeout is not None:
+            if not (is_real(self.round_timeout) and self.round_timeout > 0):
+                raise ArgumentError(f"round_timeout must be above 0 seconds, got {self.round_timeout!r}; leave it out")
+            if self.engine == "in-process":
+                raise ArgumentError(
+                    "the in-process engine cannot end an agent that hangs, "
+                    f"got round_timeout={self.round_timeout:g}; use engine='processes', or 'threads' to leave it behind"
+                )
+        if self.max_failures is not None and not is_whole(self.max_failures, 0):
+            raise ArgumentError(f"max_failures must be a whole number, got {self.max_failures!r}; None for no limit")
+        if self.keep != "all" and not is_whole(self.keep, 0):
+            raise ArgumentError(f"keep must be a whole number or 'all', got {self.keep!r}; 0 keeps what is needed")
+
+    def make_population(self, history: Any = ()) -> Population:
+        """The population that decides."""
+        return Population(
+            self.space,
+            self.method,
+            size=self.population,
+            rounds=self.rounds,
+            seed=self.seed,
+            mode=self.mode,
+            quantile=self.quantile,
+            explore=self.explore,
+            synchronous=self.synchronous,
+            initial_score=self.initial_score,
+            history=history,
+        )
+
+    def make_engine(self) -> Engine:
+        """The engine that trains."""
+        if self.engine == "in-process":
+            return InProcess(self.agent)
+        if self.engine == "threads":
+            return Threads(self.agent, min(self.population, self.workers or self.population), self.round_timeout)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return Processes(self.agent, min(self.population, self.workers or cores), self.round_timeout)
+
+    def record(self) -> dict[str, Any]:
+        """What the run's file says of it, in plain values."""
+        kept = {
+            name: getattr(self, name)
+            for name in (
+                "rounds",
+                "seed",
+                "mode",
+                "quantile",
+                "explore",
+                "synchronous",
+                "initial_score",
+                "engine",
+                "workers",
+                "round_timeout",
+                "max_failures",
+                "keep",
+            )
+        }
+        method = PB2Fuse() if self.method is None else self.method
+        return {**kept, "size": self.population, "agent": recipe(self.agent), "method": recipe(method)}
+
+    @staticmethod
+    def recorded(store: Store, **changes: Any) -> "Experiment":
+        """The experiment of a stored run, with what is not None changed."""
+        about, given = store.about, {name: value for name, value in changes.items() if value is not None}
+        if "seed" not in about:
+            raise RunError(
+                f"{store.path} holds a history but not how it was made; go on by hand with Population(history=…)"
+            )
+        kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
+        kept |= {"space": store.space, "population": about["size"], "directory": store.path.parent}
+        if given.get("engine", kept["engine"]) != kept["engine"]:  # Settings of the one may not suit the other.
+            kept |= {"workers": None, "round_timeout": None}
+        for name in ("agent", "method"):
+            if name not in given and about[name] is None:
+                raise RunError(
+                    f"{store.path} does not say where its {name} can be imported from; resume it with {name}=, "
+                    "or define it at the top level of a module"
+                )
+            kept[name] = None if name in given else prepare(about[name])
+        return Experiment(**(kept | given))

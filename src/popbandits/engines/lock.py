@@ -1,0 +1,33 @@
+"""One run at a time in a folder, whoever dies how."""
+
+import sqlite3
+from pathlib import Path
+
+from popbandits.errors import RunError
+
+FILE = "run.lock"
+
+
+class Lock:
+    """Holds a run's folder until it is released, or its process ends.
+
+    The lock is SQLite's own on a file of its own: it works wherever the record does, and the operating system lets it
+    go when a process is killed.
+    """
+
+    def __init__(self, directory: Path):
+        self._connection = sqlite3.connect(directory / FILE, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            self._connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            self._connection.close()
+            if "locked" not in str(error):
+                raise RunError(f"a run must be able to write to its folder {directory}, got: {error}") from error
+            raise RunError(
+                f"a folder holds one run at a time, and another process is running {directory}; wait for it, stop it, "
+                "or give another directory"
+            ) from None
+
+    def release(self) -> None:
+        """Let the next one in."""
+        self._connection.close()

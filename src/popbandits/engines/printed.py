@@ -1,0 +1,62 @@
+"""What agents, libraries or worker processes print while a view is on the screen: caught, to be shown above it."""
+
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from io import TextIOWrapper
+
+ENOUGH = 1 << 20
+"""From how many bytes on what was read is forgotten."""
+
+
+class Printed:
+    """Catches the standard output and error of this process and its children, where these are the terminal.
+
+    They go to a file: a pipe would block who prints while nobody reads, and a library may print while it keeps every
+    other thread from running.
+    """
+
+    def __init__(self) -> None:
+        handle, self._path = tempfile.mkstemp(prefix="popbandits-", suffix=".txt")
+        os.close(handle)
+        self._into = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        self._from = open(self._path, "rb", buffering=0)  # noqa: SIM115 closed by `close`
+        self._rest = b""
+        _flush()
+        self._kept = {number: os.dup(number) for number in (1, 2) if os.isatty(number)}
+        self.terminal: TextIOWrapper = os.fdopen(os.dup(self._kept[2]), "w", encoding=sys.stderr.encoding)
+        """Where the view is drawn."""
+        for number in self._kept:
+            os.dup2(self._into, number)
+
+    def read(self) -> str:
+        """The whole lines that were printed since last time."""
+        found = self._rest + self._from.read(ENOUGH)
+        whole, newline, self._rest = found.rpartition(b"\n")
+        if self._from.tell() > ENOUGH and self._from.tell() == os.fstat(self._into).st_size:
+            os.ftruncate(self._into, 0)
+            self._from.seek(0)
+        return (whole + newline).decode(errors="replace")
+
+    def close(self) -> str:
+        """Let everybody print to the terminal again; what was printed last."""
+        _flush()
+        for number, kept in self._kept.items():
+            os.dup2(kept, number)
+            os.close(kept)
+        last = ""
+        while new := self.read():
+            last += new
+        last += self._rest.decode(errors="replace")
+        os.close(self._into)
+        self._from.close()
+        with suppress(OSError):
+            os.unlink(self._path)
+        return last
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # there may be none, or a closed one
+            stream.flush()

@@ -1,0 +1,89 @@
+"""The winning schedule of a run, trained again from scratch."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from popbandits.agent import MakeAgent
+from popbandits.engines.loop import agent_seed
+from popbandits.engines.recipes import prepare
+from popbandits.engines.work import Bench, Job, Report
+from popbandits.errors import HistoryError, RunError
+from popbandits.history import Assignment, History, Observation, Store
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of training along a schedule again."""
+
+    seed: int
+    """Of the agent."""
+    recorded: tuple[Observation, ...]
+    """The winning lineage, as the run recorded it."""
+    scores: tuple[float, ...]
+    """What the replay scored, after each interval."""
+
+    @property
+    def score(self) -> float:
+        """What it scored in the end."""
+        return self.scores[-1]
+
+
+def replay(
+    directory: str | Path,
+    agent: MakeAgent | None = None,
+    seed: int | None = None,
+    save: str | Path | None = None,
+    after: Callable[[Observation, float], Any] = lambda observation, score: None,
+) -> Replay:
+    """Train one agent from scratch along the winning schedule of a run.
+
+    It is saved and loaded between intervals as it was in the run, so an agent that depends on nothing but its seed and
+    its checkpoint scores what it scored then, to the last bit; with other seeds one sees how much was luck.
+
+    Args:
+        directory: the run's folder.
+        agent: builds an agent from a seed; None for the run's own.
+        seed: of the agent; None for that with which the run built the first ancestor.
+        save: a folder that does not exist yet, for the checkpoint at the end.
+        after: told of each interval, what was recorded and what it scored now.
+    """
+    if save is not None and Path(save).exists():
+        raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
+    lineage = History.load(directory).lineage()
+    if not lineage:
+        raise HistoryError(f"no interval of {directory} has completed, so there is no schedule to replay")
+    with Store.open(directory, readonly=True) as store:
+        about = store.about
+    if agent is None and about.get("agent") is None:
+        raise RunError(
+            f"{directory} does not say where its agent can be imported from; give agent=, or --agent module:make_agent"
+        )
+    used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
+    bench, scores = Bench(prepare(about["agent"]) if agent is None else agent), []
+    source: Path | None = None
+    with TemporaryDirectory(prefix="popbandits-") as temporary:
+        try:
+            for step, observation in enumerate(lineage):
+                draft = Path(temporary) / str(step)
+                report = bench.do(Job(Assignment(0, step, observation.config), used, source, draft))
+                if report.outcome is None:
+                    raise RunError(f"the schedule must train as it did, but its interval {step} failed: {_why(report)}")
+                scores.append(report.outcome.score)
+                after(observation, report.outcome.score)
+                if source is not None:
+                    shutil.rmtree(source)
+                source = draft
+        finally:
+            bench.close()
+        if save is not None and source is not None:
+            Path(save).parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(source, save)
+    return Replay(used, tuple(lineage), tuple(scores))
+
+
+def _why(report: Report) -> str:
+    return "" if report.failure is None else f"{report.failure.text}\n{report.failure.traceback}".rstrip()

@@ -1,0 +1,135 @@
+"""`tune` and `resume`: from an experiment to a result."""
+
+import time
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Any, Literal
+
+from popbandits.agent import MakeAgent
+from popbandits.engines.checkpoints import Checkpoints, Keep
+from popbandits.engines.experiment import EngineName, Experiment
+from popbandits.engines.lock import Lock
+from popbandits.engines.loop import Loop
+from popbandits.engines.result import CHECKPOINTS, Result
+from popbandits.engines.view import View
+from popbandits.errors import ArgumentError, RunError
+from popbandits.history import Mode
+from popbandits.history.store import Store
+
+
+def tune(
+    agent: MakeAgent,
+    space: Any,
+    method: Any = None,
+    population: int = 4,
+    rounds: int | None = 50,
+    seed: int = 0,
+    mode: Mode = "max",
+    quantile: float = 0.25,
+    explore: Literal["replaced", "all"] = "replaced",
+    synchronous: bool = True,
+    initial_score: float | None = None,
+    directory: str | Path | None = None,
+    engine: EngineName = "in-process",
+    workers: int | None = None,
+    round_timeout: float | None = None,
+    max_failures: int | None = None,
+    keep: Keep = 0,
+    *,
+    progress: bool | View = True,
+) -> Result:
+    """Tune the hyperparameters of agents while they train.
+
+    >>> class Climber:
+    ...     height = 0.0
+    ...
+    ...     def train(self, config):
+    ...         self.height += config["step"] * (2 if config["way"] == "up" else -1)
+    ...         return self.height
+    ...
+    ...     def save(self, directory):
+    ...         (directory / "height").write_text(str(self.height))
+    ...
+    ...     def load(self, directory):
+    ...         self.height = float((directory / "height").read_text())
+    >>> space = {"step": (0.0, 1.0), "way": ["up", "down"]}
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     result = tune(Climber, space, rounds=5, directory=folder, progress=False)
+    ...     print(result.done, len(result.schedule))
+    True 5
+
+    Args:
+        agent: builds an agent from a seed; a class will do (`popbandits.agent.Agent` is the contract).
+        progress: whether to show the run in the terminal; or a View of your own.
+
+    The others are the fields of `Experiment`, which says what they mean.
+    """
+    given = dict(locals())
+    del given["progress"]
+    return run(Experiment(**given), progress)
+
+
+def run(experiment: Experiment, progress: bool | View = True) -> Result:
+    """Run an experiment in a folder of its own."""
+    directory = Path(experiment.directory) if experiment.directory is not None else _new_folder()
+    experiment = replace(experiment, directory=directory)
+    population = experiment.make_population()  # Complains about bad arguments before anything is written.
+    made = {"python": python_version(), "popbandits": version("popbandits"), "created": time.time()}
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"a run needs a folder that can be made, got {directory}: {error.strerror}") from error
+    lock = Lock(directory)
+    try:
+        Store.create(directory, population.space, experiment.record() | made).close()
+        return _go(experiment, directory, progress)
+    finally:
+        lock.release()
+
+
+def resume(directory: str | Path, *, progress: bool | View = True, **changes: Any) -> Result:
+    """Go on with a run that was stopped or killed, or that has new rounds to do, as if it had never stopped.
+
+    `changes` are fields of `Experiment` that may differ from now on: `agent` and `method`, where the record cannot say
+    where they are imported from; `rounds`; `engine`, `workers`, `round_timeout`, `max_failures` and `keep`.
+    """
+    changeable = {"agent", "method", "rounds", "engine", "workers", "round_timeout", "max_failures", "keep"}
+    if wrong := changes.keys() - changeable:
+        names, may = ", ".join(sorted(wrong)), ", ".join(sorted(changeable))
+        raise ArgumentError(f"a resumed run keeps its {names}, got another; {may} may change")
+    directory = Path(directory)
+    with Store.open(directory, readonly=True) as store:
+        experiment = Experiment.recorded(store, **changes)
+    lock = Lock(directory)
+    try:
+        return _go(experiment, directory, progress)
+    finally:
+        lock.release()
+
+
+def _go(experiment: Experiment, directory: Path, progress: bool | View) -> Result:
+    view = progress if isinstance(progress, View) else _terminal() if progress else View()
+    with Store.open(directory) as store:
+        population = experiment.make_population(store)
+        store.describe(**experiment.record())
+        checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
+        Loop(population, store, checkpoints, experiment.make_engine(), view, experiment.max_failures).run()
+    return Result(directory)
+
+
+def _terminal() -> View:
+    from popbandits.engines.terminal import terminal_view  # rich is slow to import
+
+    return terminal_view()
+
+
+def _new_folder() -> Path:
+    """A folder in `runs` that does not exist yet."""
+    stem = time.strftime("%Y-%m-%d-%H%M%S")
+    number = 1
+    while (path := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
+        number += 1
+    return path

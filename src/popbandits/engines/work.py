@@ -1,0 +1,201 @@
+"""One assignment, done: build or load the agent, train, check, save. The same for every engine."""
+
+import copy
+import errno
+import math
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, Literal
+
+from popbandits.agent import Agent, MakeAgent, Outcome
+from popbandits.engines.checkpoints import seal, verify
+from popbandits.errors import AgentError, CheckpointError
+from popbandits.history import Assignment, Key
+from popbandits.history.records import plain
+from popbandits.typing import is_real
+
+TRACEBACK = 20_000
+"""How many characters of a traceback are kept, from its end."""
+
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+
+
+@dataclass(frozen=True)
+class Job:
+    """An assignment with all that a worker must know to do it."""
+
+    assignment: Assignment
+    seed: int
+    """For an agent that has to be built."""
+    source: Path | None
+    """The parent's checkpoint; None for a fresh start."""
+    draft: Path
+    """Where to save."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no outcome."""
+
+    kind: Literal["raised", "score", "timeout", "died", "lost", "misapplied", "disk"]
+    """`lost`: the parent's checkpoint is missing or damaged. `misapplied` and `disk` end the run."""
+    text: str
+    """In a sentence."""
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a job: an outcome and a sealed draft, or a failure."""
+
+    key: Key
+    seconds: float
+    outcome: Outcome | None = None
+    failure: Failure | None = None
+
+
+class Bench:
+    """A worker's place: the agents of its members, kept from interval to interval."""
+
+    def __init__(self, make_agent: MakeAgent):
+        self._make_agent = make_agent
+        self._agents: dict[int, Agent] = {}
+
+    def do(self, job: Job) -> Report:
+        """Do a job. Whatever an agent does wrong ends up in the report."""
+        start = time.perf_counter()
+        try:
+            outcome = self._train(job)
+            failure = None
+        except (Exception, SystemExit) as error:
+            outcome, failure = None, _failure(error)
+            self._dismiss(job.assignment.member)  # Who knows what state it is in.
+        return Report(job.assignment.key, time.perf_counter() - start, outcome, failure)
+
+    def close(self) -> None:
+        """Let the agents give back what they hold."""
+        for member in list(self._agents):
+            self._dismiss(member)
+
+    def _train(self, job: Job) -> Outcome:
+        agent = self._agent(job)
+        config = copy.deepcopy(job.assignment.config)
+        if job.source is not None:
+            verify(job.source)
+            agent.load(job.source)
+        outcome = as_outcome(agent.train(config))
+        if not math.isfinite(outcome.score):
+            raise _NoScore(f"the score must be finite, got {outcome.score}")
+        require_applied(agent, job.assignment.config)
+        job.draft.mkdir(parents=True)
+        agent.save(job.draft)
+        seal(job.draft)
+        return outcome
+
+    def _agent(self, job: Job) -> Agent:
+        """The member's own; a new one for a fresh start, or if it has none here."""
+        member = job.assignment.member
+        if job.source is None:
+            self._dismiss(member)
+        if member not in self._agents:
+            self._agents[member] = build(self._make_agent, job.seed)
+        return self._agents[member]
+
+    def _dismiss(self, member: int) -> None:
+        close = getattr(self._agents.pop(member, None), "close", None)
+        if callable(close):
+            with suppress(Exception):  # It is gone anyway.
+                close()
+
+
+def build(make_agent: MakeAgent, seed: int) -> Agent:
+    """An agent from a callable that takes a seed, or nothing."""
+    try:
+        parameters = signature(make_agent).parameters.values()
+    except (TypeError, ValueError):  # Some builtins do not say; the contract does.
+        return make_agent(seed)
+    takes = any(p.kind is not Parameter.KEYWORD_ONLY and p.kind is not Parameter.VAR_KEYWORD for p in parameters)
+    if takes:
+        return make_agent(seed)
+    return make_agent(seed=seed) if any(p.name == "seed" for p in parameters) else make_agent()
+
+
+def as_outcome(result: Any) -> Outcome:
+    """What `train` returned, in Python's own numbers; AgentError if it is not what the contract says."""
+    given = result if isinstance(result, Outcome) else Outcome(result)
+    try:
+        if isinstance(given.score, str | bytes | bool):  # float() would read some of them
+            raise TypeError
+        score = float(given.score)
+    except (TypeError, ValueError, RuntimeError):  # the last is torch's, for a tensor of several numbers
+        raise AgentError(
+            f"train must return a number or an Outcome, got {result!r}; return the score at the end of the interval"
+        ) from None
+    steps = given.steps
+    if steps is not None and not (is_real(steps) and 0 < steps < math.inf):
+        raise AgentError(f"steps must be a positive number, or None if unknown, got {steps!r}; leave it out")
+    return Outcome(score, None if steps is None else float(steps), plain(given.metrics, "metrics"))
+
+
+def require_applied(agent: Agent, config: Mapping[str, Any]) -> None:
+    """Raise unless the hyperparameters that an agent says it trained with are those it was given."""
+    if not callable(applied := getattr(agent, "applied", None)):
+        return
+    wrong = differences(config, applied())
+    if wrong:
+        raise Misapplied(
+            "an agent must train with the hyperparameters it is given, but applied() says otherwise: "
+            + "; ".join(wrong)
+            + "; let train set them after a load, also those that the optimizer restored"
+        )
+
+
+def differences(asked: Mapping[str, Any], applied: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """The hyperparameters that differ, a phrase each; those that only one of the two names are not compared.
+
+    >>> differences({"lr": 0.1, "optimizer": "adam"}, {"lr": 0.2, "optimizer": "adam", "momentum": 0.9})
+    ['lr is 0.2, asked for was 0.1']
+    """
+    found = []
+    for name in applied.keys() & asked.keys():
+        value, wanted = applied[name], asked[name]
+        if isinstance(value, Mapping) and isinstance(wanted, Mapping):
+            found += differences(wanted, value, f"{prefix}{name}.")
+        elif not _equal(wanted, value):
+            found.append(f"{prefix}{name} is {value!r}, asked for was {wanted!r}")
+    return sorted(found)
+
+
+def _equal(asked: Any, applied: Any) -> bool:
+    """Numbers to the precision of a 32-bit float, in which agents may keep them."""
+    if is_real(asked) and is_real(applied):
+        return math.isclose(asked, applied, rel_tol=1e-6, abs_tol=1e-12)
+    return bool(asked == applied)
+
+
+class Misapplied(AgentError):
+    """An agent trained with other hyperparameters than it was given."""
+
+
+class _NoScore(AgentError):
+    """NaN or an infinity: the interval failed."""
+
+
+def _failure(error: BaseException) -> Failure:
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    trace = "".join(traceback.format_exception(error))[-TRACEBACK:]
+    match error:
+        case _NoScore():
+            return Failure("score", str(error))
+        case Misapplied():
+            return Failure("misapplied", str(error))
+        case CheckpointError():
+            return Failure("lost", str(error))
+        case OSError() if error.errno in _DISK:
+            return Failure("disk", text, trace)
+    return Failure("raised", text[:1000], trace)

@@ -1,0 +1,146 @@
+"""How a run's file is laid out, made and opened: one SQLite file in write-ahead mode, versioned."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from popbandits.errors import HistoryError
+
+FILE = "run.sqlite"
+VERSION = 2
+PATIENCE = 30.0
+"""Seconds to wait for another process that is writing."""
+
+TABLES: dict[int, tuple[str, ...]] = {
+    1: (
+        "CREATE TABLE IF NOT EXISTS run (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE IF NOT EXISTS observation (
+            id INTEGER PRIMARY KEY,
+            member INTEGER NOT NULL, round INTEGER NOT NULL,
+            config TEXT NOT NULL,
+            parent_member INTEGER, parent_round INTEGER,
+            score_before REAL, score REAL, steps REAL, seconds REAL,
+            status TEXT NOT NULL, metrics TEXT NOT NULL, decision TEXT NOT NULL,
+            UNIQUE (member, round)
+        )""",
+    ),
+    2: (
+        """CREATE TABLE IF NOT EXISTS decision (
+            id INTEGER PRIMARY KEY,
+            member INTEGER NOT NULL, round INTEGER NOT NULL,
+            parent_member INTEGER, parent_round INTEGER,
+            config TEXT NOT NULL,
+            given TEXT NOT NULL, seconds REAL, decision TEXT NOT NULL, fallback TEXT, time REAL NOT NULL,
+            UNIQUE (member, round)
+        )""",
+        """CREATE TABLE IF NOT EXISTS event (
+            id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL,
+            member INTEGER, round INTEGER, text TEXT NOT NULL, data TEXT NOT NULL
+        )""",
+    ),
+}
+"""What each version brought. A file is made, or brought up to date, by making what it lacks."""
+
+
+def holds_run(path: Path) -> bool:
+    """Whether there is a file of a run; an empty one is what a program killed too early left."""
+    return path.exists() and path.stat().st_size > 0
+
+
+def make(path: Path, run: Mapping[str, Any]) -> None:
+    """A new file, whole or not at all: it is written beside its place and renamed into it."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for leftover in (new, Path(f"{new}-journal"), Path(f"{path}-wal"), Path(f"{path}-shm")):
+            leftover.unlink(missing_ok=True)  # SQLite would take another file's log for this one's
+        connection = sqlite3.connect(new, isolation_level=None)
+        try:
+            with transaction(connection):
+                upgrade(connection, 0)
+                describe(connection, run)
+        finally:
+            connection.close()
+        os.replace(new, path)
+    except (OSError, sqlite3.OperationalError) as error:
+        raise HistoryError(
+            f"a run needs a folder that can be written to, got {path.parent}: {error}; free space, or give another"
+        ) from error
+
+
+def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
+    """The file of a run that exists, and its version; brought up to date unless it is only to be read."""
+    if not holds_run(path):
+        raise HistoryError(f"{path.parent} holds no run: it has no {path.name}; give the folder of a run")
+    connection = _reading(path) if readonly else sqlite3.connect(path, PATIENCE, isolation_level=None)
+    try:
+        row = connection.execute("SELECT value FROM run WHERE name = 'version'").fetchone()
+        version = None if row is None else json.loads(row[0])
+        if version not in list(TABLES):
+            raise HistoryError(
+                f"{path} has schema version {'none' if row is None else row[0]}, this popbandits reads "
+                f"{' and '.join(map(str, TABLES))}; install the one that wrote it"
+            )
+        if not readonly:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")  # what was committed survives a power cut
+            if version < VERSION:
+                with transaction(connection):
+                    upgrade(connection, version)
+                version = VERSION
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
+            raise HistoryError(
+                f"{path} must be open to this user, got: {error}; copy its folder to one of yours"
+            ) from error
+        if isinstance(error, sqlite3.DatabaseError):
+            raise HistoryError(f"{path} is not a popbandits run: {error}; give the folder of one") from error
+        raise
+    return connection, version
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write; also from a medium or by a user that cannot."""
+    uri = path.resolve().as_uri()
+    connection = sqlite3.connect(f"{uri}?mode=ro", PATIENCE, isolation_level=None, uri=True)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master")
+    except sqlite3.DatabaseError:
+        # SQLite wants to make the index of the log. Without a log nobody is writing, and it can do without.
+        if not holds_run(Path(f"{path}-wal")):
+            connection.close()
+            return sqlite3.connect(f"{uri}?immutable=1", isolation_level=None, uri=True)
+    return connection
+
+
+def upgrade(connection: sqlite3.Connection, version: int) -> None:
+    """Make what a file of this version lacks (0: it has nothing yet); within a transaction."""
+    for newer in range(version + 1, VERSION + 1):
+        for table in TABLES[newer]:
+            connection.execute(table)
+    describe(connection, {"version": VERSION})
+
+
+def describe(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    """Write what should be known about the run; within a transaction."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO run VALUES (?, ?)", [(name, json.dumps(value)) for name, value in values.items()]
+    )
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing, whatever happens inside."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # a full disk may have ended it already
+            connection.execute("ROLLBACK")
+        raise

@@ -1,0 +1,166 @@
+"""What the check of an agent found, and what the agent costs."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from io import StringIO
+from typing import Literal
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from popbandits.errors import AgentError
+
+Status = Literal["ok", "warning", "problem"]
+
+_COLOURS: dict[Status, str] = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+_WIDTH = 100
+_MARGIN = 10
+
+
+class Rule(StrEnum):
+    """What is asked of an agent, in the order in which a report tells it."""
+
+    RUNS = "make_agent, train, save and load run through"
+    SCORE = "train returns a finite score"
+    CONFIG = "train leaves the dict it is given alone"
+    MOVED = "a checkpoint can be moved"
+    UNCHANGED = "nothing changes a checkpoint once it is saved"
+    SEED = "the same seed trains alike"
+    COMPLETE = "a checkpoint holds all that training goes on from"
+    ALIKE = "two loads of one checkpoint train alike"
+    HELD = "after a load, the new hyperparameters hold"
+    USED = "train uses its hyperparameters"
+    APPLIED = "applied() tells the hyperparameters that were asked for"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether a rule is kept, and if not, what was seen and what to do."""
+
+    rule: Rule
+    status: Status
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text or self.status}"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds (medians) and bytes, and what a run of `population` members for `rounds` rounds comes to."""
+
+    build: float
+    train: float
+    save: float
+    load: float
+    size: int
+    """Bytes of a checkpoint."""
+    intervals: int
+    """How many intervals the check itself trained for."""
+    population: int = 4
+    rounds: int = 50
+
+    @property
+    def interval(self) -> float:
+        """Seconds of an interval: load, train, save."""
+        return self.load + self.train + self.save
+
+    @property
+    def overhead(self) -> float:
+        """The share of an interval that goes to saving and loading."""
+        return (self.load + self.save) / self.interval if self.interval else 0.0
+
+    def __str__(self) -> str:
+        member = self.rounds * self.interval + self.build
+        return (
+            f"Building takes {_time(self.build)}, an interval {_time(self.interval)}: load {_time(self.load)}, "
+            f"train {_time(self.train)}, save {_time(self.save)} ({self.overhead:.1%} for saving and loading). "
+            f"A checkpoint has {_bytes(self.size)}.\n"
+            f"{self.population} members x {self.rounds} rounds take {_time(self.population * member)} one after "
+            f"another, {_time(member)} if all train at once and do not slow each other down."
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check_agent` found: printed, it is for reading; `ok` and `findings` are for programs.
+
+    >>> report = Report((Finding(Rule.SCORE, "ok"), Finding(Rule.SEED, "warning", "got 1.0 and 2.0")))
+    >>> report.ok
+    True
+    >>> print(report)
+    ok        train returns a finite score
+    warning   the same seed trains alike
+              got 1.0 and 2.0
+    open      make_agent, train, save and load run through
+    ...
+    """
+
+    findings: tuple[Finding, ...]
+    """One for each rule that could be tried."""
+    costs: Costs | None = None
+    """None if the agent could not get that far."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no problem; there may be warnings."""
+        return not self.problems
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """The rules that the agent breaks."""
+        return tuple(finding for finding in self.findings if finding.status == "problem")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What may be meant as it is, or could not be told."""
+        return tuple(finding for finding in self.findings if finding.status == "warning")
+
+    def raise_for_problems(self) -> None:
+        """AgentError with every problem, if there is one."""
+        if not self.ok:
+            raise AgentError("the agent breaks its contract:\n" + "\n".join(f"- {each}" for each in self.problems))
+
+    def __rich__(self) -> RenderableType:
+        return Group(*self._blocks())
+
+    def __str__(self) -> str:
+        text = StringIO()
+        Console(file=text, width=_WIDTH, color_system=None).print(self)
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+    def _blocks(self) -> Iterator[RenderableType]:
+        for finding in self.findings:
+            line = Text(f"{finding.status:<{_MARGIN}}", style=_COLOURS[finding.status], end="")
+            yield Text.assemble(line, Text(finding.rule))
+            if finding.text:
+                yield Padding(Text(finding.text), (0, 0, 0, _MARGIN))
+        tried = {finding.rule for finding in self.findings} | {Rule.APPLIED}  # which an agent need not have
+        for rule in Rule:
+            if rule not in tried:
+                yield Text(f"{'open':<{_MARGIN}}{rule}", style="dim")
+        if self.costs is not None:
+            yield Text(f"\n{self.costs}\nThe check trained for {self.costs.intervals} intervals.")
+
+
+def _time(seconds: float) -> str:
+    """
+    >>> _time(0.00123), _time(3.21), _time(150), _time(9000)
+    ('1.2 ms', '3.2 s', '2.5 min', '2.5 h')
+    """
+    if seconds < 1:
+        return f"{1000 * seconds:.2g} ms" if seconds < 0.0995 else f"{1000 * seconds:.0f} ms"
+    size, unit = next(((s, u) for s, u in ((1, "s"), (60, "min"), (3600, "h")) if seconds < 100 * s), (86400, "days"))
+    return f"{seconds / size:.1f} {unit}"
+
+
+def _bytes(size: float) -> str:
+    """
+    >>> _bytes(0), _bytes(2500), _bytes(2.5e9)
+    ('0 B', '2.5 kB', '2.5 GB')
+    """
+    thousands = min(3, int(math.log10(max(size, 1)) / 3))
+    return f"{size / 1000**thousands:.3g} {('B', 'kB', 'MB', 'GB')[thousands]}"

@@ -1,0 +1,280 @@
+"""Tries an agent before an expensive run: does it keep the contract, and what does it cost?
+
+From outside, an agent shows a score and the files of a checkpoint. Two intervals are alike if both are equal; files
+count as long as equal intervals leave equal files. What is compared, interval by interval (c and c' are configurations
+that differ in everything):
+
+| interval | agent | does | is compared with |
+|---|---|---|---|
+| 1 | A, new | train(c) -> checkpoint | |
+| 2 | A | train(c), on from memory | |
+| 3 | new, A's seed | train(c) | 1: the same seed trains alike |
+| 4 | B, new, another seed | train(c'), to have a past | |
+| 5 | B | load, train(c) | 2: the checkpoint holds everything, and nothing but it matters |
+| 6 | B | load, train(c') | 5: the new hyperparameters hold |
+| 7, ... | B | load, train(c with one value changed) | 5: each of them holds |
+
+Where 5 differs from 2, up to three new agents that load the checkpoint tell what is missing from it. Where a
+hyperparameter changes nothing, a new agent tells whether it does without a load.
+"""
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from popbandits.agent import Agent, MakeAgent
+from popbandits.history import Config
+from popbandits.space import Space
+from popbandits.testing.agent_report import Report, Rule
+from popbandits.testing.contrasts import contrasts
+from popbandits.testing.trials import CannotGoOn, Trace, Trials, same_score
+
+_FIRST_TRIES = 3  # configurations to begin with, until one gives a finite score
+
+
+def check_agent(
+    make_agent: MakeAgent,
+    space: Any,
+    seed: int = 0,
+    *,
+    each: bool = True,
+    population: int = 4,
+    rounds: int = 50,
+    progress: Callable[[str], object] = lambda line: None,
+) -> Report:
+    """Try whether an agent keeps the contract, on configurations of a space; what is wrong is in the report.
+
+    An agent that keeps it trains for 6 intervals, and for one more with each hyperparameter (`each=False` leaves these
+    out, and with them a load that restores some old hyperparameters but not all). What does not add up is looked into
+    with a few more. `progress` is called with a line before every interval. `population` and `rounds` are those of the
+    run whose duration is projected. Checkpoints go to the system's temporary folder.
+
+    >>> import json
+    >>> class Agent:
+    ...     def __init__(self, seed):
+    ...         self.x = 0.0
+    ...
+    ...     def train(self, config):
+    ...         self.x += config["lr"] * (1 - self.x)
+    ...         return self.x
+    ...
+    ...     def save(self, directory):
+    ...         (directory / "x.json").write_text(json.dumps(self.x))
+    ...
+    ...     def load(self, directory):
+    ...         self.x = json.loads((directory / "x.json").read_text())
+    >>> report = check_agent(Agent, {"lr": (0.0, 1.0)})
+    >>> report.ok, report.costs.intervals
+    (True, 6)
+    """
+    space = Space(space)
+    with TemporaryDirectory(prefix="popbandits-check-", ignore_cleanup_errors=True) as folder:
+        trials = Trials(make_agent, Path(folder), progress)
+        try:
+            _Check(trials, space, seed, each).run()
+        except CannotGoOn:
+            pass
+        else:
+            trials.note(Rule.RUNS, "ok")
+        return Report(trials.findings(), trials.costs(population, rounds))
+
+
+class _Check:
+    """The intervals in their order, and what follows from them."""
+
+    def __init__(self, trials: Trials, space: Space, seed: int, each: bool) -> None:
+        self._trials, self._space, self._each = trials, space, each
+        self._seed, self._second_seed, self._third_seed = seed, seed + 1, seed + 2
+        self._repeatable = True
+        self._veteran: Agent | None = None
+        self._washed: dict[Trace, Trace] = {}
+
+    def run(self) -> None:
+        self._begin()
+        self._repeat()
+        with self._trials.agent(self._second_seed) as veteran:
+            self._trials.train(veteran, self._contrast.second, "a new agent of another seed, with other values")
+            self._veteran = veteran
+            loaded = self._go_on(self._start)
+            if self._trials.alike(loaded, self._onward):
+                self._trials.note(Rule.COMPLETE, "ok")
+                self._trials.note(Rule.ALIKE, "ok")
+                self._vary(loaded)
+                return
+        self._veteran = None
+        if (reference := self._explain(loaded)) is not None:
+            self._vary(reference)
+
+    def _begin(self) -> None:
+        """Intervals 1 and 2, with a configuration that training survives."""
+        for contrast in islice(contrasts(self._space, self._seed), _FIRST_TRIES):
+            self._contrast = contrast
+            with self._trials.agent(self._seed) as agent:
+                self._start = self._trials.train(agent, contrast.first, "a new agent")
+                if math.isfinite(self._start.score):
+                    self._onward = self._trials.train(agent, contrast.first, "it goes on from memory")
+                    return
+        self._trials.give_up(
+            Rule.SCORE,
+            f"a new agent must reach a finite score, got none with {_FIRST_TRIES} configurations, the last one "
+            f"{self._contrast.first}; narrow the space, or look at what train returns",
+        )
+
+    def _repeat(self) -> None:
+        """Interval 3, which also tells whether files can be compared."""
+        with self._trials.agent(self._seed) as agent:
+            again = self._trials.train(agent, self._contrast.first, "a new agent of the same seed")
+        self._repeatable = self._trials.alike(self._start, again)
+        if self._repeatable:
+            self._trials.note(Rule.SEED, "ok")
+            return
+        text = f"two new agents of seed {self._seed}, trained with equal values, got {_results(self._start, again)}"
+        if same_score(self._start, again):
+            self._trials.files_count, self._repeatable = False, True
+            text += (
+                "; save nothing that changes by itself, such as the time, if that is all; "
+                "otherwise training is not determined by the seed. From here on, scores alone are compared"
+            )
+        else:
+            text += "; no run can be repeated: draw everything random from generators that the seed determines"
+        self._trials.note(Rule.SEED, "warning", text)
+
+    def _explain(self, loaded: Trace) -> Trace | None:
+        """Note why a load and memory lead to different things. What a load leads to in a new agent, if to one thing."""
+        new = self._go_on(self._start, why="by a new agent")
+        third = self._go_on(self._start, why="by a new agent of a third seed", seed=self._third_seed)
+        if self._trials.alike(new, third):
+            self._explain_memory(loaded, new)
+            return new
+        seen = f"agents of two seeds load the same checkpoint and must train alike, got {_results(new, third)}"
+        reference: Trace | None = new
+        if self._trials.alike(loaded, new):
+            cause = ": the seed they were built with still shows; save random states, and let load restore them"
+        elif self._trials.alike(new, self._go_on(self._start, why="by a new agent once more")):
+            cause = ": load does not restore what is random; save the states of all generators, also global ones"
+        else:
+            reference = None
+            cause = (
+                ", and so do those of one seed: training is not deterministic; draw everything random, environments "
+                "included, from generators that load restores, and choose deterministic kernels on a GPU"
+            )
+        self._trials.note(Rule.ALIKE, "problem", f"{seen}{cause}. What else is missing shows when this is mended")
+        return reference
+
+    def _explain_memory(self, loaded: Trace, new: Trace) -> None:
+        """Seeds do not matter, but what an agent remembers does."""
+        if self._trials.alike(new, self._onward):
+            self._trials.note(Rule.COMPLETE, "ok")
+            self._trials.note(
+                Rule.ALIKE,
+                "problem",
+                "an agent that has trained before and a new one load the same checkpoint and must train alike, got "
+                f"{_results(loaded, new)}; let load replace everything, and train keep no hyperparameters, buffers or "
+                "environments of earlier intervals",
+            )
+            return
+        left = ", and load leaves in place what an agent had before"
+        if self._trials.alike(loaded, new):
+            left = ""
+            self._trials.note(Rule.ALIKE, "ok")
+        self._trials.note(
+            Rule.COMPLETE,
+            "problem",
+            "an agent that goes on from memory and one that loads what it saved must train alike, got "
+            f"{_results(self._onward, new)}: something is not saved or not restored{left}; save the optimizer's state, "
+            "normalisers, counters and random states too, and let train begin anew what cannot be saved, such as "
+            "environments",
+        )
+
+    def _vary(self, reference: Trace) -> None:
+        """Interval 6 and on: other values after a load, all at once and then one at a time."""
+        self._washed[self._start] = reference
+        single = self._contrast.single
+        if not single:
+            return
+        everything = ", ".join(single)
+        silent, untold = self._silent({everything: self._contrast.second}, reference)
+        if self._each and len(single) > 1 and not silent and not untold:
+            silent, untold = self._silent(single, reference)
+        if untold:
+            self._trials.note(
+                Rule.HELD,
+                "warning",
+                f"{', '.join(untold)}: whatever their values, the score was {reference.score!r}, and files cannot be "
+                "compared; let train return a finer score, or give the agent applied()",
+            )
+            return
+        stale = [name for name, config in silent.items() if self._shows_without_load(name, config)]
+        ignored = [name for name in silent if name not in stale]
+        seen = f"another value must show, got the score {reference.score!r} with either and no other difference"
+        if stale:
+            self._trials.note(
+                Rule.HELD,
+                "problem",
+                f"{', '.join(stale)}: {seen}, though it shows in an agent that did not load: the old value came back; "
+                "let train set it every time, in the optimizer too, after what restores the optimizer's state",
+            )
+        if ignored:
+            self._trials.note(
+                Rule.USED,
+                "problem" if ignored == [everything] else "warning",
+                f"{', '.join(ignored)}: {seen}; let train use it, unless an interval is too short for it to matter, or "
+                "make it conditional if it matters with some values of other hyperparameters only",
+            )
+        self._trials.note(Rule.HELD, "ok")
+        self._trials.note(Rule.USED, "ok")
+
+    def _silent(self, tries: dict[str, Config], reference: Trace) -> tuple[dict[str, Config], list[str]]:
+        """The changes that do not show after a load, and those of which it cannot be told."""
+        silent, untold = {}, []
+        for name, config in tries.items():
+            after = self._go_on(self._start, config, f"with another value of {name}")
+            shows = self._shows(after, reference)
+            if shows is None:
+                untold.append(name)
+            elif not shows:
+                silent[name] = config
+            self._trials.forget(after)
+        return silent, untold
+
+    def _shows_without_load(self, name: str, config: Config) -> bool:
+        if not self._repeatable:
+            return False
+        with self._trials.agent(self._seed) as agent:
+            trace = self._trials.train(agent, config, f"a new agent, with another value of {name}")
+        return self._shows(trace, self._start) is True
+
+    def _go_on(
+        self, trace: Trace, config: Config | None = None, why: str = "by an agent with a past", seed: int | None = None
+    ) -> Trace:
+        """Go on from a checkpoint: the agent with a past where nothing speaks against it, or else a new one."""
+        config = self._contrast.first if config is None else config
+        new = self._trials.agent(self._second_seed if seed is None else seed)
+        with new if self._veteran is None else nullcontext(self._veteran) as agent:
+            return self._trials.go_on(agent, trace, config, f"from a checkpoint, {why}")
+
+    def _shows(self, trace: Trace, reference: Trace) -> bool | None:
+        """Whether other hyperparameters led to something else; None if that cannot be told."""
+        if not same_score(trace, reference):
+            return True
+        if trace.files == reference.files:
+            return False
+        if not self._trials.files_count:
+            return None
+        # The files may differ only because the agent saves its configuration. After another interval with equal
+        # values, they no longer do.
+        for each in (trace, reference):
+            if each not in self._washed:
+                self._washed[each] = self._go_on(each, why="with the first values again")
+        one, other = self._washed[trace], self._washed[reference]
+        return not (same_score(one, other) and one.files == other.files)
+
+
+def _results(one: Trace, other: Trace) -> str:
+    if same_score(one, other):
+        return f"the score {one.score!r} twice, but different checkpoints"
+    return f"the scores {one.score!r} and {other.score!r}"

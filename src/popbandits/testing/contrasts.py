@@ -1,0 +1,98 @@
+"""Configurations to try an agent with: a first, one that differs from it everywhere, one for each hyperparameter."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from popbandits.errors import SpaceError
+from popbandits.history import Config
+from popbandits.space import Points, Space
+from popbandits.typing import FloatArray
+
+_DRAWS = 512
+_ATTEMPTS = 20
+_APART = 0.25  # of a number's range: farther counts no more
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Configurations that differ enough for an agent to show it."""
+
+    first: Config
+    """Of many that were drawn, the one with the most active hyperparameters."""
+    second: Config
+    """Differs in as many hyperparameters as the space allows."""
+    single: dict[str, Config]
+    """By hyperparameter: the first, with that one changed, and with it the children that it switches."""
+
+
+def contrasts(space: Space, seed: int) -> Iterator[Contrast]:
+    """Contrasts without end, each from another first configuration.
+
+    Numbers stay away from the ends of their ranges, where training breaks more easily, if the forbidden clauses let
+    them.
+
+    >>> contrast = next(contrasts(Space({"lr": (0.0, 1.0), "act": ["relu", "tanh"], "seed": 7}), seed=0))
+    >>> contrast.first
+    {'act': 'relu', 'lr': 0.58..., 'seed': 7}
+    >>> contrast.second
+    {'act': 'tanh', 'lr': 0.28..., 'seed': 7}
+    >>> contrast.single["act"]
+    {'act': 'tanh', 'lr': 0.58..., 'seed': 7}
+    """
+    rng = np.random.default_rng(seed)
+    names = [parameter.name for parameter in (*space.numerical, *space.categorical)]
+    while True:
+        u = _legal(space, rng)
+        points = space.from_quantiles(u)
+        fullest = int((np.isfinite(points.x).sum(axis=1) + (points.h >= 0).sum(axis=1)).argmax())
+        u[[0, fullest]] = u[[fullest, 0]]
+        farthest = int(_gaps(space.from_quantiles(u)).sum(axis=1).argmax())
+        u[[1, farthest]] = u[[farthest, 1]]  # so that, of equal changes, those of the second are taken
+        points = space.from_quantiles(u)
+        single = {}
+        for column in space.order:
+            changed = np.repeat(u[:1], len(u), axis=0)
+            changed[:, column] = u[:, column]
+            others = space.from_quantiles(changed)
+            gap = _gaps(others)[:, column] * space.legal(others)
+            if np.isfinite(_column(points, column)[0]) and gap.max() > 0:
+                single[names[column]] = space.decode(others[[int(gap.argmax())]])[0]
+        first, second = space.decode(points[[0, min(farthest, 1)]])
+        yield Contrast(first, second, single)
+
+
+def _legal(space: Space, rng: np.random.Generator) -> FloatArray:
+    """Quantiles of two legal points or more."""
+    d, width = len(space.numerical), len(space.numerical) + len(space.categorical)
+    found = np.empty((0, width))
+    for attempt in range(_ATTEMPTS):
+        u = rng.random((_DRAWS, width))
+        if attempt == 0:
+            u[:, :d] = 0.2 + 0.6 * u[:, :d]
+        found = np.concatenate([found, u[space.legal(space.from_quantiles(u))]])
+        if len(found) > 1:
+            return found
+    raise SpaceError(
+        f"an agent is tried with two legal configurations at least, got {len(found)} among "
+        f"{_ATTEMPTS * _DRAWS} draws; drop a forbidden clause or narrow the ranges it cuts into"
+    )
+
+
+def _column(points: Points, column: int) -> FloatArray:
+    """Numbers, or labels as numbers; NaN where inactive."""
+    d = points.x.shape[1]
+    return points.x[:, column] if column < d else np.where(points.h[:, column - d] < 0, np.nan, points.h[:, column - d])
+
+
+def _gaps(points: Points) -> FloatArray:
+    """How far each point is from the first, by column, in [0, 1]: 1 where only one of the two is active."""
+    d, m = points.x.shape[1], points.h.shape[1]
+    gaps = np.zeros((len(points), d + m))
+    for column in range(d + m):
+        values = _column(points, column)
+        apart = np.abs(values - values[0]) / (_APART if column < d else 1)
+        one = np.isnan(values) != np.isnan(values[0])
+        gaps[:, column] = np.where(one, 1.0, np.nan_to_num(apart)).clip(0, 1)
+    return gaps

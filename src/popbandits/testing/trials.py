@@ -1,0 +1,240 @@
+"""Intervals of training under observation: what an agent scored and saved, how long it took, what it broke."""
+
+import copy
+import hashlib
+import math
+import shutil
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import NoReturn, TypeVar
+
+from popbandits.agent import Agent, MakeAgent
+from popbandits.engines.checkpoints import seal
+from popbandits.engines.work import as_outcome, build, differences
+from popbandits.errors import AgentError, PopbanditsError
+from popbandits.history import Config
+from popbandits.testing.agent_report import Costs, Finding, Rule, Status
+
+T = TypeVar("T")
+
+Files = dict[str, str]
+"""The checksum of every file of a folder, by its name."""
+
+_FRAMES = 5  # of a traceback
+_SEVERITY: dict[Status, int] = {"ok": 0, "warning": 1, "problem": 2}
+
+
+class CannotGoOn(Exception):
+    """The agent broke in a way that leaves nothing to try; a finding says how."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What an interval left behind."""
+
+    score: float
+    checkpoint: Path
+    files: Files
+    saved_at: Path
+    """Where the checkpoint was when it was saved."""
+
+
+class Trials:
+    """Trains agents interval by interval as a run does, and notes which rules they break."""
+
+    def __init__(self, make_agent: MakeAgent, folder: Path, progress: Callable[[str], object]) -> None:
+        self._make_agent, self._folder, self._progress = make_agent, folder, progress
+        self._numbers = count()
+        self._findings: dict[Rule, Finding] = {}
+        self._seconds: defaultdict[str, list[float]] = defaultdict(list)
+        self._rewrites: dict[Trace, Files | None] = {}
+        self._size = 0
+        self.files_count = True
+        """Whether equal intervals leave equal files, so that different ones mean something."""
+
+    def note(self, rule: Rule, status: Status, text: str = "") -> None:
+        """Put a finding on record; the gravest about a rule stays, the first of equals."""
+        known = self._findings.get(rule)
+        if known is None or _SEVERITY[status] > _SEVERITY[known.status]:
+            self._findings[rule] = Finding(rule, status, text)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What was noted, in the order of the rules."""
+        return tuple(self._findings[rule] for rule in Rule if rule in self._findings)
+
+    def costs(self, population: int, rounds: int) -> Costs | None:
+        """What was measured; None if no agent got as far as loading."""
+        if not self._seconds["load"]:
+            return None
+        medians = {what: median(self._seconds[what]) for what in ("build", "train", "save", "load")}
+        return Costs(**medians, size=self._size, intervals=self.intervals, population=population, rounds=rounds)
+
+    @property
+    def intervals(self) -> int:
+        """How many were trained."""
+        return len(self._seconds["train"])
+
+    @contextmanager
+    def agent(self, seed: int) -> Iterator[Agent]:
+        """A new agent, closed in the end."""
+        agent = self._timed("build", lambda: build(self._make_agent, seed), "make_agent")
+        for method in ("train", "save", "load"):
+            if not callable(getattr(agent, method, None)):
+                self.give_up(Rule.RUNS, f"an agent has train, save and load, got {agent!r} without {method}; add it")
+        try:
+            yield agent
+        finally:
+            if callable(close := getattr(agent, "close", None)):
+                self._timed("close", close)
+
+    def train(self, agent: Agent, config: Config, why: str) -> Trace:
+        """Train for an interval, and save."""
+        self._progress(f"interval {self.intervals + 1}: {why}")
+        given = copy.deepcopy(config)
+        result = self._timed("train", lambda: agent.train(given), f"train({config})")
+        try:
+            score = as_outcome(result).score
+        except PopbanditsError as error:
+            self.give_up(Rule.SCORE, str(error))
+        if math.isfinite(score):
+            self.note(Rule.SCORE, "ok")
+        else:
+            text = f"a score that is not finite means that the interval failed, got {score} with {config}"
+            self.note(Rule.SCORE, "warning", f"{text}; narrow the space if that happens often")
+        if given == config:
+            self.note(Rule.CONFIG, "ok")
+        else:
+            text = f"train must not change its argument, got {given} where {config} was given"
+            self.note(Rule.CONFIG, "warning", f"{text}; let it work on a copy")
+        if callable(applied := getattr(agent, "applied", None)):
+            wrong = self._timed("applied", lambda: differences(config, applied()))
+            text = f"got otherwise: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
+            self.note(Rule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
+        return self._save(agent, score)
+
+    def go_on(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
+        """Load a checkpoint, train for an interval, and save."""
+        place = self._folder / f"moved-{next(self._numbers)}"
+        shutil.copytree(trace.checkpoint, place)
+        before = fingerprint(place)
+        self._load(agent, trace, place)
+        after = self.train(agent, config, why)
+        for files, who in (
+            (before, "save, still at work when it had returned,"),
+            (fingerprint(place), "load or train"),
+        ):
+            if changed := sorted({name for name, _ in files.items() ^ trace.files.items()}):
+                text = f"{who} changed {', '.join(changed)}; many members may load one checkpoint, so only read it"
+                self.note(Rule.UNCHANGED, "problem", text)
+        self.note(Rule.UNCHANGED, "ok")
+        shutil.rmtree(place)
+        return after
+
+    def alike(self, one: Trace, other: Trace) -> bool:
+        """Whether two intervals ended equal: in score and, as far as files count, in all that was saved."""
+        if not same_score(one, other):
+            return False
+        if one.files == other.files or not self.files_count:
+            return True
+        first, second = self._rewritten(one), self._rewritten(other)
+        return first is None or second is None or first == second
+
+    def forget(self, trace: Trace) -> None:
+        """Remove a checkpoint that is no longer needed."""
+        shutil.rmtree(trace.checkpoint)
+
+    def give_up(self, rule: Rule, text: str) -> NoReturn:
+        """Note a problem after which there is nothing left to try."""
+        self.note(rule, "problem", text)
+        raise CannotGoOn
+
+    def _save(self, agent: Agent, score: float) -> Trace:
+        number = next(self._numbers)
+        draft, checkpoint = self._folder / f"draft-{number}", self._folder / f"checkpoint-{number}"
+        draft.mkdir()
+        self._timed("save", lambda: agent.save(draft))
+        self._size = sum(path.stat().st_size for path in draft.rglob("*") if path.is_file())
+        try:
+            seal(draft)
+        except AgentError as error:
+            self.give_up(Rule.RUNS, str(error))
+        draft.rename(checkpoint)
+        return Trace(score, checkpoint, fingerprint(checkpoint), draft)
+
+    def _load(self, agent: Agent, trace: Trace, place: Path) -> None:
+        start = time.perf_counter()
+        try:
+            agent.load(place)
+        except (Exception, SystemExit) as error:
+            self._explain_load(agent, trace, _raised("load", error))
+        self._seconds["load"].append(time.perf_counter() - start)
+        self.note(Rule.MOVED, "ok")
+
+    def _explain_load(self, agent: Agent, trace: Trace, error: str) -> NoReturn:
+        """Give up on an agent whose load raised; where the checkpoint was saved, it may not have."""
+        shutil.copytree(trace.checkpoint, trace.saved_at)
+        try:
+            agent.load(trace.saved_at)
+        except (Exception, SystemExit):
+            self.give_up(Rule.RUNS, error)
+        self.give_up(
+            Rule.MOVED,
+            f"a run moves checkpoints, and load must find everything in the folder it is given, but {error}\n"
+            "where it was saved, the checkpoint loads; let save write no path, or one relative to the folder",
+        )
+
+    def _rewritten(self, trace: Trace) -> Files | None:
+        """What a new agent saves that loads a checkpoint and does nothing else; None if it cannot.
+
+        Two checkpoints that mean the same may differ in their bytes, by which objects shared memory when they were
+        written. Loaded and saved again, they do not.
+        """
+        if trace not in self._rewrites:
+            place = self._folder / f"rewritten-{next(self._numbers)}"
+            place.mkdir()
+            self._rewrites[trace] = None
+            with suppress(Exception), self.agent(0) as agent:  # No run saves without training: it need not work.
+                agent.load(trace.checkpoint)
+                agent.save(place)
+                self._rewrites[trace] = fingerprint(place)
+        return self._rewrites[trace]
+
+    def _timed(self, what: str, do: Callable[[], T], said: str = "") -> T:
+        start = time.perf_counter()
+        try:
+            result = do()
+        except (Exception, SystemExit) as error:
+            self.give_up(Rule.RUNS, _raised(said or what, error))
+        self._seconds[what].append(time.perf_counter() - start)
+        return result
+
+
+def same_score(one: Trace, other: Trace) -> bool:
+    """Whether two intervals ended with equal scores, failures being equal."""
+    return one.score == other.score or (math.isnan(one.score) and math.isnan(other.score))
+
+
+def fingerprint(folder: Path) -> Files:
+    """The checksum of every file below a folder."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                files[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return files
+
+
+def _raised(what: str, error: BaseException) -> str:
+    """An error with the end of the way it took through the agent."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    lines = traceback.format_exception(type(error), error, trace, limit=-_FRAMES, chain=False)
+    return f"{what} raised\n{''.join(lines).rstrip()}"

@@ -1,0 +1,78 @@
+"""Numbers, durations and counts as people read them."""
+
+from typing import Any
+
+
+def number(value: float, digits: int = 4, sign: str = "") -> str:
+    """A measured number, short; a dash for what is unknown.
+
+    >>> number(0.123456), number(231.44), number(12345.6), number(3e-05), number(float("nan")), number(2.0, sign="+")
+    ('0.1235', '231.4', '12,346', '3e-05', '–', '+2')
+    """
+    if value != value:
+        return "–"
+    return f"{value:{sign},.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:{sign}.{digits}g}"
+
+
+def setting(value: Any) -> str:
+    """A hyperparameter's value, short.
+
+    >>> setting(0.000312345), setting(16), setting("adam"), setting(None)
+    ('0.000312', '16', 'adam', 'None')
+    """
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def duration(seconds: float) -> str:
+    """How long something took.
+
+    >>> duration(0.0213), duration(3.21), duration(45.3), duration(72)
+    ('21 ms', '3.2 s', '45 s', '1:12')
+    """
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.0f} ms"
+    return f"{seconds:.{1 if seconds < 9.95 else 0}f} s" if seconds < 59.5 else clock(seconds)
+
+
+def clock(seconds: float) -> str:
+    """How long something goes on, as a clock shows it.
+
+    >>> clock(7.5), clock(72), clock(3720), clock(200_000)
+    ('0:07', '1:12', '1:02:00', '2 d 7:33')
+    """
+    whole = int(seconds)
+    minutes, hours, days = whole // 60 % 60, whole // 3600 % 24, whole // 86400
+    if days:
+        return f"{days} d {hours}:{minutes:02}"
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def age(seconds: float) -> str:
+    """How long ago something was, roughly.
+
+    >>> age(3), age(600), age(7300), age(400_000)
+    ('3 s', '10 min', '2 h', '5 d')
+    """
+    for unit, length, next_one in (("s", 1, 100), ("min", 60, 100 * 60), ("h", 3600, 48 * 3600)):
+        if seconds < next_one:
+            return f"{max(0.0, seconds) / length:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A count and what is counted.
+
+    >>> counted(1, "member"), counted(1000, "member"), counted(2, "is", "are")
+    ('1 member', '1,000 members', '2 are')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def first_line(text: str, length: int = 200) -> str:
+    """The beginning of a text that may be long, on one line.
+
+    >>> first_line("ValueError: bad\\nTraceback")
+    'ValueError: bad'
+    """
+    line = (text.strip().splitlines() or [""])[0]
+    return line if len(line) <= length else f"{line[: length - 1]}…"

@@ -1,0 +1,131 @@
+"""Checkpoints: whole under their name, verified, and removed only when nobody needs them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from popbandits import PBT
+from popbandits.engines import tune
+from popbandits.engines.checkpoints import MANIFEST, Checkpoints, seal, verify
+from popbandits.engines.view import View
+from popbandits.errors import AgentError, CheckpointError
+from popbandits.history import Observation
+from popbandits.population import Population
+from tests.engines.agents import Walker, space
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    folder = tmp_path / "saved"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "weights").write_bytes(b"abc" * 100)
+    (folder / "deep" / "optimizer").write_bytes(b"")
+    seal(folder)
+    verify(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["weights", "deep/optimizer", MANIFEST])
+def test_a_missing_file_is_found(saved: Path, name: str) -> None:
+    (saved / name).unlink()
+    with pytest.raises(CheckpointError, match="cannot be read: No such file"):
+        verify(saved)
+
+
+def test_a_changed_byte_is_found(saved: Path) -> None:
+    (saved / "weights").write_bytes(b"abd" + b"abc" * 99)
+    with pytest.raises(CheckpointError, match="is damaged: weights is not what was saved"):
+        verify(saved)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"weights": 3}', '{"weights": {}}'])
+def test_a_spoilt_manifest_is_found(saved: Path, text: str) -> None:
+    (saved / MANIFEST).write_text(text)
+    with pytest.raises(CheckpointError, match="its manifest cannot be read"):
+        verify(saved)
+
+
+def test_an_agent_may_not_write_a_manifest_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text(json.dumps({}))
+    with pytest.raises(AgentError, match=f"save must not write {MANIFEST}"):
+        seal(tmp_path)
+
+
+class Auditor(View):
+    """Looks, whenever something happens, whether every checkpoint that may be needed is there and no other."""
+
+    population: Population
+    directory: Path
+    most = 0
+
+    def opened(self, population: Population, directory: Path) -> None:
+        self.population, self.directory = population, directory / "checkpoints"
+
+    def told(self, observation: Observation) -> None:
+        history = self.population.history
+        there = {path.name for path in self.directory.iterdir() if path.name.startswith("member")}
+        needed = {o.key for m in range(self.population.size) if (o := history.last_completed(m))}
+        needed |= {a.parent for a in self.population.pending if a.parent}
+        needed |= {history.best.key}
+        assert {"member-{}-round-{}".format(*key) for key in needed} <= there
+        self.most = max(self.most, len(there))
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+def test_what_may_be_needed_is_always_there_and_the_rest_goes(synchronous: bool, tmp_path: Path) -> None:
+    auditor = Auditor()
+    result = tune(
+        Walker,
+        space(),
+        PBT(),
+        population=5,
+        rounds=12,
+        synchronous=synchronous,
+        directory=tmp_path,
+        progress=auditor,
+    )
+    last = {f"member-{m}-round-11" for m in range(5)}
+    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == last | {result.checkpoint.name}
+    assert auditor.most <= 2 * 5 + 2
+    agent = Walker(0)
+    agent.load(result.checkpoint)
+
+
+@pytest.mark.parametrize(("keep", "count"), [(2, 4 * 3), ("all", 4 * 6)])
+def test_keep_says_how_many_more(keep: Any, count: int, tmp_path: Path) -> None:
+    class Slower(Walker):
+        def train(self, config: dict[str, Any]) -> float:  # So that the last round has the best score.
+            super().train(config)
+            self.rounds = getattr(self, "rounds", 0) + 1
+            return self.rounds
+
+        def save(self, directory: Path) -> None:
+            super().save(directory)
+            (directory / "rounds").write_text(str(self.rounds))
+
+        def load(self, directory: Path) -> None:
+            super().load(directory)
+            self.rounds = int((directory / "rounds").read_text())
+
+    tune(Slower, space(), rounds=6, directory=tmp_path, keep=keep, progress=False)
+    assert len(list((tmp_path / "checkpoints").iterdir())) == count
+
+
+def test_tidy_removes_drafts_and_what_was_never_recorded(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    for name in (
+        "member-0-round-0",
+        "member-0-round-1",
+        "member-0-round-2",
+        "member-1-round-3",
+        "draft-1-1",
+        "removed-1-1",
+    ):
+        (tmp_path / name).mkdir()
+    checkpoints.hold((0, 2))
+    checkpoints.tidy(lambda key: key[0] == 0)
+    assert {path.name for path in tmp_path.iterdir()} == {"member-0-round-1", "member-0-round-2"}
+    checkpoints.release((0, 2))
+    assert {path.name for path in tmp_path.iterdir()} == {"member-0-round-2"}

@@ -1,0 +1,244 @@
+"""The contract of engines: the same run on each of them, and the same answer to each fault."""
+
+import copy
+import os
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from popbandits import PBT, History, Population
+from popbandits.engines import Experiment, Result, run, tune
+from popbandits.engines.experiment import ENGINES
+from popbandits.engines.loop import agent_seed
+from popbandits.engines.view import View
+from popbandits.errors import AgentError, ArgumentError, RunError
+from popbandits.history import Event, Observation
+from popbandits.history.store import Store
+from tests.engines.agents import Deaf, Faulty, Once, Walker, space
+
+WORKERS = tuple(name for name in ENGINES if name != "in-process")
+
+
+def events(directory: Path, *kinds: str) -> list[Event]:
+    with Store.open(directory, readonly=True) as store:
+        return [event for event in store.events() if event.kind in kinds]
+
+
+def tuned(agent: Any, directory: Path, **settings: Any) -> Result:
+    settings = {"method": PBT(), "rounds": 4, "progress": False} | settings
+    return tune(agent, space(), directory=directory, **settings)
+
+
+@pytest.fixture(scope="module")
+def by_hand() -> History:
+    """What ask and tell give with agents of the same seeds, without any engine."""
+    population, weights = Population(space(), PBT(), rounds=4), {}
+    while not population.done:
+        for assignment in population.ask():
+            agent = Walker(agent_seed(0, assignment.key))
+            if assignment.parent is not None:
+                vars(agent).update(copy.deepcopy(weights[assignment.parent]))
+            outcome = agent.train(dict(assignment.config))
+            weights[assignment.key] = copy.deepcopy(vars(agent))
+            population.tell(assignment, outcome.score, steps=outcome.steps, metrics=outcome.metrics)
+    return population.history
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_makes_the_history_that_ask_and_tell_make(engine: Any, by_hand: History, tmp_path: Path) -> None:
+    result = tuned(Walker, tmp_path, engine=engine)
+    assert result.done
+    assert result.history == by_hand
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_number_of_workers_does_not_change_the_history(workers: int, by_hand: History, tmp_path: Path) -> None:
+    assert tuned(Walker, tmp_path, engine="threads", workers=workers).history == by_hand
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [("raise", "ValueError: the loss exploded"), ("nan", "finite, got nan"), ("exit", "SystemExit: 3")],
+)
+def test_a_failure_is_recorded_and_its_member_replaced(engine: Any, way: str, reason: str, tmp_path: Path) -> None:
+    result = tuned(partial(Once, way=way), tmp_path, engine=engine, rounds=3)
+    failed = [o for o in result.history if o.failed]
+    assert failed
+    assert result.done
+    recorded = events(tmp_path, "raised", "score")
+    assert [(event.member, event.round) for event in recorded] == [o.key for o in failed]
+    assert all(reason in event.text for event in recorded)
+    if way == "raise":
+        assert all("in misbehave" in event.data["traceback"] for event in recorded)
+    for failure in failed:
+        after = result.history.find((failure.member, failure.round + 1))
+        assert after is not None
+        assert not result.history.find(after.parent).failed
+
+
+@pytest.mark.parametrize("engine", WORKERS)
+def test_an_agent_that_hangs_is_given_up(engine: Any, tmp_path: Path) -> None:
+    result = tuned(partial(Once, way="hang"), tmp_path, engine=engine, rounds=3, round_timeout=1.0)
+    assert result.done
+    failed = [o for o in result.history if o.failed]
+    assert failed
+    assert all(o.seconds >= 1.0 for o in failed)
+    assert {event.text for event in events(tmp_path, "timeout")} == {"did not end within 1 seconds"}
+
+
+def test_an_agent_whose_process_is_killed_is_replaced(tmp_path: Path) -> None:
+    result = tuned(partial(Once, way="die"), tmp_path, engine="processes", rounds=3)
+    assert result.done
+    assert any(o.failed for o in result.history)
+    assert {event.text for event in events(tmp_path, "died")} == {"its process was ended by signal 9"}
+
+
+def test_a_run_survives_every_fault_at_once(tmp_path: Path) -> None:
+    result = tuned(Faulty, tmp_path, engine="processes", rounds=12, round_timeout=1.0)
+    assert result.done
+    assert sorted(o.key for o in result.history) == [(m, r) for m in range(4) for r in range(12)]
+    failed = {o.key for o in result.history if o.failed}
+    recorded = events(tmp_path, "raised", "score", "timeout", "died")
+    assert {(event.member, event.round) for event in recorded} == failed
+    assert len(recorded) == len(failed)
+    assert {event.kind for event in recorded} == {"raised", "score", "timeout", "died"}
+
+
+class Vandal(View):
+    """Spoils the checkpoint of an interval as soon as it is recorded."""
+
+    def __init__(self, directory: Path, victims: list[tuple[int, int]], how: str):
+        self.directory, self.victims, self.how = directory, victims, how
+
+    def told(self, observation: Observation) -> None:
+        if observation.key in self.victims and not observation.failed:
+            file = self.directory / "checkpoints" / "member-{}-round-{}".format(*observation.key) / "arrays.npz"
+            match self.how:
+                case "missing":
+                    file.unlink()
+                case "shorter":
+                    os.truncate(file, 100)
+                case "flipped":
+                    content = bytearray(file.read_bytes())
+                    content[50] ^= 1
+                    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("how", ["missing", "shorter", "flipped"])
+def test_a_spoilt_checkpoint_is_found_before_training_on_it(engine: Any, how: str, tmp_path: Path) -> None:
+    vandal = Vandal(tmp_path, [(1, 1), (2, 1)], how)
+    result = tuned(Walker, tmp_path, engine=engine, rounds=5, progress=vandal)
+    assert result.done
+    lost = [o for o in result.history if o.status == "lost"]
+    assert {o.parent for o in lost} <= {(1, 1), (2, 1)}
+    assert lost
+    assert len(events(tmp_path, "lost")) == len(lost)
+    assert "arrays.npz" in events(tmp_path, "lost")[0].text
+    for o in lost:
+        after = result.history.find((o.member, o.round + 1))
+        assert not after.failed
+        assert after.parent not in {(1, 1), (2, 1)}
+
+
+def test_when_every_checkpoint_is_lost_members_start_afresh(tmp_path: Path) -> None:
+    vandal = Vandal(tmp_path, [(m, r) for m in range(4) for r in range(3)], "missing")
+    result = tuned(Walker, tmp_path, rounds=6, progress=vandal)
+    assert result.done
+    assert any(o.parent is None and o.round > 0 and not o.failed for o in result.history)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_stops_when_an_agent_trains_with_other_hyperparameters(engine: Any, tmp_path: Path) -> None:
+    with pytest.raises(AgentError, match=r"must train with the hyperparameters it is given.*asked for was"):
+        tuned(Deaf, tmp_path, engine=engine, explore="all")
+    assert len(History.load(tmp_path)) >= 4
+    assert len(events(tmp_path, "misapplied")) == 1
+
+
+def test_a_run_in_which_nothing_completes_ends_at_once(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"(?s)no interval has completed yet.*KeyError: 'wrong'.*Traceback"):
+        tune(Broken, space(), directory=tmp_path, progress=False)
+    assert len(History.load(tmp_path)) == 4
+
+
+class Broken(Walker):
+    def train(self, config: dict[str, Any]) -> float:
+        return float(config["wrong"])
+
+
+def test_max_failures_ends_a_run_with_everything_saved(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="2 intervals failed and max_failures is 1"):
+        tuned(partial(Once, way="nan"), tmp_path, rounds=40, max_failures=1, population=8)
+    assert sum(o.failed for o in History.load(tmp_path)) == 2
+
+
+class Full(Walker):
+    def save(self, directory: Path) -> None:
+        with open("/dev/full", "w") as file:
+            file.write("x" * 100_000)
+
+
+def test_a_full_disk_stops_the_run_with_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"must fit on the disk, got OSError: .*No space left.*free some space"):
+        tune(Full, space(), directory=tmp_path, progress=False)
+    assert not list((tmp_path / "checkpoints").iterdir())
+
+
+def test_a_folder_that_another_run_holds_is_refused(tmp_path: Path) -> None:
+    reached, go_on = threading.Event(), threading.Event()
+
+    class Slow(Walker):
+        def train(self, config: dict[str, Any]) -> Any:
+            reached.set()
+            go_on.wait()
+            return super().train(config)
+
+    first = threading.Thread(target=tuned, args=(Slow, tmp_path))
+    first.start()
+    reached.wait()
+    try:
+        with pytest.raises(RunError, match="another process is running"):
+            tuned(Walker, tmp_path)
+    finally:
+        go_on.set()
+        first.join()
+    assert Result(tmp_path).done
+
+
+def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    tuned(Walker, tmp_path)
+    with pytest.raises(ValueError, match="holds a run already"):
+        tuned(Walker, tmp_path)
+
+
+def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"top level of a module, got <function .*use engine='threads'"):
+        tuned(lambda seed: Walker(seed), tmp_path, engine="processes")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"engine": "gpu"}, "engine must be one of in-process, threads, processes, got 'gpu'"),
+        ({"workers": 0}, "workers must be a whole number"),
+        ({"workers": 2}, "trains one at a time, got workers=2"),
+        ({"round_timeout": 3}, r"cannot end an agent that hangs, got round_timeout=3"),
+        ({"round_timeout": -1, "engine": "threads"}, "above 0 seconds, got -1"),
+        ({"max_failures": -1}, "max_failures must be"),
+        ({"keep": "some"}, "keep must be a whole number or 'all', got 'some'"),
+        ({"agent": 3}, "agent must be callable"),
+    ],
+)
+def test_bad_settings_name_the_rule(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Experiment(**({"agent": Walker, "space": space()} | settings))
+
+
+def test_run_takes_an_experiment(by_hand: History, tmp_path: Path) -> None:
+    experiment = Experiment(Walker, space(), PBT(), rounds=4, directory=tmp_path)
+    assert run(experiment, progress=False).history == by_hand

@@ -1,0 +1,401 @@
+"""Runs from the command line, as a user makes them: in processes of their own, stopped and killed for real."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+import popbandits
+from popbandits import History
+from popbandits.cli import main
+
+TRAIN = '''
+import os, time
+from pathlib import Path
+from popbandits import Experiment, PBT
+
+class Climber:
+    """Waits at a gate, if there is one."""
+
+    def __init__(self, seed):
+        self.height = seed % 1000 / 1000
+
+    def train(self, config):
+        if gate := os.environ.get("GATE"):
+            Path(gate, "training").touch()
+            while not Path(gate, "open").exists():
+                time.sleep(0.01)
+        if config["way"] == "off":
+            raise ValueError("fell off")
+        self.height += config["step"] * (2 if config["way"] == "up" else -1)
+        return self.height
+
+    def save(self, directory):
+        (directory / "height").write_text(repr(self.height))
+
+    def load(self, directory):
+        self.height = float((directory / "height").read_text())
+
+class Falling(Climber):
+    def train(self, config):
+        raise ValueError("fell off")
+
+space = {"step": (0.0, 1.0), "count": (1, 9), "way": ["up", "down"]}
+experiment = Experiment(Climber, space, PBT(), rounds=4)
+falling = Experiment(Falling, space, PBT(), rounds=4)
+hidden = Experiment(lambda seed: Climber(seed), space, PBT(), rounds=4)
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user's folder, with a file of theirs."""
+    (tmp_path / "climb.py").write_text(TRAIN)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("climb", None)
+    sys.path[:] = [entry for entry in sys.path if entry != str(tmp_path)]
+
+
+def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Begin a command, in a group of processes of its own."""
+    source = str(Path(popbandits.__file__).parents[1])
+    return subprocess.Popen(
+        [sys.executable, "-m", "popbandits", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": source, "PYTHONIOENCODING": "utf-8", **environment},
+        start_new_session=True,
+    )
+
+
+def command(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Exit status, standard output and error of a command."""
+    process = start(folder, *arguments)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def waiting(gate: Path, process: subprocess.Popen[str]) -> None:
+    """Until an agent stands at its gate."""
+    while not (gate / "training").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def state(run: Path) -> str:
+    assert main(["status", "--json", str(run)]) == 0
+    return str(json.loads(capture())[0]["state"])
+
+
+_capsys: list[pytest.CaptureFixture[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _keep_capture(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    _capsys.append(capsys)
+    yield
+    _capsys.clear()
+
+
+def capture() -> str:
+    """What was printed here since last time."""
+    return str(_capsys[0].readouterr().out)
+
+
+@pytest.fixture
+def undisturbed(folder: Path) -> History:
+    assert main(["run", "climb.py", "-o", "undisturbed"]) == 0
+    return History.load("undisturbed")
+
+
+# Run
+
+
+@pytest.mark.parametrize("engine", ["in-process", "processes"])
+def test_an_experiment_runs_is_kept_and_says_where(engine: str, folder: Path) -> None:
+    status, out, err = command(folder, "run", "climb.py", "-o", "runs/first", "--engine", engine)
+    assert status == 0, err
+    best = History.load(folder / "runs/first").best
+    assert best is not None
+    checkpoint = Path(f"runs/first/checkpoints/member-{best.member}-round-{best.round}")
+    assert f"Its checkpoint: {checkpoint}\nThe run is kept in runs/first\n" in out
+    assert (folder / checkpoint / "height").read_text() == repr(best.score)
+    assert "4/4 rounds  best " in err
+
+
+def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) -> None:
+    options = (
+        "--population 3 --rounds 2 --seed 5 --mode min --method pb2-fuse/all --engine threads --workers 2 --keep all "
+        "--round-timeout 50 --max-failures 7 --quantile 0.5 --asynchronous --initial-score 0.5 --directory there"
+    )
+    assert main(["run", "climb:experiment", *options.split()]) == 0
+    history = History.load("there")
+    assert (len(history), history.size, history.rounds, history.mode) == (6, 3, 2, "min")
+    assert history[0].score_before == 0.5
+    assert len(list(Path("there/checkpoints").iterdir())) == 6
+    with popbandits.history.Store.open("there", readonly=True) as store:  # type: ignore[attr-defined]
+        about = store.about
+    expected: dict[str, Any] = {
+        "seed": 5,
+        "engine": "threads",
+        "workers": 2,
+        "keep": "all",
+        "round_timeout": 50.0,
+        "max_failures": 7,
+        "quantile": 0.5,
+        "explore": "all",
+        "synchronous": False,
+    }
+    assert {name: about[name] for name in expected} == expected
+    assert about["method"]["make"].endswith(":PB2Fuse")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--mode mox", "mode must be 'max' or 'min', got 'mox'"),
+        ("--engine thread", "engine must be one of in-process, threads, processes, got 'thread'"),
+        ("--method pb3", "method: none is called 'pb3'; there are random, pbt,"),
+        ("--population 0", "size must be a whole number of at least 1, got 0"),
+        ("--quantile 0.9", "quantile must be above 0 and at most 0.5, got 0.9"),
+        ("--round-timeout 5", "the in-process engine cannot end an agent that hangs"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_is_written(
+    option: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "climb.py", "-o", "there", *option.split()])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not Path("there").exists()
+
+
+def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(folder.rglob("*.*"))
+    assert (
+        main(["run", "climb.py", "--dry-run", "--engine", "processes", "--round-timeout", "90", "--rounds", "7"]) == 0
+    )
+    out, err = capsys.readouterr()
+    lines = dict(line.strip().split("  ", 1) for line in out.splitlines() if line.startswith("  "))
+    said = {name: value.strip() for name, value in lines.items()}
+    assert said["agent"] == "Climber"
+    assert said["method"].startswith("PBT(")
+    assert said["population"] == "4 members, 25% replaced at a time, those that are replaced explore, in rounds"
+    assert said["budget"] == "7 rounds, 28 intervals of training, each 1:30 at the longest"
+    assert said["engine"] == "processes, one for each core"
+    assert said["folder"] == "a new one in runs"
+    assert said["step"] == "float [0.0, 1.0]"
+    assert said["count"] == "integer [1, 9]"
+    assert said["way"] == "one of 'up', 'down'"
+    assert err == ""
+    assert [path for path in sorted(folder.rglob("*.*")) if path.suffix != ".pyc"] == before
+
+
+def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "climb.py", "--dry-run", "-o", "undisturbed"]) == 1
+    assert "It cannot: undisturbed holds a run already; resume that one" in capsys.readouterr().out
+    assert main(["run", "climb.py", "-o", "undisturbed"]) == 1
+    assert "holds a run already" in capsys.readouterr().err
+    assert History.load("undisturbed") == undisturbed
+
+
+def test_an_agent_that_only_fails_ends_the_run_with_its_reason(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "climb.py:falling", "-o", "there"]) == 1
+    err = capsys.readouterr().err
+    assert "popbandits: a run ends when no interval has completed yet; the last failure: ValueError: fell off" in err
+    assert "Traceback" in err
+    assert "raise ValueError" in err
+
+
+# Stop, kill, resume
+
+
+@pytest.mark.parametrize("engine", ["in-process", "threads", "processes"])
+def test_ctrl_c_lets_what_is_in_training_end_and_the_run_resumes_as_if_nothing_had_been(
+    engine: str, folder: Path, undisturbed: History
+) -> None:
+    gate = folder / "gate"
+    gate.mkdir()
+    run = start(folder, "run", "climb.py", "-o", "there", "--engine", engine, GATE=str(gate))
+    waiting(gate, run)
+    os.killpg(run.pid, signal.SIGINT)  # As a terminal does: everybody in the group gets it.
+    assert run.stderr is not None
+    for line in run.stderr:
+        if line.startswith("Stopping when what is in training has ended"):
+            break
+    assert state(folder / "there") == "running"
+    (gate / "open").touch()
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert err.endswith("Stopped. To go on: popbandits resume there\n")
+    assert "Traceback" not in err
+    stopped = History.load("there")
+    assert 0 < len(stopped) < len(undisturbed)
+    assert state(folder / "there") == "stopped"
+    assert main(["resume", "there"]) == 0
+    assert History.load("there") == undisturbed
+    assert state(folder / "there") == "finished"
+
+
+@pytest.mark.parametrize("engine", ["in-process", "processes"])
+def test_a_second_ctrl_c_stops_at_once(engine: str, folder: Path, undisturbed: History) -> None:
+    gate = folder / "gate"
+    gate.mkdir()
+    run = start(folder, "run", "climb.py", "-o", "there", "--engine", engine, GATE=str(gate))
+    waiting(gate, run)
+    os.killpg(run.pid, signal.SIGINT)
+    assert run.stderr is not None
+    for line in run.stderr:
+        if line.startswith("Stopping when what is in training has ended"):
+            break
+    os.killpg(run.pid, signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert err.endswith("Stopped. To go on: popbandits resume there\npopbandits: stopped\n")
+    assert main(["resume", "there"]) == 0
+    assert History.load("there") == undisturbed
+
+
+def test_a_killed_run_is_called_killed_and_resumes(folder: Path, undisturbed: History) -> None:
+    gate = folder / "gate"
+    gate.mkdir()
+    run = start(folder, "run", "climb.py", "-o", "there", GATE=str(gate))
+    waiting(gate, run)
+    assert state(folder / "there") == "running"
+    run.kill()
+    run.communicate(timeout=60)
+    assert state(folder / "there") == "killed"
+    assert main(["resume", "there", "--engine", "threads"]) == 0
+    assert History.load("there") == undisturbed
+
+
+def test_a_finished_run_can_be_given_more_rounds(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["resume", "undisturbed", "--rounds", "6"]) == 0
+    assert "6/6 rounds" in capsys.readouterr().err
+    history = History.load("undisturbed")
+    assert history[: len(undisturbed)] == list(undisturbed)
+    assert len(history) == 24
+
+
+def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(folder: Path, tmp_path_factory: Any) -> None:
+    assert main(["run", "climb.py:hidden", "-o", "there", "--rounds", "1"]) == 0
+    status, _, err = command(folder, "resume", "there", "--rounds", "2")
+    assert status == 1
+    assert "does not say where that can be imported from; give it with --agent file.py:make_agent" in err
+    Path("climb.py").rename("moved.py")
+    with popbandits.history.Store.open("there") as store:  # type: ignore[attr-defined]
+        store.describe(agent={"import": "climb:Climber", "settings": {}})
+    status, _, err = command(folder, "replay", "there")
+    assert status == 1
+    assert "that of there is not where it was: No module named 'climb'; call it from the folder" in err
+    status, _, err = command(folder, "resume", "there", "--rounds", "2", "--agent", "moved.py:Climber")
+    assert status == 0, err
+
+
+def test_what_is_not_a_run_cannot_be_resumed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["resume", str(folder)]) == 1
+    assert capsys.readouterr().err == (
+        f"popbandits: {folder} holds no run: it has no run.sqlite; give the folder of a run\n"
+    )
+
+
+# Look
+
+
+def test_status_shows_several_runs_and_what_is_none(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "climb.py", "-o", "other", "--rounds", "2"]) == 0
+    capsys.readouterr()
+    assert main(["status", "undisturbed", "other", "nothing"]) == 1
+    out, err = capsys.readouterr()
+    assert [line.split()[:4] for line in out.splitlines()] == [
+        ["run", "state", "method", "rounds"],
+        ["undisturbed", "finished", "PBT", "4/4"],
+        ["other", "finished", "PBT", "2/2"],
+    ]
+    assert err == "popbandits: nothing holds no run: it has no run.sqlite; give the folder of a run\n"
+
+
+def test_replay_prints_what_was_recorded_and_what_came_of_it_now(
+    undisturbed: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["replay", "undisturbed", "--save", "kept"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["member,", "round", "recorded", "replayed"]
+    assert len(lines) == 1 + len(undisturbed.lineage()) + 3
+    assert all(line.split()[-1] == line.split()[-2] for line in lines[1:5])
+    assert undisturbed.best is not None
+    assert f"Score {undisturbed.best.score!r} with seed " in lines[-2]
+    assert lines[-2].endswith(": exactly as recorded.")
+    assert Path("kept/height").read_text() == repr(undisturbed.best.score)
+
+
+def test_replay_with_other_seeds_shows_the_spread(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["replay", "undisturbed", "--seeds", "3", "--agent", "climb:Climber"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:3]] == ["seed 0", "seed 1", "seed 2"]
+    assert lines[-2].startswith("Mean ")
+    assert ", standard deviation 0.001, from " in lines[-2]  # seeds 0, 1 and 2 begin a thousandth apart
+    assert lines[-1].startswith("The run recorded ")
+    assert main(["replay", "undisturbed", "--seed", "2"]) == 0
+    assert ": recorded was " in capsys.readouterr().out
+
+
+def test_export_writes_the_same_rows_in_every_format(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in ("csv", "json", "parquet"):
+        assert main(["export", "undisturbed", f"--{kind}", "-o", f"table.{kind}"]) == 0
+        assert f"Written: table.{kind} (16 rows)" in capsys.readouterr().out
+    by_csv = list(csv.DictReader(io.StringIO(Path("table.csv").read_text())))
+    by_json = json.loads(Path("table.json").read_text())
+    by_parquet = pyarrow.parquet.read_table("table.parquet").to_pylist()
+    scores = [observation.score for observation in undisturbed]
+    assert [float(row["score"]) for row in by_csv] == [row["score"] for row in by_json] == scores
+    assert [row["score"] for row in by_parquet] == scores
+    assert [row["config.way"] for row in by_parquet] == [o.config["way"] for o in undisturbed]
+    assert not list(Path.cwd().glob("*.part"))
+
+
+def test_export_goes_to_the_standard_output_and_stops_when_nobody_reads(undisturbed: History) -> None:
+    status, out, _ = command(Path.cwd(), "export", "undisturbed", "--csv")
+    assert (status, len(out.splitlines())) == (0, 17)
+    process = start(Path.cwd(), "export", "undisturbed", "--csv")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == 1
+    process.stderr.close()
+
+
+def test_an_export_that_cannot_be_written_says_why(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "undisturbed", "--csv", "-o", "no/such/folder.csv"]) == 1
+    assert "cannot write to no/such/folder.csv: No such file or directory; give another" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["climb.py"], ["climb.py:Climber", "--space", "climb.py:space"]])
+def test_check_tries_an_agent(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *arguments]) == 0
+    assert "a checkpoint holds all that training goes on from" in capsys.readouterr().out
+
+
+def test_check_fails_for_an_agent_that_does(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "climb.py:falling"]) == 1
+    assert "fell off" in capsys.readouterr().out

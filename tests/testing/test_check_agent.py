@@ -1,0 +1,295 @@
+"""check_agent finds each fault, names its rule, and has nothing to say against sound agents."""
+
+import math
+import zlib
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import ConfigSpace as cs
+import pytest
+from rich.console import Console
+
+from popbandits.errors import AgentError, SpaceError
+from popbandits.space import Space
+from popbandits.testing import Costs, Finding, Report, Rule, check_agent, spaces
+from popbandits.testing.contrasts import contrasts
+from tests.testing import faulty_agents as agents
+from tests.testing.faulty_agents import SPACE, Sound, tied
+
+SOUND = (
+    Sound,
+    agents.TellsWhatItApplied,
+    agents.ReturnsOutcomes,
+    agents.TakesNoSeed,
+    agents.SavesItsConfig,
+    agents.Pickles,
+    agents.SavesAfterTrainingOnly,
+)
+FAULTS = {
+    agents.LoadRestoresThem: (Rule.HELD, "lr, momentum: .* the old value came back"),
+    agents.OptimizerRestoresTheRate: (Rule.HELD, "lr: .* the old value came back; .* in the optimizer too"),
+    agents.IgnoresThem: (Rule.USED, "lr, momentum: another value must show"),
+    agents.IgnoresThemButSavesThem: (Rule.USED, "lr, momentum: another value must show"),
+    agents.KeepsTheFirstRate: (Rule.ALIKE, "trained before and a new one .* keep no hyperparameters"),
+    agents.AddsToItsBuffer: (Rule.ALIKE, "trained before and a new one .* let load replace everything"),
+    agents.ResetsTheOptimizer: (Rule.COMPLETE, "not restored; save the optimizer's state"),
+    agents.ForgetsTheOptimizer: (Rule.COMPLETE, "load leaves in place what an agent had before"),
+    agents.KeepsItsGenerator: (Rule.ALIKE, "load does not restore what is random"),
+    agents.SeedsItsGeneratorAnew: (Rule.ALIKE, "the seed they were built with still shows"),
+    agents.UsesAGlobalGenerator: (Rule.ALIKE, "save the states of all generators, also global ones"),
+    agents.LoadsWithoutASeed: (Rule.ALIKE, "training is not deterministic"),
+    agents.SavesItsPath: (Rule.MOVED, "FileNotFoundError.*where it was saved, the checkpoint loads"),
+    agents.WritesWhenItLoads: (Rule.UNCHANGED, "load or train changed loaded.txt"),
+}
+
+
+def problems(report: Report) -> list[Rule]:
+    return [finding.rule for finding in report.problems]
+
+
+def found(report: Report, rule: Rule) -> Finding:
+    (finding,) = (finding for finding in report.findings if finding.rule == rule)
+    return finding
+
+
+def raises(report: Report, words: str) -> None:
+    with pytest.raises(AgentError, match=f"(?s){words}"):
+        report.raise_for_problems()
+
+
+@pytest.mark.parametrize("agent", SOUND)
+@pytest.mark.parametrize("of", [lambda agent: agent, tied], ids=["", "tied"])
+def test_there_is_nothing_to_say_against_a_sound_agent(agent: Any, of: Any) -> None:
+    report = check_agent(of(agent), SPACE)
+    assert {finding.status for finding in report.findings} == {"ok"}, str(report)
+    assert {finding.rule for finding in report.findings} >= set(Rule) - {Rule.APPLIED}
+    report.raise_for_problems()
+
+
+@pytest.mark.parametrize("agent", FAULTS)
+@pytest.mark.parametrize("of", [lambda agent: agent, tied], ids=["", "tied"])
+def test_a_fault_is_found_and_its_rule_named_even_if_scores_tie(agent: Any, of: Any) -> None:
+    rule, words = FAULTS[agent]
+    report = check_agent(of(agent), SPACE)
+    assert problems(report) == [rule], str(report)
+    raises(report, f"{rule}: .*{words}")
+
+
+def test_randomness_without_a_seed_is_found_before_and_after_a_load() -> None:
+    report = check_agent(agents.HasNoSeed, SPACE)
+    assert problems(report) == [Rule.ALIKE]
+    assert "those of one seed: training is not deterministic" in found(report, Rule.ALIKE).text
+    assert found(report, Rule.SEED).status == "warning"
+    assert "draw everything random from generators that the seed determines" in found(report, Rule.SEED).text
+
+
+@pytest.mark.parametrize("agent", [agents.SavesTheTime, tied(agents.SavesTheTime), tied(agents.HasNoSeed)])
+def test_where_equal_intervals_leave_different_files_scores_alone_count_and_the_report_says_so(agent: Any) -> None:
+    report = check_agent(agent, SPACE)
+    assert report.ok
+    assert "scores alone are compared" in found(report, Rule.SEED).text
+    if agent is agents.SavesTheTime:
+        assert found(report, Rule.HELD).status == "ok"
+    else:
+        assert "files cannot be compared; let train return a finer score" in found(report, Rule.HELD).text
+
+
+def test_a_single_hyperparameter_without_effect_is_a_warning_that_names_it() -> None:
+    report = check_agent(agents.IgnoresMomentum, SPACE)
+    assert report.ok
+    (warning,) = report.warnings
+    assert warning.rule == Rule.USED
+    assert warning.text.startswith("momentum: another value must show")
+
+
+def test_what_applied_tells_is_compared_with_what_was_asked_for() -> None:
+    report = check_agent(agents.LiesAboutThem, SPACE)
+    assert problems(report) == [Rule.HELD, Rule.APPLIED]
+    raises(report, r"applied\(\) tells .*lr is [\d.]+, asked for was [\d.]+; momentum is")
+
+
+def test_an_agent_that_changes_its_config_is_warned() -> None:
+    class Pops(Sound):
+        def train(self, config: dict[str, Any]) -> Any:
+            return super().train({"momentum": config.pop("momentum")} | config)
+
+    (warning,) = check_agent(Pops, SPACE).warnings
+    assert warning.rule == Rule.CONFIG
+    assert "let it work on a copy" in warning.text
+
+
+def test_a_save_that_goes_on_after_it_returned_is_found(tmp_path: Path) -> None:
+    class Late(Sound):
+        last: Path | None = None
+
+        def train(self, config: dict[str, Any]) -> Any:
+            for folder in [] if self.last is None else self.last.parent.glob("checkpoint-*"):
+                (folder / "late.bin").write_bytes(b"late")
+            return super().train(config)
+
+        def save(self, directory: Path) -> None:
+            self.last = directory
+            super().save(directory)
+
+    report = check_agent(Late, SPACE)
+    assert Rule.UNCHANGED in problems(report)
+    assert "save, still at work when it had returned, changed late.bin" in found(report, Rule.UNCHANGED).text
+
+
+# What raises, and what is no score
+
+
+@pytest.mark.parametrize("method", ["__init__", "train", "save", "load", "close", "applied"])
+def test_whatever_an_agent_raises_is_in_the_report_with_its_place(method: str) -> None:
+    def breaks(self: Any, *arguments: Any) -> None:
+        raise LookupError(f"no luck in {method}")
+
+    report = check_agent(type("Breaks", (Sound,), {method: breaks}), SPACE)
+    assert problems(report) == [Rule.RUNS]
+    raises(
+        report, rf'raised\nTraceback .*{Path(__file__).name}", line \d+, in breaks.*LookupError: no luck in {method}'
+    )
+    assert "open      a checkpoint holds all" in str(report) or method == "close"
+
+
+def test_an_error_in_train_comes_with_the_config_it_was_given() -> None:
+    class Picky(Sound):
+        def train(self, config: dict[str, Any]) -> Any:
+            if config["momentum"] > 0.4:
+                raise SystemExit("too much")
+            return super().train(config)
+
+    raises(check_agent(Picky, SPACE), r"train\(\{'lr': .*'momentum': 0.[\d]+\}\) raised.*SystemExit: too much")
+
+
+def test_an_agent_without_load_is_told_so() -> None:
+    raises(check_agent(type("Half", (Sound,), {"load": None}), SPACE), "got .*Half.* without load; add it")
+
+
+@pytest.mark.parametrize("score", [None, "high", True, [1.0]])
+def test_what_is_no_number_is_no_score(score: Any) -> None:
+    report = check_agent(type("Mute", (Sound,), {"score": lambda self: score}), SPACE)
+    assert problems(report) == [Rule.SCORE]
+    raises(report, "train must return a number or an Outcome, got")
+
+
+def test_an_agent_that_always_fails_cannot_be_tried() -> None:
+    report = check_agent(type("Fails", (Sound,), {"score": lambda self: math.nan}), SPACE)
+    assert problems(report) == [Rule.SCORE]
+    raises(report, "must reach a finite score, got none with 3 configurations")
+
+
+def test_an_agent_that_fails_with_some_configurations_is_tried_with_others() -> None:
+    first = next(contrasts(Space(SPACE), seed=0)).first
+
+    class Fails(Sound):
+        def train(self, config: dict[str, Any]) -> Any:
+            score = super().train(config)
+            return math.inf if config == first else score
+
+    report = check_agent(Fails, SPACE)
+    (warning,) = report.warnings
+    assert (report.ok, warning.rule) == (True, Rule.SCORE)
+    assert f"got inf with {first}" in warning.text
+
+
+def test_a_space_that_is_none_is_the_callers_error() -> None:
+    with pytest.raises(SpaceError):
+        check_agent(Sound, {})
+
+
+# What is tried, and what it costs
+
+
+@pytest.mark.parametrize("name", spaces())
+def test_agents_can_be_tried_on_every_kind_of_space(name: str) -> None:
+    space = spaces()[name]
+    asked: list[dict[str, Any]] = []
+
+    class Agent(Sound):
+        def train(self, config: dict[str, Any]) -> Any:
+            asked.append(config)
+            effect = zlib.crc32(repr(sorted(space.flatten(config).items())).encode()) / 2**32
+            self.x = self.x + effect + self.noise()
+            return self.score()
+
+    report = check_agent(Agent, space)
+    assert not report.problems, str(report)
+    assert not report.warnings, str(report)
+    for config in asked:
+        assert space.nest(space.check(config)) == config
+
+
+@pytest.mark.parametrize("name", spaces())
+def test_a_contrast_differs_in_all_that_can_differ_and_then_in_one_thing_at_a_time(name: str) -> None:
+    space = spaces()[name]
+    for seed in range(5):
+        contrast = next(contrasts(space, seed))
+        first, second = space.check(contrast.first), space.check(contrast.second)
+        free = {parameter.name for parameter in (*space.numerical, *space.categorical)}
+        assert {name for name in first if name in free and first[name] == second.get(name)} == set()
+        labels = {parameter.name: parameter.labels for parameter in space.categorical}
+        for fixed in (first.keys() & free) - contrast.single.keys():
+            for label in set(labels[fixed]) - {first[fixed]}:
+                with pytest.raises(SpaceError, match="forbidden"):
+                    space.check(first | {fixed: label})
+        children = set(space.configuration_space.conditional_hyperparameters)
+        for changed, config in contrast.single.items():
+            differ = {key for key, _ in first.items() ^ space.check(config).items()}
+            assert changed in differ
+            assert differ - {changed} <= children
+
+
+def test_a_space_with_nothing_to_vary_leaves_that_open() -> None:
+    report = check_agent(Sound, {"lr": cs.Constant("lr", 0.1), "momentum": cs.Constant("momentum", 0.5)})
+    assert report.ok
+    assert {Rule.HELD, Rule.USED}.isdisjoint(finding.rule for finding in report.findings)
+
+
+def test_the_intervals_are_told_as_they_begin_and_fewer_if_hyperparameters_are_not_tried_one_by_one() -> None:
+    lines: list[str] = []
+    report = check_agent(Sound, SPACE, progress=lines.append)
+    assert report.costs is not None
+    assert report.costs.intervals == len(lines) == 8
+    assert lines[0] == "interval 1: a new agent"
+    assert lines[-1] == "interval 8: from a checkpoint, with another value of momentum"
+    quick = check_agent(agents.OptimizerRestoresTheRate, SPACE, each=False)
+    assert quick.costs is not None
+    assert (quick.ok, quick.costs.intervals) == (True, 6)
+
+
+def test_every_agent_is_closed_and_hardly_two_live_at_a_time() -> None:
+    alive: list[int] = [0]
+
+    class Counts(Sound):
+        def __init__(self, seed: int) -> None:
+            super().__init__(seed)
+            alive.append(alive[-1] + 1)
+
+        def close(self) -> None:
+            alive.append(alive[-1] - 1)
+
+    assert check_agent(Counts, SPACE).ok
+    assert (alive[-1], max(alive)) == (0, 1)
+
+
+def test_costs_add_up_to_a_run() -> None:
+    costs = Costs(build=30, train=54, save=4, load=2, size=25_000_000, intervals=8, population=4, rounds=50)
+    assert costs.interval == 60
+    assert costs.overhead == 0.1
+    assert "an interval 60.0 s: load 2.0 s, train 54.0 s, save 4.0 s (10.0% for saving" in str(costs)
+    assert "25 MB" in str(costs)
+    assert "4 members x 50 rounds take 3.4 h one after another, 50.5 min if all" in str(costs)
+
+
+def test_a_report_reads_well_in_a_terminal_whatever_the_findings_contain() -> None:
+    text = "got [red]brackets[/red] and {braces}; " + "mend it " * 20
+    report = Report((Finding(Rule.SCORE, "ok"), Finding(Rule.SEED, "problem", text)))
+    lines = str(report).splitlines()
+    assert lines[:2] == ["ok        train returns a finite score", "problem   the same seed trains alike"]
+    assert lines[2].startswith("          got [red]brackets[/red] and {braces}; mend it")
+    assert all(len(line) <= 100 for line in lines)
+    console = Console(width=60, record=True, force_terminal=True, file=StringIO())
+    console.print(report)
+    assert "problem   the same seed trains alike" in console.export_text()

@@ -1,0 +1,120 @@
+"""check_agent on PyTorch: its optimizers, whose state_dict also holds hyperparameters, and its files."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import ConfigSpace as cs
+import pytest
+
+from popbandits.testing import Rule, check_agent
+
+torch = pytest.importorskip("torch")
+
+
+class Sound:
+    """Regression, with an optimizer that may change its kind between intervals."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = torch.Generator().manual_seed(seed)
+        self.net = torch.nn.Linear(4, 1)
+        with torch.no_grad():
+            for weights in self.net.parameters():
+                weights.normal_(generator=self.random)
+        self.kind: str | None = None
+        self.state: dict[str, Any] = {}
+
+    def train(self, config: dict[str, Any]) -> float:
+        optimizer = self.optimizer(config)
+        for _ in range(5):
+            x = torch.randn(8, 4, generator=self.random)
+            loss = (self.net(x) - x.sum(1, keepdim=True)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        self.kind, self.state = config["optimizer"], optimizer.state_dict()
+        return -loss.item()
+
+    def optimizer(self, config: dict[str, Any]) -> Any:
+        optimizer = self.new_optimizer(config)
+        if self.kind == config["optimizer"]:
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict(self.state | {"param_groups": groups})
+        return optimizer
+
+    def new_optimizer(self, config: dict[str, Any]) -> Any:
+        if config["optimizer"] == "adam":
+            return torch.optim.Adam(self.net.parameters(), config["lr"], betas=(config["beta"], 0.99))
+        return torch.optim.SGD(self.net.parameters(), config["lr"], momentum=config["momentum"])
+
+    def save(self, directory: Path) -> None:
+        state = {"net": self.net.state_dict(), "kind": self.kind, "state": self.state}
+        torch.save(state | {"random": self.random.get_state()}, directory / "agent.pt")
+
+    def load(self, directory: Path) -> None:
+        saved = torch.load(directory / "agent.pt", weights_only=True)
+        self.net.load_state_dict(saved["net"])
+        self.kind, self.state = saved["kind"], saved["state"]
+        self.random.set_state(saved["random"])
+
+
+class RestoresTheGroupsToo(Sound):
+    def optimizer(self, config: dict[str, Any]) -> Any:
+        optimizer = self.new_optimizer(config)
+        if self.kind == config["optimizer"]:
+            optimizer.load_state_dict(self.state)
+        return optimizer
+
+
+class ForgetsTheOptimizer(Sound):
+    def load(self, directory: Path) -> None:
+        super().load(directory)
+        self.kind = None
+
+
+class ForgetsTheGenerator(Sound):
+    def load(self, directory: Path) -> None:
+        before = self.random.get_state()
+        super().load(directory)
+        self.random.set_state(before)
+
+
+class ScoresNothingYet:
+    """To mix in: only the files show a difference."""
+
+    def train(self, config: dict[str, Any]) -> float:
+        super().train(config)  # type: ignore[misc]
+        return 0.0
+
+
+def space() -> cs.ConfigurationSpace:
+    made = cs.ConfigurationSpace(
+        {
+            "lr": cs.Float("lr", (1e-3, 1e-1), log=True),
+            "optimizer": ["adam", "sgd"],
+            "beta": (0.5, 0.99),
+            "momentum": (0.1, 0.9),
+        }
+    )
+    made.add(
+        cs.EqualsCondition(made["beta"], made["optimizer"], "adam"),
+        cs.EqualsCondition(made["momentum"], made["optimizer"], "sgd"),
+    )
+    return made
+
+
+@pytest.mark.parametrize("tie", [False, True])
+@pytest.mark.parametrize(
+    ("agent", "rules", "words"),
+    [
+        (Sound, [], ""),
+        (RestoresTheGroupsToo, [Rule.HELD], "lr, (beta|momentum): another value must show"),
+        (ForgetsTheOptimizer, [Rule.COMPLETE], "save the optimizer's state"),
+        (ForgetsTheGenerator, [Rule.ALIKE], "load does not restore what is random"),
+    ],
+)
+def test_faults_of_torch_agents_are_found(agent: type, rules: list[Rule], words: str, tie: bool) -> None:
+    report = check_agent(type("Tied", (ScoresNothingYet, agent), {}) if tie else agent, space())
+    assert [finding.rule for finding in report.problems] == rules, str(report)
+    assert not report.warnings, str(report)
+    assert all(re.search(words, problem.text) for problem in report.problems), str(report)
