@@ -18,6 +18,8 @@ import pytest
 import popbandits
 from popbandits import History
 from popbandits.cli import main
+from popbandits.history import Store
+from popbandits.reports import status as report
 
 TRAIN = '''
 import os, time
@@ -67,10 +69,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.path[:] = [entry for entry in sys.path if entry != str(tmp_path)]
 
 
+STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    yield
+    for process in STARTED:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    STARTED.clear()
+
+
 def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Begin a command, in a group of processes of its own."""
     source = str(Path(popbandits.__file__).parents[1])
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "popbandits", *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
@@ -80,6 +95,8 @@ def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen
         env={**os.environ, "PYTHONPATH": source, "PYTHONIOENCODING": "utf-8", **environment},
         start_new_session=True,
     )
+    STARTED.append(process)
+    return process
 
 
 def command(folder: Path, *arguments: str) -> tuple[int, str, str]:
@@ -96,24 +113,8 @@ def waiting(gate: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
-def state(run: Path) -> str:
-    assert main(["status", "--json", str(run)]) == 0
-    return str(json.loads(capture())[0]["state"])
-
-
-_capsys: list[pytest.CaptureFixture[str]] = []
-
-
-@pytest.fixture(autouse=True)
-def _keep_capture(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
-    _capsys.append(capsys)
-    yield
-    _capsys.clear()
-
-
-def capture() -> str:
-    """What was printed here since last time."""
-    return str(_capsys[0].readouterr().out)
+def state(run: str) -> str:
+    return report.status(run).state
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
     assert (len(history), history.size, history.rounds, history.mode) == (6, 3, 2, "min")
     assert history[0].score_before == 0.5
     assert len(list(Path("there/checkpoints").iterdir())) == 6
-    with popbandits.history.Store.open("there", readonly=True) as store:  # type: ignore[attr-defined]
+    with Store.open("there", readonly=True) as store:
         about = store.about
     expected: dict[str, Any] = {
         "seed": 5,
@@ -168,7 +169,7 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
     ("option", "message"),
     [
         ("--mode mox", "mode must be 'max' or 'min', got 'mox'"),
-        ("--engine thread", "engine must be one of in-process, threads, processes, got 'thread'"),
+        ("--engine thread", "engine must be one of in-process, threads, processes, ray, got 'thread'"),
         ("--method pb3", "method: none is called 'pb3'; there are random, pbt,"),
         ("--population 0", "size must be a whole number of at least 1, got 0"),
         ("--quantile 0.9", "quantile must be above 0 and at most 0.5, got 0.9"),
@@ -197,7 +198,7 @@ def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys
     assert said["method"].startswith("PBT(")
     assert said["population"] == "4 members, 25% replaced at a time, those that are replaced explore, in rounds"
     assert said["budget"] == "7 rounds, 28 intervals of training, each 1:30 at the longest"
-    assert said["engine"] == "processes, one for each core"
+    assert said["engine"] == "processes, 2 at a time"
     assert said["folder"] == "a new one in runs"
     assert said["step"] == "float [0.0, 1.0]"
     assert said["count"] == "integer [1, 9]"
@@ -240,25 +241,24 @@ def test_ctrl_c_lets_what_is_in_training_end_and_the_run_resumes_as_if_nothing_h
     for line in run.stderr:
         if line.startswith("Stopping when what is in training has ended"):
             break
-    assert state(folder / "there") == "running"
+    assert state("there") == "running"
     (gate / "open").touch()
-    out, err = run.communicate(timeout=60)
+    err = run.communicate(timeout=60)[1]
     assert run.returncode == 130
     assert err.endswith("Stopped. To go on: popbandits resume there\n")
     assert "Traceback" not in err
     stopped = History.load("there")
     assert 0 < len(stopped) < len(undisturbed)
-    assert state(folder / "there") == "stopped"
-    assert main(["resume", "there"]) == 0
+    assert state("there") == "stopped"
+    assert main(["resume", "there", "--engine", "in-process"]) == 0
     assert History.load("there") == undisturbed
-    assert state(folder / "there") == "finished"
+    assert state("there") == "finished"
 
 
-@pytest.mark.parametrize("engine", ["in-process", "processes"])
-def test_a_second_ctrl_c_stops_at_once(engine: str, folder: Path, undisturbed: History) -> None:
+def test_a_second_ctrl_c_stops_at_once(folder: Path, undisturbed: History) -> None:
     gate = folder / "gate"
     gate.mkdir()
-    run = start(folder, "run", "climb.py", "-o", "there", "--engine", engine, GATE=str(gate))
+    run = start(folder, "run", "climb.py", "-o", "there", GATE=str(gate))
     waiting(gate, run)
     os.killpg(run.pid, signal.SIGINT)
     assert run.stderr is not None
@@ -266,7 +266,7 @@ def test_a_second_ctrl_c_stops_at_once(engine: str, folder: Path, undisturbed: H
         if line.startswith("Stopping when what is in training has ended"):
             break
     os.killpg(run.pid, signal.SIGINT)
-    out, err = run.communicate(timeout=60)
+    err = run.communicate(timeout=60)[1]
     assert run.returncode == 130
     assert err.endswith("Stopped. To go on: popbandits resume there\npopbandits: stopped\n")
     assert main(["resume", "there"]) == 0
@@ -278,10 +278,10 @@ def test_a_killed_run_is_called_killed_and_resumes(folder: Path, undisturbed: Hi
     gate.mkdir()
     run = start(folder, "run", "climb.py", "-o", "there", GATE=str(gate))
     waiting(gate, run)
-    assert state(folder / "there") == "running"
+    assert state("there") == "running"
     run.kill()
     run.communicate(timeout=60)
-    assert state(folder / "there") == "killed"
+    assert state("there") == "killed"
     assert main(["resume", "there", "--engine", "threads"]) == 0
     assert History.load("there") == undisturbed
 
@@ -300,7 +300,7 @@ def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(folder: Path, tmp
     assert status == 1
     assert "does not say where that can be imported from; give it with --agent file.py:make_agent" in err
     Path("climb.py").rename("moved.py")
-    with popbandits.history.Store.open("there") as store:  # type: ignore[attr-defined]
+    with Store.open("there") as store:
         store.describe(agent={"import": "climb:Climber", "settings": {}})
     status, _, err = command(folder, "replay", "there")
     assert status == 1

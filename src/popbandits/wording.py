@@ -14,13 +14,22 @@ def number(value: float, digits: int = 4, sign: str = "") -> str:
     return f"{value:{sign},.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:{sign}.{digits}g}"
 
 
-def setting(value: Any) -> str:
-    """A hyperparameter's value, short.
+def setting(value: Any, length: int = 20) -> str:
+    """A hyperparameter's value, short, and on one line whatever it is.
 
-    >>> setting(0.000312345), setting(16), setting("adam"), setting(None)
-    ('0.000312', '16', 'adam', 'None')
+    >>> setting(0.000312345), setting(16), setting("adam"), setting(None), setting("a\\nb"), setting("x" * 30)
+    ('0.000312', '16', 'adam', 'None', 'a b', 'xxxxxxxxxxxxxxxxxxx…')
     """
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return first_line(printable(f"{value:.3g}" if isinstance(value, float) else str(value)), length)
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey: line ends, escape codes.
+
+    >>> printable("a\\x1b[31mb")
+    'a [31mb'
+    """
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def duration(seconds: float) -> str:
@@ -74,5 +83,5 @@ def first_line(text: str, length: int = 200) -> str:
     >>> first_line("ValueError: bad\\nTraceback")
     'ValueError: bad'
     """
-    line = (text.strip().splitlines() or [""])[0]
+    line = printable((text.strip().splitlines() or [""])[0])
     return line if len(line) <= length else f"{line[: length - 1]}…"

@@ -11,7 +11,7 @@ import pytest
 
 from popbandits import PBT, History, Population
 from popbandits.engines import Experiment, Result, run, tune
-from popbandits.engines.experiment import ENGINES
+from popbandits.engines.experiment import ENGINES as ALL_ENGINES
 from popbandits.engines.loop import agent_seed
 from popbandits.engines.view import View
 from popbandits.errors import AgentError, ArgumentError, RunError
@@ -19,6 +19,7 @@ from popbandits.history import Event, Observation
 from popbandits.history.store import Store
 from tests.engines.agents import Deaf, Faulty, Once, Walker, space
 
+ENGINES = tuple(name for name in ALL_ENGINES if name != "ray")  # tests/ray holds that one to the same contract
 WORKERS = tuple(name for name in ENGINES if name != "in-process")
 
 
@@ -224,11 +225,13 @@ def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"engine": "gpu"}, "engine must be one of in-process, threads, processes, got 'gpu'"),
+        ({"engine": "gpu"}, "engine must be one of in-process, threads, processes, ray, got 'gpu'"),
         ({"workers": 0}, "workers must be a whole number"),
         ({"workers": 2}, "trains one at a time, got workers=2"),
         ({"round_timeout": 3}, r"cannot end an agent that hangs, got round_timeout=3"),
         ({"round_timeout": -1, "engine": "threads"}, "above 0 seconds, got -1"),
+        ({"resources": {"cpus": 2}}, "only Ray deals out resources, got resources for in-process"),
+        ({"resources": {"gpus": -1}, "engine": "ray"}, "amounts of at least 0, got {'gpus': -1}"),
         ({"max_failures": -1}, "max_failures must be"),
         ({"keep": "some"}, "keep must be a whole number or 'all', got 'some'"),
         ({"agent": 3}, "agent must be callable"),

@@ -21,7 +21,7 @@ from popbandits.engines.printed import ENOUGH, Printed
 from popbandits.engines.progress import Progress
 from popbandits.engines.terminal import BEST, COLUMNS, WORST, Lines, LiveView, screen, terminal_view
 from popbandits.engines.view import View
-from popbandits.history import Event, Observation
+from popbandits.history import Assignment, Decision, Event, Observation
 from tests.engines.agents import Walker, space
 from tests.engines.screens import displayed
 
@@ -116,6 +116,7 @@ def test_a_standard_error_that_is_gone_does_not_end_a_run(tmp_path: Path, monkey
 
 def test_a_terminal_that_can_do_nothing_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(os, "isatty", lambda number: True)
     monkeypatch.setenv("TERM", "dumb")
     assert isinstance(terminal_view(), Lines)
     monkeypatch.setenv("TERM", "xterm")
@@ -172,6 +173,18 @@ def test_the_best_and_the_mean_are_those_of_the_history(mode: Any, told: int) ->
 )
 def test_every_member_has_a_state(workers: int | None, told: int, states: list[str]) -> None:
     assert followed(told, workers=workers).states() == states
+
+
+def test_what_a_stop_keeps_from_beginning_waits() -> None:
+    progress = followed(5)
+    assert progress.states() == ["idle", "training", "training", "training"]
+    progress.happened(Event("stopping"))
+    assert progress.states() == ["idle", "training", "training", "training"]
+    again = [Decision(Assignment(0, 2, {}), known=5)]
+    progress.asked(again)
+    assert progress.states()[0] == "waiting"
+    progress.happened(Event("stopped"))
+    assert progress.states() == ["waiting"] * 4
 
 
 def test_the_time_left_follows_from_the_pace_so_far() -> None:
@@ -237,6 +250,24 @@ def test_the_screen_fits_whatever_the_size_of_the_terminal(width: int, height: i
     text = "\n".join(drawn(followed(50, size=8), width, height))
     assert "+" in text or width > 80  # a count of the hyperparameters that do not fit
     assert ("momentum" in text) == (width > 80)
+
+
+def test_what_a_user_names_is_shown_as_text() -> None:
+    names = {"[red]lr[/red]": (0.0, 1.0), "wide 学習率": ["[bold]a", "b\n\x1b[2J", "c" * 99]}
+    population = Population(names, PBT(), size=3, rounds=2)
+    progress = Progress()
+    progress.opened(population, Path("runs/[x]\n"))
+    population.ask()
+    progress.asked(population.decided)
+    progress.happened(Event("raised", "[link=x]ValueError\x1b[2J: no", 0, 0))
+    text = "\n".join(drawn(progress))
+    assert "runs/[x]" in text
+    assert "[red]lr[/red]" in text
+    assert "wide 学習率" in text
+    assert "[bold]a" in text
+    assert "c" * 19 + "…" in text
+    assert "[link=x]ValueError" in text
+    assert "\x1b" not in text
 
 
 # On a real terminal
@@ -319,20 +350,24 @@ def test_what_is_printed_is_caught_and_given_back(
     assert capfd.readouterr().out == "to the terminal again\n"
 
 
-def test_an_agent_that_prints_without_end_fills_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_more_than_can_be_shown_the_end_is_and_no_disk_is_filled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "isatty", lambda number: True)
     printed = Printed()
     try:
-        line = b"x" * 999 + b"\n"
-        read = 0
-        for _ in range(3 * ENOUGH // len(line)):
-            os.write(1, line)
-            read += len(printed.read())
-            assert os.path.getsize(printed._path) <= ENOUGH + len(line)
+        for number in range(5 * ENOUGH // 1000):
+            os.write(1, f"{number:>999}\n".encode())
+        first, *lines = printed.read().splitlines()
+        assert os.path.getsize(printed._path) == 0
+        for _ in range(1000):
+            os.write(2, b"\rstep 12 of a progress bar")
+        assert printed.read() == ""
+        os.write(2, b"\rdone\r\nas on Windows\r\n")
+        assert printed.read() == "step 12 of a progress bar\rdone\nas on Windows\n"
     finally:
-        last = printed.close()
+        assert printed.close() == ""
         printed.terminal.close()
-    assert read + len(last) == 3 * ENOUGH // len(line) * len(line)
+    assert first.startswith("[...]")
+    assert [int(line) for line in lines[1:]] == list(range(number - len(lines) + 2, number + 1))
 
 
 def test_a_run_goes_on_without_a_view_if_there_is_no_room_for_what_is_printed(

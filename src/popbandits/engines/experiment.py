@@ -8,6 +8,7 @@ from typing import Any, Literal
 from popbandits.agent import MakeAgent
 from popbandits.engines.checkpoints import Keep
 from popbandits.engines.engine import Engine, InProcess
+from popbandits.engines.ray_engine import RayEngine, Resources
 from popbandits.engines.recipes import prepare, recipe
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
@@ -17,8 +18,8 @@ from popbandits.history.store import Store
 from popbandits.population import Population
 from popbandits.typing import is_real, is_whole
 
-EngineName = Literal["in-process", "threads", "processes"]
-ENGINES: tuple[EngineName, ...] = ("in-process", "threads", "processes")
+EngineName = Literal["in-process", "threads", "processes", "ray"]
+ENGINES: tuple[EngineName, ...] = ("in-process", "threads", "processes", "ray")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,10 @@ class Experiment:
     """Where the run is kept; None for a new folder in `runs`."""
     engine: EngineName = "in-process"
     workers: int | None = None
-    """How many members train at a time; None for all of them (threads), or as many as there are cores (processes)."""
+    """How many members train at a time; None for all of them (threads, Ray), or as many as there are cores
+    (processes)."""
+    resources: Resources | None = None
+    """What a member needs of Ray: `cpus` (1), `gpus` (0; fractions share one) and custom resources, by name."""
     round_timeout: float | None = None
     """Seconds after which an interval has failed."""
     max_failures: int | None = None
@@ -76,6 +80,11 @@ class Experiment:
                     "the in-process engine cannot end an agent that hangs, "
                     f"got round_timeout={self.round_timeout:g}; use engine='processes', or 'threads' to leave it behind"
                 )
+        if self.resources is not None:
+            if self.engine != "ray":
+                raise ArgumentError(f"only Ray deals out resources, got resources for {self.engine}; use engine='ray'")
+            if not all(is_real(amount) and amount >= 0 for amount in self.resources.values()):
+                raise ArgumentError(f"resources must be amounts of at least 0, got {self.resources!r}; change them")
         if self.max_failures is not None and not is_whole(self.max_failures, 0):
             raise ArgumentError(f"max_failures must be a whole number, got {self.max_failures!r}; None for no limit")
         if self.keep != "all" and not is_whole(self.keep, 0):
@@ -101,10 +110,20 @@ class Experiment:
         """The engine that trains."""
         if self.engine == "in-process":
             return InProcess(self.agent)
-        if self.engine == "threads":
-            return Threads(self.agent, min(self.population, self.workers or self.population), self.round_timeout)
+        if self.engine == "ray":
+            return RayEngine(
+                self.agent, self.at_a_time, Path(self.directory or "."), self.resources, self.round_timeout
+            )
+        kind = Threads if self.engine == "threads" else Processes
+        return kind(self.agent, self.at_a_time, self.round_timeout)
+
+    @property
+    def at_a_time(self) -> int:
+        """How many members train at a time."""
+        if self.engine == "in-process":
+            return 1
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return Processes(self.agent, min(self.population, self.workers or cores), self.round_timeout)
+        return min(self.population, self.workers or (cores if self.engine == "processes" else self.population))
 
     def record(self) -> dict[str, Any]:
         """What the run's file says of it, in plain values."""
@@ -120,6 +139,7 @@ class Experiment:
                 "initial_score",
                 "engine",
                 "workers",
+                "resources",
                 "round_timeout",
                 "max_failures",
                 "keep",
@@ -139,7 +159,7 @@ class Experiment:
         kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
         kept |= {"space": store.space, "population": about["size"], "directory": store.path.parent}
         if given.get("engine", kept["engine"]) != kept["engine"]:  # Settings of the one may not suit the other.
-            kept |= {"workers": None, "round_timeout": None}
+            kept |= {"workers": None, "resources": None, "round_timeout": None}
         for name in ("agent", "method"):
             if name not in given and about[name] is None:
                 raise RunError(

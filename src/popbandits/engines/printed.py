@@ -6,8 +6,8 @@ import tempfile
 from contextlib import suppress
 from io import TextIOWrapper
 
-ENOUGH = 1 << 20
-"""From how many bytes on what was read is forgotten."""
+ENOUGH = 1 << 16
+"""How many bytes can wait to be shown; of more than these, the last are."""
 
 
 class Printed:
@@ -25,16 +25,23 @@ class Printed:
         self._rest = b""
         _flush()
         self._kept = {number: os.dup(number) for number in (1, 2) if os.isatty(number)}
-        self.terminal: TextIOWrapper = os.fdopen(os.dup(self._kept[2]), "w", encoding=sys.stderr.encoding)
+        self.terminal: TextIOWrapper = os.fdopen(
+            os.dup(self._kept[2]), "w", encoding=sys.stderr.encoding, errors="replace"
+        )
         """Where the view is drawn."""
         for number in self._kept:
             os.dup2(self._into, number)
 
     def read(self) -> str:
         """The whole lines that were printed since last time."""
-        found = self._rest + self._from.read(ENOUGH)
-        whole, newline, self._rest = found.rpartition(b"\n")
-        if self._from.tell() > ENOUGH and self._from.tell() == os.fstat(self._into).st_size:
+        new = os.fstat(self._into).st_size - self._from.tell()
+        if new > ENOUGH:
+            self._from.seek(new - ENOUGH, os.SEEK_CUR)
+            self._rest = b"[...]\n"
+        found = (self._rest + self._from.read(ENOUGH)).replace(b"\r\n", b"\n")
+        whole, newline, rest = found.rpartition(b"\n")
+        self._rest = rest[rest.rfind(b"\r", 0, -1) + 1 :]  # the last state of a progress bar
+        if self._from.tell() == os.fstat(self._into).st_size:
             os.ftruncate(self._into, 0)
             self._from.seek(0)
         return (whole + newline).decode(errors="replace")
@@ -45,10 +52,7 @@ class Printed:
         for number, kept in self._kept.items():
             os.dup2(kept, number)
             os.close(kept)
-        last = ""
-        while new := self.read():
-            last += new
-        last += self._rest.decode(errors="replace")
+        last = self.read() + self._rest.decode(errors="replace")
         os.close(self._into)
         self._from.close()
         with suppress(OSError):

@@ -70,7 +70,8 @@ class Progress(View):
         with self.lock:
             for assignment in (decision.assignment for decision in decisions):
                 self.members[assignment.member].next = assignment
-                self._given[assignment.key] = None
+                if not self.ending:
+                    self._given[assignment.key] = None
             self.fallbacks += sum(decision.assignment.decision.get("fallback") is not None for decision in decisions)
             seconds = [decision.seconds for decision in decisions if decision.seconds is not None]
             if seconds:
@@ -99,6 +100,8 @@ class Progress(View):
                 self.failures.append(event)
             elif event.kind in ("stopping", "stopped", "finished"):
                 self.ending = event.kind  # type: ignore[assignment]
+                if self.ending == "stopped":
+                    self._given.clear()
 
     def _rank(self, observation: Observation) -> tuple[float, int, int]:
         return self.sign * observation.score, observation.round, observation.member

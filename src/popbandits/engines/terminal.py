@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -21,7 +22,7 @@ from popbandits.engines.progress import Member, Progress, State, copied_from
 from popbandits.engines.view import View
 from popbandits.history import Decision, Event, Observation
 from popbandits.population import Population
-from popbandits.wording import clock, counted, duration, first_line, number, setting
+from popbandits.wording import clock, counted, duration, first_line, number, printable, setting
 
 SHORTEST = 0.25
 """Seconds between two drawings, at least."""
@@ -46,7 +47,7 @@ def terminal_view(workers: int | None = None) -> View:
     """
     if sys.stderr is None:
         return View()
-    capable = sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+    capable = sys.stderr.isatty() and os.isatty(2) and os.environ.get("TERM") not in ("dumb", "unknown")
     return LiveView(workers) if capable else Lines(workers)
 
 
@@ -57,11 +58,12 @@ class Lines(Progress):
         super().__init__(workers)
         self._copies: list[str] = []
         self._failed = self._named = 0  # since the last line
-        self._since = time.monotonic()
+        self._since = 0.0
 
     def opened(self, population: Population, directory: Path) -> None:
         """Say what runs."""
         super().opened(population, directory)
+        self._since = self.begun
         rounds = "no set end" if population.rounds is None else counted(population.rounds, "round")
         went = f", of which {counted(self.done, 'interval')} done" if self.done else ""
         _say(f"{directory}: {self.method}, {counted(population.size, 'member')}, {rounds}{went}")
@@ -179,7 +181,8 @@ class LiveView(Progress):
 def screen(progress: Progress, width: int, height: int) -> RenderableType:
     """Everything, for a terminal of this size."""
     room = height - 8  # beside what follows, and the line of the cursor
-    failures = list(progress.failures)[: max(0, room - LEAST)]
+    failures = list(progress.failures)
+    failures = failures[max(0, len(failures) - max(0, room - LEAST)) :]
     parts: list[RenderableType] = [_title(progress), _pace(progress, width), _scores(progress), ""]
     parts += [_members(progress, width, room - len(failures)), ""]
     parts += [Text(_failure(event), "red", no_wrap=True, overflow="ellipsis") for event in failures]
@@ -191,9 +194,8 @@ def _title(progress: Progress) -> RenderableType:
     line = Table.grid(expand=True)
     line.add_column(no_wrap=True, overflow="ellipsis")
     line.add_column(justify="right", no_wrap=True, style="dim")
-    line.add_row(
-        Text(str(progress.directory), "bold"), f"{progress.method}, {counted(len(progress.members), 'member')}"
-    )
+    who = f"{progress.method}, {counted(len(progress.members), 'member')}"
+    line.add_row(Text(printable(str(progress.directory)), "bold"), Text(who))
     return line
 
 
@@ -240,10 +242,10 @@ def _members(progress: Progress, width: int, room: int) -> RenderableType:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     for place, name in enumerate(COLUMNS):
         table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
-        width -= GAP + max(len(name), *(len(row[place]) for row in rows))
+        width -= GAP + max(len(name), *(row[place].cell_len for row in rows))
     names = _fitting(_varied(progress), configs, width)
     for name in names:
-        table.add_column(name, no_wrap=True)
+        table.add_column(Text(printable(name)), no_wrap=True)
     if hidden := len(_varied(progress)) - len(names):
         table.add_column(f"+{hidden}")
     for row, config in zip(rows, configs, strict=True):
@@ -289,7 +291,7 @@ def _config(progress: Progress, member: Member) -> dict[str, Text]:
 
 def _fitting(names: Sequence[str], configs: Sequence[dict[str, Text]], width: int) -> list[str]:
     """The first of the hyperparameters, as many as there is room for, and for a count of the others."""
-    widths = [GAP + max(len(name), *(len(config.get(name, "")) for config in configs)) for name in names]
+    widths = [GAP + max([cell_len(name), *(c[name].cell_len for c in configs if name in c)]) for name in names]
     taken = list(accumulate(widths))
     if taken and taken[-1] <= width + GAP:
         return list(names)

@@ -12,6 +12,7 @@ from popbandits.engines.checkpoints import Checkpoints, Keep
 from popbandits.engines.experiment import EngineName, Experiment
 from popbandits.engines.lock import Lock
 from popbandits.engines.loop import Loop
+from popbandits.engines.ray_engine import Resources
 from popbandits.engines.result import CHECKPOINTS, Result
 from popbandits.engines.view import View
 from popbandits.errors import ArgumentError, RunError
@@ -34,6 +35,7 @@ def tune(
     directory: str | Path | None = None,
     engine: EngineName = "in-process",
     workers: int | None = None,
+    resources: Resources | None = None,
     round_timeout: float | None = None,
     max_failures: int | None = None,
     keep: Keep = 0,
@@ -94,9 +96,20 @@ def resume(directory: str | Path, *, progress: bool | View = True, **changes: An
     """Go on with a run that was stopped or killed, or that has new rounds to do, as if it had never stopped.
 
     `changes` are fields of `Experiment` that may differ from now on: `agent` and `method`, where the record cannot say
-    where they are imported from; `rounds`; `engine`, `workers`, `round_timeout`, `max_failures` and `keep`.
+    where they are imported from; `rounds`; `engine`, `workers`, `resources`, `round_timeout`, `max_failures` and
+    `keep`.
     """
-    changeable = {"agent", "method", "rounds", "engine", "workers", "round_timeout", "max_failures", "keep"}
+    changeable = {
+        "agent",
+        "method",
+        "rounds",
+        "engine",
+        "workers",
+        "resources",
+        "round_timeout",
+        "max_failures",
+        "keep",
+    }
     if wrong := changes.keys() - changeable:
         names, may = ", ".join(sorted(wrong)), ", ".join(sorted(changeable))
         raise ArgumentError(f"a resumed run keeps its {names}, got another; {may} may change")
@@ -111,7 +124,7 @@ def resume(directory: str | Path, *, progress: bool | View = True, **changes: An
 
 
 def _go(experiment: Experiment, directory: Path, progress: bool | View) -> Result:
-    view = progress if isinstance(progress, View) else _terminal() if progress else View()
+    view = progress if isinstance(progress, View) else _terminal(experiment.at_a_time) if progress else View()
     with Store.open(directory) as store:
         population = experiment.make_population(store)
         store.describe(**experiment.record())
@@ -120,10 +133,10 @@ def _go(experiment: Experiment, directory: Path, progress: bool | View) -> Resul
     return Result(directory)
 
 
-def _terminal() -> View:
+def _terminal(workers: int) -> View:
     from popbandits.engines.terminal import terminal_view  # rich is slow to import
 
-    return terminal_view()
+    return terminal_view(workers)
 
 
 def _new_folder() -> Path:

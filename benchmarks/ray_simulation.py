@@ -1,0 +1,148 @@
+"""Ray Tune's part in an experiment, without Ray: real trials, a real generator and a real scheduler, in one process.
+
+Where an actor would train there is a function call, so that what is left to measure is the scheduler, and a thousand
+intervals take seconds. Trials run in turns, as they do on a cluster with fewer places than trials.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from ray.train._internal.session import _FutureTrainingResult, _TrainingResult
+from ray.tune import Checkpoint, Trainable
+from ray.tune.experiment import Experiment, Trial
+from ray.tune.schedulers import TrialScheduler
+from ray.tune.search import BasicVariantGenerator
+from ray.tune.utils import flatten_dict
+
+State = dict[str, Any]
+Step = Callable[[State, Mapping[str, Any], np.random.Generator], float]
+"""Trains a state (empty at first) for one iteration, in place; the score."""
+
+
+class Nothing(Trainable):
+    """What Tune believes to be training."""
+
+
+class Saved(_FutureTrainingResult):
+    """A save that is done."""
+
+    def __init__(self, result: _TrainingResult):
+        self.result = result
+
+    def resolve(self, block: bool = True) -> _TrainingResult:
+        return self.result
+
+
+class Simulation:
+    """What `Tuner.fit` does with a scheduler, and what a scheduler sees of its controller."""
+
+    def __init__(
+        self,
+        scheduler: TrialScheduler,
+        step: Step,
+        param_space: Mapping[str, Any],
+        folder: Path,
+        size: int,
+        iterations: int,
+        places: int | None = None,
+        seed: int = 0,
+    ):
+        self.scheduler, self.step, self.iterations = scheduler, step, iterations
+        self.places, self.rng = places or size, np.random.default_rng(seed)
+        self.seconds = 0.0
+        """Spent in the scheduler."""
+        self.search_alg = BasicVariantGenerator(random_state=seed)
+        experiment = Experiment("simulated", Nothing, config=dict(param_space), num_samples=size, storage_path=str(folder))
+        scheduler.set_search_properties("score", "max", **experiment.public_spec)
+        self.search_alg.add_configurations([experiment])
+        self.trials: list[Trial] = []
+        self.states: dict[Trial, State] = {}
+        self.saved: dict[Trial, _TrainingResult] = {}
+        while (trial := self.search_alg.next_trial()) is not None:
+            self.trials.append(trial)
+        for trial in self.trials:
+            self._timed(scheduler.on_trial_add, self, trial)
+
+    # What schedulers use of a controller
+
+    def get_trials(self) -> list[Trial]:
+        return self.trials
+
+    def get_live_trials(self) -> set[Trial]:
+        return {trial for trial in self.trials if not trial.is_finished()}
+
+    def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
+        if should_checkpoint:
+            trial.on_checkpoint(self._schedule_trial_save(trial).result)
+        self.saved.pop(trial, None)
+        self.states.pop(trial, None)
+        trial.set_status(Trial.PAUSED)
+
+    def _schedule_trial_save(self, trial: Trial, result: Mapping[str, Any] | None = None) -> Saved:
+        storage = trial.storage
+        storage.current_checkpoint_index += 1
+        path = Path(storage.checkpoint_fs_path)
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        (path / "state.json").write_text(json.dumps(self.states[trial]))
+        storage.current_checkpoint_index -= 1  # as on an actor; the driver counts when it takes the checkpoint in
+        self.saved[trial] = _TrainingResult(Checkpoint(str(path)), dict(result or trial.last_result))
+        return Saved(self.saved[trial])
+
+    # The experiment
+
+    def run(self, results: int | None = None) -> bool:
+        """Until every trial has done its iterations, or for some results; whether it is done."""
+        while self.get_live_trials() and results != 0:
+            self._start()
+            running = [trial for trial in self.trials if trial.status == Trial.RUNNING]
+            if not running:
+                raise RuntimeError(f"nobody trains: {[trial.status for trial in self.trials]}")
+            self._train(running[self.rng.integers(len(running))])
+            results = None if results is None else results - 1
+        return not self.get_live_trials()
+
+    def _start(self) -> None:
+        """Give the places that are free to trials that wait."""
+        free = self.places - sum(trial.status == Trial.RUNNING for trial in self.trials)
+        for _ in range(free):
+            trial = self._timed(self.scheduler.choose_trial_to_run, self)
+            trial = trial or next((each for each in self.trials if each.status == Trial.PENDING), None)
+            if trial is None:
+                return
+            trial.storage.trial_dir_name = trial.trial_id  # else it is named when an actor is made
+            checkpoint = trial.checkpoint
+            path = None if checkpoint is None else Path(checkpoint.path, "state.json")
+            self.states[trial] = json.loads(path.read_text()) if path else {"iteration": 0}
+            trial.set_status(Trial.RUNNING)
+
+    def _train(self, trial: Trial) -> None:
+        state = self.states[trial]
+        state["iteration"] += 1
+        score = self.step(state, trial.config, self.rng)
+        result = {"score": score, "training_iteration": state["iteration"], "time_total_s": float(state["iteration"])}
+        result["config"] = trial.config
+        flat = flatten_dict(result)
+        if state["iteration"] >= self.iterations:
+            trial.update_last_result(result)
+            self._timed(self.scheduler.on_trial_complete, self, trial, flat)
+            trial.set_status(Trial.TERMINATED)
+            return
+        decision = self._timed(self.scheduler.on_trial_result, self, trial, flat)
+        trial.update_last_result(result)
+        if (saved := self.saved.pop(trial, None)) is not None:
+            trial.on_checkpoint(saved)
+        if decision == TrialScheduler.PAUSE:
+            self.pause_trial(trial, should_checkpoint=saved is None)
+
+    def _timed(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        start = perf_counter()
+        try:
+            return call(*arguments)
+        finally:
+            self.seconds += perf_counter() - start

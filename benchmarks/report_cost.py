@@ -1,0 +1,110 @@
+"""What a report costs: `python -m benchmarks.report_cost` (a minute or two).
+
+A made-up run of each size is written as a run's file would be, with decisions on record; the report of it is made in a
+process of its own, so that imports count. Seconds of wall clock and of this machine's processors, size of the page, and
+the most memory the process held.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from popbandits.history import Assignment, Decision, Observation, Store
+from popbandits.space import Space
+
+SIZES = {
+    "50 rounds x 12 members": (12, 50),
+    "1,000 rounds x 100 members": (100, 1000),
+    "100 rounds x 1,000 members": (1000, 100),
+}
+METHOD = {"make": "popbandits.explorers.pb2_fuse:PB2Fuse", "settings": {}}
+SPACE = {**{f"x{i}": (0.0, 1.0) for i in range(4)}, "h": [f"label {i}" for i in range(8)]}
+
+
+def write_run(directory: Path, members: int, rounds: int) -> None:
+    """A run in which a quarter copies from the best quarter every round and tries something new; one in 200 fails."""
+    space, rng = Space(SPACE), np.random.default_rng(0)
+    about = {"mode": "max", "size": members, "rounds": rounds, "seed": 0, "method": METHOD}
+    scores = np.full(members, np.nan)
+    configs = space.decode(space.sample(members, rng))
+    with Store.create(directory, space, about) as store:
+        for round_ in range(rounds):
+            parents: list[tuple[int, int] | None] = [(m, round_ - 1) if round_ else None for m in range(members)]
+            chance = {"probabilities": {"h": rng.dirichlet(np.ones(8)).tolist()}}
+            explored = []
+            if round_:
+                order = np.argsort(scores)
+                quarter = max(1, members // 4)
+                explored = order[:quarter].tolist()
+                fresh = space.decode(space.sample(quarter, rng))
+                for m, best, config in zip(explored, order[-quarter:].tolist(), fresh, strict=True):
+                    parents[m], configs[m] = (best, round_ - 1), config
+            befores = [float("nan") if parent is None else scores[parent[0]] for parent in parents]
+            gains = np.array([c["x0"] * (1 + int(c["h"][-1])) for c in configs]) + rng.normal(size=members)
+            scores = np.nan_to_num(np.array(befores)) + gains
+            store.write(
+                [
+                    Observation(
+                        m,
+                        round_,
+                        configs[m],
+                        parents[m],
+                        befores[m],
+                        float(scores[m]),
+                        seconds=1.0,
+                        decision=chance if m in explored else {},
+                    )
+                    for m in range(members)
+                ],
+                [
+                    Decision(Assignment(m, round_, configs[m], parents[m], chance), members * round_, seconds=0.03)
+                    for m in explored
+                ],
+            )
+
+
+def report(directory: Path, output: Path) -> dict[str, float]:
+    """Make the report here; what it cost."""
+    began = time.perf_counter()
+    from popbandits.reports.report import write_report
+
+    write_report([directory], output)
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return {
+        "seconds": time.perf_counter() - began,
+        "processor": sum(one.ru_utime + one.ru_stime for one in usage),
+        "megabytes": output.stat().st_size / 1e6,
+        "memory": usage[0].ru_maxrss / 1024,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--one", nargs=2, type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(report(*arguments.one)))
+        return
+    view = Table("run", "observations", "seconds", "processor seconds", "page, MB", "memory, MB")
+    with TemporaryDirectory() as folder:
+        for name, (members, rounds) in SIZES.items():
+            directory, output = Path(folder) / str(members), Path(folder) / f"{members}.html"
+            write_run(directory, members, rounds)
+            command = [sys.executable, "-m", "benchmarks.report_cost", "--one", str(directory), str(output)]
+            cost = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+            figures = (cost["seconds"], cost["processor"], cost["megabytes"], cost["memory"])
+            view.add_row(name, f"{members * rounds:,}", *(f"{value:.1f}" for value in figures))
+    Console().print(view)
+
+
+if __name__ == "__main__":
+    main()

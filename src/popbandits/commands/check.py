@@ -1,0 +1,42 @@
+"""`popbandits check`."""
+
+import argparse
+
+from popbandits.commands.registry import Command, command, loaded
+from popbandits.errors import ArgumentError
+
+
+@command
+def check(parser: argparse.ArgumentParser) -> Command:
+    """Try an agent before an expensive run: does it keep the contract, what does it cost?
+
+    It trains a few intervals and looks at what comes of them: a checkpoint holds
+    all that matters, the new hyperparameters hold after a load, two loads of one
+    checkpoint train alike, the score is finite. Every problem comes with a fix.
+    """
+    parser.add_argument(
+        "agent",
+        metavar="FILE[:NAME]",
+        help="an Experiment, or what builds an agent from a seed: train.py:make_agent, package.module:name",
+    )
+    parser.add_argument("--space", metavar="FILE:NAME", help="what it is tuned on; an Experiment brings its own")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the agents and configurations (0)")
+
+    def try_it(arguments: argparse.Namespace) -> int:
+        from popbandits.engines import Experiment
+        from popbandits.testing import check_agent
+
+        try:
+            given, space = loaded(arguments.agent), loaded(arguments.space)
+        except ArgumentError as error:
+            parser.error(str(error))
+        agent = given.agent if isinstance(given, Experiment) else given
+        if space is None and not isinstance(given, Experiment):
+            file = arguments.agent.rpartition(":")[0]
+            parser.error(f"an agent is tried on a space, got none; give it, such as --space {file}:space")
+        space = given.space if space is None else space
+        report = check_agent(agent, space() if callable(space) else space, seed=arguments.seed)
+        print(report)
+        return int(not report.ok)
+
+    return try_it

@@ -1,0 +1,67 @@
+"""The fields of an experiment as options of the command line."""
+
+import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from popbandits.experiments.methods import METHODS
+
+if TYPE_CHECKING:
+    from popbandits.engines import Experiment
+
+
+def how(parser: argparse.ArgumentParser) -> None:
+    """What may differ from one start of a run to the next."""
+    add = parser.add_argument_group("how it runs").add_argument
+    add("--rounds", type=int, metavar="N", help="intervals of training of each member")
+    add("--engine", metavar="NAME", help="in-process, threads, processes or ray")
+    add("--workers", type=int, metavar="N", help="members that train at a time")
+    add("--round-timeout", type=float, metavar="SECONDS", help="an interval that takes longer has failed")
+    add("--max-failures", type=int, metavar="N", help="the run ends when more intervals than these have failed")
+    add("--keep", type=_keep, metavar="N|all", help="checkpoints of each member to keep beyond those that are needed")
+
+
+def what(parser: argparse.ArgumentParser) -> None:
+    """What makes a run this run."""
+    add = parser.add_argument_group("what is tuned, and how").add_argument
+    add("--method", metavar="NAME", help=f"one of {', '.join(METHODS)}")
+    add("--population", type=int, metavar="N", help="members")
+    add("--seed", type=int, metavar="N", help="of everything random")
+    add("--mode", metavar="max|min", help="which scores are better")
+    add("--quantile", type=float, metavar="SHARE", help="the share of members that are replaced in a round")
+    add("--explore", metavar="replaced|all", help="who tries something new in a round")
+    add("--initial-score", type=float, metavar="SCORE", help="what an agent scores before any training")
+    add("--asynchronous", dest="synchronous", action="store_const", const=False, help="nobody waits for others")
+    add("--synchronous", dest="synchronous", action="store_const", const=True, help="rounds end together")
+    add("-o", "--directory", metavar="DIR", help="where the run is kept")
+
+
+def changes(arguments: argparse.Namespace, *more: str) -> dict[str, Any]:
+    """The options of `how` that were given, and others by name."""
+    names = ("rounds", "engine", "workers", "round_timeout", "max_failures", "keep", *more)
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+
+
+def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experiment":
+    """The experiment with the options that were given; ArgumentError if one of them is wrong."""
+    from popbandits.errors import ArgumentError
+
+    given = changes(
+        arguments,
+        *("population", "seed", "mode", "quantile", "explore", "initial_score", "synchronous", "directory"),
+    )
+    if arguments.method is not None:
+        if arguments.method not in METHODS:
+            raise ArgumentError(f"method: none is called {arguments.method!r}; there are {', '.join(METHODS)}")
+        method = METHODS[arguments.method]
+        given = {"explore": method.explore} | given | {"method": method.make()}
+    experiment = replace(experiment, **given)
+    experiment.make_population()  # Complains about what only a population can judge.
+    return experiment
+
+
+def _keep(text: str) -> int | str:
+    return text if text == "all" else int(text)
+
+
+_keep.__name__ = "number"  # As argparse names it when it is wrong.

@@ -1,0 +1,69 @@
+"""What `popbandits run --dry-run` prints."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from popbandits.engines import Experiment
+from popbandits.history import schema
+from popbandits.space import Space
+from popbandits.wording import counted, duration
+
+
+def print_plan(experiment: Experiment) -> int:
+    """Print what would run; the exit status, 1 if its folder is taken."""
+    population = experiment.make_population()
+    where = experiment.directory
+    print("Would run:")
+    print_columns(
+        [
+            ("agent", getattr(experiment.agent, "__qualname__", repr(experiment.agent))),
+            ("method", repr(population.method)),
+            ("population", f"{counted(population.size, 'member')}, {_selection(experiment)}"),
+            ("budget", _budget(experiment)),
+            ("scores", "more is better" if experiment.mode == "max" else "less is better"),
+            ("seed", str(experiment.seed)),
+            ("engine", f"{experiment.engine}, {experiment.at_a_time} at a time"),
+            ("folder", "a new one in runs" if where is None else str(where)),
+        ]
+    )
+    print("\nOn the space:")
+    print_columns(space_rows(population.space))
+    taken = where is not None and schema.holds_run(Path(where) / schema.FILE)
+    if taken:
+        print(f"\nIt cannot: {where} holds a run already; resume that one, or give another folder with -o.")
+    return int(taken)
+
+
+def print_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows with their columns aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _selection(experiment: Experiment) -> str:
+    who = "those that are replaced explore" if experiment.explore == "replaced" else "everybody explores"
+    when = "in rounds" if experiment.synchronous else "each at its own pace"
+    return f"{experiment.quantile:.0%} replaced at a time, {who}, {when}"
+
+
+def _budget(experiment: Experiment) -> str:
+    if experiment.rounds is None:
+        return "no set end"
+    intervals = experiment.population * experiment.rounds
+    limit = experiment.round_timeout
+    longest = "" if limit is None else f", each {duration(limit)} at the longest"
+    return f"{counted(experiment.rounds, 'round')}, {counted(intervals, 'interval')} of training{longest}"
+
+
+def space_rows(space: Space) -> list[tuple[str, str, str]]:
+    """What may be tried: each hyperparameter with its values and condition, and what is never tried together."""
+    kinds = {parameter.name: parameter for parameter in (*space.numerical, *space.categorical)}
+    conditions = {condition.child.name: condition for condition in space.configuration_space.conditions}
+    rows = []
+    for name in space.names:
+        values = str(kinds[name]).partition(": ")[2] if name in kinds else "always the same"
+        condition = str(conditions[name]).replace(f"{name} | ", "") if name in conditions else ""
+        rows.append((name, values, condition and f"if {condition}"))
+    clauses = space.configuration_space.forbidden_clauses
+    return rows + [("never", str(clause).replace("Forbidden: ", ""), "") for clause in clauses]

@@ -1,0 +1,105 @@
+"""What a command is, and what several commands need."""
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from popbandits.errors import ArgumentError, PopbanditsError, RunError
+
+Command = Callable[[argparse.Namespace], int | None]
+"""Does it; the exit status, None for 0."""
+Definition = Callable[[argparse.ArgumentParser], Command]
+
+COMMANDS: dict[str, Definition] = {}
+
+STOPPED = 130
+"""The exit status of what was stopped by Ctrl-C."""
+
+
+def command(define: Definition) -> Definition:
+    """Make a function a command of its name: it adds its arguments to a parser and returns what to run.
+
+    Its docstring is its help. Whatever is slow to import is imported when it runs, so that help answers at once.
+    """
+    COMMANDS[define.__name__] = define
+    return define
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors that say what is wrong, and where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with status 2."""
+        self.exit(2, f"{self.prog}: {message}\nSee: {self.prog} --help\n")
+
+
+def output(parser: argparse.ArgumentParser, default: Path) -> None:
+    """Add `-o` for a folder."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=default,
+        metavar="DIR",
+        help=f"where files are written ({default})",
+    )
+
+
+def agent_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--agent`, for a run whose record cannot say where its own is."""
+    parser.add_argument(
+        "--agent",
+        metavar="MODULE:NAME",
+        help="what builds an agent from a seed, also as file.py:name (the one on record)",
+    )
+
+
+def loaded(where: str | None) -> Any:
+    """What `module:name` or `file.py:name` names, its `experiment` if no name is given; None for None."""
+    from popbandits.engines.recipes import load
+
+    if where is None:
+        return None
+    return load(where if ":" in where and not where.endswith(".py") else f"{where}:experiment")
+
+
+def agent_of(run: Path, where: str | None) -> Any:
+    """What builds the agents of a run: as given with `--agent`, else as recorded."""
+    from popbandits.engines.recipes import prepare
+    from popbandits.history import Store
+
+    if where is not None:
+        return loaded(where)
+    with Store.open(run, readonly=True) as store:
+        about = store.about
+    give = "give it with --agent file.py:make_agent"
+    if about.get("agent") is None:
+        raise RunError(f"a run needs its agent, and {run} does not say where that can be imported from; {give}")
+    try:
+        return prepare(about["agent"])
+    except ArgumentError as error:
+        raise RunError(
+            f"a run needs its agent, and that of {run} is not where it was: {error.__cause__ or error}; "
+            f"call it from the folder where the run was started, or {give}"
+        ) from error
+
+
+def made(folder: Path) -> Path:
+    """The folder, made if need be: a command finds out at its start whether it can write at its end."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = None if os.access(folder, os.W_OK) else "permission denied"
+    except FileExistsError:
+        reason = "it is a file"
+    except OSError as error:
+        reason = str(error.strerror).lower()
+    if reason:
+        raise PopbanditsError(f"cannot write to the folder {folder}: {reason}; give another with -o")
+    return folder
+
+
+def say_where(paths: Sequence[Path]) -> None:
+    """Name the files that were written."""
+    print("Written:", *paths, sep="\n  ")

@@ -1,0 +1,41 @@
+"""`popbandits status`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from popbandits.commands.registry import Command, command
+from popbandits.errors import HistoryError
+
+
+@command
+def status(parser: argparse.ArgumentParser) -> Command:
+    """Show how runs stand, also while they go on.
+
+    A run is running while a process holds its folder, finished when every member
+    has done its last round, and stopped or killed otherwise: `popbandits resume`
+    goes on with those.
+    """
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs")
+    parser.add_argument("--json", action="store_true", help="print a JSON list, with every figure in full")
+
+    def show(arguments: argparse.Namespace) -> int:
+        import json
+
+        from popbandits.reports import status as report
+
+        found, wrong = [], []
+        for directory in arguments.runs:
+            try:
+                found.append(report.status(directory))
+            except HistoryError as error:
+                wrong.append(str(error))
+        if arguments.json:
+            print(json.dumps([one.to_json() for one in found], indent=1))
+        elif found:
+            report.print_table(found)
+        for message in wrong:
+            print(f"popbandits: {message}", file=sys.stderr)
+        return int(bool(wrong))
+
+    return show

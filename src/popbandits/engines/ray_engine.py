@@ -1,0 +1,259 @@
+"""An engine whose workers are Ray actors: on this machine, or on whatever cluster Ray is connected to.
+
+As many actors are asked for as members may train at a time. Those that get their resources do the jobs, of any member,
+so a cluster that is too small is slower and nothing else, and one that grows is used as it grows. Agents stay where
+they are as long as their actor is free: every interval begins with a checkpoint, so any actor can do any job.
+"""
+
+import io
+import math
+import os
+import shutil
+import tarfile
+import time
+import uuid
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from popbandits.agent import MakeAgent
+from popbandits.engines.checkpoints import verify
+from popbandits.engines.engine import Engine
+from popbandits.engines.work import Bench, Failure, Job, Report
+from popbandits.engines.workers import STARTS
+from popbandits.errors import ArgumentError, CheckpointError, MissingExtraError, RunError
+
+Resources = Mapping[str, float]
+"""What one member needs of Ray while it trains: `cpus`, `gpus` (fractions share one), and any custom resource."""
+
+
+class Host:
+    """What an actor runs."""
+
+    def __init__(self, make_agent: MakeAgent):
+        self._bench = Bench(make_agent)
+
+    def ready(self, marker: Path) -> tuple[str, bool]:
+        """The node it is on, and whether it sees the run's folder."""
+        import ray
+
+        return ray.get_runtime_context().get_node_id(), marker.exists()
+
+    def do(self, job: Job) -> Report:
+        """Do a job in the run's folder."""
+        return self._bench.do(job)
+
+    def do_apart(self, job: Job, source: bytes | None) -> tuple[Report, bytes | None]:
+        """Do a job where there is no such folder: checkpoints come and go as bytes."""
+        with TemporaryDirectory(prefix="popbandits-") as name:
+            folder = Path(name)
+            if source is not None:
+                unpack(source, folder / "source")
+            here = replace(job, source=None if source is None else folder / "source", draft=folder / "draft")
+            report = self._bench.do(here)
+            return report, pack(here.draft) if report.outcome is not None else None
+
+
+class Seat:
+    """An actor, as its engine sees it."""
+
+    def __init__(self, actor: Any, coming: Any):
+        self.actor = actor
+        self.coming = coming
+        """What it will answer next: that it is ready, or a report; None if it has nothing to do."""
+        self.job: Job | None = None
+        self.since = 0.0
+        """When its job was sent."""
+        self.node: str | None = None
+        """Where it is; None until it is ready."""
+        self.sees_folder = False
+
+
+class RayEngine(Engine):
+    """Actors that stay. One that dies is replaced, and what it did is done again if its whole node was lost."""
+
+    def __init__(
+        self,
+        make_agent: MakeAgent,
+        workers: int,
+        directory: Path,
+        resources: Resources | None = None,
+        round_timeout: float | None = None,
+    ):
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingExtraError(
+                f"engine='ray' needs Ray, and {error.name} is missing; pip install 'popbandits[ray]'"
+            ) from error
+        self._ray: Any = ray
+        self._started_ray = not ray.is_initialized()
+        if self._started_ray:  # It goes to the cluster that RAY_ADDRESS names, or to one of this machine.
+            ray.init(include_dashboard=False, log_to_driver=False)
+        self.round_timeout = round_timeout
+        self._queue: deque[Job] = deque()
+        self._homes: dict[int, Seat] = {}  # where each member trained last
+        self._early_deaths = 0
+        self._seats: list[Seat] = []
+        self._marker = directory.resolve() / f".seen-{uuid.uuid4().hex}"
+        self._marker.touch()
+        try:
+            self._make_agent = ray.put(make_agent)
+        except TypeError as error:
+            raise ArgumentError(
+                f"engine='ray' sends the agent's maker to other processes, got {make_agent!r}, which cannot be pickled "
+                f"({error}); build what it holds inside of it"
+            ) from None
+        self._host: Any = ray.remote(**_options(resources or {}))(Host)
+        self._seats += [self._start() for _ in range(workers)]
+
+    def submit(self, job: Job) -> None:
+        """Queue it."""
+        self._queue.append(job)
+        self._send()
+
+    def wait(self) -> list[Report]:
+        """Until a job is done, an actor dies, or one is past its deadline."""
+        reports: list[Report] = []
+        while not reports and (self._queue or any(seat.job for seat in self._seats)):
+            reports += self._send()
+            coming = {seat.coming: seat for seat in self._seats if seat.coming is not None}
+            patience = 0.0 if reports else min(map(self._patience, self._seats))
+            done, _ = self._ray.wait(list(coming), timeout=None if patience == math.inf else patience)
+            for answer in done:
+                reports += self._receive(coming[answer])
+            for seat in [seat for seat in self._seats if self._patience(seat) == 0]:
+                reports += self._give_up(seat)
+        return reports
+
+    def close(self) -> None:
+        """End every actor, and Ray where it was started here."""
+        for seat in self._seats:
+            self._ray.kill(seat.actor)
+        self._seats.clear()
+        self._queue.clear()
+        self._marker.unlink(missing_ok=True)
+        if self._started_ray:
+            self._ray.shutdown()
+
+    # Actors
+
+    def _start(self) -> Seat:
+        actor = self._host.remote(self._make_agent)
+        return Seat(actor, actor.ready.remote(self._marker))
+
+    def _replace(self, seat: Seat) -> None:
+        """Put a new actor in the place of one that is no use any more."""
+        self._ray.kill(seat.actor)
+        self._seats[self._seats.index(seat)] = self._start()
+        self._homes = {member: home for member, home in self._homes.items() if home is not seat}
+
+    def _patience(self, seat: Seat) -> float:
+        """How many seconds its job may still take, 0 for none. Resources are waited for as long as it takes."""
+        if self.round_timeout is None or seat.job is None:
+            return math.inf
+        return max(0.0, seat.since + self.round_timeout - time.monotonic())
+
+    def _send(self) -> list[Report]:
+        """Hand jobs to actors with nothing to do, if possible to those that have the member's agent; reports on those
+        whose checkpoint cannot be read."""
+        reports: list[Report] = []
+        free = [seat for seat in self._seats if seat.node is not None and seat.job is None]
+        while self._queue and free:
+            job = self._queue.popleft()
+            member = job.assignment.member
+            home = self._homes.get(member)
+            seat = home if home in free else free[0]
+            try:
+                seat.coming = self._begin(seat, job)
+            except CheckpointError as error:
+                reports.append(Report(job.assignment.key, 0.0, failure=Failure("lost", str(error))))
+                continue
+            free.remove(seat)
+            seat.job, seat.since, self._homes[member] = job, time.monotonic(), seat
+        return reports
+
+    def _begin(self, seat: Seat, job: Job) -> Any:
+        if seat.sees_folder:
+            return seat.actor.do.remote(job)
+        if job.source is not None:
+            verify(job.source)
+        return seat.actor.do_apart.remote(job, None if job.source is None else self._ray.put(pack(job.source)))
+
+    # Answers
+
+    def _receive(self, seat: Seat) -> list[Report]:
+        """What an actor has to say: that it is ready, or a report; or that it is no more."""
+        errors = self._ray.exceptions
+        try:
+            answer = self._ray.get(seat.coming)
+        except errors.RayTaskError as error:
+            return self._finish(seat, Failure("raised", f"{type(error).__name__}: {error}"[:1000]))
+        except errors.RayError as error:
+            return self._bury(seat, error)
+        seat.coming = None
+        if seat.node is None:
+            (seat.node, seat.sees_folder), self._early_deaths = answer, 0
+            return []
+        job, seat.job = seat.job, None
+        assert job is not None
+        if seat.sees_folder:
+            return [answer]
+        report, content = answer
+        if content is not None:
+            unpack(content, job.draft)
+            verify(job.draft)
+        return [report]
+
+    def _bury(self, seat: Seat, error: Exception) -> list[Report]:
+        """An actor died: alone, or with its node."""
+        if seat.node is None:
+            self._early_deaths += 1
+            if self._early_deaths >= STARTS:
+                raise RunError(f"Ray's actors must be able to start, got {STARTS} in a row that died first: {error}")
+        if seat.job is not None and seat.node not in self._nodes():
+            shutil.rmtree(seat.job.draft, ignore_errors=True)
+            self._queue.appendleft(seat.job)  # No agent's fault, so nobody is to learn from it.
+            seat.job = None
+        return self._finish(seat, Failure("died", f"its actor died: {str(error).splitlines()[0]}"))
+
+    def _give_up(self, seat: Seat) -> list[Report]:
+        return self._finish(seat, Failure("timeout", f"did not end within {self.round_timeout:g} seconds"))
+
+    def _finish(self, seat: Seat, failure: Failure) -> list[Report]:
+        """Let an actor go, and report on the job that it had."""
+        self._replace(seat)
+        if seat.job is None:
+            return []
+        return [Report(seat.job.assignment.key, time.monotonic() - seat.since, failure=failure)]
+
+    def _nodes(self) -> set[str]:
+        return {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+
+
+def _options(resources: Resources) -> dict[str, Any]:
+    custom = {name: amount for name, amount in resources.items() if name not in ("cpus", "gpus")}
+    return {"num_cpus": resources.get("cpus", 1), "num_gpus": resources.get("gpus", 0), "resources": custom}
+
+
+def pack(folder: Path) -> bytes:
+    """A folder as bytes."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        archive.add(folder, arcname=".")
+    return content.getvalue()
+
+
+def unpack(content: bytes, folder: Path) -> None:
+    """The folder of which `content` is `pack(folder)`, on the disk when this returns."""
+    folder.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        archive.extractall(folder, filter="data")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb+") as file, suppress(OSError):
+                os.fsync(file)

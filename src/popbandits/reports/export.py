@@ -1,0 +1,228 @@
+"""Every observation of a run as a table, for other programs: CSV, JSON or Parquet.
+
+| column | meaning |
+|---|---|
+| member, round | which interval of training |
+| parent_member, parent_round | whose checkpoint it began with; empty for a fresh start |
+| stage | for how many intervals its weights had been trained before |
+| winning | whether the best observation descends from it |
+| status | completed, failed or lost |
+| score_before, score, change | the parent's, its own, the difference; empty where there is none |
+| steps, seconds | what the interval cost |
+| decision_seconds, fallback | what exploring for it took; why the explorer did without its model, if it did |
+| config.NAME | a hyperparameter; empty where it is not active |
+| metrics.NAME | what else the agent reported |
+"""
+
+import csv
+import importlib.util
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from popbandits.errors import MissingExtraError
+from popbandits.history import Key, Observation, Store
+from popbandits.space import Space
+
+Kind = Literal["csv", "json", "parquet"]
+KINDS: tuple[Kind, ...] = ("csv", "json", "parquet")
+
+COLUMNS: dict[str, type] = {
+    "member": int,
+    "round": int,
+    "parent_member": int,
+    "parent_round": int,
+    "stage": int,
+    "winning": bool,
+    "status": str,
+    "score_before": float,
+    "score": float,
+    "change": float,
+    "steps": float,
+    "seconds": float,
+    "decision_seconds": float,
+    "fallback": str,
+}
+
+Row = dict[str, Any]
+"""By column. What a row does not have is empty; None in a `config.` column is a label that is None."""
+
+
+def export(directory: str | Path, kind: Kind, file: IO[bytes]) -> int:
+    """Write the observations of a run; how many they are."""
+    if kind == "parquet":
+        require_extra()
+    with Store.open(directory, readonly=True) as store:
+        store.connection.execute("BEGIN")  # Also if the run goes on meanwhile, everything is of one moment.
+        survey = Survey(store)
+        columns = COLUMNS | _config_types(store.space) | dict.fromkeys(sorted(survey.metrics), object)
+        write = {"csv": _write_csv, "json": _write_json, "parquet": _write_parquet}[kind]
+        write(columns, survey.rows(), file)
+        return len(store)
+
+
+class Survey:
+    """What one row cannot know, gathered in a first pass."""
+
+    def __init__(self, store: Store):
+        self.store = store
+        self.metrics: set[str] = set()
+        """Columns of what agents reported."""
+        self.winning: set[Key] = set()
+        """The winning lineage."""
+        self.stages: dict[Key | None, int] = {None: -1}
+        parents: dict[Key, Key | None] = {}
+        sign = -1.0 if store.about.get("mode") == "min" else 1.0
+        best: tuple[float, int, int] | None = None
+        for observation in store.observations():
+            key = observation.key
+            parents[key] = observation.parent
+            self.stages[key] = self.stages[observation.parent] + 1
+            self.metrics.update(flat(observation.metrics, "metrics."))
+            if not observation.failed:
+                rank = (sign * observation.score, observation.round, observation.member)
+                best = rank if best is None else max(best, rank)
+        last = None if best is None else (best[2], best[1])
+        while last is not None:
+            self.winning.add(last)
+            last = parents[last]
+        self.deciding = {decision.assignment.key: decision.seconds for decision in store.decisions()}
+
+    def rows(self) -> Iterator[Row]:
+        """A row for each observation, in order."""
+        return map(self._row, self.store.observations())
+
+    def _row(self, o: Observation) -> Row:
+        parent_member, parent_round = o.parent or (None, None)
+        row = {
+            "member": o.member,
+            "round": o.round,
+            "parent_member": parent_member,
+            "parent_round": parent_round,
+            "stage": self.stages[o.key],
+            "winning": o.key in self.winning,
+            "status": o.status,
+            "score_before": o.score_before,
+            "score": o.score,
+            "change": o.change,
+            "steps": o.steps,
+            "seconds": o.seconds,
+            "decision_seconds": self.deciding.get(o.key),
+            "fallback": o.fallback,
+        }
+        row = {name: value for name, value in row.items() if not _empty(value)}
+        config = {f"config.{name}": value for name, value in self.store.space.flatten(o.config).items()}
+        return row | config | flat(o.metrics, "metrics.")
+
+
+def flat(values: Mapping[str, Any], prefix: str) -> Row:
+    """Nested dicts as one, by dotted names.
+
+    >>> flat({"loss": {"policy": 0.5}, "episodes": 3}, "metrics.")
+    {'metrics.loss.policy': 0.5, 'metrics.episodes': 3}
+    """
+    found: Row = {}
+    for name, value in values.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return found
+
+
+def _empty(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _config_types(space: Space) -> dict[str, type]:
+    """The type of each hyperparameter's column; object where values differ in type."""
+    kinds: dict[str, type] = dict.fromkeys(space.names, object)
+    for categorical in space.categorical:
+        kinds[categorical.name] = common(categorical.labels)
+    for numerical in space.numerical:
+        plain: dict[str, type] = {"float": float, "integer": int}
+        kinds[numerical.name] = plain.get(numerical.kind) or common(numerical.labels)
+    return {f"config.{name}": kind for name, kind in kinds.items()}
+
+
+def common(values: Iterable[Any]) -> type:
+    """The one of bool, int, float and str that holds all values; object if none does.
+
+    >>> common([1, 2.5]), common(["crop", "flip"]), common(["crop", None]), common([True, 1])
+    (<class 'float'>, <class 'str'>, <class 'object'>, <class 'object'>)
+    """
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        return float
+    return kinds.pop() if len(kinds) == 1 and kinds <= {bool, int, float, str} else object
+
+
+def text(value: Any) -> str:
+    """A value of a column that holds text, or anything.
+
+    >>> text("crop"), text(None), text(0.1), text(True), text((3, 3))
+    ('crop', 'None', '0.1', 'true', '[3, 3]')
+    """
+    if isinstance(value, str):
+        return value
+    return "None" if value is None else json.dumps(value)
+
+
+# Formats
+
+
+def _write_csv(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]) -> None:
+    lines = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([text(row[name]) if name in row else "" for name in columns])
+    lines.detach()
+
+
+def _write_json(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]) -> None:
+    """A list with a line for each observation. JSON has no NaN: a metric that is one is null."""
+    between = b"[\n"
+    for row in rows:
+        whole = dict.fromkeys(COLUMNS) | row
+        file.write(between + json.dumps(_finite(whole), ensure_ascii=False).encode())
+        between = b",\n"
+    file.write(b"\n]\n" if between == b",\n" else b"[]\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def require_extra() -> None:
+    """Raise an error unless what Parquet is written with is installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise MissingExtraError(
+            "Parquet is written with pyarrow, which is not installed; run: pip install 'popbandits[report]'"
+        )
+
+
+def _write_parquet(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    kept: dict[str, list[Any]] = {name: [] for name in columns}
+    absent = object()
+    for row in rows:
+        for name, values in kept.items():
+            values.append(row.get(name, absent))
+    types = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
+    arrays = {}
+    for name, kind in columns.items():
+        found = [value for value in kept[name] if value is not absent]
+        held = types.get(common(found) if kind is object else kind, pyarrow.string())
+        if held == pyarrow.int64() and any(abs(value) >= 2**63 for value in found):
+            held = pyarrow.string()
+        convert = text if held == pyarrow.string() else None
+        values = [None if v is absent else convert(v) if convert else v for v in kept[name]]
+        arrays[name] = pyarrow.array(values, held)
+    parquet.write_table(pyarrow.table(arrays), file)

@@ -1,0 +1,161 @@
+"""How runs stand: read from their files with a few queries, however long they are and whoever is running them."""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from popbandits.history import Store
+from popbandits.wording import age, number, printable
+
+LOCK = "run.lock"
+"""The file that a run keeps locked while it goes on."""
+
+State = Literal["running", "finished", "stopped", "killed"]
+STYLES: dict[State, str] = {"running": "cyan", "finished": "green", "stopped": "", "killed": "red"}
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run stands. What is not known is None."""
+
+    directory: str
+    state: State
+    method: str | None
+    size: int | None
+    rounds: int | None
+    round: int
+    """How many rounds every member could have finished."""
+    intervals: int
+    failures: int
+    """How many of the intervals failed."""
+    best: float | None
+    best_key: tuple[int, int] | None
+    """The member and round of the best score."""
+    mean: float | None
+    """Over members, of the last score of each."""
+    begun: float | None
+    """When it was first started, in seconds since 1970."""
+    changed: float
+    """When its file was last written to."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+
+def status(directory: str | Path) -> Status:
+    """How the run in this folder stands."""
+    directory = Path(directory)
+    goes_on = running(directory)  # Before its file is read, so that a run that ends meanwhile is not called killed.
+    with Store.open(directory, readonly=True) as store:
+        about, ask = store.about, store.connection.execute
+        ask("BEGIN")  # All figures are of one moment.
+        intervals = len(store)
+        members = about.get("size") or _one(ask("SELECT COUNT(DISTINCT member) FROM observation")) or 1
+        failures = _one(ask("SELECT COUNT(*) FROM observation WHERE status != 'completed'"))
+        order = "ASC" if about.get("mode") == "min" else "DESC"
+        best = ask(
+            "SELECT score, member, round FROM observation WHERE status = 'completed' "
+            f"ORDER BY score {order}, round DESC, member DESC LIMIT 1"
+        ).fetchone()
+        mean = _one(
+            ask(
+                "SELECT AVG(score) FROM observation JOIN (SELECT member, MAX(round) AS round FROM observation "
+                "WHERE status = 'completed' GROUP BY member) USING (member, round)"
+            )
+        )
+        logged = _one(ask("SELECT COUNT(*) FROM sqlite_master WHERE name = 'event'"))  # Old runs kept no log.
+        turns = "SELECT kind FROM event WHERE kind IN ('started', 'resumed', 'stopped', 'finished') ORDER BY id DESC"
+        turn = ask(turns).fetchone() if logged else None
+        rounds = about.get("rounds")
+        state: State = "stopped"
+        if goes_on:
+            state = "running"
+        elif rounds is not None and intervals >= members * rounds:
+            state = "finished"
+        elif turn is not None and turn[0] in ("started", "resumed"):
+            state = "killed"
+        return Status(
+            directory=str(directory),
+            state=state,
+            method=_name(about.get("method")),
+            size=about.get("size"),
+            rounds=rounds,
+            round=intervals // members,
+            intervals=intervals,
+            failures=failures,
+            best=best and best[0],
+            best_key=best and (best[1], best[2]),
+            mean=mean,
+            begun=about.get("created"),
+            changed=_changed(store.path),
+        )
+
+
+def running(directory: str | Path) -> bool:
+    """Whether a process is running the run in this folder."""
+    path = Path(directory) / LOCK
+    if not path.exists():
+        return False
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=0, uri=True)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master")
+    except sqlite3.OperationalError as error:
+        return "locked" in str(error)
+    finally:
+        connection.close()
+    return False
+
+
+def _changed(path: Path) -> float:
+    """When a run's file, or the log of what is not in it yet, was last written to; who reads makes an empty log."""
+    written = [file.stat() for file in (path, Path(f"{path}-wal")) if file.exists()]
+    return max(file.st_mtime for file in written if file.st_size)
+
+
+def _one(rows: sqlite3.Cursor) -> Any:
+    return rows.fetchone()[0]
+
+
+def _name(recipe: dict[str, Any] | None) -> str | None:
+    """What a method is called, of what the record says of how to make it."""
+    where = next((value for key, value in (recipe or {}).items() if key != "settings"), None)
+    return None if where is None else str(where).rpartition(":")[2]
+
+
+def table(statuses: Sequence[Status]) -> Table:
+    """A row for each run."""
+    view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("run", "state", "method", "rounds", "best", "mean", "failed", "begun", "changed"):
+        left = name in ("run", "state", "method")
+        view.add_column(name, justify="left" if left else "right", no_wrap=name != "run", overflow="fold")
+    now = time.time()
+    for one in statuses:
+        view.add_row(
+            Text(printable(one.directory)),
+            Text(one.state, STYLES[one.state]),
+            Text(one.method or "–"),
+            f"{one.round}" if one.rounds is None else f"{one.round}/{one.rounds}",
+            *("–" if score is None else number(score) for score in (one.best, one.mean)),
+            str(one.failures),
+            "–" if one.begun is None else f"{age(now - one.begun)} ago",
+            f"{age(now - one.changed)} ago",
+        )
+    return view
+
+
+def print_table(statuses: Sequence[Status], console: Console | None = None) -> None:
+    """Print the table: as wide as the terminal at most, as wide as it is elsewhere."""
+    console = console or Console()
+    view = table(statuses)
+    if not console.is_terminal:
+        console.width = 10_000
+        console.width = console.measure(view).maximum
+    console.print(view, highlight=False)

@@ -1,0 +1,293 @@
+"""Figures: valid, and of the right data."""
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from popbandits import PBT, PB2Mult, PB2Rand
+from popbandits.explorers.surrogate import Models
+from popbandits.history import History
+from popbandits.reports.figures import arms as arms_module
+from popbandits.reports.figures import figure as figure_module
+from popbandits.reports.figures.arms import HALVES, arms
+from popbandits.reports.figures.comparison import curves, finals
+from popbandits.reports.figures.deciding import SAMPLED, deciding
+from popbandits.reports.figures.effects import effects, effects_figure
+from popbandits.reports.figures.figure import Figure, log_ticks, thinned
+from popbandits.reports.figures.learning import learning
+from popbandits.reports.figures.lineage import COPIED, FAILED, KEPT, WON, lineage
+from popbandits.reports.figures.model import explorer_of, model_view
+from popbandits.reports.figures.schedules import WINNER, schedules
+from popbandits.reports.run import Run
+from popbandits.reports.single import figures_of
+from popbandits.reports.stats import standard_error
+from popbandits.space import Points
+from tests.reports.played import Clumsy, play
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return Run.read(play(tmp_path_factory.mktemp("runs") / "clumsy", Clumsy, rounds=16))
+
+
+@pytest.fixture(scope="module")
+def pbt(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return Run.read(play(tmp_path_factory.mktemp("runs") / "pbt", method=PBT(), mode="min"))
+
+
+def test_a_run_has_every_figure_and_each_is_valid_vega_lite(run: Run) -> None:
+    found = figures_of(run)
+    assert list(found) == ["learning", "schedules", "lineage", "arms", "effects", "model", "deciding"]
+    for one in found.values():
+        one.chart.to_dict()  # holds it against the schema
+        assert any(one.data.values()), one.name
+        assert one.spec["title"]["text"] == one.title
+
+
+def test_figures_over_several_runs_are_valid_too(run: Run, pbt: Run) -> None:
+    groups = {"PB2-Fuse": [run], "PBT": [pbt]}
+    for one in (
+        curves({"a": groups}),
+        curves({"a": groups, "b": groups}),
+        finals({"a": groups}),
+        schedules(groups),
+        deciding(groups),
+    ):
+        assert one is not None
+        one.chart.to_dict()
+
+
+def test_figures_are_written_for_print(run: Run, tmp_path: Path) -> None:
+    paths = learning(run).write(tmp_path)
+    assert [path.name for path in paths] == ["learning.png", "learning.svg", "learning.pdf", "learning.vl.json"]
+    heads = [path.read_bytes()[:5] for path in paths]
+    assert heads[0].startswith(b"\x89PNG")
+    assert heads[1].startswith(b"<svg")
+    assert heads[2] == b"%PDF-"
+
+
+def test_learning_curves_hold_every_score_and_the_best_of_each_round(run: Run, pbt: Run) -> None:
+    found = learning(run)
+    completed = [o for o in run.history if not o.failed]
+    assert len(found.data["members"]) == len(completed)
+    best = {row["round"]: row["score"] for row in found.data["summary"] if row["curve"].startswith("best")}
+    for round_ in range(16):
+        assert best[round_] == pytest.approx(max(o.score for o in completed if o.round == round_), rel=1e-5)
+    lowest = {row["round"]: row["score"] for row in learning(pbt).data["summary"] if row["curve"].startswith("best")}
+    assert lowest[3] == pytest.approx(min(o.score for o in pbt.history if o.round == 3), rel=1e-5)
+
+
+def test_schedules_show_every_active_value_as_what_it_is(run: Run) -> None:
+    found = schedules({"": [run]})
+    panels = dict(zip(run.space.names, found.data.values(), strict=True))
+    trained = [o for o in run.history if o.status != "lost"]
+    assert len(panels["lr"]) == len(trained)
+    assert len(panels["momentum"]) == sum("momentum" in o.config for o in trained) < len(trained)
+    assert {row["value"] for row in panels["augmentation"]} <= {"crop", "rotate", "None"}
+    assert {row["value"] for row in panels["width"]} <= {"16", "32", "64"}
+    assert {(row["member"], row["round"]) for row in panels["lr"] if row["kind"] == WINNER} == run.winning
+    scales = {p["title"]["text"]: p["layer"][0]["encoding"]["y"]["scale"] for p in found.spec["concat"]}
+    assert scales["lr"] == {"type": "log", "domain": [1e-5, 1e-1], "nice": False}
+    assert scales["epochs"]["domain"] == [1, 8]
+    assert scales["width"]["domain"] == ["64", "32", "16"]  # The largest at the top.
+
+
+def test_a_long_run_is_thinned_but_for_its_winning_lineage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("popbandits.reports.figures.schedules.POINTS", 10)
+    found = schedules({"": [run]})
+    rows = next(iter(found.data.values()))
+    assert sum(row["kind"] == WINNER for row in rows) == len(run.winning)
+    assert len(rows) < len(run.history)
+    assert "intervals are drawn, the winning lineage whole" in found.caption
+
+
+def test_a_lineage_tree_has_an_edge_from_every_parent(run: Run) -> None:
+    edges = lineage(run).data["edges"]
+    wanted = {(o.parent, o.key) for o in run.history if o.parent is not None}
+    assert {((e["from_member"], e["from_round"]), (e["member"], e["round"])) for e in edges} == wanted
+    for edge in edges:
+        kind = KEPT if edge["from_member"] == edge["member"] else COPIED
+        assert edge["kind"] == (WON if (edge["member"], edge["round"]) in run.winning else kind)
+    assert {row["kind"] for row in lineage(run).data["failed"]} == {FAILED}
+    assert len(lineage(run).data["failed"]) == run.status.failures > 0
+
+
+def test_arms_tell_gains_and_choices_of_both_halves(run: Run) -> None:
+    found = arms([run])
+    assert found is not None
+    rows = {(row["label"], row["half"]): row for row in found.data["arms0"]}
+    for label in ("crop", "rotate", None):
+        for half in (0, 1):
+            there = [o for o in run.history if o.config["augmentation"] == label and (o.round >= 8) == bool(half)]
+            gains = [o.change for o in there if math.isfinite(o.change)]
+            row = rows[str(label), HALVES[half]]
+            assert row["count"] == len(gains)
+            assert row["chosen"] == sum(o.key in run.explored for o in there)
+            if len(gains) > 1:
+                assert row["gain"] == pytest.approx(np.mean(gains), rel=1e-4)
+                assert row["high"] - row["gain"] == pytest.approx(standard_error(gains), rel=1e-3)
+    assert sum(row["chosen"] for row in rows.values()) == len(run.explored) > 0
+    by_round = Counter[int]()
+    for row in found.data["chances0"]:
+        by_round[row["round"]] += row["chance"]
+    assert all(total == pytest.approx(1.0, abs=1e-4) for total in by_round.values())
+
+
+def test_a_method_without_chances_says_so(pbt: Run) -> None:
+    found = arms([pbt])
+    assert found is not None
+    assert "keeps no chances" in found.caption
+
+
+def test_of_many_labels_the_most_used_are_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arms_module, "ARMS", 2)
+    found = arms([run])
+    assert found is not None
+    played = Counter(str(o.config["augmentation"]) for o in run.history if o.status != "lost")
+    kept = {row["label"] for row in found.data["arms0"]}
+    assert len(kept) == 2
+    assert min(played[name] for name in kept) >= max(played[name] for name in played.keys() - kept)
+
+
+def test_effects_where_less_is_better_turn_the_change(pbt: Run) -> None:
+    (lr,) = [e for e in effects([pbt]) if e.parameter == "lr" and e.variable is None]
+    x = np.log([o.config["lr"] for o in pbt.history if math.isfinite(o.change)])
+    y = -np.array([o.change for o in pbt.history if math.isfinite(o.change)])
+    r = np.corrcoef(x, y)[0, 1]
+    assert lr.found.t == pytest.approx(r * math.sqrt((len(x) - 2) / (1 - r * r)), rel=1e-6)
+
+
+def test_a_figure_of_effects_draws_each_of_them(run: Run) -> None:
+    found = effects([run])
+    drawn = effects_figure([run], found)
+    assert drawn is not None
+    assert [(row["t"], row["count"]) for row in drawn.data["effects"]] == [
+        (pytest.approx(e.found.t, rel=1e-5), e.found.count) for e in found
+    ]
+
+
+# The model's view
+
+
+def expected(run: Run, label: str, value: float) -> tuple[float, float]:
+    """Mean and deviation that the run's model has for the best member's configuration with this label and lr."""
+    explorer, _ = explorer_of(run)
+    models = Models(explorer, run.space, run.history)
+    now = run.final
+    assert now is not None
+    config = {**now.config, "augmentation": label, "lr": value}
+    config.pop("momentum", None)
+    if label == "crop":
+        config["momentum"] = now.config.get("momentum", 0.5)
+    point = run.space.encode([config])
+    model = models.at(point.h[0])
+    mean, std = model.posterior.predict(model.bound(run.history, now).inputs(Points(point.x, point.h)))
+    rows = models.rows
+    mask = explorer.relevant(rows, point.h[0])
+    y = (rows if mask is None else rows[mask]).targets()
+    return run.sign * (y.mean() + y.std() * mean[0]), y.std() * std[0]
+
+
+@pytest.mark.parametrize("method", [None, PB2Mult(), PB2Rand()], ids=["one model", "one a label", "blind to labels"])
+def test_the_models_view_is_what_the_method_itself_expects(tmp_path: Path, method: Any) -> None:
+    run = Run.read(play(tmp_path / "run", method=method, seed=3))
+    found = model_view(run)
+    assert found is not None
+    place = [number.name for number in run.space.numerical].index("lr")
+    curve = [r for r in found.data[f"number{place}"] if r["kind"] == "expected" and r["row"] == "crop"]
+    assert len(curve) == 41
+    for row in curve[::10]:
+        mean, std = expected(run, "crop", row["value"])
+        assert row["mean"] == pytest.approx(mean, rel=1e-3, abs=1e-5)
+        assert row["high"] - row["mean"] == pytest.approx(std, rel=1e-2)
+
+
+def test_what_a_label_switches_off_has_no_curve(run: Run) -> None:
+    found = model_view(run)
+    assert found is not None
+    place = [number.name for number in run.space.numerical].index("momentum")
+    rows = {row["row"] for row in found.data[f"number{place}"] if row["kind"] == "expected"}
+    assert rows <= {"crop"}
+    assert {row["row"] for row in found.data[f"number{place}"]} == {
+        "crop",
+        "rotate",
+        "None",
+    }  # a panel each all the same
+
+
+def test_a_method_without_a_model_is_seen_through_that_of_pb2_mix(pbt: Run) -> None:
+    found = model_view(pbt)
+    assert found is not None
+    assert "the run's method has none; PB2-Mix's" in found.caption
+
+
+def test_a_report_imports_nothing_that_a_file_asks_for(run: Run, tmp_path: Path) -> None:
+    evil = tmp_path / "evil.py"
+    evil.write_text("raise SystemExit('imported')")
+    for where in (f"{evil}:PB2Fuse", "os:PB2Fuse", "popbandits.explorers.pb2_fuse:as_explorer", ""):
+        about = {"method": {"make": where, "settings": {}}}
+        _, own = explorer_of(Run(run.directory, about, run.status, run.history, {}, {}))
+        assert not own
+
+
+# Deciding, and what all share
+
+
+def test_fall_backs_are_told_with_their_reason(tmp_path: Path) -> None:
+    run = Run.read(play(tmp_path / "run", method=PB2Mult(), rounds=4))
+    found = deciding({"": [run]})
+    assert found is not None
+    told = [row for row in found.data["decisions"] if row["kind"] == SAMPLED]
+    assert {row["reason"] for row in told} == {o.fallback for o in run.history if o.fallback is not None}
+    assert f"{len(told)} fell back" in found.caption
+
+
+def test_a_history_without_a_log_of_decisions_has_no_figure_of_them(run: Run, tmp_path: Path) -> None:
+    History(run.space, run.history).save(tmp_path)
+    bare = Run.read(tmp_path)
+    assert deciding({"": [bare]}) is None
+    assert bare.explored == run.explored
+
+
+def test_curves_of_a_method_are_mean_and_standard_error_over_seeds(tmp_path: Path) -> None:
+    runs = [Run.read(play(tmp_path / str(seed), seed=seed, rounds=3, method=PBT())) for seed in range(3)]
+    rows = curves({"": {"PBT": runs}}).data["task0"]
+    best = np.array([run.best_by_round for run in runs])
+    assert [row["mean"] for row in rows] == pytest.approx(best.mean(axis=0), rel=1e-5)
+    assert [row["high"] - row["mean"] for row in rows] == pytest.approx(
+        best.std(axis=0, ddof=1) / math.sqrt(3), rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(("low", "high"), [(1e-12, 1e3), (0.5, 0.6), (1, 1000), (3e-5, 8e-5)])
+def test_ticks_of_a_log_axis_are_few_and_inside(low: float, high: float) -> None:
+    ticks = log_ticks(low, high)
+    assert len(ticks) <= 6
+    assert all(0.99 * low <= tick <= 1.01 * high for tick in ticks)
+
+
+def test_thinning_keeps_both_ends() -> None:
+    kept = thinned(np.arange(1000), 10)
+    assert (len(kept), kept[0], kept[-1]) == (10, 0, 999)
+
+
+def test_colours_can_be_told_apart_from_both_grounds() -> None:
+    def light(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+    for dark in (False, True):
+        ground = light(figure_module.config(dark)["background"])
+        for colour in figure_module.PALETTE:
+            a, b = sorted([light(colour), ground])
+            assert (b + 0.05) / (a + 0.05) >= 2.0, (colour, dark)
+
+
+def test_a_figure_can_be_shown_in_a_notebook(run: Run) -> None:
+    one: Figure = learning(run)
+    assert one.chart.to_dict()["datasets"]["members"] == one.data["members"]

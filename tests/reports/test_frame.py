@@ -1,0 +1,59 @@
+"""Histories as tables."""
+
+import re
+from pathlib import Path
+
+import pandas
+import pytest
+
+from popbandits.errors import MissingExtraError
+from popbandits.history import History
+from popbandits.reports.frame import SHOWN, frame, history_html
+from tests.reports.played import HOSTILE, Clumsy, play, space
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    return History.load(play(tmp_path_factory.mktemp("runs") / "run", Clumsy, rounds=12))
+
+
+def test_a_frame_has_a_row_for_each_observation_and_its_types(history: History) -> None:
+    table = frame(history)
+    assert len(table) == len(history)
+    assert table["score"].tolist() == pytest.approx([o.score for o in history], nan_ok=True)
+    assert table["winning"].sum() == len(history.lineage())
+    assert table["config.momentum"].isna().tolist() == ["momentum" not in o.config for o in history]
+    assert table.loc[0, "parent_member"] is pandas.NA
+    kinds = {name: str(table[name].dtype) for name in ("member", "parent_round", "score", "config.epochs", "winning")}
+    assert kinds == {
+        "member": "int64",
+        "parent_round": "Int64",
+        "score": "float64",
+        "config.epochs": "int64",
+        "winning": "bool",
+    }
+    assert "metrics.loss.policy" in table
+
+
+def test_an_empty_history_has_the_columns_all_the_same() -> None:
+    table = frame(History(space()))
+    assert len(table) == 0
+    assert {"member", "score", "config.lr"} <= set(table.columns)
+
+
+def test_a_notebook_shows_the_end_of_the_winning_schedule(history: History) -> None:
+    shown = history_html(history)
+    assert shown.count("<tr>") == 1 + min(SHOWN, len(history.lineage()))
+    assert f"{history.best.score:g}" in shown if history.best else False
+
+
+def test_what_a_notebook_shows_is_text(tmp_path: Path) -> None:
+    history = History.load(play(tmp_path / "run", space=space(HOSTILE), rounds=2))
+    assert "<script" not in history_html(history)
+    assert "<img" not in history_html(history)
+
+
+def test_without_pandas_it_says_what_to_install(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=re.escape("pip install 'popbandits[report]'")):
+        frame(history)

@@ -1,0 +1,262 @@
+"""The page: complete, of one file, and taking nothing that a user named for markup."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from popbandits import PBT
+from popbandits.errors import ArgumentError, HistoryError, MissingExtraError
+from popbandits.history import Event, History, Observation, Store
+from popbandits.reports import single as single_module
+from popbandits.reports.html import script_json
+from popbandits.reports.libraries import Libraries
+from popbandits.reports.report import write_report
+from popbandits.reports.run import TRACEBACK, Run
+from popbandits.reports.single import intervals
+from tests.reports.played import HOSTILE, Climber, Clumsy, play, space
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its elements, its text, the data in it."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text, self.scripts, self._inside = "", list[str](), ""
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._inside = tag
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._inside:
+            self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.scripts[-1] += data
+        else:
+            self.text += data
+
+    @property
+    def data(self) -> Any:
+        return json.loads(next(script for script in self.scripts if script.startswith('{"figures"')))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+class NoLibraries(Libraries):
+    """In place of Vega, which takes seconds to bundle and which these tests do not run."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("popbandits.reports.report.Libraries", NoLibraries)
+        yield
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which whatever a user can name is an attack."""
+    where = tmp_path_factory.mktemp("runs") / "..  <b>run</b> & 'co'"
+    names = {f"lr {HOSTILE}": (0.0, 1.0), "__proto__": (1, 4), "image": [HOSTILE, "b", "constructor"]}
+
+    class Named(Climber):
+        def train(self, config: dict[str, Any]) -> Any:
+            if config["__proto__"] == 4:
+                raise ValueError(HOSTILE)
+            outcome = super().train({"lr": 1e-3, "augmentation": "crop"})
+            return type(outcome)(outcome.score, metrics={HOSTILE: 1.0, "text": HOSTILE})
+
+    return play(where, Named, space=names, rounds=8)
+
+
+@pytest.fixture(scope="module")
+def hostile_page(hostile: Path, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    output = tmp_path_factory.mktemp("page") / "report.html"
+    write_report([hostile], output)
+    return Page(output)
+
+
+def test_whatever_a_user_names_is_text(hostile_page: Page) -> None:
+    assert [s for s in hostile_page.all("script") if s.get("type") not in ("module", "application/json")] == []
+    assert len(hostile_page.all("script")) == 3
+    assert hostile_page.all("img") == hostile_page.all("b") == []
+    assert not [attrs for _, attrs in hostile_page.tags if any(name.startswith("on") for name in attrs)]
+    assert HOSTILE.split("\u2028")[0] in hostile_page.text
+    assert "..  <b>run</b> & 'co'" in hostile_page.text
+
+
+def test_what_is_named_arrives_in_the_data_as_it_is(hostile_page: Page) -> None:
+    columns = hostile_page.data["table"]["columns"]
+    row = hostile_page.data["table"]["rows"][0]
+    assert columns[:3] == ["member", "round", "status"]
+    assert row[columns.index("image")] in (HOSTILE[:149] + "…", HOSTILE, "b", "constructor")
+    specs = json.dumps(hostile_page.data["figures"])
+    assert "document.title" in specs
+
+
+def test_no_script_but_the_pages_own_may_run_and_nothing_may_be_loaded(hostile_page: Page) -> None:
+    (policy,) = [meta["content"] for meta in hostile_page.all("meta") if "http-equiv" in meta]
+    assert policy is not None
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert "'unsafe-inline'" not in rules["script-src"]
+    assert len(re.findall("'sha256-", rules["script-src"])) == 2
+    for tag, attributes in hostile_page.tags:
+        assert not str(attributes.get("href", "#")).strip("#").startswith("http"), (tag, attributes)
+        assert "src" not in attributes, (tag, attributes)
+
+
+@pytest.mark.parametrize("text", ["</script>", "<!--<script>", "]]>", "\u2028\u2029", "&lt;", '"\\', "\0"])
+def test_json_in_a_script_cannot_end_it_and_reads_back(text: str) -> None:
+    written = script_json({"x": [text]})
+    assert not re.search("[<>&\u2028\u2029]", written)
+    assert json.loads(written) == {"x": [text]}
+
+
+def test_a_huge_traceback_is_cut_with_a_note(tmp_path: Path) -> None:
+    History({"x": (0.0, 1.0)}, [Observation(0, 0, {"x": 0.5}, status="failed")]).save(tmp_path)
+    huge = "first line\n" + 10_000_000 * "x" + "\nlast line"
+    with Store.open(tmp_path) as store:
+        store.write(events=[Event("failed", "ValueError: it broke", 0, 0, {"traceback": huge})])
+    output = tmp_path / "report.html"
+    write_report([tmp_path], output)
+    text = Page(output).text
+    assert "first line" in text
+    assert "last line" in text
+    assert f"{len(huge) - TRACEBACK:,} characters left out" in text
+    assert output.stat().st_size < 2_000_000
+
+
+def test_a_page_tells_the_run_in_words_figures_and_tables(tmp_path: Path) -> None:
+    where = play(tmp_path / "run", Clumsy)
+    write_report([where], tmp_path / "out" / "report.html")
+    page, history = Page(tmp_path / "out" / "report.html"), History.load(where)
+    drawn = [div["data-figure"] for div in page.all("div") if "data-figure" in div]
+    assert (
+        set(drawn)
+        == set(page.data["figures"])
+        == {"learning", "lineage", "schedules", "effects", "arms", "model", "deciding"}
+    )
+    assert f"popbandits replay {where}" in page.text
+    assert f"{sum(o.failed for o in history)} interval" in page.text
+    assert "it fell" in page.text
+    assert len(page.data["table"]["rows"]) == len(history)
+    assert {option["value"] for option in page.all("option")} == {"-1", "0", "1", "2", "3"}
+
+
+def test_every_figure_has_a_caption_and_a_name_for_those_who_cannot_see_it(tmp_path: Path) -> None:
+    write_report([play(tmp_path / "run", rounds=3)], tmp_path / "report.html")
+    page = Page(tmp_path / "report.html")
+    charts = [div for div in page.all("div") if "data-figure" in div]
+    assert len(charts) == len(page.all("figure")) == len(page.all("figcaption")) > 4
+    assert all(len(chart["aria-label"] or "") > 40 for chart in charts)
+    assert page.all("html") == [{"lang": "en"}]
+    assert all("scope" in th for th in page.all("th"))
+    assert len(page.all("table")) == len(page.all("caption"))
+    labels = {button.get("id") for button in page.all("button")} | {one.get("id") for one in page.all("input")}
+    assert {"theme", "filter", "winning", "previous", "next"} <= labels
+
+
+def test_the_table_of_a_long_run_holds_the_latest_and_the_winning_lineage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single_module, "ROWS", 20)
+    run = Run.read(play(tmp_path / "run", rounds=12))
+    columns, rows, note = intervals(run)
+    shown = {(row[0], row[1]) for row in rows}
+    assert len(rows) <= 20
+    assert run.history[-1].key in shown
+    assert {step.key for step in run.history.lineage()[-9:]} <= shown
+    assert f"popbandits export {run.directory}" in note
+    assert len(columns) == len(rows[0])
+
+
+def test_a_label_none_is_not_taken_for_a_value_that_is_off(tmp_path: Path) -> None:
+    run = Run.read(play(tmp_path / "run", rounds=3))
+    columns, rows, _ = intervals(run)
+    augmentation, momentum = columns.index("augmentation"), columns.index("momentum")
+    assert {row[augmentation] for row in rows} == {"crop", "rotate", "None"}
+    assert all((row[momentum] is None) == (row[augmentation] != "crop") for row in rows)
+
+
+def test_a_run_that_has_hardly_begun_has_a_report(tmp_path: Path) -> None:
+    History(space(), size=4, rounds=9).save(tmp_path / "empty")
+    write_report([tmp_path / "empty"], tmp_path / "empty.html")
+    assert "nothing to compare" in Page(tmp_path / "empty.html").text
+    one = History({"x": (0.0, 1.0)}, [Observation(0, 0, {"x": 0.5}, score=1.0)])
+    one.save(tmp_path / "one")
+    write_report([tmp_path / "one"], tmp_path / "one.html")
+    assert "learning" in Page(tmp_path / "one.html").data["figures"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [{"x": (0.0, 1.0)}, {"a": ["x", "y"], "b": [True, False]}, {"net": {"act": ["relu", None], "depth": (1, 3)}}],
+    ids=["numbers alone", "labels alone", "nested"],
+)
+def test_a_report_can_be_made_of_any_space(tmp_path: Path, made: Any) -> None:
+    class Any_(Climber):
+        def train(self, config: dict[str, Any]) -> Any:
+            return super().train({"lr": 1e-3, "augmentation": "crop"})
+
+    write_report([play(tmp_path / "run", Any_, space=made, rounds=6)], tmp_path / "report.html")
+    assert "learning" in Page(tmp_path / "report.html").data["figures"]
+
+
+def test_infinite_metrics_do_not_spoil_the_page(tmp_path: Path) -> None:
+    observations = [
+        Observation(0, 0, {"x": 0.5}, score=1.0, metrics={"loss": math.inf, "big": 10**30, "nothing": math.nan}),
+        Observation(0, 1, {"x": 0.5}, parent=(0, 0), score_before=1.0, score=-1e300),
+    ]
+    History({"x": (0.0, 1.0)}, observations).save(tmp_path)
+    write_report([tmp_path], tmp_path / "report.html")
+    data = Page(tmp_path / "report.html").data
+    assert len(data["table"]["rows"]) == 2
+
+
+def test_several_runs_are_compared_by_method(tmp_path: Path) -> None:
+    runs = [
+        play(tmp_path / f"{name}-{seed}", rounds=3, seed=seed, method=method)
+        for name, method in (("pbt", PBT()), ("fuse", None))
+        for seed in range(2)
+    ]
+    written = write_report(runs, tmp_path / "report.html", tmp_path / "figures")
+    page = Page(tmp_path / "report.html")
+    assert {"comparison", "finals", "schedules", "effects", "arms", "deciding"} == set(page.data["figures"])
+    assert "Welch's t-test" in page.text
+    assert "in % of PBT" in page.text
+    assert all(str(run) in page.text for run in runs)
+    assert len(written) == 1 + 4 * 6
+    assert all(path.stat().st_size > 0 for path in written)
+
+
+def test_a_report_needs_a_run(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="a report needs a run, got none"):
+        write_report([], tmp_path / "report.html")
+    with pytest.raises(HistoryError, match="holds no run"):
+        write_report([tmp_path], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_missing_extra_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=re.escape("pip install 'popbandits[report]'")):
+        write_report([tmp_path], tmp_path / "report.html")

@@ -1,0 +1,168 @@
+"""The page in a real browser: from a file, without a network, with hostile names in it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from popbandits import PBT
+from popbandits.reports.report import write_report
+from tests.reports.played import HOSTILE, Clumsy, play, space
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+WIDE = {"width": 1100, "height": 900}
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: install it, or name it in CHROMIUM")
+
+# How many different colours a canvas shows; a blank one shows one.
+COLOURS = """canvas => {
+    const pixels = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+    return new Set(pixels).size;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    run = play(folder / f"run {HOSTILE[9:40].replace('/', '|')}", Clumsy, space=space(HOSTILE), rounds=10)
+    write_report([run], folder / "report.html")
+    return folder / "report.html"
+
+
+def opened(browser: Browser, path: Path) -> Iterator[Page]:
+    """A page from a file, all figures drawn; nothing may be asked of a network or said on the console."""
+    context = browser.new_context(viewport=WIDE, offline=True, color_scheme="light")
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: said.append(request.url) if request.url.startswith("http") else None)
+    page.goto(path.as_uri())
+    page.wait_for_selector("body[data-ready=true]", timeout=120_000)
+    yield page
+    assert page.evaluate("document.title") != "owned"
+    context.close()
+    assert said == []
+
+
+@pytest.fixture
+def page(browser: Browser, written: Path) -> Iterator[Page]:
+    yield from opened(browser, written)
+
+
+def test_every_figure_draws(page: Page) -> None:
+    charts = page.locator(".chart")
+    assert charts.count() == 7
+    for i in range(charts.count()):
+        canvas = charts.nth(i).locator("canvas")
+        assert canvas.count() == 1
+        assert canvas.evaluate(COLOURS) > 20, charts.nth(i).get_attribute("data-figure")
+
+
+def test_hostile_names_are_shown_as_text(page: Page) -> None:
+    assert page.locator("img").count() == 0
+    assert "document.title='owned'" in page.locator("body").inner_text()
+    page.locator("#filter").fill("owned")
+    assert "document.title" in page.locator("#intervals tbody tr").first.inner_text()
+
+
+def test_the_pointer_on_a_mark_shows_what_it_is(page: Page) -> None:
+    canvas = page.locator("#figure-lineage canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    tooltip = page.locator("#vg-tooltip-element.visible")
+    # Along a member's row there are marks everywhere.
+    for i in range(40):
+        page.mouse.move(box["x"] + 80 + 15 * i, box["y"] + box["height"] / 2 + i % 9)
+        if tooltip.count():
+            break
+    assert "member" in tooltip.inner_text()
+    assert "started from" in tooltip.inner_text()
+
+
+def test_the_table_filters_sorts_and_pages(page: Page) -> None:
+    found, rows = page.locator("#found"), page.locator("#intervals tbody tr")
+    assert found.inner_text() == "40 intervals, page 1 of 1"
+    page.locator("#filter").fill("failed")
+    failed = rows.count()
+    assert 0 < failed < 40
+    assert all("failed" in text for text in rows.all_inner_texts())
+    page.locator("#filter").fill("")
+    page.get_by_label("winning lineage only").check()
+    assert rows.count() == page.locator("#intervals tr.winning").count() < 40
+    page.get_by_label("winning lineage only").uncheck()
+    page.get_by_role("button", name="score", exact=True).click()
+    column = rows.locator("td:nth-child(6)").all_inner_texts()
+    scores = [float(text) for text in column if text]
+    assert scores == sorted(scores)
+    assert column[-failed:] == [""] * failed  # What has no score comes last.
+    page.get_by_role("button", name="score", exact=True).click()
+    assert page.locator("th[aria-sort=descending]").inner_text() == "score"
+    assert float(rows.first.locator("td:nth-child(6)").inner_text()) == max(scores)
+
+
+def test_a_member_can_be_brought_out(page: Page) -> None:
+    canvas = page.locator("#figure-schedules canvas")
+    before = canvas.evaluate("canvas => canvas.toDataURL()")
+    page.get_by_label("Bring out").select_option("2")
+    page.wait_for_function("url => document.querySelector('#figure-schedules canvas').toDataURL() !== url", arg=before)
+    page.get_by_label("Bring out").select_option("-1")
+    page.wait_for_function("url => document.querySelector('#figure-schedules canvas').toDataURL() === url", arg=before)
+
+
+def test_light_and_dark_redraw_everything(page: Page) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Switch to dark colours").click()
+    page.wait_for_selector("body[data-ready=true]", timeout=120_000)
+    assert page.evaluate(ground) != light
+    assert page.locator(".chart canvas").count() == 7
+    corner = "canvas => [...canvas.getContext('2d').getImageData(2, 2, 1, 1).data]"
+    assert page.locator("#figure-learning canvas").evaluate(corner) == [23, 25, 30, 255]
+
+
+def test_a_page_can_be_used_with_the_keyboard_alone(page: Page) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the report"
+    visited = set()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        visited.add(page.evaluate("document.activeElement.id || document.activeElement.dataset.figure || ''"))
+    assert {"theme", "member", "learning", "lineage", "filter", "winning"} <= visited
+    page.locator("#intervals th button").first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("th[aria-sort]").count() == 1
+
+
+def test_a_narrow_window_scrolls_figures_and_not_the_page(page: Page) -> None:
+    page.set_viewport_size({"width": 420, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def test_a_comparison_of_several_runs_draws(browser: Browser, tmp_path: Path) -> None:
+    runs = [play(tmp_path / str(seed), seed=seed, method=PBT(), rounds=3) for seed in range(2)]
+    write_report(runs, tmp_path / "report.html")
+    for page in opened(browser, tmp_path / "report.html"):
+        for canvas in page.locator(".chart canvas").all():
+            assert canvas.evaluate(COLOURS) > 5
+        assert page.locator(".chart canvas").count() == 6

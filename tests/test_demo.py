@@ -1,0 +1,45 @@
+"""`popbandits demo`, with a task that is over in a moment."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import popbandits.engines
+import popbandits.rl
+from popbandits import History
+from popbandits.cli import main
+from popbandits.engines import tune
+from tests.engines.agents import Walker, space
+
+DEFAULTS = {"lr": 0.1, "epochs": 2, "optimizer": "adam"}
+
+
+def evaluate(checkpoint: Path, seed: int) -> float:
+    agent = Walker(seed)
+    agent.load(checkpoint)
+    return -float(np.sum(agent.weights**2))
+
+
+def test_the_demo_prints_the_schedule_the_three_scores_and_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = SimpleNamespace(space=space, DEFAULTS=DEFAULTS, POPULATION=2, ROUNDS=3, make_agent=Walker, evaluate=evaluate)
+    monkeypatch.setattr(popbandits.rl, "demo", task, raising=False)
+    # Processes take seconds to start, and what they do is tested elsewhere.
+    monkeypatch.setattr(popbandits.engines, "tune", lambda *a, **settings: tune(*a, **settings | {"engine": "threads"}))
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--seed", "1"]) == 0
+    out = capsys.readouterr().out
+    runs = {name: History.load(Path("runs/demo") / name) for name in ("tuned", "random", "untuned")}
+    assert all(len(history) == 6 for history in runs.values())
+    assert all(o.config == DEFAULTS for o in runs["untuned"])
+    assert re.search(r"^round  member +score +epochs +lr +optimizer", out, re.MULTILINE)
+    for history, label in zip(runs.values(), ("PB2-Fuse", "random search", "the usual settings"), strict=True):
+        assert history.best is not None
+        assert re.search(rf"^  {label} +{history.best.score:.4g}$", out, re.MULTILINE)  # The walker has no luck.
+    assert out.endswith("Everything is kept in runs/demo: try `popbandits replay runs/demo/tuned`.\n")
+    assert main(["demo", "-o", "runs/demo"]) == 1
+    assert "holds a run already" in capsys.readouterr().err
