@@ -44,13 +44,13 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = ["__version__", *_HOME_OF]
 
 if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a test compares the two.
-    from popbandits.errors import AgentError as AgentError
     from popbandits.agent import Agent as Agent
     from popbandits.agent import Outcome as Outcome
     from popbandits.engines import Experiment as Experiment
     from popbandits.engines import Result as Result
     from popbandits.engines import resume as resume
     from popbandits.engines import tune as tune
+    from popbandits.errors import AgentError as AgentError
     from popbandits.errors import ArgumentError as ArgumentError
     from popbandits.errors import CheckpointError as CheckpointError
     from popbandits.errors import HistoryError as HistoryError

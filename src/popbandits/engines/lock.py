@@ -16,7 +16,7 @@ class Lock:
     """
 
     def __init__(self, directory: Path):
-        self._connection = sqlite3.connect(directory / FILE, timeout=0, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(directory / FILE, timeout=1, isolation_level=None, check_same_thread=False)
         try:
             self._connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:

@@ -11,7 +11,7 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -41,12 +41,13 @@ class Loop:
         population: Population,
         store: Store,
         checkpoints: Checkpoints,
-        engine: Engine,
+        make_engine: Callable[[], Engine],
         view: View,
         max_failures: int | None = None,
     ):
         self.population, self.store, self.checkpoints = population, store, checkpoints
-        self.engine, self.view, self.max_failures = engine, view, max_failures
+        self.view, self.max_failures = view, max_failures
+        self._make_engine = make_engine
         self.stopping = False
         """Whether it was asked to stop: what is in training ends, nothing new begins."""
         self._waiting: list[Assignment] = []  # decided, and not with the engine yet
@@ -61,19 +62,27 @@ class Loop:
         with self._signals():
             try:
                 self._open()
-                while not self.population.done:
-                    self._submit()
-                    reports = self.engine.wait()
-                    if not reports:  # Stopped, and nothing is in training any more.
-                        break
-                    for report in reports:
-                        self._accept(report)
+                if not self.population.done:
+                    self._train()
             finally:
-                self.engine.close()
                 done = self.population.done
                 with suppress(HistoryError):  # A full disk has been complained about.
                     self._say(*(("finished", "every member is done") if done else ("stopped", "it can be resumed")))
                 self.view.closed()
+
+    def _train(self) -> None:
+        # Now rather than before: workers print to what the view has put in the terminal's place.
+        engine = self._make_engine()
+        try:
+            while not self.population.done:
+                self._submit(engine)
+                reports = engine.wait()
+                if not reports:  # Stopped, and nothing is in training any more.
+                    break
+                for report in reports:
+                    self._accept(report)
+        finally:
+            engine.close()
 
     def _open(self) -> None:
         """Find out what is needed, and remove what a killed run left behind."""
@@ -102,7 +111,7 @@ class Loop:
         self._waiting += assignments
         self.view.asked(self.population.decided)
 
-    def _submit(self) -> None:
+    def _submit(self, engine: Engine) -> None:
         """Hand what was decided to the engine, unless the run is to stop."""
         if self.stopping:
             return
@@ -112,7 +121,7 @@ class Loop:
             source = None if parent is None else self.checkpoints.path(parent)
             job = Job(assignment, agent_seed(self.population.seed, assignment.key), source, self.checkpoints.draft())
             self._jobs[assignment.key] = job
-            self.engine.submit(job)
+            engine.submit(job)
         self._waiting.clear()
 
     def _accept(self, report: Report) -> None:
@@ -136,9 +145,9 @@ class Loop:
         observation = self.population.history[-1]
         event = None if failure is None else _event(failure, job.assignment)
         self.store.write(observations=[observation], events=[event] if event else [])
-        self.view.told(observation)
         if event:
             self.view.happened(event)
+        self.view.told(observation)
         if not self.population.synchronous:
             self._decide()  # Before anything is removed: a member decided for later would still want it.
         if outcome is not None:

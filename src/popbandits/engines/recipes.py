@@ -31,7 +31,7 @@ def recipe(value: Any) -> Recipe | None:
         kind, value, settings = "partial", value.func, value.keywords
     where = address(value)
     try:
-        return None if where is None else {kind: where, "settings": pack(settings, "settings")}
+        return None if where is None else {kind: where, "settings": pack(settings, "settings"), "root": _root(value)}
     except SpaceError:  # Not all of it is plain.
         return None
 
@@ -39,6 +39,8 @@ def recipe(value: Any) -> Recipe | None:
 def prepare(given: Recipe) -> Any:
     """What a recipe was made of."""
     settings = unpack(json.dumps(given["settings"]))
+    if given["root"] not in sys.path:  # Last, so that it can be found and hides nothing.
+        sys.path.append(given["root"])
     if "make" in given:
         return load(given["make"])(**settings)
     return partial(load(given["partial"]), **settings) if "partial" in given else load(given["import"])
@@ -53,6 +55,13 @@ def address(value: Any) -> str | None:
         script = getattr(sys.modules["__main__"], "__file__", None)
         return f"{Path(script).resolve()}:{name}" if script else None
     return f"{module}:{name}"
+
+
+def _root(value: Any) -> str:
+    """The folder from which its module was imported."""
+    module = sys.modules[value.__module__]
+    inside = module.__name__.count(".") + hasattr(module, "__path__")
+    return str(Path(getattr(module, "__file__", None) or "").resolve().parents[inside])
 
 
 def load(where: str) -> Any:

@@ -129,7 +129,7 @@ def _go(experiment: Experiment, directory: Path, progress: bool | View) -> Resul
         population = experiment.make_population(store)
         store.describe(**experiment.record())
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
-        Loop(population, store, checkpoints, experiment.make_engine(), view, experiment.max_failures).run()
+        Loop(population, store, checkpoints, experiment.make_engine, view, experiment.max_failures).run()
     return Result(directory)
 
 
