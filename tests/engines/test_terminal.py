@@ -312,7 +312,7 @@ def on_a_terminal(command: Sequence[str]) -> tuple[int, str]:
     return process.wait(), received.decode()
 
 
-@pytest.mark.parametrize("engine", ["in-process", "threads"])
+@pytest.mark.parametrize("engine", ["in-process", "threads", "processes"])
 def test_a_live_view_is_not_torn_apart_by_agents_that_print(engine: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
