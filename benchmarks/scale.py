@@ -1,8 +1,10 @@
 """What a long run costs the population: `python -m benchmarks.scale` (Linux; twenty minutes).
 
 Many members, asynchronous, of irregular speed; nobody trains. A step is what a run loop does for one assignment: tell
-its outcome, write it and what was decided next to the run's file (where there is one), ask for the next. Each line
-of the table is a process of its own. Without a file every observation stays in memory; with one, the last few thousand.
+its outcome, write it to the run's file (where there is one), ask for the next, write what was decided. Given are the
+first tenth of the run → its last. Three members of four carry on and the fourth explores: the median is of those that
+carry on, the mean of all. Each line is a process of its own. Without a file every observation stays in memory; with
+one, the last few thousand.
 """
 
 import os
@@ -22,6 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
@@ -48,21 +51,18 @@ class Case:
 
 @dataclass(frozen=True)
 class Cost:
-    """Milliseconds a step (the median of the first and of the last tenth), bytes of memory, seconds in all."""
+    """Of the first and of the last tenth of a run: (median, mean) milliseconds a step, and bytes of memory after it."""
 
     observations: int
-    first_deciding: float
-    last_deciding: float
-    first_writing: float
-    last_writing: float
-    first_memory: int
-    last_memory: int
+    deciding: list[tuple[float, float]]
+    writing: list[tuple[float, float]]
+    memory: list[int]
     seconds: float
 
     @property
     def growth(self) -> float:
         """Bytes that an observation adds."""
-        return (self.last_memory - self.first_memory) / (0.9 * self.observations)
+        return (self.memory[1] - self.memory[0]) / (0.9 * self.observations)
 
 
 def memory() -> int:
@@ -72,7 +72,7 @@ def memory() -> int:
 
 def outcome(assignment: Assignment, rng: np.random.Generator) -> float:
     """A score that rises with training, the more the better the configuration is."""
-    return 0.01 * assignment.round + sum(assignment.config[f"x{i}"] for i in range(4)) + rng.normal()
+    return float(0.01 * assignment.round + sum(assignment.config[f"x{i}"] for i in range(4)) + rng.normal())
 
 
 def measure(case: Case) -> Cost:
@@ -90,7 +90,7 @@ def measure(case: Case) -> Cost:
         # When each ends, who, and what it does: members train for as long as chance has it.
         training = [(rng.exponential(), a.member, a) for a in population.ask()]
         heapq.heapify(training)
-        first_memory = 0
+        used = [0, 0]
         for step in range(total):
             now, _, assignment = heapq.heappop(training)
             score = outcome(assignment, rng)
@@ -109,14 +109,15 @@ def measure(case: Case) -> Cost:
                 if 0 <= at < tenth:
                     deciding[part, at] = told - began + planned - written
                     writing[part, at] = written - told + ended - planned
-            if step == tenth:
-                first_memory = memory()
+                    used[part] = memory() if at == tenth - 1 else 0
             for each in asked:
                 heapq.heappush(training, (now + rng.exponential(), each.member, each))
-        first, last = np.median(deciding, axis=1) * 1e3
-        first_write, last_write = np.median(writing, axis=1) * 1e3
-        seconds = time.perf_counter() - before
-        return Cost(total, first, last, first_write, last_write, first_memory, memory(), seconds)
+        return Cost(total, milliseconds(deciding), milliseconds(writing), used, time.perf_counter() - before)
+
+
+def milliseconds(seconds: npt.NDArray[np.float64]) -> list[tuple[float, float]]:
+    """(median, mean) of each row."""
+    return [(1e3 * float(np.median(row)), 1e3 * float(row.mean())) for row in seconds]
 
 
 def store_in(folder: str, case: Case) -> Store | nullcontext[None]:
@@ -132,7 +133,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=1_000, help="with a file, for PBT (%(default)s)")
     parser.add_argument("--memory-rounds", type=int, default=200, help="without a file (%(default)s)")
-    parser.add_argument("--model-rounds", type=int, default=30, help="for PB2-Fuse (%(default)s)")
+    parser.add_argument("--model-rounds", type=int, default=4, help="for PB2-Fuse (%(default)s)")
     parser.add_argument("--folder", type=Path, help="where the files are; each step waits for two of its disk's syncs")
     parser.add_argument("-o", "--out", type=Path, default=Path("runs/scale.json"))
     options = parser.parse_args()
@@ -143,27 +144,28 @@ def main() -> None:
         Case("PB2-Fuse", options.members, options.model_rounds, False),
     ]
     console = Console()
-    columns = ("method", "members x rounds", "file", "decide, ms: first tenth", "last", "write, ms: first", "last")
-    table = Table(*columns, "memory: first", "end", "bytes / observation", "seconds", title="A step of a long run")
+    columns = ("method", "members x rounds", "file", "decide: median ms", "mean ms", "write: median ms", "MB")
+    table = Table(*columns, "bytes / observation", "seconds", title="A step of a long run, first tenth → last")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     costs = []
     for case in cases:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:  # each starts with clean memory
             cost = pool.submit(measure, case).result()
         costs.append({**asdict(case), **asdict(cost)})
+        options.out.write_text(json.dumps(costs, indent=1, default=str))
         table.add_row(
             case.method,
             f"{case.members:,} x {case.rounds:,}",
             "yes" if case.stored else "no",
-            *(f"{ms:.3f}" for ms in (cost.first_deciding, cost.last_deciding)),
-            *(f"{ms:.3f}" if case.stored else "" for ms in (cost.first_writing, cost.last_writing)),
-            *(f"{size / 2**20:,.0f} MB" for size in (cost.first_memory, cost.last_memory)),
+            " → ".join(f"{median:.3f}" for median, _ in cost.deciding),
+            " → ".join(f"{mean:.3f}" for _, mean in cost.deciding),
+            " → ".join(f"{median:.3f}" for median, _ in cost.writing) if case.stored else "",
+            " → ".join(f"{used / 2**20:,.0f}" for used in cost.memory),
             f"{cost.growth:,.0f}",
             f"{cost.seconds:,.0f}",
         )
-        console.print(f"{case} done in {cost.seconds:,.0f} s", style="dim")
+        console.print(f"{case.method}, {case.members:,} x {case.rounds:,}: {cost.seconds:,.0f} s", style="dim")
     console.print(table)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(costs, indent=1, default=str))
     console.print(f"numbers in {options.out}")
 
 

@@ -434,7 +434,7 @@ HISTORIES: dict[str, Case] = {
     "a status that is none": (
         lambda: observed(status="done"),
         HistoryError,
-        "status must be 'completed' or 'failed', got 'done'; choose one",
+        "status must be 'completed', 'failed' or 'lost', got 'done'; choose one",
     ),
     "a completed interval without a score": (
         lambda: observed(score=math.nan),

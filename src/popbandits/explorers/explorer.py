@@ -65,7 +65,9 @@ class Explorer:
         """The next configurations of several members of one round; each is pending for those after it."""
         chosen: list[Config] = []
         for parent in parents:
-            chosen.append(self.explore(space, history, [*pending, *chosen], parent, rng))
+            # As it is while it is all there is: in a large population, looking everybody's up costs more than deciding.
+            training = [*pending, *chosen] if chosen else pending
+            chosen.append(self.explore(space, history, training, parent, rng))
         return [Proposal(config) for config in chosen]
 
 
