@@ -219,6 +219,14 @@ def test_what_a_label_switches_off_has_no_curve(run: Run) -> None:
     }  # a panel each all the same
 
 
+def test_levels_of_an_ordinal_are_shown_by_their_labels(run: Run) -> None:
+    found = model_view(run)
+    assert found is not None
+    (column,) = [panel for panel in found.spec["hconcat"] if panel["title"]["text"] == "width"]
+    axis = column["spec"]["layer"][0]["encoding"]["x"]["axis"]
+    assert (axis["values"], axis["labelExpr"]) == ([0, 1, 2], '["16", "32", "64"][datum.value]')
+
+
 def test_a_method_without_a_model_is_seen_through_that_of_pb2_mix(pbt: Run) -> None:
     found = model_view(pbt)
     assert found is not None

@@ -213,11 +213,11 @@ def test_a_run_that_has_hardly_begun_has_a_report(tmp_path: Path) -> None:
     ids=["numbers alone", "labels alone", "nested"],
 )
 def test_a_report_can_be_made_of_any_space(tmp_path: Path, made: Any) -> None:
-    class Any_(Climber):
+    class Indifferent(Climber):
         def train(self, config: dict[str, Any]) -> Any:
             return super().train({"lr": 1e-3, "augmentation": "crop"})
 
-    write_report([play(tmp_path / "run", Any_, space=made, rounds=6)], tmp_path / "report.html")
+    write_report([play(tmp_path / "run", Indifferent, space=made, rounds=6)], tmp_path / "report.html")
     assert "learning" in Page(tmp_path / "report.html").data["figures"]
 
 

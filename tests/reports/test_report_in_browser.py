@@ -57,7 +57,7 @@ def opened(browser: Browser, path: Path) -> Iterator[Page]:
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: said.append(request.url) if request.url.startswith("http") else None)
     page.goto(path.as_uri())
-    page.wait_for_selector("body[data-ready=true]", timeout=120_000)
+    page.wait_for_selector("body[data-ready=true]", timeout=60_000)
     yield page
     assert page.evaluate("document.title") != "owned"
     context.close()
@@ -134,7 +134,7 @@ def test_light_and_dark_redraw_everything(page: Page) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(ground)
     page.get_by_role("button", name="Switch to dark colours").click()
-    page.wait_for_selector("body[data-ready=true]", timeout=120_000)
+    page.wait_for_selector("body[data-ready=true]", timeout=60_000)
     assert page.evaluate(ground) != light
     assert page.locator(".chart canvas").count() == 7
     corner = "canvas => [...canvas.getContext('2d').getImageData(2, 2, 1, 1).data]"

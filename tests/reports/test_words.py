@@ -64,8 +64,8 @@ def test_what_mattered_names_the_rule_that_the_scores_follow(tmp_path: Path) -> 
         tmp_path, {"good": (0.0, 1.0), "idle": (0.0, 1.0), "way": ["up", "down"]}, configs, np.cumsum(steps).tolist()
     )
     said = what_mattered(effects([run]))
-    assert any(line.startswith("good: more was better with way = up (t = +") for line in said)
-    assert any(line.startswith("good: less was better with way = down (t = -") for line in said)
+    assert any(line.startswith("good: more was better with way = up (t\u00a0=\u00a0+") for line in said)
+    assert any(line.startswith("good: less was better with way = down (t\u00a0=\u00a0-") for line in said)
     assert not any("good" in line and "all intervals" in line for line in said)
 
 

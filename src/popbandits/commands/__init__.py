@@ -7,6 +7,8 @@ from popbandits.commands import resume as resume
 from popbandits.commands import status as status
 from popbandits.commands import replay as replay
 from popbandits.commands import export as export
+from popbandits.commands import report as report
 from popbandits.commands import check as check
 from popbandits.commands import synthetic as synthetic
+from popbandits.commands import procgen as procgen
 from popbandits.commands.registry import COMMANDS as COMMANDS

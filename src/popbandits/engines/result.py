@@ -45,5 +45,9 @@ class Result:
         """The folder of the best one's checkpoint: what `load` of an agent takes."""
         return self.directory / CHECKPOINTS / "member-{}-round-{}".format(*self.best.key)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.history._repr_html_()
+
     def __repr__(self) -> str:
         return f"Result({str(self.directory)!r}: {self.history!r})"

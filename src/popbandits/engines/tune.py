@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from importlib.metadata import version
+from importlib import import_module
 from pathlib import Path
 from platform import python_version
 from typing import Any, Literal
@@ -79,7 +79,7 @@ def run(experiment: Experiment, progress: bool | View = True) -> Result:
     directory = Path(experiment.directory) if experiment.directory is not None else _new_folder()
     experiment = replace(experiment, directory=directory)
     population = experiment.make_population()  # Complains about bad arguments before anything is written.
-    made = {"python": python_version(), "popbandits": version("popbandits"), "created": time.time()}
+    made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from popbandits.history.standing import NOWHERE, Standing
 from popbandits.history.store import Store
 from popbandits.space import Points, Space
 from popbandits.typing import FloatArray, IntArray, is_whole
+
+if TYPE_CHECKING:
+    import pandas
 
 Mode = Literal["max", "min"]
 
@@ -169,6 +172,18 @@ class History(Sequence[Observation]):
             else f"best score {best.score:g} (member {best.member}, round {best.round})"
         )
         return f"History({len(self)} observations of {len(self._places)} members, {score})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from popbandits.history.frame import history_html
+
+        return history_html(self)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """A row for each observation, in order; the columns are those of `popbandits export`."""
+        from popbandits.history.frame import frame
+
+        return frame(self)
 
     def until(self, length: int) -> "History":
         """The history when it had `length` observations: shares everything, copies nothing, read-only."""

@@ -6,9 +6,10 @@ from pathlib import Path
 import pandas
 import pytest
 
+from popbandits.engines import Result
 from popbandits.errors import MissingExtraError
 from popbandits.history import History
-from popbandits.reports.frame import SHOWN, frame, history_html
+from popbandits.history.frame import SHOWN, frame, history_html
 from tests.reports.played import HOSTILE, Clumsy, play, space
 
 
@@ -57,3 +58,10 @@ def test_without_pandas_it_says_what_to_install(history: History, monkeypatch: p
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=re.escape("pip install 'popbandits[report]'")):
         frame(history)
+
+
+def test_histories_and_results_show_themselves(history: History, tmp_path: Path) -> None:
+    assert history.to_pandas().equals(frame(history))
+    assert history._repr_html_() == history_html(history)
+    history.save(tmp_path)
+    assert Result(tmp_path)._repr_html_() == history_html(history)

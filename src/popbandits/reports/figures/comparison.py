@@ -1,0 +1,132 @@
+"""Several runs side by side: learning curves and final scores by method."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from popbandits.reports.figures.figure import (
+    Figure,
+    Record,
+    legend_scale,
+    panel_title,
+    record,
+    thinned,
+)
+from popbandits.reports.run import Run
+from popbandits.reports.stats import standard_error
+from popbandits.typing import FloatArray
+
+Grouped = Mapping[str, Mapping[str, Sequence[Run]]]
+"""By task, by method."""
+
+
+def curves(tasks: Grouped) -> Figure:
+    """The best member of each round, mean ± 1 standard error over seeds; a panel for each task."""
+    import altair as alt
+
+    methods = list(dict.fromkeys(method for groups in tasks.values() for method in groups))
+    data: dict[str, list[Record]] = {}
+    panels = []
+    for number, (task, groups) in enumerate(tasks.items()):
+        rows = []
+        for method, runs in groups.items():
+            table = _best(runs)
+            for t in thinned(np.arange(len(table)), 400):
+                scores = table[t][np.isfinite(table[t])].tolist()
+                if not scores:
+                    continue
+                mean, error = float(np.mean(scores)), float(np.nan_to_num(standard_error(scores)))
+                rows.append(
+                    record(
+                        method=method, round=int(t), mean=mean, low=mean - error, high=mean + error, seeds=len(scores)
+                    )
+                )
+        data[f"task{number}"] = rows
+        panels.append(_curves(f"task{number}", methods, task if len(tasks) > 1 else None, len(tasks)))
+    seeds = {len(runs) for groups in tasks.values() for runs in groups.values()}
+    over = f"{min(seeds)} to {max(seeds)}" if len(seeds) > 1 else str(max(seeds))
+    caption = f"The best member of each round: mean ± 1 standard error over runs ({over} a method)."
+    chart = alt.concat(*panels, columns=1 if len(tasks) == 1 else 2, spacing=24)
+    return Figure("comparison", "Learning curves by method", caption, chart, data)
+
+
+def _best(runs: Sequence[Run]) -> FloatArray:
+    """(rounds, runs); NaN where a run is not there yet."""
+    rounds = max(len(run.best_by_round) for run in runs)
+    table = np.full((rounds, len(runs)), np.nan)
+    for i, run in enumerate(runs):
+        table[: len(run.best_by_round), i] = run.best_by_round
+    return table
+
+
+def _curves(source: str, methods: list[str], title: str | None, tasks: int) -> Any:
+    import altair as alt
+
+    base = alt.Chart(alt.NamedData(source))
+    colour = alt.Color("method:N", title=None, scale=legend_scale(methods))
+    x: Any = alt.X(
+        "round:Q", title="round", axis=alt.Axis(grid=False, tickMinStep=1, format="~s"), scale=alt.Scale(nice=False)
+    )
+    y = alt.Y("mean:Q", title="score of the best member", scale=alt.Scale(zero=False), axis=alt.Axis(format="~g"))
+    tip = [
+        alt.Tooltip("method:N"),
+        alt.Tooltip("round:Q"),
+        alt.Tooltip("mean:Q", format=".5~g"),
+        alt.Tooltip("low:Q", title="from", format=".5~g"),
+        alt.Tooltip("high:Q", title="to", format=".5~g"),
+        alt.Tooltip("seeds:Q", title="runs"),
+    ]
+    band = base.mark_area(opacity=0.2).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
+    line = base.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=colour, tooltip=tip)
+    size = (760, 300) if tasks == 1 else (355, 200)
+    chart = alt.layer(band, line).properties(width=size[0], height=size[1])
+    return chart if title is None else chart.properties(title=panel_title(title))
+
+
+def finals(tasks: Grouped) -> Figure:
+    """The final score of every run, and the mean of each method ± 1 standard error."""
+    import altair as alt
+
+    methods = list(dict.fromkeys(method for groups in tasks.values() for method in groups))
+    data: dict[str, list[Record]] = {}
+    panels = []
+    for number, (task, groups) in enumerate(tasks.items()):
+        runs, means = [], []
+        for method, members in groups.items():
+            last = [(run.name, run.final.score) for run in members if run.final is not None]
+            scores = [score for _, score in last]
+            runs += [record(method=method, score=float(score), run=name) for name, score in last]
+            if scores:
+                mean, error = float(np.mean(scores)), float(np.nan_to_num(standard_error(scores)))
+                means.append(record(method=method, mean=mean, low=mean - error, high=mean + error, seeds=len(scores)))
+        data |= {f"runs{number}": runs, f"means{number}": means}
+        y = alt.Y("method:N", title=None, scale=alt.Scale(domain=methods), sort=None, axis=alt.Axis(grid=True))
+        colour = alt.Color("method:N", legend=None, scale=legend_scale(methods))
+        seen, mean_of = alt.Chart(alt.NamedData(f"runs{number}")), alt.Chart(alt.NamedData(f"means{number}"))
+        tip = [
+            alt.Tooltip("method:N"),
+            alt.Tooltip("mean:Q", format=".5~g"),
+            alt.Tooltip("low:Q", title="from", format=".5~g"),
+            alt.Tooltip("high:Q", title="to", format=".5~g"),
+            alt.Tooltip("seeds:Q", title="runs"),
+        ]
+        x = alt.X(
+            "score:Q",
+            title="final score",
+            scale=alt.Scale(zero=False),
+            axis=alt.Axis(grid=False, format="~g", tickCount=8),
+        )
+        layers = [
+            mean_of.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
+            mean_of.mark_point(shape="diamond", filled=True, size=130, opacity=1).encode(
+                x=alt.X("mean:Q"), y=y, color=colour, tooltip=tip
+            ),
+            seen.mark_circle(size=40, opacity=0.5).encode(
+                x=x, y=y, color=colour, tooltip=[alt.Tooltip("run:N"), alt.Tooltip("score:Q", format=".5~g")]
+            ),
+        ]
+        chart = alt.layer(*layers).properties(width=760 if len(tasks) == 1 else 300, height=34 * len(methods))
+        panels.append(chart if len(tasks) == 1 else chart.properties(title=panel_title(task)))
+    caption = "Each dot is a run: its best member in the end. Diamond and line: mean ± 1 standard error."
+    return Figure("finals", "Final scores", caption, alt.concat(*panels, columns=1 if len(tasks) == 1 else 2), data)

@@ -1,0 +1,238 @@
+"""What all figures share: what a figure is, its colours, its scales, and how much of a long run it shows."""
+
+import importlib.util
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from popbandits.errors import MissingExtraError
+from popbandits.reports.run import LABEL, label_names, shortened
+from popbandits.space.parameters import Numerical
+from popbandits.typing import IntArray
+
+if TYPE_CHECKING:
+    import altair as alt
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; their yellow is too pale for a line.
+BLUE, ORANGE, GREEN, PURPLE, SKY, RED = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"
+GREY = "#8A8F98"
+PALETTE = [BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY, "#A08500"]
+DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
+"""Beyond as many lines as there are colours, they differ in these as well."""
+
+POINTS = 3_000
+"""How many marks of a kind a figure draws; of more, a sample."""
+
+MEMBER = "member"
+"""A parameter of the figures that show members: the one to bring out, -1 for all."""
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart, its data apart so that panels share them, and the words that belong to it."""
+
+    name: str
+    """Of its files."""
+    title: str
+    caption: str
+    panels: Any
+    """Layers or panels in Altair, without title and data."""
+    data: Mapping[str, Sequence[Record]]
+    by_member: bool = False
+    """Whether a member can be brought out."""
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """In Vega-Lite, complete."""
+        # Unchecked, and the data added afterwards: holding all against the schema takes seconds, and tests do it.
+        spec: dict[str, Any] = self._styled().to_dict(validate=False)
+        return spec | {"datasets": dict(self.data)}
+
+    @property
+    def chart(self) -> Any:
+        """An Altair chart that shows itself in a notebook, and can be changed."""
+        chart = self._styled()
+        chart.datasets = dict(self.data)
+        return chart
+
+    def _styled(self) -> Any:
+        import altair as alt
+
+        chart: Any = self.panels.copy(deep=False)
+        # Set, not added by Altair's methods: each of these copies everything.
+        chart.title = alt.Title(self.title, subtitle=wrapped(self.caption, 110), anchor="start", offset=16)
+        chart.config = config()
+        if self.by_member:
+            chart.params = [alt.VariableParameter(name=MEMBER, value=-1)]
+        return chart
+
+    def write(self, directory: Path) -> list[Path]:
+        """For print: PNG, SVG and PDF, and Vega-Lite, which any Vega editor opens."""
+        import vl_convert
+
+        text = json.dumps(self.spec)
+        made: dict[str, bytes] = {
+            "png": vl_convert.vegalite_to_png(text, scale=2),
+            "svg": vl_convert.vegalite_to_svg(text).encode(),
+            "pdf": vl_convert.vegalite_to_pdf(text),
+            "vl.json": text.encode(),
+        }
+        paths = [directory / f"{self.name}.{kind}" for kind in made]
+        for path, content in zip(paths, made.values(), strict=True):
+            path.write_bytes(content)
+        return paths
+
+
+def require_extra() -> None:
+    """Raise an error unless what figures are drawn with is installed."""
+    missing = [name for name in ("altair", "vl_convert") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"figures are drawn with {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
+            "not installed; run: pip install 'popbandits[report]'"
+        )
+
+
+def config(dark: bool = False) -> dict[str, Any]:
+    """How charts look, on paper and in the dark."""
+    ink, soft, line, ground = (
+        ("#e8eaed", "#b3b9c2", "#343943", "#17191e") if dark else ("#1d2129", "#555c66", "#e4e7eb", "#ffffff")
+    )
+    letters = "system-ui, 'Segoe UI', 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
+    quiet: Any = {
+        "labelColor": soft,
+        "titleColor": soft,
+        "titleFontWeight": "normal",
+        "labelFontSize": 11,
+        "titleFontSize": 12,
+    }
+    return {
+        "background": ground,
+        "font": letters,
+        "padding": 8,
+        "view": {"stroke": None},
+        "axis": quiet | {"gridColor": line, "domain": False, "ticks": False, "labelPadding": 5, "labelLimit": 130},
+        "legend": quiet
+        | {"orient": "top", "symbolSize": 90, "symbolOpacity": 1, "symbolStrokeWidth": 3, "labelLimit": 260},
+        "title": {
+            "color": ink,
+            "subtitleColor": soft,
+            "fontSize": 16,
+            "subtitleFontSize": 12,
+            "subtitlePadding": 6,
+            "subtitleLineHeight": 16,
+        },
+        "header": quiet,
+        "range": {"category": PALETTE},
+        "rule": {"color": soft},
+        "text": {"color": ink},
+    }
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most so many characters, cut between words."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return lines
+
+
+def record(**values: Any) -> Record:
+    """A row of data: numbers with six digits, without what is unknown.
+
+    >>> record(member=1, score=0.123456789, change=float("nan"))
+    {'member': 1, 'score': 0.123457}
+    """
+    return {
+        name: float(f"{value:.6g}") if isinstance(value, float) else value
+        for name, value in values.items()
+        if not (value is None or (isinstance(value, float) and not math.isfinite(value)))
+    }
+
+
+def thinned(places: IntArray, most: int = POINTS) -> IntArray:
+    """At most so many of the places, evenly spread."""
+    return places if len(places) <= most else places[np.linspace(0, len(places) - 1, most).astype(np.int64)]
+
+
+def panel_title(text: str) -> "alt.Title":
+    """The title of one panel, beside the figure's."""
+    import altair as alt
+
+    return alt.Title(shortened(text, LABEL), fontSize=13, anchor="start", frame="group", offset=8, limit=320)
+
+
+def rounds_axis(most: int, title: str | None = "round") -> "alt.X":
+    """Rounds, from 0."""
+    import altair as alt
+
+    scale = alt.Scale(domain=[0, max(1, most)], nice=False)
+    return alt.X("round:Q", title=title, scale=scale, axis=alt.Axis(grid=False, tickMinStep=1, format="~s"))
+
+
+def number_scale(number: Numerical) -> "alt.Scale":
+    """A hyperparameter's own scale, over its whole range."""
+    import altair as alt
+
+    domain = [number.lower, number.upper]
+    return (
+        alt.Scale(type="log", domain=domain, nice=False)
+        if number.log
+        else alt.Scale(domain=domain, nice=False, zero=False)
+    )
+
+
+def number_axis(number: Numerical, **options: Any) -> "alt.Axis":
+    """Ticks where a hyperparameter has values."""
+    import altair as alt
+
+    if number.labels:
+        names = json.dumps(label_names(number.labels))
+        return alt.Axis(**{"values": list(range(len(number.labels))), "labelExpr": f"{names}[datum.value]", **options})
+    if number.log:
+        form = "~e" if number.lower < 1e-3 else "~g"  # "0.00001" runs into its neighbour.
+        return alt.Axis(**{"values": log_ticks(number.lower, number.upper), "format": form, **options})
+    whole: Record = {"tickMinStep": 1, "format": "~s"} if number.kind == "integer" else {"format": "~g"}
+    return alt.Axis(**{"tickCount": 4, **whole, **options})
+
+
+def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers along a log axis.
+
+    >>> log_ticks(4, 128), log_ticks(1e-6, 0.1)
+    ([5.0, 10.0, 20.0, 50.0, 100.0], [1e-06, 1e-05, 0.0001, 0.001, 0.01, 0.1])
+    """
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for mantissas, step in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 3)):
+        powers = range(first, last + 1, step)
+        ticks = [float(f"{m}e{power}") for power in powers for m in mantissas]
+        inside = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+        if len(inside) <= most:
+            break
+    return inside
+
+
+def legend_scale(names: Sequence[str], colours: Sequence[str] | None = None) -> "alt.Scale":
+    """A colour for each name, in this order."""
+    import altair as alt
+
+    return alt.Scale(domain=list(names), range=list(colours or (PALETTE[i % len(PALETTE)] for i in range(len(names)))))
+
+
+def faded(full: float, faint: float = 0.06) -> Any:
+    """Opacity of a mark that belongs to a member: faint while another one is brought out."""
+    import altair as alt
+
+    test = f"{MEMBER} < 0 || datum.member === {MEMBER}"
+    # Not alt.condition, which takes Altair thirty times as long.
+    whole: Any = alt.ConditionalValueDefnumberExprRef(test=test, value=full)  # type: ignore[no-untyped-call]
+    return alt.OpacityValue(faint, condition=whole)

@@ -1,0 +1,151 @@
+"""Learned schedules: which values were trained with when, and which of them the winner went through."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from popbandits.reports.figures.figure import (
+    GREY,
+    POINTS,
+    RED,
+    Figure,
+    Record,
+    faded,
+    legend_scale,
+    number_axis,
+    number_scale,
+    panel_title,
+    record,
+    rounds_axis,
+    thinned,
+)
+from popbandits.reports.run import Run, label_names
+from popbandits.space.parameters import Categorical, Numerical
+from popbandits.typing import BoolArray
+
+OTHERS, WINNER = "a member", "winning lineage"
+PANELS = 8
+"""Of more hyperparameters than this, each gets fewer points."""
+LANES = 30
+"""Labels of a choice that are drawn; of more, those that were tried most."""
+
+
+def schedules(groups: Mapping[str, Sequence[Run]]) -> Figure:
+    """A panel for each hyperparameter; a column for each group, of runs on one space, where there are several."""
+    import altair as alt
+
+    runs = [run for group in groups.values() for run in group]
+    space = runs[0].space
+    last = max(run.scores.shape[0] - 1 for run in runs)
+    data: dict[str, list[Record]] = {}
+    panels = []
+    several = len(groups) > 1
+    known: list[Numerical | Categorical] = [*space.numerical, *space.categorical]
+    parameters = sorted(known, key=lambda parameter: space.names.index(parameter.name))
+    room = POINTS * PANELS // max(PANELS, len(parameters)) // len(runs)
+    shown = {id(run): _shown(run, room) for run in runs}
+    for p, parameter in enumerate(parameters):
+        lanes = _lanes(parameter, runs)
+        for g, (group, members) in enumerate(groups.items()):
+            source = f"schedule{p}_{g}"
+            data[source] = [row for run in members for row in _points(run, parameter, lanes, shown[id(run)])]
+            name = f"{parameter.name} — {group}" if several else parameter.name
+            panels.append(_panel(source, parameter, lanes, last, name, 250 if several else 375))
+    chart = alt.concat(*panels, columns=len(groups) if several else 2, spacing=24)
+    total = sum(len(run.rows) for run in runs)
+    drawn = sum(int(mask.sum()) for mask in shown.values())
+    part = "" if drawn == total else f" {drawn:,} of {total:,} intervals are drawn, the winning lineage whole."
+    caption = (
+        "Every point is an interval of a member. Highlighted: the values that the best score was reached through. "
+        f"A value that a condition switched off is absent.{part}"
+    )
+    return Figure("schedules", "Learned schedules", caption, chart, data, by_member=True)
+
+
+def _shown(run: Run, most: int) -> BoolArray:
+    """Which rows are drawn: the winning lineage, and as many others as there is room for."""
+    rows = run.rows
+    won = np.array([key in run.winning for key in zip(rows.member.tolist(), rows.round.tolist(), strict=True)], bool)
+    mask = won.copy()
+    mask[thinned(np.flatnonzero(~won), most)] = True
+    return mask
+
+
+def _lanes(parameter: Numerical | Categorical, runs: Sequence[Run]) -> dict[int, str]:
+    """Of a hyperparameter without a scale, the labels to draw, by index; of a number none."""
+    if not parameter.labels:
+        return {}
+    names = label_names(parameter.labels)
+    if len(names) <= LANES:
+        return dict(enumerate(names))
+    count = sum(np.bincount(codes[codes >= 0], minlength=len(names)) for codes in (_codes(r, parameter) for r in runs))
+    kept = np.sort(np.argsort(-count, kind="stable")[:LANES])
+    return {int(i): names[i] for i in kept}
+
+
+def _codes(run: Run, parameter: Numerical | Categorical) -> Any:
+    """A column of the rows: values of a number, indices of labels; NaN or -1 where it is inactive."""
+    points, space = run.rows.points, run.space
+    if isinstance(parameter, Categorical):
+        return points.h[:, space.categorical.index(parameter)]
+    codes = space.codes(points.x)[:, space.numerical.index(parameter)]
+    return codes if parameter.kind != "ordinal" else np.where(np.isnan(codes), -1, codes).astype(np.int64)
+
+
+def _points(run: Run, parameter: Numerical | Categorical, lanes: Mapping[int, str], shown: BoolArray) -> list[Record]:
+    rows, codes, found = run.rows, _codes(run, parameter), []
+    for i in np.flatnonzero(shown):
+        value = lanes.get(int(codes[i])) if lanes else float(codes[i])
+        if value is None or value != value:
+            continue
+        key = (int(rows.member[i]), int(rows.round[i]))
+        found.append(
+            record(
+                member=key[0],
+                round=key[1],
+                value=value,
+                kind=WINNER if key in run.winning else OTHERS,
+                change=float(run.sign * rows.change[i]) if run.measured[i] else None,
+                who=f"member {key[0]}, round {key[1]}",
+            )
+        )
+    return found
+
+
+def _panel(
+    source: str, parameter: Numerical | Categorical, lanes: Mapping[int, str], last: int, title: str, width: int
+) -> Any:
+    import altair as alt
+
+    x = rounds_axis(last)
+    base = alt.Chart(alt.NamedData(source))
+    offset: Any = alt.Undefined
+    height = 150
+    if lanes:
+        order = list(lanes.values())[:: -1 if isinstance(parameter, Numerical) else 1]  # The largest level on top.
+        y = alt.Y(
+            "value:N", title=None, scale=alt.Scale(domain=order), axis=alt.Axis(grid=True, tickBand="extent"), sort=None
+        )
+        # Members on the same label would hide one another.
+        offset = alt.YOffset("member:Q", scale=alt.Scale(zero=False, padding=3))
+        height = max(height, 24 * len(order))
+    else:
+        assert isinstance(parameter, Numerical), f"{parameter.name} has no scale"
+        y = alt.Y("value:Q", title=None, scale=number_scale(parameter), axis=number_axis(parameter))
+    colour = alt.Color("kind:N", title=None, scale=legend_scale([WINNER, OTHERS], [RED, GREY]))
+    tip = [
+        alt.Tooltip("who:N", title="interval"),
+        alt.Tooltip("value:N") if lanes else alt.Tooltip("value:Q", format=".4~g"),
+        alt.Tooltip("change:Q", title="change in score", format="+.4~g"),
+    ]
+    encoding = {"x": x, "y": y, "yOffset": offset, "color": colour, "tooltip": tip}
+    marks = [
+        base.transform_filter(f"datum.kind === '{OTHERS}'")
+        .mark_circle(size=20)
+        .encode(**encoding, opacity=faded(0.45)),
+        base.transform_filter(f"datum.kind === '{WINNER}'")
+        .mark_circle(size=42)
+        .encode(**encoding, opacity=faded(1.0, 0.3)),
+    ]
+    return alt.layer(*marks).properties(width=width, height=height, title=panel_title(title))

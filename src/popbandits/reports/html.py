@@ -1,0 +1,171 @@
+"""The page of a report: one file that opens anywhere, offline, and shows whatever a user named as text."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from popbandits.reports.figures.figure import Figure, config
+from popbandits.reports.libraries import Libraries
+
+PAGE = Path(__file__).parent / "page"
+
+
+def markup(tag: str, *inside: str, **attributes: Any) -> str:
+    """An element around markup; attributes are escaped, those that are None left out.
+
+    >>> markup("p", escape("1 < 2"), class_="note", hidden=None)
+    '<p class="note">1 &lt; 2</p>'
+    """
+    given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
+    said = "".join(f' {name}="{escape(str(value))}"' for name, value in given.items())
+    return f"<{tag}{said}>{''.join(inside)}</{tag}>"
+
+
+def script_json(value: Any) -> str:
+    r"""JSON that may stand in a script element: nothing in it can end the element or begin a comment.
+
+    >>> script_json({"label": "</script><!--\u2028"})
+    '{"label":"\\u003c/script\\u003e\\u003c!--\\u2028"}'
+    """
+    plain = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def bullets(sentences: Iterable[str]) -> str:
+    """A list of sentences."""
+    return markup("ul", *(markup("li", escape(sentence)) for sentence in sentences))
+
+
+def findings(mattered: Sequence[str], never: Sequence[str]) -> str:
+    """What mattered, beside what was never tried."""
+    nothing = "No hyperparameter had a clear effect on the change in score."
+    everything = "Every label was trained with, and no wide stretch of a range was left out."
+    left = markup("h3", "What mattered") + (bullets(mattered) if mattered else markup("p", nothing))
+    right = markup("h3", "What was never tried") + (bullets(never) if never else markup("p", everything))
+    return markup("div", markup("div", left), markup("div", right), class_="pair")
+
+
+def cards(facts: Mapping[str, str]) -> str:
+    """A few numbers to begin with."""
+    parts = (markup("div", markup("dt", escape(k)), markup("dd", escape(v))) for k, v in facts.items())
+    return markup("dl", *parts, class_="cards")
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], numbers: bool = True) -> str:
+    """A table of texts, the first of each row its heading; markup only where a cell is `Markup`."""
+    align = "number" if numbers else None
+    heading = markup(
+        "tr", *(markup("th", escape(name), scope="col", class_=align if i else None) for i, name in enumerate(head))
+    )
+    body = "".join(
+        markup(
+            "tr",
+            *(
+                markup(
+                    "th" if i == 0 else "td", _cell(cell), scope="row" if i == 0 else None, class_=align if i else None
+                )
+                for i, cell in enumerate(row)
+            ),
+        )
+        for row in rows
+    )
+    whole = markup("table", markup("caption", escape(caption)), markup("thead", heading), markup("tbody", body))
+    return markup("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def _cell(cell: Any) -> str:
+    return cell if isinstance(cell, Markup) else escape(str(cell))
+
+
+def figure(one: Figure) -> str:
+    """Where a figure is drawn, with its words."""
+    caption = markup("h3", escape(one.title)) + markup("p", escape(one.caption))
+    label = f"{one.title}. {one.caption}"
+    place = markup("div", class_="chart", data_figure=one.name, role="img", aria_label=label, tabindex="0")
+    return markup("figure", markup("figcaption", caption), place, id=f"figure-{one.name}")
+
+
+def interval_table(columns: Sequence[str], note: str) -> str:
+    """The table that the page's script fills, sorts and filters."""
+    heads = (markup("th", markup("button", escape(name), type="button"), scope="col") for name in columns)
+    controls = (
+        '<label>Filter <input id="filter" type="search" placeholder="crop failed" autocomplete="off"></label>'
+        '<label><input id="winning" type="checkbox"> winning lineage only</label>'
+        '<button id="previous" type="button">Previous</button><button id="next" type="button">Next</button>'
+        '<span id="found" role="status"></span>'
+    )
+    head = markup("thead", markup("tr", *heads))
+    whole = markup("table", markup("caption", escape(note)), head, "<tbody></tbody>", id="intervals")
+    return markup("div", controls, class_="controls") + markup(
+        "div", whole, class_="scroll", tabindex="0", role="region", aria_label="All intervals"
+    )
+
+
+def page(
+    title: str,
+    subtitle: str,
+    sections: Mapping[str, str],
+    figures: Sequence[Figure],
+    libraries: Libraries,
+    intervals: Mapping[str, Any] | None = None,
+) -> str:
+    """The whole page: sections of markup by heading, the figures in them, the rows of the table."""
+    specs = {one.name: _bare(one.spec) for one in figures}
+    data = {"figures": specs, "configs": {"light": config(), "dark": config(dark=True)}, "table": intervals}
+    scripts = [libraries.text(), (PAGE / "page.js").read_text("utf-8")]
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    # Nothing is loaded, and no script runs but these two. Vega compiles its expressions.
+    policy = (
+        f"default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    names = {heading: f"section-{number}" for number, heading in enumerate(sections)}
+    links = (markup("li", markup("a", escape(heading), href=f"#{name}")) for heading, name in names.items())
+    parts = (
+        markup("section", markup("h2", escape(heading), id=names[heading]), inside, aria_labelledby=names[heading])
+        for heading, inside in sections.items()
+    )
+    top = (
+        markup("div", markup("h1", escape(title)), markup("p", escape(subtitle))),
+        markup("button", "Dark", id="theme", type="button"),
+    )
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            '<head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            markup("title", escape(f"{title} – popbandits")),
+            markup("style", (PAGE / "style.css").read_text("utf-8")),
+            "</head><body>",
+            '<a class="skip" href="#main">Skip to the report</a>',
+            markup("header", *top),
+            markup("nav", markup("ul", *links), aria_label="Sections"),
+            '<noscript><p class="bad">Figures and the table of intervals need JavaScript.</p></noscript>',
+            markup("main", *parts, id="main"),
+            markup("footer", "Made by popbandits. This file is complete: it needs no network."),
+            f'<script type="application/json" id="data">{script_json(data)}</script>',
+            *(f'<script type="module">{script}</script>' for script in scripts),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _bare(spec: dict[str, Any]) -> dict[str, Any]:
+    """Without title and colours, which the page has of its own."""
+    return {name: value for name, value in spec.items() if name not in ("title", "config")}
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

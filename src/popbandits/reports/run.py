@@ -1,0 +1,199 @@
+"""What a report needs of a run, read from its file once."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from popbandits.experiments.methods import METHODS
+from popbandits.history import History, Key, Observation, Rows, Store
+from popbandits.reports.export import text
+from popbandits.reports.status import Status, status
+from popbandits.space import Space
+from popbandits.typing import BoolArray, FloatArray
+from popbandits.wording import printable, setting
+
+LABEL = 60
+"""Characters of a label, a name or a value that figures show."""
+
+CONFIG = 400
+"""Characters of a configuration that a figure shows under the pointer."""
+
+LINES = 1_000
+"""A text that may be longer than this may have several lines."""
+
+TRACEBACK = 6_000
+"""Characters of a traceback that a report shows."""
+
+
+@dataclass(frozen=True)
+class Mishap:
+    """An interval that failed, and what is known of why."""
+
+    member: int
+    round: int
+    kind: str
+    text: str
+    traceback: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, finished or not."""
+
+    directory: Path
+    about: Mapping[str, Any]
+    status: Status
+    history: History
+    deciding: Mapping[Key, float]
+    """Seconds that exploring took, by the interval explored for."""
+    said: Mapping[Key, Mishap]
+    """What was put on record when an interval failed."""
+
+    @staticmethod
+    def read(directory: str | Path) -> "Run":
+        """The run in this folder, as it stands now."""
+        with Store.open(directory, readonly=True) as store:
+            about, ask = store.about, store.connection.execute
+            tables = {name for (name,) in ask("SELECT name FROM sqlite_master")}
+            # Not store.decisions(): reading all of each takes long, and this is all that is needed.
+            asked = "SELECT member, round, seconds FROM decision WHERE seconds IS NOT NULL"
+            deciding = {(m, r): s for m, r, s in ask(asked)} if "decision" in tables else {}
+            said = {
+                (event.member, event.round): Mishap(
+                    event.member,
+                    event.round,
+                    event.kind,
+                    shortened(event.text, TRACEBACK),
+                    shortened(str(event.data.get("traceback", "")), TRACEBACK),
+                )
+                for event in store.events()
+                if event.member is not None and event.round is not None
+            }
+        return Run(Path(directory), about, status(directory), History.load(directory), deciding, said)
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return shortened(self.directory.name or str(self.directory.resolve()), LABEL)
+
+    @property
+    def space(self) -> Space:
+        """What could be tried."""
+        return self.history.space
+
+    @property
+    def sign(self) -> float:
+        """+1 where more is better, -1 where less is."""
+        return self.history.sign
+
+    @property
+    def method(self) -> str:
+        """What the method is called."""
+        made = self.about.get("method") or {}
+        where = str(next((value for key, value in made.items() if key != "settings"), "method not on record"))
+        own = where.rpartition(":")[2]
+        known = {one.explorer: one.label for one in METHODS.values() if one.explore == "replaced"}
+        return known.get(own) or shortened(own, LABEL)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Every interval that trained, as arrays, by round and member."""
+        return self.history.recent()
+
+    @cached_property
+    def measured(self) -> BoolArray:
+        """Of the rows, those whose change was measured, not guessed."""
+        return np.isfinite(self.rows.change) & ~self.rows.guessed
+
+    @cached_property
+    def winning(self) -> frozenset[Key]:
+        """The lineage that ends with the best score."""
+        return frozenset(step.key for step in self.history.lineage())
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """(rounds, members) as they were told; NaN where there is none."""
+        member, round_ = self.history.intervals()
+        table = np.full((round_.max(initial=-1) + 1, member.max(initial=-1) + 1), np.nan)
+        table[round_, member] = self.sign * self.history.scores(np.arange(len(member)))
+        return table
+
+    @cached_property
+    def best_by_round(self) -> FloatArray:
+        """(rounds,) the best member's score in each round; NaN where nobody completed it."""
+        turned = np.where(np.isnan(self.scores), -np.inf, self.sign * self.scores).max(axis=1, initial=-np.inf)
+        return np.where(np.isfinite(turned), self.sign * turned, np.nan)
+
+    @property
+    def final(self) -> Observation | None:
+        """The member that is best in the end, by the last round that each completed."""
+        last = map(self.history.last_completed, range(self.scores.shape[1]))
+        return max((o for o in last if o is not None), key=lambda o: (self.sign * o.score, o.round), default=None)
+
+    @cached_property
+    def explored(self) -> frozenset[Key]:
+        """For whom a configuration was chosen, the first ones apart."""
+        if self.deciding:
+            return frozenset(key for key in self.deciding if key[1] > 0)
+        found, configs = set(), dict[int, Any]()
+        for o in self.history:
+            if o.round > 0 and (o.decision or o.config != configs[o.member]):
+                found.add(o.key)
+            configs[o.member] = o.config
+        return frozenset(found)
+
+    @property
+    def mishaps(self) -> Iterator[Mishap]:
+        """The intervals that failed, in order."""
+        for o in self.history:
+            if o.failed:
+                yield self.said.get(o.key) or Mishap(o.member, o.round, o.status, "it was told as NaN", "")
+
+    def described(self, key: Key) -> str:
+        """The configuration of an interval, on a line."""
+        observation = self.history.find(key)
+        assert observation is not None, f"{key} is not in {self.directory}"
+        return described(self.space, observation.config)
+
+
+def described(space: Space, config: Mapping[str, Any]) -> str:
+    """A configuration on a line, of a length that can be shown.
+
+    >>> described(Space({"lr": (0.0, 1.0), "act": ["relu", None]}), {"lr": 0.12345, "act": None})
+    'lr 0.123 · act None'
+    """
+    return shortened(" · ".join(f"{name} {setting(value)}" for name, value in space.flatten(config).items()), CONFIG)
+
+
+def shortened(given: str, length: int) -> str:
+    """The text, or its beginning and end with a note of what is left out; a name or a line of it is on one line.
+
+    >>> shortened("abcdefghij", 10), shortened("label " + 100 * "x", 12), shortened("two\\nlines", 20)
+    ('abcdefghij', 'label xxxxx…', 'two lines')
+    """
+    if length < LINES:
+        # Vega's expressions, which hold names of labels, know only one kind of line end in a string: none.
+        given = printable(given[: length + 1])
+    if len(given) <= length:
+        return given
+    if length < LINES:
+        return f"{given[: length - 1]}…"
+    half = length // 2
+    return f"{given[:half]}\n… {len(given) - 2 * half:,} characters left out …\n{given[-half:]}"
+
+
+def label_names(labels: tuple[Any, ...]) -> list[str]:
+    """Labels as text of a length that can be shown, each different.
+
+    >>> label_names(("crop", None, 3, "3"))
+    ['crop', 'None', '3', '3 (4)']
+    """
+    names: list[str] = []
+    for number, label in enumerate(labels, 1):
+        name = shortened(text(label), LABEL) or "(empty)"
+        names.append(f"{name} ({number})" if name in names else name)
+    return names

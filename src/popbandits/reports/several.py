@@ -1,0 +1,113 @@
+"""The page of several runs, side by side."""
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from popbandits.errors import ArgumentError
+from popbandits.reports.figures.arms import arms
+from popbandits.reports.figures.comparison import curves, finals
+from popbandits.reports.figures.deciding import deciding
+from popbandits.reports.figures.effects import effects, effects_figure
+from popbandits.reports.figures.figure import Figure
+from popbandits.reports.figures.schedules import schedules
+from popbandits.reports.html import Markup, cards, figure, findings, markup, page, table
+from popbandits.reports.libraries import Libraries
+from popbandits.reports.run import Run
+from popbandits.reports.tables import Cell, ScoreTable, Tasks, grouped, score_tables
+from popbandits.reports.words import never_explored, what_mattered
+from popbandits.wording import counted, number
+
+
+def several(runs: Sequence[Run], libraries: Libraries) -> tuple[str, list[Figure]]:
+    """The page of several runs, and its figures."""
+    begun = [run for run in runs if len(run.history)]
+    if not begun:
+        raise ArgumentError("runs are compared by what they observed, got runs without any; wait for a first interval")
+    tasks = grouped(begun)
+    drawn = [curves(tasks), finals(tasks)]
+    sections = {"In short": _compared(runs, tasks), "By method": "".join(map(figure, drawn))}
+    sections["By method"] += "".join(_score_table(one, begun[0].sign) for one in score_tables(tasks))
+    for place, (task, groups) in enumerate(tasks.items()):
+        members = [run for group in groups.values() for run in group]
+        found = effects(members)
+        made = [schedules(groups), effects_figure(members, found), arms(members), deciding(groups)]
+        own = [_numbered(one, place) for one in made if one is not None]
+        words = findings(what_mattered(found), never_explored(members))
+        sections[f"What was tried: {task}" if len(tasks) > 1 else "What was tried"] = words + "".join(map(figure, own))
+        drawn += own
+    sections["The runs"] = _runs(runs, tasks)
+    title = f"{len(runs)} runs compared"
+    methods = dict.fromkeys(method for groups in tasks.values() for method in groups)
+    return page(title, " · ".join(methods), sections, drawn, libraries), drawn
+
+
+def _numbered(one: Figure, place: int) -> Figure:
+    """Names of figures are names of files: one for each task."""
+    return (
+        one
+        if not place
+        else Figure(f"{one.name}-{place + 1}", one.title, one.caption, one.panels, one.data, one.by_member)
+    )
+
+
+def _compared(runs: Sequence[Run], tasks: Tasks) -> str:
+    methods = list(dict.fromkeys(method for groups in tasks.values() for method in groups))
+    facts = {"runs": str(len(runs)), "methods": str(len(methods)), "tasks": str(len(tasks))}
+    facts["failed intervals"] = f"{sum(run.status.failures for run in runs):,}"
+    sentences = []
+    for task, groups in tasks.items():
+        ends = {m: [run.final.score for run in members if run.final] for m, members in groups.items()}
+        means = {m: float(np.mean(scores)) for m, scores in ends.items() if scores}
+        if means:
+            first = max(means, key=lambda m: groups[m][0].sign * means[m])
+            where = f" on {task}" if len(tasks) > 1 else ""
+            sentences.append(
+                f"{first} has the best mean{where}: {number(means[first])} over {counted(len(ends[first]), 'run')}."
+            )
+    unfinished = [run.name for run in runs if run.status.state != "finished"]
+    if unfinished:
+        sentences.append(
+            f"{counted(len(unfinished), 'run is', 'runs are')} not finished: {', '.join(unfinished[:10])}."
+        )
+    return cards(facts) + "".join(markup("p", escape(sentence)) for sentence in sentences)
+
+
+def _score_table(scores: ScoreTable, sign: float) -> str:
+    def row(name: str, cells: Any) -> list[Any]:
+        return [name, *(_score(cells[m]) if m in cells else "–" for m in scores.methods)]
+
+    rows = [row(task, cells) for task, cells in scores.rows.items()]
+    if scores.normalised:
+        rows.append(row(f"in % of {scores.baseline}", scores.normalised))
+    note = (
+        f"{scores.measure} of the member that is best in the end: mean ± standard deviation over runs; "
+        f"{'more' if sign > 0 else 'less'} is better. Bold: within one standard deviation of the best mean. "
+        f"★: better than {scores.baseline} with p < 0.05 in Welch's t-test."
+    )
+    return table(note, ["", *scores.methods], rows)
+
+
+def _score(cell: Cell) -> Markup:
+    p = "" if math.isnan(cell.p) else f" (p = {cell.p:.2g})"
+    said = escape(f"{cell}{' ★' if cell.starred else ''}")
+    return Markup((markup("strong", said) if cell.best else said) + escape(p))
+
+
+def _runs(runs: Sequence[Run], tasks: Tasks) -> str:
+    named = {id(run): (task, m) for task, groups in tasks.items() for m, group in groups.items() for run in group}
+    rows = []
+    for run in runs:
+        task, method = named.get(id(run), ("–", run.method))
+        final, how = run.final, run.status
+        rounds = str(how.round) if how.rounds is None else f"{how.round}/{how.rounds}"
+        last = "–" if final is None else number(final.score)
+        best = "–" if how.best is None else number(how.best)
+        rows.append(
+            [str(run.directory), task, method, run.about.get("seed", "–"), how.state, rounds, last, best, how.failures]
+        )
+    head = ["run", "task", "method", "seed", "state", "rounds", "final score", "best score", "failed"]
+    return table("For one run in full, make its own report: popbandits report RUN.", head, rows, numbers=False)

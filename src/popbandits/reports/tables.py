@@ -1,0 +1,161 @@
+"""Several runs side by side: by task and method, and the paper's tables of them."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from popbandits.reports.export import flat, text
+from popbandits.reports.run import LABEL, Run, shortened
+from popbandits.reports.stats import deviation, welch
+from popbandits.wording import number
+
+BASELINES = ("PB2-Rand", "PBT")
+"""Whom the others are tested against: the paper's choice, or what comes next to it; else the first method."""
+
+Tasks = Mapping[str, Mapping[str, Sequence[Run]]]
+"""Runs by task, then by method."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a method came to on a task."""
+
+    values: tuple[float, ...]
+    best: bool
+    """Bold: within one standard deviation, the best method's, of the best mean."""
+    p: float
+    """Of Welch's t-test that the baseline has the same mean; NaN where it cannot be told."""
+    better: bool
+    """Whether the mean is on the better side of the baseline's."""
+
+    @property
+    def mean(self) -> float:
+        """Over runs."""
+        return float(np.mean(self.values))
+
+    @property
+    def starred(self) -> bool:
+        """Better than the baseline with p < 0.05."""
+        return self.better and self.p < 0.05
+
+    def __str__(self) -> str:
+        spread = deviation(self.values)
+        return number(self.mean) if math.isnan(spread) else f"{number(self.mean)} ± {number(spread, 2)}"
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """The paper's table: mean ± standard deviation by task and method, and normalised over all tasks."""
+
+    measure: str
+    baseline: str
+    methods: tuple[str, ...]
+    rows: Mapping[str, Mapping[str, Cell]]
+    normalised: Mapping[str, Cell]
+    """In percent of the baseline's mean on the same task; empty where that means nothing."""
+
+
+def grouped(runs: Iterable[Run]) -> dict[str, dict[str, list[Run]]]:
+    """Runs by task, then by method: both named by what differs among these runs."""
+    runs = list(runs)
+    tasks = _named([{"": _task(run), **_settings(run, "agent")} for run in runs])
+    # Two tasks under one name are told apart by their spaces.
+    spaces: dict[str, list[str]] = {}
+    for task, run in zip(tasks, runs, strict=True):
+        if (space := run.space.to_json()) not in spaces.setdefault(task, []):
+            spaces[task].append(space)
+    tasks = [
+        f"{task} (space {spaces[task].index(run.space.to_json()) + 1})" if len(spaces[task]) > 1 else task
+        for task, run in zip(tasks, runs, strict=True)
+    ]
+    shape = ("size", "quantile", "explore", "synchronous", "mode")
+    methods = _named(
+        [{"": run.method, **_settings(run, "method"), **{name: run.about.get(name) for name in shape}} for run in runs]
+    )
+    result: dict[str, dict[str, list[Run]]] = {}
+    for task, method, run in sorted(zip(tasks, methods, runs, strict=True), key=lambda one: one[:2]):
+        result.setdefault(task, {}).setdefault(method, []).append(run)
+    return result
+
+
+def _task(run: Run) -> str:
+    where = next((str(v) for k, v in (run.about.get("agent") or {}).items() if k != "settings"), "")
+    return where.rpartition(":")[2] or "task"
+
+
+def _settings(run: Run, what: str) -> dict[str, Any]:
+    return flat((run.about.get(what) or {}).get("settings") or {}, "")
+
+
+def _named(described: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for each description: what it is, and the settings that differ among those that are the same thing.
+
+    >>> _named([{"": "PBT"}, {"": "PB2-Mix", "window": 9}, {"": "PB2-Mix", "window": None}])
+    ['PBT', 'PB2-Mix, window 9', 'PB2-Mix, window None']
+    """
+    names = []
+    for one in described:
+        alike = [other for other in described if other[""] == one[""]]
+        differ = [key for key in one if key and len({text(other.get(key)) for other in alike}) > 1]
+        parts = (f"{key} {text(one[key])}" for key in differ)
+        names.append(shortened(", ".join([one[""], *parts]), LABEL))
+    return names
+
+
+def score_table(tasks: Tasks, measure: str, value: Callable[[Run], float | None], sign: float) -> ScoreTable | None:
+    """The table of one measure; None if no run has it."""
+    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    for task, groups in tasks.items():
+        for method, runs in groups.items():
+            values = tuple(v for v in map(value, runs) if v is not None)
+            if values:
+                found.setdefault(task, {})[method] = values
+    if not found:
+        return None
+    methods = tuple(dict.fromkeys(method for groups in tasks.values() for method in groups))
+    baseline = next((name for name in BASELINES if name in methods), methods[0])
+    rows = {task: _row(groups, groups.get(baseline, ()), sign) for task, groups in found.items()}
+    pooled: dict[str, tuple[float, ...]] = {}
+    bases = {task: float(np.mean(groups[baseline])) for task, groups in found.items() if baseline in groups}
+    # A share of a mean that is zero or negative says nothing.
+    if len(bases) == len(found) and min(bases.values()) > 0:
+        for method in methods:
+            values = tuple(100 * v / bases[task] for task, groups in found.items() for v in groups.get(method, ()))
+            if all(method in groups for groups in found.values()):
+                pooled[method] = values
+    normalised = _row(pooled, pooled.get(baseline, ()), sign) if pooled else {}
+    return ScoreTable(measure, baseline, methods, rows, normalised)
+
+
+def _row(groups: Mapping[str, Sequence[float]], base: Sequence[float], sign: float) -> dict[str, Cell]:
+    leader = max(groups.values(), key=lambda values: sign * float(np.mean(values)))
+    limit = sign * float(np.mean(leader)) - np.nan_to_num(deviation(leader))
+    return {
+        method: Cell(
+            tuple(values),
+            best=bool(sign * float(np.mean(values)) >= limit - 1e-12 * abs(limit)),
+            p=math.nan if values is base else welch(values, base),
+            better=bool(len(base)) and sign * float(np.mean(values)) > sign * float(np.mean(base)),
+        )
+        for method, values in groups.items()
+    }
+
+
+def score_tables(tasks: Tasks) -> list[ScoreTable]:
+    """Of the final score, and of what the agents reported as measured on a test: of the member best by its score."""
+    runs = [run for groups in tasks.values() for members in groups.values() for run in members]
+    sign = runs[0].sign
+    reported = [set(_numbers(run)) for run in runs if run.final is not None]
+    tests = sorted(name for name in set.intersection(*reported) if name.startswith("test")) if reported else []
+    found = [score_table(tasks, "Final score", lambda run: None if run.final is None else run.final.score, sign)]
+    found += [score_table(tasks, name, lambda run, name=name: _numbers(run).get(name), sign) for name in tests]  # type: ignore[misc]
+    return [table for table in found if table is not None]
+
+
+def _numbers(run: Run) -> dict[str, float]:
+    """What the best member in the end reported beside its score."""
+    metrics = flat({} if run.final is None else run.final.metrics, "")
+    return {k: float(v) for k, v in metrics.items() if type(v) in (int, float) and math.isfinite(v)}

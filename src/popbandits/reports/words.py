@@ -1,0 +1,122 @@
+"""A run in sentences: how it went, what mattered, what was never tried."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from popbandits.history import Config, Key
+from popbandits.reports.figures.effects import ALL, DOWN, UP, Effect
+from popbandits.reports.run import Run, label_names
+from popbandits.space.parameters import Numerical, Scale
+from popbandits.typing import FloatArray
+from popbandits.wording import clock, counted, number, setting
+
+GAP = 0.2
+"""A stretch of a number's scale that nobody entered is worth a word from this share of it."""
+
+STATES = {
+    "running": "is running",
+    "finished": "is finished",
+    "stopped": "was stopped",
+    "killed": "ended without saying so",
+}
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rounds of the winning lineage with one configuration."""
+
+    first: int
+    last: int
+    members: tuple[int, ...]
+    config: Config
+    end: Key
+    score: float
+
+
+def spans(run: Run) -> list[Span]:
+    """The winning schedule, consecutive intervals with the same configuration as one."""
+    found: list[Span] = []
+    for o in run.history.lineage():
+        if found and found[-1].config == o.config:
+            last = found[-1]
+            members = last.members if o.member in last.members else (*last.members, o.member)
+            found[-1] = Span(last.first, o.round, members, o.config, o.key, o.score)
+        else:
+            found.append(Span(o.round, o.round, (o.member,), o.config, o.key, o.score))
+    return found
+
+
+def summary(run: Run) -> list[str]:
+    """How it went."""
+    how = run.status
+    rounds = f"{how.round}" if how.rounds is None else f"{how.round} of {how.rounds}"
+    members = counted(run.scores.shape[1], "member")
+    told = f"The run {STATES[how.state]}: {run.method} trained {members} for {rounds} rounds"
+    cost = [o.seconds for o in run.history if o.seconds is not None]
+    told += f", {clock(sum(cost))} of training in all." if cost else "."
+    best = run.history.best
+    if best is None:
+        return [told, "No interval has completed, so there is nothing to compare yet."]
+    first = run.best_by_round[0]
+    gained = f", from {number(float(first))} after the first round" if np.isfinite(first) and best.round > 0 else ""
+    way = spans(run)
+    carriers = len({step.member for step in run.history.lineage()})
+    return [
+        told,
+        f"The best score is {number(best.score)} (member {best.member}, round {best.round}){gained}; "
+        f"{'more' if run.sign > 0 else 'less'} is better.",
+        f"Its lineage went through {counted(len(way), 'configuration')} and {counted(carriers, 'member')}.",
+    ]
+
+
+def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
+    """The hyperparameters whose effect is clear, the strongest first."""
+    clear = sorted((e for e in effects if e.direction in (UP, DOWN)), key=lambda e: -abs(e.found.t))
+    return [
+        f"{e.parameter}: {e.direction}"
+        f"{' over' if e.label == ALL and e.variable is None else ' with'} "
+        f"{ALL if e.variable is None else f'{e.variable} = {e.label}'} "
+        f"(t\u00a0=\u00a0{e.found.t:+.1f}, {counted(e.found.count, 'interval')})"
+        for e in clear[:most]
+    ]
+
+
+def never_explored(runs: Sequence[Run]) -> list[str]:
+    """Labels that nobody trained with, and stretches of a number's scale that nobody entered."""
+    space = runs[0].space
+    found = []
+    for v, variable in enumerate(space.categorical):
+        played = {int(label) for run in runs for label in np.unique(run.rows.points.h[:, v])}
+        missing = [name for i, name in enumerate(label_names(variable.labels)) if i not in played]
+        if missing:
+            found.append(f"{variable.name}: {', '.join(missing)}")
+    for j, parameter in enumerate(space.numerical):
+        x = np.concatenate([run.rows.points.x[:, j] for run in runs])
+        found += [f"{parameter.name}: {gap}" for gap in _gaps(parameter, np.unique(x[np.isfinite(x)]))]
+    return found
+
+
+def _gaps(parameter: Numerical, visited: FloatArray) -> Iterator[str]:
+    if not len(visited):
+        yield "never active"
+        return
+    edges = np.array([0.0, *visited, 1.0])
+    places = np.flatnonzero(np.diff(edges) >= GAP)
+    for i in places.tolist():
+        low, high = (_value(parameter, float(edges[k])) for k in (i, i + 1))
+        if i == 0:
+            yield f"below {high}"
+        elif i == len(edges) - 2:
+            yield f"above {low}"
+        elif parameter.levels is None or _code(parameter, edges[i + 1]) - _code(parameter, edges[i]) > 1:
+            yield f"between {low} and {high}"
+
+
+def _code(parameter: Numerical, x: float) -> float:
+    return float(Scale([parameter]).codes(np.array([x]))[0])
+
+
+def _value(parameter: Numerical, x: float) -> str:
+    return setting(parameter.at(_code(parameter, x)))
