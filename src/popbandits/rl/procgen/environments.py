@@ -1,0 +1,177 @@
+"""The games: pools of EnvPool environments that behave like the original package, and what is kept of their rewards.
+
+EnvPool 1.2's games are the original's step by step but for the end of an episode: its `step` returns the last frame and
+takes one more call, whose action it ignores, to start the next episode. `Pool` restores the original's convention.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import envpool
+import numpy as np
+import numpy.typing as npt
+
+from popbandits.errors import ArgumentError
+from popbandits.typing import BoolArray, FloatArray, IntArray
+
+GAMES = (
+    "bigfish",
+    "bossfight",
+    "caveflyer",
+    "chaser",
+    "climber",
+    "coinrun",
+    "dodgeball",
+    "fruitbot",
+    "heist",
+    "jumper",
+    "leaper",
+    "maze",
+    "miner",
+    "ninja",
+    "plunder",
+    "starpilot",
+)
+PAPER_GAMES = ("bigfish", "caveflyer", "coinrun", "fruitbot", "jumper", "leaper", "starpilot")
+ACTIONS = 15
+FRAME = (3, 64, 64)
+
+Difficulty = Literal["easy", "hard"]
+Frames = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels `start`, …, `start + count - 1`, from which every episode draws one; a count of 0 stands for all."""
+
+    start: int
+    count: int
+
+
+# The published protocol trains on levels 0 to 199 and tests on all 2^31. The validation levels lie far above those that
+# anybody trains on, and an episode of the test meets one of them with a probability of 5e-7.
+LEVELS: Mapping[str, Levels] = {
+    "train": Levels(0, 200),
+    "validation": Levels(1_000_000, 1_000),
+    "test": Levels(0, 0),
+}
+
+
+def require_game(game: str) -> None:
+    """Raise unless it is one of Procgen's."""
+    if game not in GAMES:
+        raise ArgumentError(f"game must be one of Procgen's, got {game!r}; choose from {', '.join(GAMES)}")
+
+
+class Pool:
+    """Several environments of one game, stepped together; an episode's end is followed by the next one's first frame.
+
+    `threads` of 0 leaves their number to EnvPool. The state of a pool cannot be saved, but the same seed, levels and
+    actions give the same episodes.
+    """
+
+    def __init__(
+        self, game: str, levels: Levels, *, size: int, seed: int, difficulty: Difficulty = "easy", threads: int = 0
+    ) -> None:
+        require_game(game)
+        self.envpool: Any = envpool.make_gymnasium(
+            f"{game.capitalize()}{difficulty.capitalize()}-v0",
+            num_envs=size,
+            seed=seed,
+            num_levels=levels.count,
+            start_level=levels.start,
+            num_threads=threads,
+        )
+        self.level_seeds: IntArray = np.zeros(size, np.int64)
+        """The level of the episode that each environment's last frame belongs to."""
+
+    def reset(self, frames: Frames) -> None:
+        """Begin anew everywhere; the first frames go into `frames` (size, 3, 64, 64)."""
+        first, info = self.envpool.reset()
+        frames[:] = first
+        self.level_seeds = info["level_seed"].astype(np.int64)
+
+    def step(self, actions: npt.NDArray[np.int32], frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
+        """Raw rewards, and where an episode ended; the frames to act on next go into `frames`.
+
+        A time-out is an end like any other, as in the original: what comes after it is not estimated.
+        """
+        seen, rewards, terminated, truncated, info = self.envpool.step(actions)
+        frames[:] = seen
+        self.level_seeds = info["level_seed"].astype(np.int64)
+        ended = terminated | truncated
+        if ended.any():
+            ids = np.flatnonzero(ended).astype(np.int32)
+            first, info = self.envpool.reset(ids)
+            frames[ids] = first
+            self.level_seeds[ids] = info["level_seed"]
+        return rewards, ended
+
+    def close(self) -> None:
+        """Stop its threads."""
+        self.envpool.close()
+
+
+class RewardNormaliser:
+    """Rewards over the running standard deviation of the discounted return, clipped at ±10.
+
+    The return's discount is 0.99, whatever the agent's: OpenAI baselines' VecNormalize, which the published runs went
+    through, was left at its default.
+    """
+
+    DISCOUNT = 0.99
+    BOUND = 10.0
+
+    def __init__(self, size: int) -> None:
+        self.mean, self.variance, self.count = 0.0, 1.0, 1e-4
+        self._returns: FloatArray = np.zeros(size)
+
+    def begin(self) -> None:
+        """Forget the episodes under way, not the statistics: their environments begin anew."""
+        self._returns[:] = 0
+
+    def __call__(self, rewards: FloatArray, ended: BoolArray) -> FloatArray:
+        """Scaled rewards of a rollout (steps, environments). Each step counts into the statistics first."""
+        returns = np.empty_like(rewards)
+        for step in range(len(rewards)):
+            returns[step] = self._returns * self.DISCOUNT + rewards[step]
+            self._returns = np.where(ended[step], 0, returns[step])
+        variances = np.empty(len(rewards))
+        steps = zip(returns.mean(1).tolist(), returns.var(1).tolist(), strict=True)
+        for step, (mean, variance) in enumerate(steps):
+            self._count_in(mean, variance, rewards.shape[1])
+            variances[step] = self.variance
+        scaled: FloatArray = np.clip(rewards / np.sqrt(variances + 1e-8)[:, None], -self.BOUND, self.BOUND)
+        return scaled
+
+    def _count_in(self, mean: float, variance: float, count: int) -> None:
+        """Chan's parallel update of mean and variance."""
+        total = self.count + count
+        apart = mean - self.mean
+        squares = self.variance * self.count + variance * count + apart**2 * self.count * count / total
+        self.mean, self.variance, self.count = self.mean + apart * count / total, squares / total, total
+
+
+class EpisodeReturns:
+    """Raw returns of the episodes that ended, the last 100 of them, and of those under way."""
+
+    KEPT = 100
+
+    def __init__(self, size: int) -> None:
+        self.last: list[float] = []
+        self.ended = 0
+        self._running: FloatArray = np.zeros(size)
+
+    def begin(self) -> None:
+        """Forget the episodes under way: their environments begin anew."""
+        self._running[:] = 0
+
+    def __call__(self, rewards: FloatArray, ended: BoolArray) -> None:
+        """Take in a rollout (steps, environments)."""
+        for step in range(len(rewards)):
+            self._running += rewards[step]
+            if ended[step].any():
+                self.last = [*self.last, *self._running[ended[step]].tolist()][-self.KEPT :]
+                self.ended += int(ended[step].sum())
+                self._running[ended[step]] = 0

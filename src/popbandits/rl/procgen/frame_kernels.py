@@ -1,0 +1,47 @@
+# mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-incomplete-defs=False
+"""Triton kernels that bring frames, (n, 3, H, W), to where the trunk's kernels read them, (n, H + 2, W + 4, 4)."""
+
+import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import triton.language as tl  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+
+@triton.jit
+def put(frames, out, SIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """Frames to the inside of out, whose fourth channel becomes 0."""
+    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    image, place = pixel // (SIDE * SIDE), pixel % (SIDE * SIDE)
+    colour = tl.arange(0, 4)[None, :]
+    at = ((image * 3 * SIDE * SIDE) + place)[:, None] + colour * (SIDE * SIDE)
+    value = tl.load(frames + at, mask=colour < 3, other=0)
+    corner = (image * (SIDE + 2) + place // SIDE + 1) * (SIDE + 4) + place % SIDE + 1
+    tl.store(out + corner[:, None] * 4 + colour, value.to(out.dtype.element_ty))
+
+
+@triton.jit
+def convolve_frames(frames, weights, out, SIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """Frames to the inside of out, each convolved with weights of its own (n, 3, 3, 3, 3).
+
+    A compiler makes a kernel that reads every neighbour once for each colour of the result; here it serves all three.
+    """
+    blocks_a_frame: tl.constexpr = SIDE * SIDE // BLOCK
+    image = tl.program_id(0) // blocks_a_frame
+    place = tl.program_id(0) % blocks_a_frame * BLOCK + tl.arange(0, BLOCK)
+    y, x = place // SIDE, place % SIDE
+    red = tl.zeros((BLOCK,), tl.float32)
+    green = tl.zeros((BLOCK,), tl.float32)
+    blue = tl.zeros((BLOCK,), tl.float32)
+    for colour in tl.static_range(3):
+        for dy in tl.static_range(3):
+            for dx in tl.static_range(3):
+                row, column = y + (dy - 1), x + (dx - 1)
+                valid = (row >= 0) & (row < SIDE) & (column >= 0) & (column < SIDE)
+                at = (image * 3 + colour) * SIDE * SIDE + row * SIDE + column
+                seen = tl.load(frames + at, mask=valid, other=0).to(tl.float32)
+                weight = weights + image * 81 + (colour * 9 + dy * 3 + dx)
+                red += seen * tl.load(weight)
+                green += seen * tl.load(weight + 27)
+                blue += seen * tl.load(weight + 54)
+    corner = ((image * (SIDE + 2) + y + 1) * (SIDE + 4) + x + 1) * 4
+    tl.store(out + corner, red.to(out.dtype.element_ty))
+    tl.store(out + corner + 1, green.to(out.dtype.element_ty))
+    tl.store(out + corner + 2, blue.to(out.dtype.element_ty))

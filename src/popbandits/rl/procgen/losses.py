@@ -1,0 +1,74 @@
+"""Advantages and losses: GAE, clipped PPO, and DrAC's regularisation.
+
+| symbol | meaning | shape |
+|---|---|---|
+| T, N | steps of a rollout, environments | |
+| r, V | scaled rewards; values, with that of the frame after the last step | (T, N), (T + 1, N) |
+| π(.|s), π(.|f(s)) | policies at a clean and at the augmented frame, as logits | (B, 15) |
+| α | weight of the regularisation | () |
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+DISCOUNT = 0.999
+GAE_DECAY = 0.95
+VALUE_WEIGHT = 0.5
+
+
+def lambda_returns(rewards: Tensor, values: Tensor, ended: Tensor) -> Tensor:
+    """λ-returns, V + GAE (T, N). Nothing is bootstrapped over the end of an episode, a time-out included.
+
+    δ_t = r_t + γ V_{t+1} (1 - end_t) - V_t,   A_t = δ_t + γ λ (1 - end_t) A_{t+1}
+    """
+    goes_on = 1 - ended
+    surprise = rewards + DISCOUNT * values[1:] * goes_on - values[:-1]
+    decay = DISCOUNT * GAE_DECAY * goes_on
+    advantages = torch.empty_like(rewards)
+    later = torch.zeros_like(rewards[0])
+    for step in reversed(range(len(rewards))):
+        later = surprise[step] + decay[step] * later
+        advantages[step] = later
+    return advantages + values[:-1]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What was recorded about the steps of a minibatch, (B,) each; advantages are standardised over the rollout."""
+
+    actions: Tensor
+    log_probabilities: Tensor
+    values: Tensor
+    returns: Tensor
+    advantages: Tensor
+
+
+def ppo_loss(logits: Tensor, values: Tensor, batch: Batch, clip: Tensor, entropy: Tensor) -> Tensor:
+    """PPO's loss, its value loss clipped by the same ε, and the entropy bonus.
+
+    -min(ρ A, clip(ρ, 1 ± ε) A) + 0.5 * ½ max((V - R)², (V_old ± ε - R)²) - entropy * H
+    """
+    log_policy = logits.log_softmax(1)
+    ratio = (log_policy.gather(1, batch.actions[:, None])[:, 0] - batch.log_probabilities).exp()
+    policy_loss = -torch.minimum(
+        ratio * batch.advantages, torch.clamp(ratio, 1 - clip, 1 + clip) * batch.advantages
+    ).mean()
+    near = batch.values + torch.clamp(values - batch.values, -clip, clip)
+    value_loss = 0.5 * torch.maximum((values - batch.returns) ** 2, (near - batch.returns) ** 2).mean()
+    surprise = -(log_policy.exp() * log_policy).sum(1).mean()
+    return policy_loss + VALUE_WEIGHT * value_loss - entropy * surprise
+
+
+def regularisation(logits: Tensor, values: Tensor, augmented_logits: Tensor, augmented_values: Tensor) -> Tensor:
+    """DrAC's G_π + G_V: how far policy and value at the augmented frames are from those at the clean ones, held fixed.
+
+    G_π = KL[π(.|s) || π(.|f(s))],   G_V = ½ (V(f(s)) - V(s))²
+    """
+    # Paper: KL[π(.|f(s)) || π(.|s)] and the whole square. Its code: -log π(ã|f(s)) with one ã drawn from π(.|s), and
+    # half of the square. Here: the full sum over the actions, because it has the expected gradient of that code, from
+    # which the published figures come, with less noise.
+    target = logits.detach().log_softmax(1)
+    divergence = (target.exp() * (target - augmented_logits.log_softmax(1))).sum(1).mean()
+    return divergence + 0.5 * ((augmented_values - values.detach()) ** 2).mean()
