@@ -19,15 +19,19 @@ demo: $(VENV)/.has-rl ## Tune a PPO agent while it trains, beside random search 
 
 # One BLAS thread: the matrices are small, and the tests already use every core.
 test: export OPENBLAS_NUM_THREADS = 1
-test: $(VENV)/.has-dev $(VENV)/.has-qt ## Check style and types, then run every test
+test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run every test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, and measure regret (half an hour)
+bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, and everything else (hours)
 	$(BIN)/python -m benchmarks.decision_cost
 	$(BIN)/python -m benchmarks.regret --out runs/regret.json
+	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.demo_seeds
+	$(BIN)/python -m benchmarks.report_cost
 
 clean: ## Remove the environment and the caches; runs/ stays
 	@if [ -e $(VENV)/pyvenv.cfg ]; then rm -rf $(VENV); fi
@@ -39,15 +43,20 @@ $(BIN)/python:
 
 # A stamp for each set of packages; all share one environment, since constraints.txt makes them agree.
 $(VENV)/.has-rl: EXTRAS = [rl]
-$(VENV)/.has-dev: EXTRAS = [report,rl,dev]
-$(VENV)/.has-bench: EXTRAS = [bench]
+$(VENV)/.has-dev: EXTRAS = [report,rl,ray,dev]
+$(VENV)/.has-bench: EXTRAS = [report,rl,bench]
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.$(EXTRAS)'
 	@touch $@
 
-# EnvPool's Procgen draws with Qt, and carries it along from Python 3.12 on only.
-$(VENV)/.has-qt: | $(BIN)/python
-	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' || ldconfig -p | grep -q libQt5Gui.so.5; then :; \
-	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then apt-get -qq update && apt-get -qq install -y --no-install-recommends libqt5gui5 > /dev/null; \
-	else echo "Procgen needs the library Qt 5 on Python 3.11: install it (Debian, Ubuntu: apt-get install libqt5gui5)"; exit 1; fi
+# What pip cannot install: Qt, with which EnvPool's Procgen draws (it carries it along from Python 3.12 on), and the
+# browser in which the report is tested.
+SYSTEM = $$($(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' || ldconfig -p | grep -q libQt5Gui.so.5 || echo libqt5gui5) \
+	$$(command -v chromium google-chrome > /dev/null || echo chromium fonts-dejavu-core)
+$(VENV)/.has-system: | $(BIN)/python
+	@missing="$(SYSTEM)"; missing=$$(echo $$missing); \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		echo "Installing $$missing" && apt-get -qq update && apt-get -qq install -y --no-install-recommends $$missing > /dev/null; \
+	else echo "The tests need system packages that are missing; on Debian or Ubuntu: apt-get install $$missing"; exit 1; fi
 	@touch $@

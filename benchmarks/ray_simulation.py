@@ -4,6 +4,7 @@ Where an actor would train there is a function call, so that what is left to mea
 intervals take seconds. Trials run in turns, as they do on a cluster with fewer places than trials.
 """
 
+import copy
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ import numpy as np
 from ray.train._internal.session import _FutureTrainingResult, _TrainingResult
 from ray.tune import Checkpoint, Trainable
 from ray.tune.experiment import Experiment, Trial
+from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import BasicVariantGenerator
 from ray.tune.utils import flatten_dict
@@ -24,8 +26,12 @@ Step = Callable[[State, Mapping[str, Any], np.random.Generator], float]
 """Trains a state (empty at first) for one iteration, in place; the score."""
 
 
-class Nothing(Trainable):
-    """What Tune believes to be training."""
+class AClass(Trainable):
+    """What Tune believes to be training: something that is told when to save."""
+
+
+def a_function(config: dict[str, Any]) -> None:
+    """What Tune believes to be training: something that saves whenever it reports."""
 
 
 class Saved(_FutureTrainingResult):
@@ -51,22 +57,47 @@ class Simulation:
         iterations: int,
         places: int | None = None,
         seed: int = 0,
+        trainable: Any = AClass,
     ):
         self.scheduler, self.step, self.iterations = scheduler, step, iterations
         self.places, self.rng = places or size, np.random.default_rng(seed)
         self.seconds = 0.0
         """Spent in the scheduler."""
         self.search_alg = BasicVariantGenerator(random_state=seed)
-        experiment = Experiment("simulated", Nothing, config=dict(param_space), num_samples=size, storage_path=str(folder))
+        self.function = trainable is a_function
+        experiment = Experiment(
+            "simulated", trainable, config=dict(param_space), num_samples=size, storage_path=str(folder)
+        )
         scheduler.set_search_properties("score", "max", **experiment.public_spec)
         self.search_alg.add_configurations([experiment])
         self.trials: list[Trial] = []
         self.states: dict[Trial, State] = {}
         self.saved: dict[Trial, _TrainingResult] = {}
         while (trial := self.search_alg.next_trial()) is not None:
+            trial.create_placement_group_factory()
             self.trials.append(trial)
         for trial in self.trials:
             self._timed(scheduler.on_trial_add, self, trial)
+
+    def restored(self, scheduler: TrialScheduler) -> "Simulation":
+        """What `Tuner.restore` makes of it, with the scheduler as it was at first."""
+        again = copy.copy(self)
+        again.scheduler, again.trials, again.states, again.saved = scheduler, [], {}, {}
+        scheduler.set_search_properties("score", "max")
+        for state, metadata in [trial.get_json_state() for trial in reversed(self.trials)]:
+            trial = Trial.from_json_state(state)
+            trial.restore_run_metadata(metadata)
+            if not trial.is_finished():
+                trial.set_status(Trial.PENDING)
+            again.trials.append(trial)
+            scheduler.on_trial_add(again, trial)
+        return again
+
+    def fail(self, trial: Trial) -> None:
+        """A trial is given up."""
+        self.scheduler.on_trial_error(self, trial)
+        self.states.pop(trial, None)
+        trial.set_status(Trial.ERROR)
 
     # What schedulers use of a controller
 
@@ -127,9 +158,15 @@ class Simulation:
         score = self.step(state, trial.config, self.rng)
         result = {"score": score, "training_iteration": state["iteration"], "time_total_s": float(state["iteration"])}
         result["config"] = trial.config
+        if self.function:
+            self._schedule_trial_save(trial, result)
+            result |= {SHOULD_CHECKPOINT: True, "checkpoint_dir_name": Path(self.saved[trial].checkpoint.path).name}
         flat = flatten_dict(result)
         if state["iteration"] >= self.iterations:
             trial.update_last_result(result)
+            if not self.function:
+                self._schedule_trial_save(trial)
+            trial.on_checkpoint(self.saved.pop(trial))
             self._timed(self.scheduler.on_trial_complete, self, trial, flat)
             trial.set_status(Trial.TERMINATED)
             return

@@ -1,0 +1,104 @@
+"""Our schedulers beside Ray Tune's PB2: what the best trial reaches, and what the scheduling costs.
+
+    python -m benchmarks.ray_tune [--seeds 20] [--iterations 100]
+
+Two problems, 8 trials, an interval of 5 iterations, asynchronous as Tune's default is:
+
+- Tune's own: the toy of its PB2 example (`ray.tune.examples.pbt_function`), whose best learning rate rises and falls
+  with the accuracy, with its noise.
+- The same with a categorical, and a tenth of the noise, which in Tune's own is several times an iteration's gain: of
+  four ways to augment, another one is good in each half, and the others slow it down. Tune's PB2 takes no categories,
+  so there a trial keeps the label that it was given at first, or copies another's.
+
+Trials, generators and schedulers are Tune's own; the actors are replaced by a function call (`ray_simulation.py`).
+"""
+
+import argparse
+import random
+import statistics
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ray import tune
+from ray.tune.schedulers import pb2
+from scipy import stats
+
+import popbandits.ray as ours
+from benchmarks.ray_simulation import Simulation, State
+
+SIZE, INTERVAL = 8, 5
+BOUNDS = {"lr": [0.0001, 0.02]}
+LABELS = ("crop", "flip", "noise", "cutout")
+LR = tune.uniform(*BOUNDS["lr"])
+PROBLEMS: dict[str, dict[str, Any]] = {
+    "Tune's own, one learning rate": {"lr": LR},
+    "with a categorical": {"lr": LR, "augmentation": tune.choice(LABELS)},
+}
+
+
+def train(state: State, config: Mapping[str, Any], rng: np.random.Generator) -> float:
+    """An iteration of the toy."""
+    accuracy = state.get("accuracy", 0.0)
+    slope = accuracy if accuracy < 100 else 200 - accuracy
+    best = min(0.01, max(0.001, 0.0001 * slope))
+    miss = max(config["lr"], best) / min(config["lr"], best)
+    if miss < 3:
+        good = config.get("augmentation") in (None, "crop" if accuracy < 100 else "cutout")
+        accuracy += (1.0 if good else 0.25) * rng.random() / miss
+    elif config["lr"] > best:
+        accuracy -= (miss - 3) * rng.random()
+    state["accuracy"] = max(0.0, accuracy + (0.2 if "augmentation" in config else 2.0) * rng.normal())
+    return float(state["accuracy"])
+
+
+def settings() -> dict[str, Any]:
+    return {"time_attr": "training_iteration", "perturbation_interval": INTERVAL}
+
+
+def rays_pb2(seed: int) -> Any:
+    np.random.seed(seed)  # noqa: NPY002 (it draws from the global generators)
+    random.seed(seed)
+    return pb2.PB2(**settings(), hyperparam_bounds=BOUNDS, log_config=False)
+
+
+SCHEDULERS: dict[str, Callable[[int], Any]] = {
+    "Ray Tune's PB2": rays_pb2,
+    "PBT": lambda seed: ours.PBT(**settings(), seed=seed),
+    "PB2-Mix": lambda seed: ours.PB2Mix(**settings(), seed=seed),
+    "PB2-Fuse": lambda seed: ours.PB2Fuse(**settings(), seed=seed),
+}
+
+
+def play(name: str, space: Mapping[str, Any], iterations: int, seed: int) -> tuple[float, float]:
+    """The best score of a population at the end, and the seconds spent in its scheduler."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Ray's fit does not converge, and says so.
+        simulation = Simulation(SCHEDULERS[name](seed), train, space, Path(folder), SIZE, iterations, seed=seed)
+        simulation.run()
+        return max(trial.last_result["score"] for trial in simulation.trials), simulation.seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--iterations", type=int, default=100)
+    arguments = parser.parse_args()
+    print("| problem | scheduler | best score | against Ray's PB2, paired | scheduling, a run |\n|---|---|---|---|---|")
+    for problem, space in PROBLEMS.items():
+        base: list[float] = []
+        for name in SCHEDULERS:
+            played = [play(name, space, arguments.iterations, seed) for seed in range(arguments.seeds)]
+            scores, seconds = [score for score, _ in played], statistics.mean(spent for _, spent in played)
+            base = base or scores
+            ahead = [score - other for score, other in zip(scores, base, strict=True)]
+            beside = "" if scores is base else f"{statistics.mean(ahead):+.1f} ± {stats.sem(ahead):.1f}"
+            mean = f"{statistics.mean(scores):.1f} ± {stats.sem(scores):.1f}"
+            print(f"| {problem} | {name} | {mean} | {beside} | {seconds:.2f} s |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""When a trial's interval ends, by what it reports; and whether it reports what it should."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ray.tune.utils import flatten_dict
+
+from popbandits.engines.work import Misapplied, differences
+from popbandits.errors import ArgumentError, RunError
+from popbandits.history import Assignment, Observation
+from popbandits.ray.record import TIME
+from popbandits.typing import is_real
+
+APPLIED = "applied"
+"""The entry of a result in which a trainable may say which hyperparameters it really trained with."""
+
+Result = Mapping[str, Any]
+"""What a trial reports, flat, by names with slashes."""
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How long intervals are, and in which units."""
+
+    time_attr: str
+    length: float
+    burn_in: float
+    require_attrs: bool
+
+    def __post_init__(self) -> None:
+        if not (is_real(self.length) and self.length > 0):
+            raise ArgumentError(f"perturbation_interval must be above 0, got {self.length!r}; raise it")
+
+    def begins(self, source: Observation | None) -> float:
+        """Where the observation ended that an interval begins with."""
+        return 0.0 if source is None else float(source.metrics[TIME])
+
+    def ends(self, source: Observation | None) -> float:
+        """When the interval that begins so may end."""
+        return max(self.begins(source) + self.length, self.burn_in)
+
+    def is_complete(self, result: Result, metric: str) -> bool:
+        """Whether a result has what is needed of it; an error, unless such results are to be passed over."""
+        missing = [name for name in (self.time_attr, metric) if name not in result]
+        if missing and self.require_attrs:
+            raise ArgumentError(
+                f"a result must have time_attr and metric, {self.time_attr!r} and {metric!r}, got {sorted(result)}; "
+                "report them, or pass such results over with require_attrs=False"
+            )
+        return not missing
+
+    def check_patience(self, trial: str, source: Observation | None, result: Result) -> None:
+        """Raise if a function goes on and on without a checkpoint."""
+        now = float(result[self.time_attr])
+        if now >= self.ends(source) + self.length:
+            raise RunError(
+                f"a function must report a checkpoint once in a perturbation_interval of {self.length:g}, got none "
+                f"from trial {trial} until {self.time_attr} = {now:g}; give one to tune.report"
+            )
+
+
+def check_applied(trial: str, assignment: Assignment, result: Result) -> None:
+    """Raise unless what a trainable says it trained with is what it was given."""
+    asked = flatten_dict(assignment.config)
+    for place in ("config", APPLIED):
+        said = {name: result[key] for name in asked if (key := f"{place}/{name}") in result}
+        if wrong := differences(asked, said):
+            raise Misapplied(
+                f"trial {trial} must train with the hyperparameters it is given, but its result's {place!r} says "
+                f"otherwise: {'; '.join(wrong)}; set them after loading a checkpoint, and in reset_config"
+            )

@@ -1,0 +1,102 @@
+"""A Tune experiment's population and its record, the run's file in the experiment's folder. It knows no trials.
+
+The record is all the state there is: decisions follow from it and the seed, so a restored experiment goes on from what
+is in it, however old Tune's own snapshot of the trials is.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+from popbandits.engines.recipes import recipe
+from popbandits.errors import HistoryError
+from popbandits.history import Assignment, Event, Observation, Store
+from popbandits.population import Population
+
+CHECKPOINT = "checkpoint_path"
+"""The metric that names an observation's checkpoint, relative to the experiment's folder."""
+TIME = "time_attr"
+"""The metric that holds an observation's time, in the units of the scheduler's `time_attr`."""
+
+
+class Record:
+    """A population whose every step is on disk before it is built on."""
+
+    def __init__(self, store: Store, population: Population, keep: Callable[[Store], None]):
+        self.store, self.population, self._keep = store, population, keep
+        self.members: dict[str, int] = {trial: member for member, trial in enumerate(store.about["trials"])}
+        """The member that each trial is, by the trial's id."""
+
+    @staticmethod
+    def create(directory: Path, population: Population, keep: Callable[[Store], None]) -> "Record":
+        """The record of a new experiment; `keep` is called whenever it has grown."""
+        about: dict[str, Any] = {
+            "seed": population.seed,
+            "mode": population.history.mode,
+            "size": population.size,
+            "rounds": None,
+            "quantile": population.quantile,
+            "explore": population.explore,
+            "synchronous": population.synchronous,
+            "initial_score": None,
+            "engine": "ray-tune",
+            "agent": None,
+            "method": recipe(population.method),
+            "trials": [],
+            "python": python_version(),
+            "popbandits": version("popbandits"),
+            "created": time.time(),
+        }
+        return Record(Store.create(directory, population.space, about), population, keep)
+
+    def join(self, trial: str) -> int:
+        """The member that a trial is; the next one, for a trial that was not here yet."""
+        if trial not in self.members:
+            if len(self.members) == self.population.size:
+                raise HistoryError(
+                    f"{self.store.path} holds the run of {self.population.size} other trials, got trial {trial}; "
+                    "give the experiment another name, or go on with that one by Tuner.restore"
+                )
+            self.members[trial] = len(self.members)
+            self.store.describe(trials=list(self.members))
+            self._keep(self.store)
+        return self.members[trial]
+
+    def ask(self) -> list[Assignment]:
+        """What the population decides now."""
+        assignments = self.population.ask()
+        if assignments:
+            self._write(decisions=self.population.decided)
+        return assignments
+
+    def tell(
+        self,
+        assignment: Assignment,
+        score: float | None,
+        *,
+        steps: float | None = None,
+        seconds: float | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        event: Event | None = None,
+    ) -> Observation:
+        """What came of an assignment; an event says why, where nothing did."""
+        lost = event is not None and event.kind == "lost"
+        self.population.tell(assignment, score, steps=steps, seconds=seconds, metrics=metrics, lost=lost)
+        observation = self.population.history[-1]
+        self._write(observations=[observation], events=[event] if event else [])
+        return observation
+
+    def say(self, kind: str, text: str) -> None:
+        """Put on record what else happened."""
+        self._write(events=[Event(kind, text, time=time.time())])
+
+    def _write(self, **what: Any) -> None:
+        self.store.write(**what)
+        self._keep(self.store)
+
+    def source(self, assignment: Assignment) -> Observation | None:
+        """The observation whose checkpoint an assignment begins with."""
+        return None if assignment.parent is None else self.population.history.find(assignment.parent)

@@ -1,0 +1,334 @@
+"""Schedulers for Ray Tune. They translate between Tune's callbacks and a population, and decide nothing themselves.
+
+A trial is a member. Its interval ends with the first report, `perturbation_interval` after its beginning, that has a
+checkpoint: then the population is told, and what it decides next becomes the trial's configuration and the checkpoint
+that it goes on from.
+"""
+
+import time
+import warnings
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from ray.tune.experiment import Trial
+from ray.tune.result import DEFAULT_METRIC, TIME_TOTAL_S
+from ray.tune.schedulers.trial_scheduler import TrialScheduler
+from ray.tune.utils import flatten_dict
+
+from popbandits.errors import ArgumentError
+from popbandits.explorers import Explorer
+from popbandits.history import Assignment, Event, Mode, Store
+from popbandits.history.schema import FILE, holds_run
+from popbandits.population import Population
+from popbandits.ray import trials
+from popbandits.ray.intervals import Intervals, Result, check_applied
+from popbandits.ray.record import CHECKPOINT, TIME, Record
+from popbandits.ray.space import as_space, population_size
+from popbandits.ray.trials import AnyTrial
+
+WAITING = (Trial.PENDING, Trial.PAUSED)
+
+
+class PopulationScheduler(TrialScheduler):
+    """What the schedulers share; a subclass names its explorer.
+
+    The search space is what `param_space` leaves open (`tune.uniform`, `tune.choice`, ...), or `hyperparam_bounds` as
+    Tune's PB2 takes it, or `space`: anything that `popbandits.Population` takes. The population begins with
+    configurations of its own, spread over the space.
+
+    A trainable may report, as `applied`, the hyperparameters that it really trained with (all, or those it can tell);
+    the experiment ends with an error if one differs from what was asked for.
+
+    Args:
+        time_attr: the entry of a result that measures progress.
+        metric: the entry to optimise; here, or in `TuneConfig`.
+        mode: "max" or "min"; here, or in `TuneConfig`.
+        perturbation_interval: how long an interval is, in units of `time_attr`.
+        burn_in: until when nothing is decided; `burn_in_period` is Tune's name for it.
+        quantile_fraction: how many members are replaced, as a fraction.
+        require_attrs: whether a result without `time_attr` or `metric` is an error; it is passed over otherwise.
+        synch: whether members wait for one another at the end of each interval.
+    """
+
+    explorer: ClassVar[type[Explorer]]
+    _supports_buffered_results = False
+
+    _record: Record | None
+    _any_trial: AnyTrial
+    _trials: dict[int, AnyTrial]  # by member
+    _assigned: dict[int, Assignment]  # what each member trains, or is to train
+    _gone: set[int]  # members that train no more
+
+    def __init__(
+        self,
+        time_attr: str = TIME_TOTAL_S,
+        metric: str | None = None,
+        mode: Mode | None = None,
+        perturbation_interval: float = 60.0,
+        hyperparam_bounds: Mapping[str, Any] | None = None,
+        *,
+        space: Any = None,
+        burn_in: float = 0.0,
+        burn_in_period: float | None = None,
+        quantile_fraction: float = 0.25,
+        require_attrs: bool = True,
+        synch: bool = False,
+        seed: int = 0,
+    ):
+        super().__init__()  # type: ignore[no-untyped-call]
+        if mode not in (None, "max", "min"):
+            raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}; choose one")
+        if space is not None and hyperparam_bounds is not None:
+            raise ArgumentError("the search space is given once, got space and hyperparam_bounds; drop one")
+        self._metric, self._mode = metric, mode
+        burn_in = burn_in if burn_in_period is None else burn_in_period
+        self._intervals = Intervals(time_attr, perturbation_interval, burn_in, require_attrs)
+        self._space, self._bounds = space, hyperparam_bounds
+        self._quantile, self._synch, self._seed = quantile_fraction, synch, seed
+        self._forget()
+
+    def _forget(self) -> None:
+        self.__dict__.update(_nothing())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The settings. All else that matters is in the record."""
+        return self.__dict__ | _nothing()
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Take what `TuneConfig` says; False if the scheduler was told already."""
+        if (self._metric and metric) or (self._mode and mode):
+            return False
+        self._metric, self._mode = metric or self._metric, cast("Mode | None", mode) or self._mode
+        if self._metric is None and self._mode:
+            self._metric = DEFAULT_METRIC
+        return True
+
+    # What Tune tells
+
+    def on_trial_add(self, tune_controller: Any, trial: AnyTrial) -> None:
+        """A trial is new, is restored with its experiment, or is tried again after a failure."""
+        if self._record is None or self._record.store.path != trials.folder(trial) / FILE:
+            self._begin(tune_controller, trial)
+        restored = trial.trial_id in self._opened.members
+        member = self._opened.join(trial.trial_id)
+        if self._trials.get(member) is trial:
+            return  # It goes on with what it was given, from its last checkpoint.
+        self._trials[member] = trial
+        if restored:
+            trials.skip_used_checkpoints(trial)
+        if trial.is_finished():
+            self._leave(member)
+        elif member in self._assigned:
+            if not (restored and self._has_begun(trial, self._assigned[member])):
+                self._set_up(member)
+        else:
+            trial.set_status(Trial.PAUSED)  # It waits for its round; Tune starts whatever is pending.
+
+    def on_trial_result(self, tune_controller: Any, trial: AnyTrial, result: dict[str, Any]) -> str:
+        """A trial reports; it goes on, or has ended its interval."""
+        member = self._opened.members[trial.trial_id]
+        assignment = self._assigned[member]
+        if not self._ends_interval(trial, assignment, result):
+            return str(self.CONTINUE)
+        if (saved := trials.save(tune_controller, trial, result)) is None:
+            if trials.is_function(trial):
+                self._intervals.check_patience(trial.trial_id, self._opened.source(assignment), result)
+            return str(self.CONTINUE)
+        self._tell(assignment, result, trials.location(trial, saved.checkpoint))
+        decided = self._decide()
+        following = self._assigned.get(member)
+        if not self._synch and following is not None and _goes_on(following, assignment):
+            trials.mark(trial, self._opened.population.space, following)
+            return str(self.CONTINUE if self.choose_trial_to_run(tune_controller) is None else self.PAUSE)
+        # Not by returning PAUSE: when the checkpoint is taken in, it would become the one that the trial goes on from.
+        tune_controller.pause_trial(trial, should_checkpoint=False)
+        trial.on_checkpoint(saved)
+        self._hand_out(decided)
+        return str(self.NOOP)
+
+    def on_trial_complete(self, tune_controller: Any, trial: AnyTrial, result: dict[str, Any]) -> None:
+        """A trial has met its stopping criterion."""
+        member = self._opened.members[trial.trial_id]
+        assignment = self._assigned.get(member)
+        if assignment is not None and self._ends_interval(trial, assignment, result):
+            self._tell(assignment, result, trials.last_location(trial, self._intervals.time_attr, result))
+        self._leave(member)
+
+    def on_trial_error(self, tune_controller: Any, trial: AnyTrial) -> None:
+        """A trial failed. Tune tries it again, in the same interval and from its last checkpoint, or gives it up."""
+        if trial.status == Trial.ERROR:  # It has been stopped already: it is tried again.
+            return
+        member = self._opened.members[trial.trial_id]
+        if member in self._assigned:
+            self._fail(member, f"trial {trial.trial_id} failed, and max_failures of FailureConfig lets it go")
+        self._leave(member)
+
+    def on_trial_remove(self, tune_controller: Any, trial: AnyTrial) -> None:
+        """A trial is stopped while it waits."""
+        self._leave(self._opened.members[trial.trial_id])
+
+    def choose_trial_to_run(self, tune_controller: Any) -> AnyTrial | None:
+        """Of those that wait for resources, the one that is furthest behind."""
+        for assignment in sorted(self._assigned.values(), key=lambda a: (a.round, a.member)):
+            trial = self._trials.get(assignment.member)
+            if trial is not None and assignment.member not in self._gone and trial.status in WAITING:
+                return trial
+        return None
+
+    def debug_string(self) -> str:
+        """How far the population is."""
+        rounds = [assignment.round for assignment in self._assigned.values()]
+        return f"{type(self).__name__}: round {min(rounds, default=0)}"
+
+    # The population and its record
+
+    @property
+    def _opened(self) -> Record:
+        assert self._record is not None
+        return self._record
+
+    def _begin(self, tune_controller: Any, trial: AnyTrial) -> None:
+        """Open the experiment's record, or make one."""
+        self._forget()
+        self._any_trial = trial
+        name, generator = type(self).__name__, tune_controller.search_alg
+        if not self._metric or not self._mode:
+            raise ArgumentError(
+                f"{name} needs a metric and a mode, got {self._metric!r} and {self._mode!r}; "
+                "give them to it, or to TuneConfig"
+            )
+        kept = trial.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep
+        if kept is not None and kept <= 2:
+            warnings.warn(
+                f"num_to_keep should be more than 2: other trials may need what is removed, got {kept}; raise it",
+                stacklevel=2,
+            )
+        keep = partial(trials.keep_record, trial)
+        trials.fetch_record(trial)
+        if holds_run((directory := trials.folder(trial)) / FILE):
+            store = Store.open(directory)
+            self._record = Record(store, self._population(store.space, store.about["size"], store), keep)
+        else:
+            size = population_size(generator, name)
+            space = as_space(self._space, self._bounds, generator)
+            self._record = Record.create(directory, self._population(space, size), keep)
+        resumed = len(self._record.population.history) > 0
+        self._record.say("resumed" if resumed else "started", f"{name} in Ray Tune")
+        self._decide()
+
+    def _population(self, space: Any, size: int, history: Any = ()) -> Population:
+        assert self._mode is not None
+        return Population(
+            space,
+            self.explorer(),
+            size=size,
+            rounds=None,
+            seed=self._seed,
+            mode=self._mode,
+            quantile=self._quantile,
+            synchronous=self._synch,
+            history=history,
+        )
+
+    def _decide(self) -> list[int]:
+        """Ask the population until somebody can train, or all wait for those who do; the members that were given
+        something."""
+        given: list[int] = []
+        live = set(range(self._opened.population.size)) - self._gone
+        while live:
+            if self._synch and not live & self._assigned.keys():
+                for member in list(self._assigned):
+                    self._fail(member, "its trial trains no more")
+            if not (assignments := self._opened.ask()):
+                break
+            for assignment in assignments:
+                self._assigned[assignment.member] = assignment
+                if assignment.member not in self._gone and self._is_lost(assignment):
+                    text = "the checkpoint of member {} in round {} is not there any more".format(
+                        *assignment.parent or ()
+                    )
+                    self._fail(assignment.member, text, lost=True)
+                else:
+                    given.append(assignment.member)
+        return given
+
+    def _is_lost(self, assignment: Assignment) -> bool:
+        """Whether an assignment begins with a checkpoint that is not there. Any trial can tell where that should be."""
+        source = self._opened.source(assignment)
+        return source is not None and trials.stored(self._any_trial, source) is None
+
+    def _hand_out(self, members: Iterable[int]) -> None:
+        """Set up the trials of members that were given something."""
+        for member in members:
+            if member in self._trials and member not in self._gone:
+                self._set_up(member)
+
+    def _set_up(self, member: int) -> None:
+        """Let a trial that waits begin with what its member was given."""
+        trial, assignment = self._trials[member], self._assigned[member]
+        source = self._opened.source(assignment)
+        start = None if source is None else trials.stored(trial, source)
+        trials.assign(trial, self._opened.population.space, assignment, start)
+
+    def _has_begun(self, trial: AnyTrial, assignment: Assignment) -> bool:
+        """Whether a restored trial can go on as Tune knows it: it was set up for this interval, and the checkpoint that
+        it goes on from is of this interval or what that begins with."""
+        if not trials.is_marked(trial, self._opened.population.space, assignment):
+            return False
+        latest = trial.latest_checkpoint_result
+        if assignment.parent is None or latest is None:
+            return assignment.parent is None
+        return float(flatten_dict(latest.metrics).get(self._intervals.time_attr, 0.0)) >= self._intervals.begins(
+            self._opened.source(assignment)
+        )
+
+    def _tell(self, assignment: Assignment, result: Result, checkpoint: str | None) -> None:
+        """An interval has ended."""
+        source = self._opened.source(assignment)
+        before = 0.0 if source is None else source.metrics.get(TIME_TOTAL_S, 0.0)
+        now = float(result[self._intervals.time_attr])
+        kept = (bool, int, float, str, np.generic)
+        metrics = {k: v for k, v in result.items() if isinstance(v, kept) and not k.startswith("config/")}
+        del self._assigned[assignment.member]
+        self._opened.tell(
+            assignment,
+            result[str(self._metric)],
+            steps=now - self._intervals.begins(source),
+            seconds=max(0.0, result.get(TIME_TOTAL_S, before) - before),
+            metrics=metrics | {TIME: now, CHECKPOINT: checkpoint},
+        )
+
+    def _fail(self, member: int, text: str, lost: bool = False) -> None:
+        """Nothing came of a member's interval."""
+        assignment = self._assigned.pop(member)
+        kind = "lost" if lost else "raised"
+        self._opened.tell(assignment, None, event=Event(kind, text, *assignment.key, time=time.time()))
+
+    def _leave(self, member: int) -> None:
+        """A member trains no more; the others do not wait for it."""
+        self._gone.add(member)
+        if len(self._gone) == self._opened.population.size:
+            self._opened.say("finished", "no trial trains any more")
+            self._opened.store.close()
+            self._forget()
+            return
+        self._hand_out(self._decide())
+
+    def _ends_interval(self, trial: AnyTrial, assignment: Assignment, result: Result) -> bool:
+        """Whether a result is that of the end of an interval; it is checked on the way."""
+        if not self._intervals.is_complete(result, str(self._metric)):
+            return False
+        check_applied(trial.trial_id, assignment, result)
+        return float(result[self._intervals.time_attr]) >= self._intervals.ends(self._opened.source(assignment))
+
+
+def _nothing() -> dict[str, Any]:
+    """What a scheduler knows of an experiment before it begins."""
+    return {"_record": None, "_any_trial": None, "_trials": {}, "_assigned": {}, "_gone": set()}
+
+
+def _goes_on(following: Assignment, assignment: Assignment) -> bool:
+    """Whether a member just trains on: with its own weights and the same configuration."""
+    return following.parent == assignment.key and following.config == assignment.config

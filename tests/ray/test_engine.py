@@ -1,0 +1,137 @@
+"""Ray as an engine: the same runs as in process, on actors that come and go."""
+
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from popbandits import PBT, History, tune
+from popbandits.engines import Result
+from popbandits.engines.ray_engine import Host, pack, unpack
+from popbandits.engines.view import View
+from popbandits.errors import AgentError, RunError
+from popbandits.history import Observation
+from popbandits.history.store import Store
+from tests.engines.agents import Deaf, Faulty, Walker, space
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+def tuned(agent: Any, directory: Path, **settings: Any) -> Result:
+    settings = {"method": PBT(), "rounds": 3, "progress": False, "engine": "ray"} | settings
+    return tune(agent, space(), directory=directory, **settings)
+
+
+def said(directory: Path, *kinds: str) -> dict[tuple[int, int], str]:
+    with Store.open(directory, readonly=True) as store:
+        return {(e.member, e.round): e.text for e in store.events() if e.kind in kinds}
+
+
+@pytest.fixture(scope="module")
+def in_process(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """The history that there should be."""
+    return tuned(Walker, tmp_path_factory.mktemp("in-process"), engine="in-process").history
+
+
+def test_ray_makes_the_history_that_is_made_in_process(in_process: History, tmp_path: Path) -> None:
+    result = tuned(Walker, tmp_path, resources={"cpus": 0.5, "gpus": 0})
+    assert result.done
+    assert result.history == in_process
+    assert not list(tmp_path.glob(".seen-*"))
+
+
+def test_without_a_shared_folder_checkpoints_travel_as_bytes(
+    in_process: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "touch", lambda path: None)  # so no actor finds the mark that it looks for
+    monkeypatch.setattr(Host, "do", None)
+    assert tuned(Walker, tmp_path).history == in_process
+
+
+class Fatal(Faulty):
+    ways = ("hang", "die")
+
+
+def test_actors_that_hang_or_die_are_replaced(tmp_path: Path) -> None:
+    result = tuned(Fatal, tmp_path, rounds=8, round_timeout=2.0)
+    assert result.done
+    assert sorted(o.key for o in result.history) == [(m, r) for m in range(4) for r in range(8)]
+    failures = said(tmp_path, "timeout", "died")
+    assert failures.keys() == {o.key for o in result.history if o.failed}
+    assert "did not end within 2 seconds" in failures.values()
+    assert any(text.startswith("its actor died: ") for text in failures.values())
+
+
+class Vandal(View):
+    def __init__(self, directory: Path):
+        self.directory = directory
+
+    def told(self, observation: Observation) -> None:
+        if observation.key == (1, 0):
+            (self.directory / "checkpoints" / "member-1-round-0" / "arrays.npz").unlink()
+
+
+def test_a_spoilt_checkpoint_is_found_before_training_on_it(tmp_path: Path) -> None:
+    result = tuned(Walker, tmp_path, progress=Vandal(tmp_path))
+    lost = [o for o in result.history if o.status == "lost"]
+    assert {o.parent for o in lost} == {(1, 0)}
+    assert all("arrays.npz" in text for text in said(tmp_path, "lost").values())
+
+
+def test_a_run_stops_when_an_agent_trains_with_other_hyperparameters(tmp_path: Path) -> None:
+    with pytest.raises(AgentError, match=r"must train with the hyperparameters it is given.*asked for was"):
+        tuned(Deaf, tmp_path, explore="all")
+
+
+def unbuildable(seed: int) -> Walker:
+    raise ValueError("no such environment")
+
+
+def test_an_agent_that_cannot_be_built_fails_as_it_does_in_process(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"(?s)no interval has completed yet.*ValueError: no such environment"):
+        tuned(unbuildable, tmp_path)
+
+
+def head_node() -> str:
+    return str(ray.get_runtime_context().get_node_id())
+
+
+class Loner(Walker):
+    """Hangs on any node but the head, and says when it does."""
+
+    def __init__(self, seed: int, reached: Path, head: str):
+        super().__init__(seed)
+        self.reached, self.head = reached, head
+
+    def train(self, config: dict[str, Any]) -> Any:
+        if ray.get_runtime_context().get_node_id() != self.head:
+            self.reached.touch()
+            threading.Event().wait()
+        return super().train(config)
+
+
+def test_a_lost_node_costs_nothing_but_time(cluster: Any, in_process: History, tmp_path: Path) -> None:
+    reached = tmp_path / "reached"
+    node = cluster.add_node(num_cpus=2, object_store_memory=100 * 2**20)
+
+    def lose_it() -> None:
+        while not reached.exists():
+            time.sleep(0.1)
+        cluster.remove_node(node)
+
+    watcher = threading.Thread(target=lose_it, daemon=True)
+    watcher.start()
+    result = tuned(partial(Loner, reached=reached, head=head_node()), tmp_path)
+    watcher.join()
+    assert result.history == in_process
+
+
+def test_a_folder_comes_back_from_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a" / "deep").mkdir(parents=True)
+    (tmp_path / "a" / "deep" / "file").write_bytes(b"\x00\x01")
+    unpack(pack(tmp_path / "a"), tmp_path / "b")
+    assert (tmp_path / "b" / "deep" / "file").read_bytes() == b"\x00\x01"

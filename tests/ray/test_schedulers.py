@@ -1,0 +1,105 @@
+"""The schedulers in Ray Tune itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import fs
+from ray import tune
+from ray.tune import Callback
+from ray.tune.error import TuneError
+
+import popbandits.ray as schedulers
+from popbandits import History
+from tests.ray.checking import check
+from tests.ray.trainables import PARAM_SPACE, Climber, Mortal, Stubborn, climb
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+SIZE, INTERVAL, ROUNDS = 4, 2, 3
+
+
+def tuner(trainable: Any, scheduler: Any, folder: Path, callbacks: Any = (), **settings: Any) -> tune.Tuner:
+    return tune.Tuner(
+        trainable,
+        param_space=settings.pop("param_space", PARAM_SPACE),
+        tune_config=tune.TuneConfig(
+            scheduler=scheduler, num_samples=SIZE, metric="score", mode="max", reuse_actors=True
+        ),
+        run_config=tune.RunConfig(
+            name="experiment",
+            storage_path=str(folder),
+            stop={"training_iteration": ROUNDS * INTERVAL},
+            callbacks=list(callbacks),
+            verbose=0,
+            **settings,
+        ),
+    )
+
+
+def scheduled(name: str = "PBT", **settings: Any) -> Any:
+    settings = {
+        "time_attr": "training_iteration",
+        "perturbation_interval": INTERVAL,
+        "quantile_fraction": 0.5,
+    } | settings
+    return getattr(schedulers, name)(**settings)
+
+
+class Interruption(Callback):
+    """Ends the driver's part in the middle of its work, after some results."""
+
+    def __init__(self, results: int):
+        self.left = results
+
+    def on_trial_result(self, *_: Any, **__: Any) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise RuntimeError("interrupted")
+
+
+@pytest.mark.parametrize(("trainable", "synch"), [(climb, True), (Climber, False)])
+def test_a_restored_experiment_decides_as_the_population_does(trainable: Any, synch: bool, tmp_path: Path) -> None:
+    experiment = tuner(trainable, scheduled(synch=synch), tmp_path, [Interruption(9)])
+    with pytest.raises((RuntimeError, TuneError), match="interrupted"):
+        experiment.fit()
+    interrupted_at = len(History.load(tmp_path / "experiment"))
+    assert interrupted_at > 0
+    with pytest.raises((RuntimeError, TuneError), match="interrupted"):  # the callback is restored with the rest
+        tune.Tuner.restore(str(tmp_path / "experiment"), trainable, param_space=PARAM_SPACE).fit()
+    history = check(tmp_path / "experiment", "PBT", synch, SIZE)
+    assert len(history) > interrupted_at
+    assert {o.member for o in history} == set(range(SIZE))
+
+
+def test_the_record_is_kept_where_the_results_are(tmp_path: Path) -> None:
+    elsewhere = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())  # as far as anybody can tell, in a cloud
+    experiment = tuner(climb, scheduled(synch=True), Path("bucket"), [Interruption(9)], storage_filesystem=elsewhere)
+    with pytest.raises((RuntimeError, TuneError), match="interrupted"):
+        experiment.fit()
+    kept = tmp_path / "bucket" / "experiment"
+    before = len(History.load(kept))
+    assert before > 0
+    for staged in Path("/tmp/ray/session_latest/artifacts").glob("*/experiment/record/run.sqlite*"):
+        staged.unlink()  # as on another machine
+    again = tune.Tuner.restore("bucket/experiment", climb, storage_filesystem=elsewhere, param_space=PARAM_SPACE)
+    with pytest.raises((RuntimeError, TuneError), match="interrupted"):
+        again.fit()
+    assert len(check(kept, "PBT", True, SIZE)) > before
+
+
+def test_a_trial_whose_process_dies_is_tried_again_and_nothing_is_lost(tmp_path: Path) -> None:
+    space = {**PARAM_SPACE, "grave": str(tmp_path / "grave")}
+    again = tune.FailureConfig(max_failures=1)
+    results = tuner(Mortal, scheduled(synch=True), tmp_path, param_space=space, failure_config=again).fit()
+    assert (tmp_path / "grave").exists()
+    assert not results.errors
+    history = check(tmp_path / "experiment", "PBT", True, SIZE)
+    assert sorted(o.key for o in history) == [(m, r) for m in range(SIZE) for r in range(ROUNDS)]
+    assert any(o.parent is not None and o.parent[0] != o.member for o in history)
+    assert max(result.metrics["score"] for result in results) == history.best.score
+
+
+def test_a_trainable_that_ignores_its_new_configuration_ends_the_experiment(tmp_path: Path) -> None:
+    with pytest.raises(TuneError, match=r"must train with the hyperparameters.*'applied' says otherwise: lr is"):
+        tuner(Stubborn, scheduled(synch=True), tmp_path).fit()
