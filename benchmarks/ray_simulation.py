@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class Simulation:
         self.scheduler, self.step, self.iterations = scheduler, step, iterations
         self.places, self.rng = places or size, np.random.default_rng(seed)
         self.seconds = 0.0
-        """Spent in the scheduler."""
+        """Of processor time, spent in the scheduler."""
         self.search_alg = BasicVariantGenerator(random_state=seed)
         self.function = trainable is a_function
         experiment = Experiment(
@@ -178,8 +178,8 @@ class Simulation:
             self.pause_trial(trial, should_checkpoint=saved is None)
 
     def _timed(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        start = perf_counter()
+        start = process_time()
         try:
             return call(*arguments)
         finally:
-            self.seconds += perf_counter() - start
+            self.seconds += process_time() - start

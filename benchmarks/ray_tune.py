@@ -87,7 +87,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--iterations", type=int, default=100)
     arguments = parser.parse_args()
-    print("| problem | scheduler | best score | against Ray's PB2, paired | scheduling, a run |\n|---|---|---|---|---|")
+    print("| problem | scheduler | best score | against Ray's PB2, paired | scheduling, processor time |")
+    print("|---|---|---|---|---|")
     for problem, space in PROBLEMS.items():
         base: list[float] = []
         for name in SCHEDULERS:

@@ -10,12 +10,12 @@ from popbandits.commands.registry import STOPPED, Command, command
 def demo(parser: argparse.ArgumentParser) -> Command:
     """See it work: tune a PPO agent while it trains, beside random search.
 
-    Four agents learn to swing up a pendulum, for about two minutes in all. Learning
+    Four agents learn to land on the moon, for two minutes or so in all. Learning
     rate, clipping, entropy bonus, GAE's lambda, epochs and the optimizer with its
-    own settings are tuned on the way, over wide ranges. Random search, and agents
-    with the usual settings, get the same budget. What each hands over, its best
-    checkpoint, is then scored on fresh episodes. It prints the schedule that won,
-    the three scores, and where everything is kept.
+    own settings are tuned on the way, over wide ranges. Random search gets the same
+    budget, and one agent with the usual settings that of a member. What each hands
+    over, its best checkpoint, is then scored on fresh episodes. It prints the
+    schedule that won, the three scores, and where everything is kept.
 
     It needs torch and EnvPool: pip install 'popbandits[rl]'
     """
@@ -27,22 +27,22 @@ def demo(parser: argparse.ArgumentParser) -> Command:
         from popbandits.explorers import PB2Fuse, RandomSearch
         from popbandits.reports.schedule import print_schedule
         from popbandits.rl import demo as task
-        from popbandits.wording import number
+        from popbandits.wording import counted, number
 
         folder = arguments.output or new_folder(Path("runs"), "demo")
         runs = {
-            "tuned": ("PB2-Fuse", task.space(), PB2Fuse()),
-            "random": ("random search", task.space(), RandomSearch()),
-            "untuned": ("the usual settings", task.DEFAULTS, RandomSearch()),  # There is nothing to search.
+            "tuned": ("PB2-Fuse", task.space(), PB2Fuse(), task.POPULATION),
+            "random": ("random search", task.space(), RandomSearch(), task.POPULATION),
+            "untuned": ("the usual settings", task.DEFAULTS, RandomSearch(), 1),  # There is nothing to search.
         }
         results: dict[str, Result] = {}
-        for name, (label, space, method) in runs.items():
-            print(f"{label}, {task.POPULATION} members, {task.ROUNDS} rounds:", flush=True)
+        for name, (label, space, method, members) in runs.items():
+            print(f"{label}, {counted(members, 'member')}, {task.ROUNDS} rounds:", flush=True)
             results[name] = tune(
                 task.make_agent,
                 space,
                 method,
-                population=task.POPULATION,
+                population=members,
                 rounds=task.ROUNDS,
                 seed=arguments.seed,
                 directory=folder / name,
@@ -53,7 +53,7 @@ def demo(parser: argparse.ArgumentParser) -> Command:
             print()
         print("The schedule that won; empty where a value stays as it was:\n")
         print_schedule(results["tuned"].history)
-        print("\nMean return of the best checkpoint of each, in fresh episodes (0 is perfect):\n", flush=True)
+        print("\nMean return of the best checkpoint of each, in fresh episodes (200 counts as solved):\n", flush=True)
         for name, result in results.items():
             score = task.evaluate(result.checkpoint, seed=arguments.seed)
             print(f"  {runs[name][0]:<20}{number(score):>10}", flush=True)

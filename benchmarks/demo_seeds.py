@@ -1,0 +1,69 @@
+"""The demo over seeds, tuned beside random search and the usual settings: `python -m benchmarks.demo_seeds`.
+
+The first two train as many members for as many rounds, the usual settings one agent for as many. Each run hands over
+its best checkpoint, which plays 256 fresh episodes, the same starts for all three of a seed; the number is their mean
+return.
+"""
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from popbandits import PB2Fuse, RandomSearch, tune
+from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, evaluate, make_agent, space
+
+RUNS: dict[str, tuple[Any, Any, int]] = {
+    "tuned": (space(), PB2Fuse(), POPULATION),
+    "random search": (space(), RandomSearch(), POPULATION),
+    "usual settings": (DEFAULTS, RandomSearch(), 1),  # There is nothing to search.
+}
+
+
+def play(name: str, seed: int, workers: int | None) -> float:
+    what, method, members = RUNS[name]
+    with TemporaryDirectory() as folder:
+        result = tune(
+            make_agent,
+            what,
+            method,
+            population=members,
+            rounds=ROUNDS,
+            seed=seed,
+            directory=Path(folder) / "run",
+            engine="processes",
+            workers=workers,
+            progress=False,
+        )
+        return evaluate(result.checkpoint, seed=seed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.demo_seeds", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10, help="seeds 0 to N - 1")
+    parser.add_argument("--workers", type=int, help="members that train at a time; one for each core if left out")
+    arguments = parser.parse_args()
+    scores: dict[str, list[float]] = {name: [] for name in RUNS}
+    start = time.perf_counter()
+    for seed in range(arguments.seeds):
+        for name in RUNS:
+            scores[name].append(play(name, seed, arguments.workers))
+        print(f"seed {seed}:", *(f"{name} {scores[name][-1]:.0f}" for name in RUNS), flush=True)
+    minutes = (time.perf_counter() - start) / 60
+    table = Table(title=f"Mean return: {POPULATION} members, {ROUNDS} rounds, {minutes:.0f} minutes in all")
+    for heading in ("", "median", "mean", "worst", "best", "tuned is better"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, values in scores.items():
+        numbers = [f"{f(values):.0f}" for f in (statistics.median, statistics.mean, min, max)]
+        wins = sum(tuned > value for tuned, value in zip(scores["tuned"], values, strict=True))
+        table.add_row(name, *numbers, "" if name == "tuned" else f"{wins} of {len(values)} seeds")
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
