@@ -301,7 +301,7 @@ def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(folder: Path, tmp
     assert "does not say where that can be imported from; give it with --agent file.py:make_agent" in err
     Path("climb.py").rename("moved.py")
     with Store.open("there") as store:
-        store.describe(agent={"import": "climb:Climber", "settings": {}})
+        store.describe(agent={"import": "climb:Climber", "settings": {}, "root": str(folder)})
     status, _, err = command(folder, "replay", "there")
     assert status == 1
     assert "that of there is not where it was: No module named 'climb'; call it from the folder" in err

@@ -1,4 +1,4 @@
-"""A history as a table: for pandas, and as notebooks show it."""
+"""A history as a table: for pandas, and as notebooks show it. `History` calls it, so it does not import it."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -11,13 +11,11 @@ from popbandits.wording import number, setting
 if TYPE_CHECKING:
     import pandas
 
-    from popbandits.history.history import History
-
 SHOWN = 10
 """Intervals of the winning lineage that a notebook shows."""
 
 
-def frame(history: "History") -> "pandas.DataFrame":
+def frame(history: Any) -> "pandas.DataFrame":
     """A row for each observation, in order; the columns are those of `popbandits export`.
 
     A hyperparameter that is not active is missing (NaN); one whose label is None is None.
@@ -63,7 +61,7 @@ def frame(history: "History") -> "pandas.DataFrame":
     return table.astype({**whole, **numbers})
 
 
-def history_html(history: "History") -> str:
+def history_html(history: Any) -> str:
     """What a notebook shows: how it stands, and the end of the winning schedule."""
     names = list(history.space.names)
     lineage = history.lineage()
