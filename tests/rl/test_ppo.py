@@ -123,8 +123,14 @@ def test_the_step_in_which_an_episode_only_begins_is_no_experience() -> None:
     assert [t for t, step in enumerate(steps) if step.over.all()] == [29, 60]
     assert [t for t, step in enumerate(steps) if not step.real.all()] == [30, 61]
     assert not any(step.terminated.any() for step in steps)
-    returns = np.array([sum(step.rewards for step in steps[first : first + 30]) for first in (0, 31)])
-    np.testing.assert_allclose(play.ended, returns.ravel(), rtol=1e-4)
+
+
+def test_an_evaluation_is_the_mean_return_of_one_episode_in_each_environment() -> None:
+    agent, generator = PPO(0, FALLING), torch.Generator().manual_seed(3)
+    play = Play(FALLING, 5, generator)
+    steps = [play.step(agent.network.act(agent.network.see(play.observations), generator)) for _ in range(30)]
+    expected = sum(float(step.rewards.sum()) for step in steps) / 5
+    assert agent.evaluate(5, seed=3) == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_discounted_return_begins_anew_with_each_episode() -> None:

@@ -110,7 +110,7 @@ class PPO:
         self.steps += steps
         self.moments = {"optimizer": config["optimizer"], "state": self.optimizer.state_dict()["state"]}
         score = self.evaluate(self.settings.episodes, int(torch.randint(2**31 - 1, (), generator=self.generator)))
-        return Outcome(score, steps=steps, metrics={"total_steps": self.steps, "episodes": len(play.ended)})
+        return Outcome(score, steps=steps, metrics={"total_steps": self.steps})
 
     def save(self, directory: Path) -> None:
         """Write all but the hyperparameters."""
@@ -143,10 +143,8 @@ class PPO:
     def evaluate(self, episodes: int, seed: int) -> float:
         """The mean return of fresh episodes, acting as in training; equal seeds give equal starts."""
         use_one_thread()
-        return self._play_episodes(episodes, torch.Generator().manual_seed(seed))
-
-    def _play_episodes(self, episodes: int, generator: torch.Generator) -> float:
-        play = Play(self.settings.environment, episodes, generator)
+        generator = torch.Generator().manual_seed(seed)
+        play = Play(self.settings, episodes, generator)
         total, going_on = np.zeros(episodes), np.ones(episodes, dtype=np.bool_)
         while going_on.any():
             step = play.step(self.network.act(self.network.see(play.observations), generator))
