@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -45,6 +46,15 @@ def test_a_worker_that_dies_is_an_error_with_advice() -> None:
         in_processes([partial(os._exit, 3)], workers=1)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C as it usually is: tests that a shell runs in the background would ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_the_workers_at_once() -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
