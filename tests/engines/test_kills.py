@@ -78,7 +78,7 @@ class Watched(Walker):
         (pids / str(os.getpid())).touch()
 
     def train(self, config: dict[str, Any]) -> Any:
-        time.sleep(0.02)
+        time.sleep(0.05)
         return super().train(config)
 
 
@@ -87,7 +87,7 @@ def test_workers_that_are_killed_cost_their_interval_and_nothing_else(tmp_path: 
     pids.mkdir()
 
     def kill() -> None:
-        while not over.wait(instants.uniform(0.5, 2.5)):
+        while not over.wait(instants.uniform(0.3, 1.0)):
             if known := list(pids.iterdir()):
                 victim = instants.choice(known)
                 victim.unlink()
@@ -98,13 +98,13 @@ def test_workers_that_are_killed_cost_their_interval_and_nothing_else(tmp_path: 
     try:
         maker = partial(Watched, pids=pids)
         result = tune(
-            maker, space(), rounds=12, engine="processes", workers=2, directory=tmp_path / "run", progress=False
+            maker, space(), rounds=20, engine="processes", workers=2, directory=tmp_path / "run", progress=False
         )
     finally:
         over.set()
         killer.join()
     assert result.done
-    assert sorted(o.key for o in result.history) == [(m, r) for m in range(4) for r in range(12)]
+    assert sorted(o.key for o in result.history) == [(m, r) for m in range(4) for r in range(20)]
     with Store.open(result.directory, readonly=True) as store:
         died = [(event.member, event.round) for event in store.events() if event.kind == "died"]
     assert died

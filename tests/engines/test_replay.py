@@ -135,6 +135,6 @@ def test_a_run_in_which_nothing_completed_has_no_schedule(tmp_path: Path) -> Non
 def test_an_agent_that_is_gone_is_named(tmp_path: Path) -> None:
     tuned(Walker, tmp_path, rounds=1)
     with Store.open(tmp_path) as store:
-        store.describe(agent={"import": "a_module_that_is_gone:Agent", "settings": {}})
+        store.describe(agent={"import": "a_module_that_is_gone:Agent", "settings": {}, "root": ""})
     with pytest.raises(ArgumentError, match="'a_module_that_is_gone' cannot be imported"):
         replay(tmp_path)

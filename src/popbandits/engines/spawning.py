@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 
 
@@ -24,6 +25,8 @@ def end_with(line: Connection) -> None:
 @contextmanager
 def spawning(environment: Mapping[str, str]) -> Iterator[None]:
     """What processes inherit that are started meanwhile: variables, and a deaf ear for Ctrl-C."""
+    # The first process to be spawned would start this one too, which unblocks Ctrl-C for itself and for us.
+    resource_tracker.ensure_running()
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
     masks = hasattr(signal, "pthread_sigmask")  # Windows has none
