@@ -129,15 +129,15 @@ def test_workers_end_with_a_killed_driver(tmp_path: Path) -> None:
 
 
 class Interrupting(View):
-    """Presses Ctrl-C after some observations."""
+    """Presses Ctrl-C, or sends another signal, after some observations."""
 
-    def __init__(self, after: int):
-        self.after = after
+    def __init__(self, after: int, signal_: int = signal.SIGINT):
+        self.after, self.signal = after, signal_
 
     def told(self, observation: Observation) -> None:
         self.after -= 1
         if self.after == 0:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(self.signal)
 
 
 @pytest.mark.parametrize("engine", ["in-process", "threads"])
@@ -148,6 +148,14 @@ def test_the_first_interrupt_lets_what_is_in_training_end(engine: Any, tmp_path:
     )
     assert not stopped.done
     assert 4 <= len(stopped.history) <= 6
+    assert resume(tmp_path / "x", progress=False).history == whole.history
+
+
+def test_a_request_to_terminate_ends_the_process_after_what_is_in_training(tmp_path: Path) -> None:
+    whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
+    with pytest.raises(SystemExit, match="143"):
+        tune(Walker, space(), directory=tmp_path / "x", **(SETTINGS | {"progress": Interrupting(4, signal.SIGTERM)}))
+    assert 4 <= len(History.load(tmp_path / "x")) <= 6
     assert resume(tmp_path / "x", progress=False).history == whole.history
 
 
@@ -171,7 +179,7 @@ def test_the_second_interrupt_stops_at_once_and_loses_what_was_in_training_only(
     trained: list[int] = []
     with pytest.raises(KeyboardInterrupt):
         tune(Impatient, space(), directory=tmp_path / "x", **SETTINGS)
-    assert len(History.load(tmp_path / "x")) == 4
+    assert 4 <= len(History.load(tmp_path / "x")) <= 6
     whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
     assert resume(tmp_path / "x", agent=Walker, progress=False).history == whole.history
 

@@ -50,6 +50,7 @@ class Loop:
         self._make_engine = make_engine
         self.stopping = False
         """Whether it was asked to stop: what is in training ends, nothing new begins."""
+        self._asked_to_end = False  # the process, not the run alone
         self._waiting: list[Assignment] = []  # decided, and not with the engine yet
         self._jobs: dict[Key, Job] = {}
         self._best: Key | None = None
@@ -69,6 +70,8 @@ class Loop:
                 with suppress(HistoryError):  # A full disk has been complained about.
                     self._say(*(("finished", "every member is done") if done else ("stopped", "it can be resumed")))
                 self.view.closed()
+        if self._asked_to_end:
+            raise SystemExit(128 + signal.SIGTERM)
 
     def _train(self) -> None:
         # Now rather than before: workers print to what the view has put in the terminal's place.
@@ -213,7 +216,7 @@ class Loop:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """The first Ctrl-C (or a request to terminate) lets what is in training end; the second is at once."""
+        """The first Ctrl-C lets what is in training end, the second is at once; SIGTERM then ends the process too."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -221,7 +224,7 @@ class Loop:
         def stop(number: int, frame: FrameType | None) -> None:
             if self.stopping:
                 raise KeyboardInterrupt
-            self.stopping = True
+            self.stopping, self._asked_to_end = True, number == signal.SIGTERM
             self.view.happened(Event("stopping", "what is in training ends first; again to stop at once"))
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
