@@ -16,9 +16,6 @@ from popbandits.rl.demo import DEFAULTS, evaluate, make_agent, space
 from popbandits.rl.ppo import LANDER, PPO, Batch, Loss, Play, Scale, Settings, estimate_advantages, make_optimizer
 from popbandits.space import Space
 
-# As in ppo.py: EnvPool states bounds as 64-bit floats, and Gymnasium remarks on it.
-pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting to float32:UserWarning")
-
 SHORT = Settings(limit=60, copies=4, rollout=40, updates=2, minibatch=64, episodes=4)
 COMMON = {"lr": 1e-3, "clip": 0.2, "entropy": 0.01, "gae_lambda": 0.9, "epochs": 2}
 CONFIGS: dict[str, dict[str, Any]] = {

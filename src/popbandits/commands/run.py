@@ -52,6 +52,8 @@ def run(parser: argparse.ArgumentParser) -> Command:
 
 def summary(directory: Path) -> int | None:
     """Say what a run came to and where it is; the exit status."""
+    from popbandits.engines.checkpoints import Checkpoints
+    from popbandits.engines.result import CHECKPOINTS
     from popbandits.reports.status import status
     from popbandits.wording import number
 
@@ -59,7 +61,7 @@ def summary(directory: Path) -> int | None:
     if now.best is not None and now.mean is not None and now.best_key is not None:
         member, round_ = now.best_key
         print(f"Best score {number(now.best)} (member {member}, round {round_}), mean {number(now.mean)}.")
-        print(f"Its checkpoint: {directory / 'checkpoints' / f'member-{member}-round-{round_}'}")
+        print(f"Its checkpoint: {Checkpoints(directory / CHECKPOINTS).path(now.best_key)}")
     print(f"The run is kept in {directory}")
     over = now.rounds is not None and now.round >= now.rounds
     return None if over else STOPPED

@@ -1,6 +1,5 @@
 """Everything that makes a run, in one object: what `tune` takes, a user's file holds, and the record keeps."""
 
-import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from popbandits.engines.checkpoints import Keep
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine, Resources
 from popbandits.engines.recipes import prepare, recipe
+from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
 from popbandits.explorers import PB2Fuse
@@ -122,8 +122,7 @@ class Experiment:
         """How many members train at a time."""
         if self.engine == "in-process":
             return 1
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return min(self.population, self.workers or (cores if self.engine == "processes" else self.population))
+        return min(self.population, self.workers or (cores() if self.engine == "processes" else self.population))
 
     def record(self) -> dict[str, Any]:
         """What the run's file says of it, in plain values."""

@@ -3,6 +3,7 @@
 from functools import cached_property
 from pathlib import Path
 
+from popbandits.engines.checkpoints import Checkpoints
 from popbandits.errors import HistoryError
 from popbandits.history import Config, History, Observation
 
@@ -43,7 +44,7 @@ class Result:
     @property
     def checkpoint(self) -> Path:
         """The folder of the best one's checkpoint: what `load` of an agent takes."""
-        return self.directory / CHECKPOINTS / "member-{}-round-{}".format(*self.best.key)
+        return Checkpoints(self.directory / CHECKPOINTS).path(self.best.key)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -9,6 +9,11 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def end_with(line: Connection) -> None:
     """Let this process, and all that it started in its group, end when the other end of the line is closed: as it also
     is if its owner is killed."""

@@ -1,13 +1,12 @@
 """Many independent jobs over all cores: the same results in the same order with any number of workers."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-from popbandits.engines.spawning import end_with, spawning
+from popbandits.engines.spawning import cores, end_with, spawning
 from popbandits.errors import ArgumentError, PopbanditsError
 
 T = TypeVar("T")
@@ -18,7 +17,7 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "
 def worker_count(workers: int | None = None) -> int:
     """As many as asked for; one for each core that this process may use if that is None."""
     if workers is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return cores()
     if workers < 1:
         raise ArgumentError(f"workers must be at least 1, got {workers}; leave it out to use every core")
     return workers

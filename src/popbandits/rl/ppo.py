@@ -18,7 +18,6 @@ So an interval depends on its checkpoint and its hyperparameters alone, on every
 """
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -36,9 +35,6 @@ from torch.optim import SGD, Adam, Optimizer, RMSprop
 from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
 from popbandits.typing import BoolArray, FloatArray
-
-# EnvPool states bounds as 64-bit floats and Gymnasium remarks on it, in every worker.
-warnings.filterwarnings("ignore", ".*precision lowered by casting to float32", UserWarning)
 
 
 @dataclass(frozen=True)
