@@ -1,6 +1,7 @@
 """The contract of engines: the same run on each of them, and the same answer to each fault."""
 
 import copy
+import inspect
 import os
 import threading
 from functools import partial
@@ -245,3 +246,9 @@ def test_bad_settings_name_the_rule(settings: dict[str, Any], message: str) -> N
 def test_run_takes_an_experiment(by_hand: History, tmp_path: Path) -> None:
     experiment = Experiment(Walker, space(), PBT(), rounds=4, directory=tmp_path)
     assert run(experiment, progress=False).history == by_hand
+
+
+def test_tune_takes_the_fields_of_an_experiment_with_their_defaults() -> None:
+    taken = {name: p.default for name, p in inspect.signature(tune).parameters.items() if name != "progress"}
+    fields = {name: p.default for name, p in inspect.signature(Experiment).parameters.items()}
+    assert list(taken.items()) == list(fields.items())
