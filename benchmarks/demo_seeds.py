@@ -36,8 +36,8 @@ def play(name: str, seed: int, workers: int | None) -> float:
             rounds=ROUNDS,
             seed=seed,
             directory=Path(folder) / "run",
-            engine="processes",
-            workers=workers,
+            engine="processes" if members > 1 else "in-process",
+            workers=workers if members > 1 else None,
             progress=False,
         )
         return evaluate(result.checkpoint, seed=seed)

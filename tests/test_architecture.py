@@ -39,7 +39,21 @@ ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everyth
 ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "cli", "__main__"}
 ALLOWED["rl"] = {"errors", "typing", "agent"}  # An agent is anything with train, save and load.
 
-OPTIONAL = {"altair", "envpool", "matplotlib", "pandas", "pyarrow", "ray", "sklearn", "torch", "vl_convert"}
+OPTIONAL = {
+    "altair",
+    "envpool",
+    "matplotlib",
+    "pandas",
+    "pyarrow",
+    "ray",
+    "sklearn",
+    "starlette",
+    "torch",
+    "uvicorn",
+    "vl_convert",
+}
+EXTRA = ("popbandits.rl.", "popbandits.ray.", "popbandits.reports.live.")
+"""Packages that are of no use without theirs."""
 SLOW = {"ConfigSpace", "numpy", "rich", "scipy"} | OPTIONAL
 
 
@@ -145,7 +159,7 @@ def heavy(root: Path) -> list[str]:
     return [
         f"{module}:{statement.line} imports {statement.module} when it is loaded"
         for module, statements in graph(root).items()
-        if module.split(".")[1:2] not in (["rl"], ["ray"])
+        if not f"{module}.".startswith(EXTRA)
         for statement in statements
         if statement.eager and statement.module.split(".")[0] in OPTIONAL
     ]

@@ -280,7 +280,7 @@ from tests.engines.agents import Walker, space
 
 class Talker(Walker):
     def train(self, config):
-        print("printed by an agent")
+        sys.stdout.write("printed by an agent\\n")  # At once: print() lets another thread write before the newline.
         sys.stderr.write("an error of an agent\\n")
         subprocess.run(["echo", "printed by a program"])
         return super().train(config)

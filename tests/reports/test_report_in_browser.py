@@ -1,43 +1,17 @@
 """The page in a real browser: from a file, without a network, with hostile names in it."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from popbandits import PBT
 from popbandits.reports.report import write_report
+from tests.reports.browser import COLOURS
 from tests.reports.played import HOSTILE, Clumsy, play, space
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
 WIDE = {"width": 1100, "height": 900}
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: install it, or name it in CHROMIUM")
-
-# How many different colours a canvas shows; a blank one shows one.
-COLOURS = """canvas => {
-    const pixels = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
-    return new Set(pixels).size;
-}"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +55,7 @@ def test_every_figure_draws(page: Page) -> None:
 def test_hostile_names_are_shown_as_text(page: Page) -> None:
     assert page.locator("img").count() == 0
     assert "document.title='owned'" in page.locator("body").inner_text()
-    page.locator("#filter").fill("owned")
+    page.locator("#intervals-filter").fill("owned")
     assert "document.title" in page.locator("#intervals tbody tr").first.inner_text()
 
 
@@ -101,13 +75,13 @@ def test_the_pointer_on_a_mark_shows_what_it_is(page: Page) -> None:
 
 
 def test_the_table_filters_sorts_and_pages(page: Page) -> None:
-    found, rows = page.locator("#found"), page.locator("#intervals tbody tr")
+    found, rows = page.locator("#intervals-found"), page.locator("#intervals tbody tr")
     assert found.inner_text() == "40 intervals, page 1 of 1"
-    page.locator("#filter").fill("failed")
+    page.locator("#intervals-filter").fill("failed")
     failed = rows.count()
     assert 0 < failed < 40
     assert all("failed" in text for text in rows.all_inner_texts())
-    page.locator("#filter").fill("")
+    page.locator("#intervals-filter").fill("")
     page.get_by_label("winning lineage only").check()
     assert rows.count() == page.locator("#intervals tr.winning").count() < 40
     page.get_by_label("winning lineage only").uncheck()
@@ -148,7 +122,7 @@ def test_a_page_can_be_used_with_the_keyboard_alone(page: Page) -> None:
     for _ in range(80):
         page.keyboard.press("Tab")
         visited.add(page.evaluate("document.activeElement.id || document.activeElement.dataset.figure || ''"))
-    assert {"theme", "member", "learning", "lineage", "filter", "winning"} <= visited
+    assert {"theme", "member", "learning", "lineage", "intervals-filter", "winning"} <= visited
     page.locator("#intervals th button").first.focus()
     page.keyboard.press("Enter")
     assert page.locator("th[aria-sort]").count() == 1

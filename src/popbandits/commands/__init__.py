@@ -8,6 +8,7 @@ from popbandits.commands import status as status
 from popbandits.commands import replay as replay
 from popbandits.commands import export as export
 from popbandits.commands import report as report
+from popbandits.commands import watch as watch
 from popbandits.commands import check as check
 from popbandits.commands import synthetic as synthetic
 from popbandits.commands import procgen as procgen

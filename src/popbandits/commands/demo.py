@@ -46,7 +46,7 @@ def demo(parser: argparse.ArgumentParser) -> Command:
                 rounds=task.ROUNDS,
                 seed=arguments.seed,
                 directory=folder / name,
-                engine="processes",
+                engine="processes" if members > 1 else "in-process",  # One alone need not wait for a worker to start.
             )
             if not results[name].done:
                 return STOPPED

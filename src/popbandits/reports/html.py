@@ -3,13 +3,12 @@
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from popbandits.reports.figures.figure import Figure, config
-from popbandits.reports.libraries import Libraries
 
 PAGE = Path(__file__).parent / "page"
 
@@ -95,20 +94,24 @@ def figure(one: Figure) -> str:
     return markup("figure", markup("figcaption", caption), place, id=f"figure-{one.name}")
 
 
-def interval_table(columns: Sequence[str], note: str) -> str:
-    """The table that the page's script fills, sorts and filters."""
-    heads = (markup("th", markup("button", escape(name), type="button"), scope="col") for name in columns)
+def filled_table(name: str, columns: Sequence[str], caption: str, example: str, more: str = "") -> str:
+    """A table that a script fills, filters, sorts and pages (table.js); `more` is markup beside the filter."""
+    heads = (markup("th", markup("button", escape(column), type="button"), scope="col") for column in columns)
     controls = (
-        '<label>Filter <input id="filter" type="search" placeholder="crop failed" autocomplete="off"></label>'
-        '<label><input id="winning" type="checkbox"> winning lineage only</label>'
-        '<button id="previous" type="button">Previous</button><button id="next" type="button">Next</button>'
-        '<span id="found" role="status"></span>'
+        f'<label>Filter <input id="{name}-filter" type="search" placeholder="{example}" autocomplete="off"></label>'
+        f'{more}<button id="{name}-previous" type="button">Previous</button>'
+        f'<button id="{name}-next" type="button">Next</button><span id="{name}-found" role="status"></span>'
     )
     head = markup("thead", markup("tr", *heads))
-    whole = markup("table", markup("caption", escape(note)), head, "<tbody></tbody>", id="intervals")
+    whole = markup("table", markup("caption", escape(caption)), head, "<tbody></tbody>", id=name, class_="rows")
     return markup("div", controls, class_="controls") + markup(
-        "div", whole, class_="scroll", tabindex="0", role="region", aria_label="All intervals"
+        "div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption
     )
+
+
+def scripts(*names: str) -> str:
+    """Scripts of the page folder as one."""
+    return "\n".join((PAGE / f"{name}.js").read_text("utf-8") for name in names)
 
 
 def page(
@@ -116,14 +119,14 @@ def page(
     subtitle: str,
     sections: Mapping[str, str],
     figures: Sequence[Figure],
-    libraries: Libraries,
+    libraries: Callable[[], str],
     intervals: Mapping[str, Any] | None = None,
 ) -> str:
     """The whole page: sections of markup by heading, the figures in them, the rows of the table."""
-    specs = {one.name: _bare(one.spec) for one in figures}
-    data = {"figures": specs, "configs": {"light": config(), "dark": config(dark=True)}, "table": intervals}
-    scripts = [libraries.text(), (PAGE / "page.js").read_text("utf-8")]
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    specs = {one.name: bare(one.spec) for one in figures}
+    data = {"figures": specs, "configs": themes(), "table": intervals}
+    parts_of_script = [libraries(), scripts("theme", "charts", "table", "page")]
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in parts_of_script)
     # Nothing is loaded, and no script runs but these two. Vega compiles its expressions.
     policy = (
         f"default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -156,13 +159,18 @@ def page(
             markup("main", *parts, id="main"),
             markup("footer", "Made by popbandits. This file is complete: it needs no network."),
             f'<script type="application/json" id="data">{script_json(data)}</script>',
-            *(f'<script type="module">{script}</script>' for script in scripts),
+            *(f'<script type="module">{script}</script>' for script in parts_of_script),
             "</body></html>\n",
         ]
     )
 
 
-def _bare(spec: dict[str, Any]) -> dict[str, Any]:
+def themes() -> dict[str, Any]:
+    """How charts look in both."""
+    return {"light": config(), "dark": config(dark=True)}
+
+
+def bare(spec: dict[str, Any]) -> dict[str, Any]:
     """Without title and colours, which the page has of its own."""
     return {name: value for name, value in spec.items() if name not in ("title", "config")}
 

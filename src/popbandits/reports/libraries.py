@@ -25,11 +25,15 @@ class Libraries:
             raise RuntimeError(f"vl-convert could not bundle Vega: exit status {self._process.returncode}")
         return made.decode()
 
+    def stop(self) -> None:
+        """Do without it, if it is not there yet."""
+        with self._process:
+            self._process.kill()
+
     def __enter__(self) -> "Libraries":
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._process:
-            self._process.kill()
+        self.stop()

@@ -24,7 +24,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | 
         raise ArgumentError("a report needs a run, got none; give the folder of one")
     with Libraries() as libraries:
         found = [Run.read(directory) for directory in runs]
-        content, drawn = single(found[0], libraries) if len(found) == 1 else several(found, libraries)
+        content, drawn = single(found[0], libraries.text) if len(found) == 1 else several(found, libraries.text)
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(content, "utf-8")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,6 +38,53 @@ class Mishap:
     kind: str
     text: str
     traceback: str
+
+
+class Drawn(Protocol):
+    """What learning curves and schedules are drawn from: a run that was read whole, or one that is followed."""
+
+    @property
+    def space(self) -> Space:
+        """What could be tried."""
+
+    @property
+    def sign(self) -> float:
+        """+1 where more is better, -1 where less is."""
+
+    @property
+    def scores(self) -> FloatArray:
+        """(rounds, members) as they were told; NaN where there is none."""
+
+    @property
+    def best_by_round(self) -> FloatArray:
+        """(rounds,) the best member's score in each round; NaN where nobody completed it."""
+
+    @property
+    def horizon(self) -> int:
+        """The last round of an axis."""
+
+    @property
+    def lineage(self) -> list[tuple[int, int, float]]:
+        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
+
+    @property
+    def winning(self) -> frozenset[Key]:
+        """The intervals of that lineage."""
+
+    @property
+    def rows(self) -> Rows:
+        """Intervals that trained, as arrays; of a long run that is followed, a sample."""
+
+    @property
+    def measured(self) -> BoolArray:
+        """Of the rows, those whose change was measured, not guessed."""
+
+    @property
+    def trained(self) -> int:
+        """How many intervals trained, in the sample or not."""
+
+    def described(self, key: Key) -> str | None:
+        """The configuration of an interval on a line, if it is to be shown with its point."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +156,25 @@ class Run:
         """Of the rows, those whose change was measured, not guessed."""
         return np.isfinite(self.rows.change) & ~self.rows.guessed
 
+    @property
+    def trained(self) -> int:
+        """How many intervals trained."""
+        return len(self.rows)
+
+    @cached_property
+    def lineage(self) -> list[tuple[int, int, float]]:
+        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
+        return [(*step.key, step.score) for step in self.history.lineage()]
+
     @cached_property
     def winning(self) -> frozenset[Key]:
         """The lineage that ends with the best score."""
-        return frozenset(step.key for step in self.history.lineage())
+        return frozenset((member, round_) for member, round_, _ in self.lineage)
+
+    @property
+    def horizon(self) -> int:
+        """The last round of an axis."""
+        return len(self.scores) - 1
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -125,8 +187,7 @@ class Run:
     @cached_property
     def best_by_round(self) -> FloatArray:
         """(rounds,) the best member's score in each round; NaN where nobody completed it."""
-        turned = np.where(np.isnan(self.scores), -np.inf, self.sign * self.scores).max(axis=1, initial=-np.inf)
-        return np.where(np.isfinite(turned), self.sign * turned, np.nan)
+        return best_of_rounds(self.scores, self.sign)
 
     @property
     def final(self) -> Observation | None:
@@ -158,6 +219,12 @@ class Run:
         observation = self.history.find(key)
         assert observation is not None, f"{key} is not in {self.directory}"
         return described(self.space, observation.config)
+
+
+def best_of_rounds(scores: FloatArray, sign: float) -> FloatArray:
+    """The best of each row; NaN where all are."""
+    turned = np.where(np.isnan(scores), -np.inf, sign * scores).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(turned), sign * turned, np.nan)
 
 
 def described(space: Space, config: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """The page of several runs, side by side."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
@@ -15,14 +15,13 @@ from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import Markup, cards, figure, findings, markup, page, table
-from popbandits.reports.libraries import Libraries
 from popbandits.reports.run import Run
 from popbandits.reports.tables import Cell, ScoreTable, Tasks, grouped, score_tables
 from popbandits.reports.words import never_explored, what_mattered
 from popbandits.wording import counted, number
 
 
-def several(runs: Sequence[Run], libraries: Libraries) -> tuple[str, list[Figure]]:
+def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """The page of several runs, and its figures."""
     begun = [run for run in runs if len(run.history)]
     if not begun:

@@ -2,6 +2,7 @@
 
 import math
 import shlex
+from collections.abc import Callable
 from html import escape
 from itertools import islice
 from typing import Any
@@ -15,8 +16,7 @@ from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.html import cards, figure, findings, interval_table, markup, page, table
-from popbandits.reports.libraries import Libraries
+from popbandits.reports.html import cards, figure, filled_table, findings, markup, page, table
 from popbandits.reports.run import Run, shortened
 from popbandits.reports.words import never_explored, spans, summary, what_mattered
 from popbandits.wording import counted, first_line, number, setting
@@ -27,6 +27,7 @@ SPANS = 60
 """Rows of the table of the winning schedule."""
 MISHAPS = 50
 """Failures that are told one by one."""
+WINNING = '<label><input id="winning" type="checkbox"> winning lineage only</label>'
 METRICS = 12
 """Columns of what agents reported."""
 
@@ -48,7 +49,7 @@ def figures_of(run: Run) -> dict[str, Figure]:
     return {one.name: one for one in made if one is not None}
 
 
-def single(run: Run, libraries: Libraries) -> tuple[str, list[Figure]]:
+def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """The page of one run, and its figures."""
     drawn = figures_of(run)
     columns, rows, note = intervals(run)
@@ -58,7 +59,7 @@ def single(run: Run, libraries: Libraries) -> tuple[str, list[Figure]]:
         "The schedule": _figures(drawn, "schedules") + _schedule(run),
         "Why": _figures(drawn, "effects", "arms", "model", "deciding"),
         "Failures": _failures(run),
-        "All intervals": interval_table(columns, note),
+        "All intervals": filled_table("intervals", columns, note, "crop failed", WINNING),
         "Replay it": _replay(run),
     }
     if len(drawn) and run.scores.shape[1] > 1:

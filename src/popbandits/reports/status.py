@@ -67,8 +67,9 @@ def status(directory: str | Path) -> Status:
         ).fetchone()
         mean = _one(
             ask(
-                "SELECT AVG(score) FROM observation JOIN (SELECT member, MAX(round) AS round FROM observation "
-                "WHERE status = 'completed' GROUP BY member) USING (member, round)"
+                "SELECT AVG((SELECT score FROM observation AS own WHERE own.member = one.member "
+                "AND status = 'completed' ORDER BY round DESC LIMIT 1)) "
+                "FROM (SELECT DISTINCT member FROM observation) AS one"
             )
         )
         logged = _one(ask("SELECT COUNT(*) FROM sqlite_master WHERE name = 'event'"))  # Old runs kept no log.

@@ -10,6 +10,7 @@ from popbandits.reports.figures.figure import (
     DASHES,
     ORANGE,
     PALETTE,
+    TICK,
     Figure,
     Record,
     legend_scale,
@@ -126,7 +127,7 @@ def _strip(v: int, variable: Categorical, order: list[str], chances: bool, last:
         alt.Tooltip("count:Q", title="intervals trained"),
         alt.Tooltip("chosen:Q", title="times chosen"),
     ]
-    gain = alt.X("gain:Q", title="mean change in score", axis=alt.Axis(tickCount=4, format="~g"))
+    gain = alt.X("gain:Q", title="mean change in score", axis=alt.Axis(tickCount=4, format=TICK))
     bars = base.mark_bar(cornerRadius=1).encode(x=gain, y=y, yOffset=offset, color=colour, tooltip=tip)
     spread = base.mark_rule(strokeWidth=1.5).encode(
         x=alt.X("low:Q"),

@@ -5,14 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.reports.figures.figure import (
-    Figure,
-    Record,
-    legend_scale,
-    panel_title,
-    record,
-    thinned,
-)
+from popbandits.reports.figures.figure import TICK, Figure, Record, legend_scale, panel_title, record, thinned
 from popbandits.reports.run import Run
 from popbandits.reports.stats import standard_error
 from popbandits.typing import FloatArray
@@ -68,7 +61,7 @@ def _curves(source: str, methods: list[str], title: str | None, tasks: int) -> A
     x: Any = alt.X(
         "round:Q", title="round", axis=alt.Axis(grid=False, tickMinStep=1, format="~s"), scale=alt.Scale(nice=False)
     )
-    y = alt.Y("mean:Q", title="score of the best member", scale=alt.Scale(zero=False), axis=alt.Axis(format="~g"))
+    y = alt.Y("mean:Q", title="score of the best member", scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK))
     tip = [
         alt.Tooltip("method:N"),
         alt.Tooltip("round:Q"),
@@ -115,7 +108,7 @@ def finals(tasks: Grouped) -> Figure:
             "score:Q",
             title="final score",
             scale=alt.Scale(zero=False),
-            axis=alt.Axis(grid=False, format="~g", tickCount=8),
+            axis=alt.Axis(grid=False, format=TICK, tickCount=8),
         )
         layers = [
             mean_of.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),

@@ -4,7 +4,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from popbandits.reports.figures.figure import BLUE, RED, Figure, legend_scale, log_ticks, record, rounds_axis, thinned
+from popbandits.reports.figures.figure import (
+    BLUE,
+    RED,
+    TICK,
+    Figure,
+    legend_scale,
+    log_ticks,
+    record,
+    rounds_axis,
+    thinned,
+)
 from popbandits.reports.run import Run, shortened
 from popbandits.wording import counted
 
@@ -45,7 +55,7 @@ def deciding(groups: Mapping[str, Sequence[Run]]) -> Figure | None:
         "seconds:Q",
         title="seconds a configuration",
         scale=alt.Scale(type="log"),
-        axis=alt.Axis(format="~g", values=ticks),
+        axis=alt.Axis(format=TICK, values=ticks),
     )
     kinds = legend_scale([MODEL, SAMPLED], [BLUE, RED])
     colour = alt.Color(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.reports.figures.figure import BLUE, GREY, RED, Figure, legend_scale, panel_title, record
+from popbandits.reports.figures.figure import BLUE, GREY, RED, TICK, Figure, legend_scale, panel_title, record
 from popbandits.reports.run import Run, label_names, shortened
 from popbandits.reports.stats import Regression, regression
 
@@ -93,7 +93,7 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
         axis = alt.Axis(grid=False) if i % across == 0 else None
         y = alt.Y("label:N", title=None, scale=alt.Scale(domain=order), sort=None, axis=axis)
         bars = base.mark_bar(cornerRadius=1).encode(
-            x=alt.X("t:Q", title="t-value", scale=scale, axis=alt.Axis(tickCount=5, format="~g")),
+            x=alt.X("t:Q", title="t-value", scale=scale, axis=alt.Axis(tickCount=5, format=TICK)),
             y=y,
             color=colour,
             tooltip=[

@@ -28,6 +28,9 @@ DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
 POINTS = 3_000
 """How many marks of a kind a figure draws; of more, a sample."""
 
+TICK = ".6~g"
+"""How ticks are written. Without digits of its own, Vega would write 300 as 3e+2 where ticks are hundreds."""
+
 MEMBER = "member"
 """A parameter of the figures that show members: the one to bring out, -1 for all."""
 
@@ -90,12 +93,12 @@ class Figure:
         return paths
 
 
-def require_extra() -> None:
-    """Raise an error unless what figures are drawn with is installed."""
-    missing = [name for name in ("altair", "vl_convert") if importlib.util.find_spec(name) is None]
+def require_extra(*more: str) -> None:
+    """Raise an error unless what figures are drawn with is installed, and whatever else is named."""
+    missing = [name for name in ("altair", "vl_convert", *more) if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(
-            f"figures are drawn with {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
+            f"this needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
             "not installed; run: pip install 'popbandits[report]'"
         )
 
@@ -199,9 +202,9 @@ def number_axis(number: Numerical, **options: Any) -> "alt.Axis":
         names = json.dumps(label_names(number.labels))
         return alt.Axis(**{"values": list(range(len(number.labels))), "labelExpr": f"{names}[datum.value]", **options})
     if number.log:
-        form = "~e" if number.lower < 1e-3 else "~g"  # "0.00001" runs into its neighbour.
+        form = "~e" if number.lower < 1e-3 else TICK  # "0.00001" runs into its neighbour.
         return alt.Axis(**{"values": log_ticks(number.lower, number.upper), "format": form, **options})
-    whole: Record = {"tickMinStep": 1, "format": "~s"} if number.kind == "integer" else {"format": "~g"}
+    whole: Record = {"tickMinStep": 1, "format": "~s"} if number.kind == "integer" else {"format": TICK}
     return alt.Axis(**{"tickCount": 4, **whole, **options})
 
 

@@ -1,5 +1,6 @@
 """Learning curves: every member of a run, and the best of them."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from popbandits.reports.figures.figure import (
     GREY,
     POINTS,
     RED,
+    TICK,
     Figure,
     faded,
     legend_scale,
@@ -17,18 +19,17 @@ from popbandits.reports.figures.figure import (
     rounds_axis,
     thinned,
 )
-from popbandits.reports.run import Run
+from popbandits.reports.run import Drawn
 from popbandits.typing import FloatArray
 from popbandits.wording import counted
 
 CURVES = 60
 """Members drawn one by one."""
+CURVES_OF_ALL = ("best member of the round", "mean of the members")
 
 
-def learning(run: Run) -> Figure:
+def learning(run: Drawn) -> Figure:
     """The score of every member after each round, their mean, and the best."""
-    import altair as alt
-
     scores = run.scores
     rounds, members = scores.shape
     drawn = thinned(np.arange(members), CURVES)
@@ -45,30 +46,46 @@ def learning(run: Run) -> Figure:
         for t in shown
         if np.isfinite(scores[t, m])
     ]
-    curves = {"best member of the round": run.best_by_round, "mean of the members": _mean(scores)}
+    curves = dict(zip(CURVES_OF_ALL, (run.best_by_round, _mean(scores)), strict=True))
     summary = [
         record(round=int(t), score=float(values[t]), curve=name, who=f"{name}, round {t}")
         for name, values in curves.items()
         for t in shown
     ]
     won = [
-        record(
-            round=step.round,
-            score=float(step.score),
-            member=step.member,
-            who=f"member {step.member}, round {step.round}",
-        )
-        for step in _thin(run)
+        record(round=round_, score=float(score), member=member, who=f"member {member}, round {round_}")
+        for member, round_, score in (run.lineage[i] for i in thinned(np.arange(len(run.lineage)), 500))
     ]
-    x = rounds_axis(rounds - 1)
-    y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format="~g"))
-    names = [*curves, "winning lineage", "a member"]
+    part = "" if len(drawn) == members else f" {len(drawn)} of {counted(members, 'member')} are drawn."
+    part += "" if len(shown) == rounds else f" {len(shown):,} of {rounds:,} rounds are drawn."
+    better = "More" if run.sign > 0 else "Less"
+    caption = (
+        f"{better} is better. The winning lineage is whom the best score descends from: it changes member where "
+        f"weights were copied.{part}"
+    )
+    return Figure(
+        "learning",
+        "Learning curves",
+        caption,
+        _layers(run.horizon),
+        {"members": lines, "summary": summary, "won": won},
+        by_member=True,
+    )
+
+
+@lru_cache(16)  # A page that follows a run draws the same layers again and again.
+def _layers(horizon: int) -> Any:
+    import altair as alt
+
+    x = rounds_axis(horizon)
+    y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK))
+    names = [*CURVES_OF_ALL, "winning lineage", "a member"]
     colour = alt.Color(
         "curve:N", title=None, scale=legend_scale(names, [BLUE, GREEN, RED, GREY]), legend=alt.Legend(columns=4)
     )
     tip = [alt.Tooltip("who:N", title="interval"), alt.Tooltip("score:Q", format=".6~g")]
     each = alt.Chart(alt.NamedData("members")).transform_calculate(curve="'a member'")
-    chart = alt.layer(
+    return alt.layer(
         each.mark_line(strokeWidth=1.2).encode(x=x, y=y, color=colour, detail="member:N", opacity=faded(0.45)),
         each.mark_circle(size=26).encode(
             x=x,
@@ -83,29 +100,9 @@ def learning(run: Run) -> Figure:
         .mark_circle(size=32, opacity=1)
         .encode(x=x, y=y, color=colour, tooltip=tip),
     ).properties(width=760, height=300)
-    part = "" if len(drawn) == members else f" {len(drawn)} of {counted(members, 'member')} are drawn."
-    part += "" if len(shown) == rounds else f" {len(shown):,} of {rounds:,} rounds are drawn."
-    better = "More" if run.sign > 0 else "Less"
-    caption = (
-        f"{better} is better. The winning lineage is whom the best score descends from: it changes member where "
-        f"weights were copied.{part}"
-    )
-    return Figure(
-        "learning",
-        "Learning curves",
-        caption,
-        chart,
-        {"members": lines, "summary": summary, "won": won},
-        by_member=True,
-    )
 
 
 def _mean(scores: FloatArray) -> FloatArray:
     """Over the members that completed each round."""
     count = np.isfinite(scores).sum(axis=1)
     return np.where(count > 0, np.nansum(scores, axis=1) / np.maximum(count, 1), np.nan)
-
-
-def _thin(run: Run) -> list[Any]:
-    lineage = run.history.lineage()
-    return [lineage[i] for i in thinned(np.arange(len(lineage)), 500)]

@@ -17,6 +17,7 @@ from popbandits.reports.figures.figure import (
     BLUE,
     GREY,
     RED,
+    TICK,
     Figure,
     Record,
     legend_scale,
@@ -198,7 +199,7 @@ def _column(number: Numerical, source: str, domain: list[float], rows: list[str]
     across = number_axis(number, grid=False, labelOverlap=True)
     x = alt.X("value:Q", title=None, scale=number_scale(number), axis=across)
     scale = alt.Scale(domain=domain, nice=False, clamp=True)
-    axis = alt.Axis(tickCount=3, format="~g") if first else alt.Axis(tickCount=3, labels=False)
+    axis = alt.Axis(tickCount=3, format=TICK) if first else alt.Axis(tickCount=3, labels=False)
     y = alt.Y("mean:Q", title=None, scale=scale, axis=axis)
     colour = alt.Color("kind:N", title=None, scale=legend_scale(["expected", "seen"], [BLUE, GREY]))
     base = alt.Chart()

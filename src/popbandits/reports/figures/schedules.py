@@ -1,6 +1,7 @@
 """Learned schedules: which values were trained with when, and which of them the winner went through."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from popbandits.reports.figures.figure import (
     rounds_axis,
     thinned,
 )
-from popbandits.reports.run import Run, label_names
+from popbandits.reports.run import Drawn, label_names
 from popbandits.space.parameters import Categorical, Numerical
 from popbandits.typing import BoolArray
 
@@ -30,14 +31,15 @@ PANELS = 8
 LANES = 30
 """Labels of a choice that are drawn; of more, those that were tried most."""
 
+Panel = tuple[str, Numerical | None, tuple[str, ...], int, str, int]
+"""What `_panel` is given."""
 
-def schedules(groups: Mapping[str, Sequence[Run]]) -> Figure:
+
+def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
     """A panel for each hyperparameter; a column for each group, of runs on one space, where there are several."""
-    import altair as alt
-
     runs = [run for group in groups.values() for run in group]
     space = runs[0].space
-    last = max(run.scores.shape[0] - 1 for run in runs)
+    last = max(run.horizon for run in runs)
     data: dict[str, list[Record]] = {}
     panels = []
     several = len(groups) > 1
@@ -51,9 +53,12 @@ def schedules(groups: Mapping[str, Sequence[Run]]) -> Figure:
             source = f"schedule{p}_{g}"
             data[source] = [row for run in members for row in _points(run, parameter, lanes, shown[id(run)])]
             name = f"{parameter.name} — {group}" if several else parameter.name
-            panels.append(_panel(source, parameter, lanes, last, name, 250 if several else 375))
-    chart = alt.concat(*panels, columns=len(groups) if several else 2, spacing=24)
-    total = sum(len(run.rows) for run in runs)
+            # The largest level of a scale is on top.
+            order = tuple(lanes.values())[:: -1 if isinstance(parameter, Numerical) else 1]
+            number = parameter if isinstance(parameter, Numerical) and not lanes else None
+            panels.append((source, number, order, last, name, 250 if several else 375))
+    chart = _concatenated(tuple(panels), len(groups) if several else 2)
+    total = sum(run.trained for run in runs)
     drawn = sum(int(mask.sum()) for mask in shown.values())
     part = "" if drawn == total else f" {drawn:,} of {total:,} intervals are drawn, the winning lineage whole."
     caption = (
@@ -63,7 +68,7 @@ def schedules(groups: Mapping[str, Sequence[Run]]) -> Figure:
     return Figure("schedules", "Learned schedules", caption, chart, data, by_member=True)
 
 
-def _shown(run: Run, most: int) -> BoolArray:
+def _shown(run: Drawn, most: int) -> BoolArray:
     """Which rows are drawn: the winning lineage, and as many others as there is room for."""
     rows = run.rows
     won = np.array([key in run.winning for key in zip(rows.member.tolist(), rows.round.tolist(), strict=True)], bool)
@@ -72,7 +77,7 @@ def _shown(run: Run, most: int) -> BoolArray:
     return mask
 
 
-def _lanes(parameter: Numerical | Categorical, runs: Sequence[Run]) -> dict[int, str]:
+def _lanes(parameter: Numerical | Categorical, runs: Sequence[Drawn]) -> dict[int, str]:
     """Of a hyperparameter without a scale, the labels to draw, by index; of a number none."""
     if not parameter.labels:
         return {}
@@ -84,7 +89,7 @@ def _lanes(parameter: Numerical | Categorical, runs: Sequence[Run]) -> dict[int,
     return {int(i): names[i] for i in kept}
 
 
-def _codes(run: Run, parameter: Numerical | Categorical) -> Any:
+def _codes(run: Drawn, parameter: Numerical | Categorical) -> Any:
     """A column of the rows: values of a number, indices of labels; NaN or -1 where it is inactive."""
     points, space = run.rows.points, run.space
     if isinstance(parameter, Categorical):
@@ -93,7 +98,7 @@ def _codes(run: Run, parameter: Numerical | Categorical) -> Any:
     return codes if parameter.kind != "ordinal" else np.where(np.isnan(codes), -1, codes).astype(np.int64)
 
 
-def _points(run: Run, parameter: Numerical | Categorical, lanes: Mapping[int, str], shown: BoolArray) -> list[Record]:
+def _points(run: Drawn, parameter: Numerical | Categorical, lanes: Mapping[int, str], shown: BoolArray) -> list[Record]:
     rows, codes, found = run.rows, _codes(run, parameter), []
     for i in np.flatnonzero(shown):
         value = lanes.get(int(codes[i])) if lanes else float(codes[i])
@@ -113,26 +118,36 @@ def _points(run: Run, parameter: Numerical | Categorical, lanes: Mapping[int, st
     return found
 
 
-def _panel(
-    source: str, parameter: Numerical | Categorical, lanes: Mapping[int, str], last: int, title: str, width: int
+@lru_cache(16)  # A page that follows a run draws the same panels again and again.
+def _concatenated(
+    panels: tuple[tuple[str, Numerical | None, tuple[str, ...], int, str, int], ...], columns: int
 ) -> Any:
+    import altair as alt
+
+    return alt.concat(*(_panel(*given) for given in panels), columns=columns, spacing=24)
+
+
+def _panel(source: str, number: Numerical | None, lanes: tuple[str, ...], last: int, title: str, width: int) -> Any:
+    """A panel of a number, or of labels."""
     import altair as alt
 
     x = rounds_axis(last)
     base = alt.Chart(alt.NamedData(source))
     offset: Any = alt.Undefined
     height = 150
-    if lanes:
-        order = list(lanes.values())[:: -1 if isinstance(parameter, Numerical) else 1]  # The largest level on top.
+    if number is None:
         y = alt.Y(
-            "value:N", title=None, scale=alt.Scale(domain=order), axis=alt.Axis(grid=True, tickBand="extent"), sort=None
+            "value:N",
+            title=None,
+            scale=alt.Scale(domain=list(lanes)),
+            axis=alt.Axis(grid=True, tickBand="extent"),
+            sort=None,
         )
         # Members on the same label would hide one another.
         offset = alt.YOffset("member:Q", scale=alt.Scale(zero=False, padding=3))
-        height = max(height, 24 * len(order))
+        height = max(height, 24 * len(lanes))
     else:
-        assert isinstance(parameter, Numerical), f"{parameter.name} has no scale"
-        y = alt.Y("value:Q", title=None, scale=number_scale(parameter), axis=number_axis(parameter))
+        y = alt.Y("value:Q", title=None, scale=number_scale(number), axis=number_axis(number))
     colour = alt.Color("kind:N", title=None, scale=legend_scale([WINNER, OTHERS], [RED, GREY]))
     tip = [
         alt.Tooltip("who:N", title="interval"),

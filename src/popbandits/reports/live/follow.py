@@ -1,0 +1,231 @@
+"""A run as its file tells it so far: read once, then kept up by reading what is new."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from popbandits.history import Key, Rows, Store
+from popbandits.history.schema import FILE
+from popbandits.reports.run import best_of_rounds
+from popbandits.space.storage import unpack
+from popbandits.typing import BoolArray, FloatArray, IntArray
+
+NUMBERS = "id, member, round, parent_member, parent_round, score_before, score, status = 'completed'"
+ID, MEMBER, ROUND, FROM, FROM_ROUND, BEFORE, SCORE, COMPLETED = range(8)
+ASKED = 500
+"""Values in one question to SQLite."""
+DRAWN = 1_000
+"""Intervals whose configurations are drawn; of more, a sample and the winning lineage."""
+
+Stamp = tuple[int, ...]
+
+
+def stamp(directory: Path) -> Stamp:
+    """Differs after something was written to a run's file, or another took its place; empty where there is none."""
+    found: list[int] = []
+    for path in (directory / FILE, directory / f"{FILE}-wal"):
+        try:
+            of = path.stat()
+        except OSError:
+            continue
+        if of.st_size:  # Who reads makes an empty log.
+            found += [of.st_ino, of.st_mtime_ns, of.st_size]
+    return tuple(found)
+
+
+class Followed:
+    """The numbers of every interval, and the configurations of those that a figure draws.
+
+    It is what figures need of a run (`Drawn`), for a run of any length: of a long one, they draw a sample. A
+    configuration is read when it is drawn for the first time.
+    """
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self._forget()
+
+    def _forget(self) -> None:
+        self.file: Any = None
+        """Which file it was read from, and what that says of the run: another one is another run."""
+        self.numbers: FloatArray = np.empty((0, 8))
+        """A row for each interval, in the order of telling, with the columns of NUMBERS."""
+        self.decided: FloatArray = np.empty((0, 7))
+        """A row for each decision: id, member, round, parent's member and round, seconds, time."""
+        self._configs: dict[int, Any] = {}
+        self._renew()
+
+    def _renew(self) -> None:
+        for name in ("scores", "best_by_round", "places", "lineage", "winning", "rows", "measured", "last", "asked"):
+            self.__dict__.pop(name, None)
+
+    def refresh(self) -> None:
+        """Read what is new; everything, if another run took the folder."""
+        inode = (self.directory / FILE).stat().st_ino
+        with Store.open(self.directory, readonly=True) as store:
+            ask = store.connection.execute
+            ask("BEGIN")  # All is of one moment.
+            file = inode, store.about
+            if file != self.file or len(store) < len(self.numbers):
+                self._forget()
+                self.file = file
+            self.about, self.space = store.about, store.space
+            since = self.numbers[-1, ID] if len(self.numbers) else 0
+            new = _array(ask(f"SELECT {NUMBERS} FROM observation WHERE id > ? ORDER BY id", [since]), 8)
+            decisions = "id, member, round, parent_member, parent_round, seconds, time"
+            known = self.decided[-1, 0] if len(self.decided) else 0
+            kept = ask("SELECT 1 FROM sqlite_master WHERE name = 'decision'").fetchone()  # Old runs kept none.
+            more = ask(f"SELECT {decisions} FROM decision WHERE id > ? ORDER BY id", [known]) if kept else ()
+            self.numbers = np.concatenate([self.numbers, new])
+            self.decided = np.concatenate([self.decided, _array(more, 7)])
+            self._renew()
+            self._read_configs(store.connection)
+
+    def _read_configs(self, connection: sqlite3.Connection) -> None:
+        new = [int(i) + 1 for i in self._sample if int(i) + 1 not in self._configs]  # ids count from 1, without gaps
+        self._configs |= configs(connection, "observation", new)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    # What figures need of a run
+
+    @property
+    def sign(self) -> float:
+        """+1 where more is better, -1 where less is."""
+        return -1.0 if self.about.get("mode") == "min" else 1.0
+
+    @property
+    def horizon(self) -> int:
+        """The last round of an axis: that of the run, or one that leaves room to grow, so that the axis stays."""
+        rounds = self.about.get("rounds")
+        return int(rounds) - 1 if rounds else 2 ** int(np.ceil(np.log2(max(8, len(self.scores)))))
+
+    @property
+    def trained(self) -> int:
+        """How many intervals there are, drawn or not."""
+        return len(self)
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """(rounds, members) as they were told; NaN where there is none."""
+        table = np.full(self.places.shape, np.nan)
+        table[self._ints(ROUND), self._ints(MEMBER)] = self.numbers[:, SCORE]
+        return table
+
+    @cached_property
+    def places(self) -> IntArray:
+        """(rounds, members) where each interval stands in `numbers`; -1 for those that are not there."""
+        member, round_ = self._ints(MEMBER), self._ints(ROUND)
+        size = max(self.about.get("size") or 0, member.max(initial=-1) + 1)
+        table = np.full((round_.max(initial=-1) + 1, size), -1)
+        table[round_, member] = np.arange(len(member))
+        return table
+
+    @cached_property
+    def best_by_round(self) -> FloatArray:
+        """(rounds,) the best member's score in each round; NaN where nobody completed it."""
+        return best_of_rounds(self.scores, self.sign)
+
+    @cached_property
+    def lineage(self) -> list[tuple[int, int, float]]:
+        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
+        merit = np.where(self.numbers[:, COMPLETED] > 0, self.sign * self.numbers[:, SCORE], -np.inf)
+        if not np.isfinite(merit).any():
+            return []
+        equals = np.flatnonzero(merit == merit.max())
+        best = max(equals.tolist(), key=lambda i: (self.numbers[i, ROUND], self.numbers[i, MEMBER]))
+        return [(*self.key(i), float(self.numbers[i, SCORE])) for i in self.ancestors(best)]
+
+    def ancestors(self, place: int) -> list[int]:
+        """Where those stand that an interval descends from, itself last."""
+        line = []
+        while place >= 0:
+            line.append(place)
+            parent = self.parent(self.numbers[place])
+            place = -1 if parent is None else int(self.places[parent[1], parent[0]])
+        return line[::-1]
+
+    def key(self, place: int) -> Key:
+        """Member and round of an interval."""
+        return int(self.numbers[place, MEMBER]), int(self.numbers[place, ROUND])
+
+    @staticmethod
+    def parent(row: FloatArray) -> Key | None:
+        """Whom a row of `numbers` or `decided` begins from."""
+        return None if np.isnan(row[FROM]) else (int(row[FROM]), int(row[FROM_ROUND]))
+
+    @cached_property
+    def winning(self) -> frozenset[Key]:
+        """The lineage that ends with the best score."""
+        return frozenset((member, round_) for member, round_, _ in self.lineage)
+
+    @property
+    def _sample(self) -> IntArray:
+        """Which intervals are drawn one by one: the winning lineage, and about as many others as there is room for.
+
+        An interval stays in the sample until it is halved, so that its configuration is read once.
+        """
+        halvings = max(0, int(np.ceil(np.log2(max(1, len(self)) / DRAWN))))
+        mixed = np.arange(len(self), dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
+        drawn = mixed < 2 ** (32 - halvings)
+        for member, round_, _ in self.lineage:
+            drawn[self.places[round_, member]] = True
+        return np.flatnonzero(drawn)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The intervals that are drawn, as arrays."""
+        at = self._sample
+        points = self.space.encode([self._configs[int(i) + 1] for i in at])
+        before, score = self.sign * self.numbers[at, BEFORE], self.sign * self.numbers[at, SCORE]
+        member, round_ = self._ints(MEMBER)[at], self._ints(ROUND)[at]
+        guessed = np.isnan(self.numbers[at, FROM]) & np.isfinite(score)
+        return Rows(points, member, round_, round_, score - before, before, np.isnan(score), guessed)
+
+    @cached_property
+    def measured(self) -> BoolArray:
+        """Of the rows, those whose change was measured."""
+        return np.isfinite(self.rows.change)
+
+    def described(self, key: Key) -> None:
+        """The page shows a member's configuration when it is chosen, so that it need not be sent for every point."""
+
+    # Where the members stand
+
+    @cached_property
+    def last(self) -> IntArray:
+        """(members,) where the last interval of each stands; -1 for those that have none."""
+        at = np.full(self.places.shape[1], -1)
+        at[self._ints(MEMBER)] = np.arange(len(self))
+        return at
+
+    @cached_property
+    def asked(self) -> dict[int, int]:
+        """Where the last decision for each member stands."""
+        return dict(zip(self.decided[:, 1].astype(int).tolist(), range(len(self.decided)), strict=True))
+
+    def _ints(self, column: int) -> IntArray:
+        return self.numbers[:, column].astype(np.int64)
+
+
+def configs(connection: sqlite3.Connection, table: str, ids: Sequence[int]) -> dict[int, Any]:
+    """The configurations of some rows, by id."""
+    found: dict[int, Any] = {}
+    for some in _chunks(ids):
+        marks = ", ".join("?" * len(some))
+        rows = connection.execute(f"SELECT id, config FROM {table} WHERE id IN ({marks})", some)
+        found |= {id_: unpack(config) for id_, config in rows}
+    return found
+
+
+def _chunks(ids: Sequence[int]) -> Iterable[Sequence[int]]:
+    return (ids[i : i + ASKED] for i in range(0, len(ids), ASKED))
+
+
+def _array(rows: Iterable[tuple[Any, ...]], width: int) -> FloatArray:
+    """Numbers of a table, NaN for NULL."""
+    return np.array(list(rows), dtype=np.float64).reshape(-1, width)

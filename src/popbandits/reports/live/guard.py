@@ -1,0 +1,84 @@
+"""Who may see the pages, and what a browser may do with them."""
+
+import hmac
+import ipaddress
+from http.cookies import SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HEADERS = {
+    # Scripts and styles of ours, nothing from elsewhere. Vega compiles its expressions, and styles its tooltips.
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data: "
+        "blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",  # An address may hold the token.
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Guard:
+    """Lets in who has the token, where one is needed, and otherwise who asked for this machine by a name of its own.
+
+    Without the second, a page from elsewhere whose name is made to point at this machine could read everything.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None):
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass the request on."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await (self.app if refusal is None else refusal)(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if self.token is None:
+            if is_local(headers.get("host", "")):
+                return None
+            return PlainTextResponse("This page answers to localhost alone; popbandits watch --host opens it.\n", 421)
+        asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        cookie = f"popbandits-{(scope.get('server') or ('', ''))[1]}"  # Cookies do not tell ports apart.
+        given = dict(asked).get("token")
+        if given is not None and self._fits(given):
+            rest = urlencode([(name, value) for name, value in asked if name != "token"])
+            welcome = RedirectResponse(f"{scope['path']}?{rest}" if rest else scope["path"], 303)
+            welcome.set_cookie(cookie, given, httponly=True, samesite="strict")
+            return welcome
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        kept = SimpleCookie(headers.get("cookie", "")).get(cookie)
+        if self._fits(bearer) or (kept is not None and self._fits(kept.value)):
+            return None
+        return PlainTextResponse("This page needs its token: open the address that popbandits watch printed.\n", 401)
+
+    def _fits(self, given: str) -> bool:
+        return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
+
+
+def is_local(host: str) -> bool:
+    """Whether a name, with or without a port, is one that only this machine goes by.
+
+    >>> [is_local(host) for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "::1", "example.org", "0.0.0.0", "")]
+    [True, True, True, True, False, False, False]
+    """
+    bare = host[1 : host.find("]")] if host.startswith("[") else host if host.count(":") > 1 else host.split(":")[0]
+    try:
+        return ipaddress.ip_address(bare).is_loopback
+    except ValueError:
+        return bare.lower() == "localhost"

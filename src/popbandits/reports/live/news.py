@@ -1,0 +1,253 @@
+"""What the page of a run is told: all of it at first, then what changed."""
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from popbandits.errors import HistoryError
+from popbandits.history import Event, Key, Store
+from popbandits.reports.figures.figure import Figure
+from popbandits.reports.figures.learning import learning
+from popbandits.reports.figures.schedules import schedules
+from popbandits.reports.html import bare
+from popbandits.reports.live.follow import Followed, Stamp, configs, stamp
+from popbandits.reports.run import described, shortened
+from popbandits.reports.status import running, status
+from popbandits.wording import counted, duration, first_line, number
+
+MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
+"""The columns of the table of members."""
+LOG = 200
+"""Entries of the log that a page is given at first, and that it keeps."""
+PACE, SHORT = 10.0, 0.2
+"""A figure that takes longer than the second, in seconds, is made anew after the first times as long."""
+
+Message = dict[str, Any]
+FIGURES: dict[str, Callable[[Followed], Figure | None]] = {
+    "learning": learning,
+    "schedules": lambda run: schedules({"": [run]}) if run.space.numerical or run.space.categorical else None,
+}
+
+
+class News:
+    """A run, and what became new at which version of it; one for all who watch the run, from any thread."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.version = 0
+        self._followed = Followed(directory)
+        self._lock = threading.Lock()
+        self._seen: tuple[Stamp, bool] | None = None
+        self._wrong: str | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Another run took the folder, or the first: nothing that was told holds."""
+        self._begun = self.version
+        self._file = self._followed.file
+        self._rows: dict[int, tuple[int, list[Any]]] = {}  # member -> the version it changed at, and its row
+        self._texts: dict[int, tuple[tuple[str, int], str]] = {}  # member -> where its config stands, and what it says
+        self._log: list[tuple[int, Message]] = []
+        self._events, self._decisions = 0, 0  # how many of them are in the log
+        self._figures = [_Drawing(name) for name in FIGURES]
+
+    def since(self, version: int | None) -> Message | None:
+        """What a page has to be told that knows this version, None if it knows nothing; None if there is no news."""
+        with self._lock:
+            self._look(draw=version is not None)  # Who knows nothing is told at once, and shown afterwards.
+            if version == self.version:
+                return None
+            if self._wrong is not None:
+                return {"version": self.version, "wrong": self._wrong}
+            known = -1 if version is None or not self._begun <= version <= self.version else version
+            return {
+                "version": self.version,
+                "whole": known < 0,
+                "about": self._about,
+                "facts": self._facts,
+                "state": self._status.state,
+                "told": self._told,
+                "members": [row for changed, row in self._rows.values() if changed > known],
+                "log": [entry for at, entry in self._log if at > known],
+                "figures": {one.name: one.since(known) for one in self._figures if one.made > known},
+            }
+
+    def _look(self, draw: bool) -> None:
+        """Take in what is new, and make those figures anew whose turn it is."""
+        now = stamp(self.directory), running(self.directory)
+        due = [one for one in self._figures if one.stale and one.due <= time.monotonic()] if draw else []
+        if now == self._seen and not due:
+            return
+        self._seen = now
+        self.version += 1
+        try:
+            self._status = status(self.directory)
+            self._followed.refresh()
+            if self._followed.file != self._file:
+                self._begin()
+            with Store.open(self.directory, readonly=True) as store:
+                self._stand(store)
+                self._tell(store)
+            self._wrong = None
+        except (HistoryError, OSError) as error:  # It was removed, or is not whole yet.
+            self._wrong = str(error)
+            return
+        for figure in self._figures:
+            figure.stale = len(self._followed) > 0
+            if figure.stale and draw and figure.due <= time.monotonic():
+                figure.make(self._followed, self.version)
+
+    @property
+    def _about(self) -> str:
+        about = self._followed.about
+        parts = (self._status.method or "method not on record", f"seed {about.get('seed', '–')}")
+        return shortened(" · ".join(parts), 200)
+
+    @property
+    def _facts(self) -> dict[str, str]:
+        how = self._status
+        best = "–" if how.best is None else number(how.best)
+        asking = self._followed.decided[-1000:, 5]
+        asking = asking[np.isfinite(asking)]
+        return {
+            "best score": best,
+            "state": how.state,
+            "rounds": str(how.round) if how.rounds is None else f"{how.round} of {how.rounds}",
+            "mean": "–" if how.mean is None else number(how.mean),
+            "observations": f"{how.intervals:,}",
+            "failed": f"{how.failures:,}",
+            "a decision takes": duration(float(np.median(asking))) if len(asking) else "–",
+        }
+
+    @property
+    def _told(self) -> str:
+        """For who hears the page: a sentence that changes with the round, the state and the best score."""
+        how = self._status
+        best = "nothing completed yet" if how.best is None else f"best score {number(how.best)}"
+        of = counted(how.round, "round") if how.rounds is None else f"round {how.round} of {how.rounds}"
+        return f"{how.state}: {of}, {best}"
+
+    def _stand(self, store: Store) -> None:
+        """A row for each member that changed."""
+        run, state = self._followed, self._status.state
+        where: dict[int, tuple[str, int]] = {}
+        for member in range(run.places.shape[1]):
+            done, asked = int(run.last[member]), run.asked.get(member)
+            finished = -1 if done < 0 else run.key(done)[1]
+            if asked is not None and run.decided[asked, 2] > finished:
+                where[member] = "decision", asked + 1
+            elif done >= 0:
+                where[member] = "observation", done + 1
+        self._read(store, where)
+        for member, (table, id_) in where.items():
+            row = self._row(member, table == "decision", id_ - 1, state)
+            if member not in self._rows or self._rows[member][1] != row:
+                self._rows[member] = self.version, row
+
+    def _read(self, store: Store, where: dict[int, tuple[str, int]]) -> None:
+        new = {m: place for m, place in where.items() if m not in self._texts or self._texts[m][0] != place}
+        for table in ("decision", "observation"):
+            ids = {id_: member for member, (of, id_) in new.items() if of == table}
+            for id_, config in configs(store.connection, table, list(ids)).items():
+                self._texts[ids[id_]] = (table, id_), described(store.space, config)
+
+    def _row(self, member: int, in_training: bool, place: int, state: str) -> list[Any]:
+        run = self._followed
+        last = int(run.last[member])
+        source = run.decided[place] if in_training else run.numbers[place]
+        parent = run.parent(source)
+        if in_training:
+            doing = "training" if state == "running" else "interrupted"
+        else:
+            failed = not run.numbers[place, 7]
+            ended = run.about.get("rounds") == run.numbers[place, 2] + 1
+            doing = "failed" if failed else "done" if ended else "waiting"
+        score = run.numbers[last, 6] if last >= 0 else math.nan
+        change = score - run.numbers[last, 5] if last >= 0 else math.nan
+        came = "" if parent is None else "itself" if parent[0] == member else f"member {parent[0]}"
+        return [member, doing, int(source[2]), _number(score), _number(change), came, self._texts[member][1]]
+
+    def _tell(self, store: Store) -> None:
+        """Put into the log who copied whom and tries what, and what else happened."""
+        run = self._followed
+        entries = [self._happened(event) for event in _latest(store, self._events)]
+        self._events = entries[-1]["id"] if entries else self._events
+        fresh = run.decided[self._decisions :]
+        explored = fresh[np.isfinite(fresh[:, 5]) & (fresh[:, 2] > 0)][-LOG:]
+        chosen = configs(store.connection, "decision", explored[:, 0].astype(int).tolist())
+        reasons = _fallbacks(store, explored[:, 0].astype(int).tolist())
+        for row in explored:
+            member, parent, id_ = int(row[1]), run.parent(row), int(row[0])
+            copied = "" if parent is None or parent[0] == member else f"copied member {parent[0]} and "
+            text = f"{copied}tries {described(store.space, chosen[id_])}"
+            reason = reasons.get(id_)
+            text += "" if reason is None else f" (by chance: {first_line(reason)})"
+            entries.append(_entry(float(row[6]), "explored", (member, int(row[2])), text))
+        self._decisions = len(run.decided)
+        entries.sort(key=lambda entry: entry["time"])
+        self._log = [*self._log, *((self.version, entry) for entry in entries)][-LOG:]
+
+    def _happened(self, event: Event) -> Message:
+        key = None if event.member is None or event.round is None else (event.member, event.round)
+        return _entry(event.time, event.kind, key, shortened(first_line(event.text), 300)) | {"id": event.id}
+
+
+class _Drawing:
+    """A figure for the page: Vega-Lite that seldom changes, and data that do."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.made, self.due, self.stale = name, -1, 0.0, False
+        self._panels: Any = None
+        self._spec: Message = {}
+        self._spec_made = -1
+        self._data: Any = {}
+        self._caption = ""
+
+    def make(self, run: Followed, version: int) -> None:
+        """Make it anew; it is due again after a while that depends on how long it takes."""
+        began = time.monotonic()
+        figure = FIGURES[self.name](run)
+        if figure is not None:
+            if figure.panels is not self._panels:
+                self._panels, self._spec_made = figure.panels, version
+                self._spec = {key: value for key, value in bare(figure.spec).items() if key != "datasets"}
+            self._data, self._caption, self.title = figure.data, figure.caption, figure.title
+            self.made = version
+        took = time.monotonic() - began
+        self.due, self.stale = began + (PACE * took if took > SHORT else 0.0), False
+
+    def since(self, version: int) -> Message:
+        """What a page has to be told that knows this version."""
+        new = {"spec": self._spec} if self._spec_made > version else {}
+        return {**new, "data": self._data, "title": self.title, "caption": self._caption}
+
+
+def _entry(when: float, kind: str, key: Key | None, text: str) -> Message:
+    member, round_ = key or (None, None)
+    return {"time": when, "kind": kind, "member": member, "round": round_, "text": text}
+
+
+def _latest(store: Store, after: int) -> list[Event]:
+    """The events after one, the last of them if they are many."""
+    tables = {name for (name,) in store.connection.execute("SELECT name FROM sqlite_master")}
+    if "event" not in tables:
+        return []
+    (end,) = store.connection.execute("SELECT COALESCE(MAX(id), 0) FROM event").fetchone()
+    return list(store.events(max(after, end - LOG)))
+
+
+def _fallbacks(store: Store, ids: list[int]) -> dict[int, str]:
+    if not ids:
+        return {}
+    asked = "SELECT id, fallback FROM decision WHERE id >= ? AND fallback IS NOT NULL"
+    return dict(store.connection.execute(asked, [min(ids)]))
+
+
+def _number(value: float) -> float | None:
+    """With six digits; None for what is unknown, since JSON has no NaN."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -1,0 +1,80 @@
+"""The two pages as HTML: what does not change. Their scripts fill in the rest, as text."""
+
+from html import escape
+
+from popbandits.reports.html import filled_table, markup
+from popbandits.reports.live.news import MEMBERS
+
+
+def shell(title: str, heading: str, main: str, script: str, data: str = "") -> str:
+    """A page around its content."""
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            '<head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<link rel="icon" href="data:,">',
+            markup("title", escape(f"{title} – popbandits")),
+            '<link rel="stylesheet" href="assets/style.css">',
+            "</head>",
+            f"<body{data}>",
+            '<a class="skip" href="#main">Skip to the content</a>',
+            markup("header", heading, '<button id="theme" type="button">Dark</button>'),
+            '<noscript><p class="bad">This page needs JavaScript.</p></noscript>',
+            markup("main", main, id="main"),
+            markup("script", type="module", src=f"assets/{script}"),
+            "</body></html>\n",
+        ]
+    )
+
+
+def list_page(root: str) -> str:
+    """The runs of a folder."""
+    columns = ("run", "state", "method", "rounds", "best", "mean", "failed", "begun", "changed")
+    main = '<p id="told" role="status" class="soft">Looking for runs …</p>' + filled_table(
+        "runs", columns, "Kept up to date. Click a heading to sort.", "demo running"
+    )
+    heading = markup("div", markup("h1", "Runs"), markup("p", escape(root)))
+    return shell("Runs", heading, main, "runs.js")
+
+
+def run_page(name: str, title: str) -> str:
+    """One run."""
+    back = markup("a", "All runs", href="runs") + " · " + markup("a", "Report as it stands", id="report")
+    heading = markup(
+        "div",
+        markup("h1", escape(title)),
+        markup("p", '<span id="method"></span>'),
+        markup("p", back),
+    )
+    main = "".join(
+        [
+            '<div class="controls"><button id="pause" type="button" aria-pressed="false">Pause</button>'
+            '<span id="link" class="soft">Connecting …</span></div>',
+            '<p id="told" role="status" class="heard"></p>',
+            '<p id="wrong" role="alert" class="bad" hidden></p>',
+            '<dl class="cards" id="facts"></dl>',
+            section("Learning", figure_place("learning")),
+            section(
+                "Members",
+                filled_table("members", MEMBERS, "Choose a member to see more of it.", "training crop")
+                + '<section id="member" aria-live="off" hidden></section>',
+            ),
+            section("Hyperparameters", figure_place("schedules")),
+            section("What happened", '<ol id="log" class="log" tabindex="0" aria-label="Log, the latest first"></ol>'),
+        ]
+    )
+    return shell(title, heading, main, "live.js", f' data-run="{escape(name)}"')
+
+
+def section(heading: str, inside: str) -> str:
+    """A part of the page under its heading."""
+    return markup("section", markup("h2", escape(heading)), inside, aria_label=heading)
+
+
+def figure_place(name: str) -> str:
+    """Where a figure is drawn, once there is something to draw."""
+    place = markup("div", class_="chart", data_figure=name, role="img", tabindex="0", aria_label="Nothing yet")
+    words = '<figcaption><p class="words">Nothing to draw yet.</p></figcaption>'
+    return markup("figure", words, place, id=f"figure-{name}")

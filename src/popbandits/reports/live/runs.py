@@ -1,0 +1,80 @@
+"""The runs in a folder, found by their files and shown by their place in it."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from popbandits.errors import ArgumentError, HistoryError
+from popbandits.history.schema import FILE
+from popbandits.reports.live.follow import Stamp, stamp
+from popbandits.reports.live.news import News
+from popbandits.reports.status import Status, running, status
+
+DEPTH = 5
+"""Folders below the one that is watched in which runs are looked for."""
+OFTEN = 1.0
+"""Seconds after which runs are looked for again."""
+HERE = "."
+"""What a run is called that is in the folder itself."""
+
+
+class Runs:
+    """Every run below a folder; nothing outside it, wherever links point. From any thread."""
+
+    def __init__(self, root: Path):
+        if not root.is_dir():
+            raise ArgumentError(f"watch needs a folder that holds runs, or will, got {root}; make it, or give another")
+        self.root = root.resolve()
+        self._lock = threading.Lock()
+        self._found: dict[str, Path] = {}
+        self._looked = -OFTEN
+        self._news: dict[str, News] = {}
+        self._statuses: dict[str, tuple[tuple[Stamp, bool], Status | str]] = {}
+
+    def find(self) -> dict[str, Path]:
+        """The folder of every run, by its path from the root."""
+        with self._lock:
+            if time.monotonic() - self._looked >= OFTEN:
+                self._found = dict(sorted(self._walk()))
+                self._looked = time.monotonic()
+            return self._found
+
+    def _walk(self) -> list[tuple[str, Path]]:
+        found = []
+        for folder, below, files in os.walk(self.root):  # It does not go through links to folders.
+            place = Path(folder)
+            parts = place.relative_to(self.root).parts
+            if FILE in files and self._inside(place / FILE):
+                found.append((place.relative_to(self.root).as_posix(), place))
+                below.clear()  # What a run keeps there is its own.
+            elif len(parts) >= DEPTH:
+                below.clear()
+            below[:] = [name for name in below if not name.startswith(".")]
+        return found
+
+    def _inside(self, path: Path) -> bool:
+        return path.resolve().is_relative_to(self.root)
+
+    def news(self, name: str) -> News | None:
+        """What is new of a run; None if there is no such run."""
+        directory = self.find().get(name)
+        if directory is None:
+            return None
+        with self._lock:
+            return self._news.setdefault(name, News(directory))
+
+    def statuses(self) -> dict[str, Status | str]:
+        """How every run stands, or what is wrong with it."""
+        return {name: self._status(name, directory) for name, directory in self.find().items()}
+
+    def _status(self, name: str, directory: Path) -> Status | str:
+        now = stamp(directory), running(directory)
+        known = self._statuses.get(name)
+        if known is None or known[0] != now:
+            try:
+                how: Status | str = status(directory)
+            except (HistoryError, OSError) as error:
+                how = str(error)
+            known = self._statuses[name] = now, how
+        return known[1]

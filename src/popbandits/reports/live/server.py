@@ -1,0 +1,248 @@
+"""The live page's server: reads runs, writes nothing."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import StreamingResponse as Stream
+from starlette.routing import Route
+
+from popbandits.errors import ArgumentError
+from popbandits.history import Store
+from popbandits.reports.html import PAGE, scripts, themes
+from popbandits.reports.libraries import Libraries
+from popbandits.reports.live.follow import stamp
+from popbandits.reports.live.guard import Guard
+from popbandits.reports.live.member import failures, member
+from popbandits.reports.live.pages import list_page, run_page
+from popbandits.reports.live.runs import HERE, Runs
+from popbandits.reports.run import Run
+from popbandits.reports.single import single
+from popbandits.reports.status import Status
+
+USUAL = 8765
+"""The port, if it is free."""
+POLL = 0.25
+"""Seconds between two looks at a run that somebody follows."""
+SILENCE = 15.0
+"""Seconds after which a page is told that there is nothing, so that nobody in between hangs up."""
+
+
+class Pages:
+    """Answers to requests, all of them questions."""
+
+    def __init__(self, root: Path):
+        self.runs = Runs(root)
+        self.ending = asyncio.Event()
+        """Set when the server ends, so that who follows a run does not keep it."""
+        self._libraries: Libraries | None = Libraries()
+        self._vega = ""
+        self._lock, self._making = threading.Lock(), threading.Lock()
+        self._report: tuple[Any, str] = None, ""
+
+    def close(self) -> None:
+        """Let those who follow a run go."""
+        self.ending.set()
+        with self._lock:
+            if self._libraries is not None:
+                self._libraries.stop()
+
+    def routes(self) -> list[Route]:
+        """Where everything is."""
+        return [
+            Route("/", self.front),
+            Route("/runs", self.all_runs),
+            Route("/run", self.run),
+            Route("/report", self.report),
+            Route("/failure", self.failure),
+            Route("/api/runs", self.statuses),
+            Route("/api/news", self.news),
+            Route("/api/member", self.member),
+            Route("/assets/{name}", self.asset),
+        ]
+
+    async def front(self, request: Request) -> Response:
+        """The list; where the folder is a run itself, that run."""
+        found = await run_in_threadpool(self.runs.find)
+        return RedirectResponse(f"run?run={HERE}") if list(found) == [HERE] else HTMLResponse(self._list)
+
+    async def all_runs(self, request: Request) -> Response:
+        """The list."""
+        return HTMLResponse(self._list)
+
+    @property
+    def _list(self) -> str:
+        return list_page(str(self.runs.root))
+
+    async def run(self, request: Request) -> Response:
+        """The page of a run."""
+        name, directory = await self._asked(request)
+        return HTMLResponse(run_page(name, directory.name if name == HERE else name))
+
+    async def report(self, request: Request) -> Response:
+        """The report of a run as it stands, made when it is asked for."""
+        _, directory = await self._asked(request)
+        # The report says itself what a browser may do with it: it holds its scripts.
+        return HTMLResponse(await run_in_threadpool(self._reported, directory), headers={"content-security-policy": ""})
+
+    def _reported(self, directory: Path) -> str:
+        with self._making:  # One at a time: each takes a processor for seconds.
+            now = directory, stamp(directory)
+            if self._report[0] != now:
+                self._report = now, single(Run.read(directory), self._vega_text)[0]
+            return self._report[1]
+
+    async def failure(self, request: Request) -> Response:
+        """Everything on record of an interval that failed, as text."""
+        _, directory = await self._asked(request)
+        number, round_ = _whole(request, "member"), _whole(request, "round")
+
+        def said() -> str | None:
+            with Store.open(directory, readonly=True) as store:
+                return failures(store, number, round_).get(round_)
+
+        text = await run_in_threadpool(said)
+        if text is None:
+            raise HTTPException(404, f"nothing is on record of a failure of member {number} in round {round_}")
+        return PlainTextResponse(text)
+
+    async def statuses(self, request: Request) -> Response:
+        """How every run stands."""
+        found = await run_in_threadpool(self.runs.statuses)
+        return JSONResponse({"now": time.time(), "rows": [_row(name, how) for name, how in found.items()]})
+
+    async def news(self, request: Request) -> Response:
+        """A stream of what is new of a run, until the page hangs up or the server ends."""
+        name, _ = await self._asked(request)
+        return Stream(self._stream(name), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+    async def _stream(self, name: str) -> AsyncIterator[str]:
+        news, version, spoke = self.runs.news(name), None, time.monotonic()
+        while news is not None and not self.ending.is_set():
+            message = await run_in_threadpool(news.since, version)
+            if message is not None:
+                version, spoke = message["version"], time.monotonic()
+                yield f"data: {json.dumps(message, allow_nan=False, separators=(',', ':'))}\n\n"
+                if message.get("whole"):
+                    continue  # The figures are still to come.
+            elif time.monotonic() - spoke > SILENCE:
+                spoke = time.monotonic()
+                yield ": nothing new\n\n"
+            try:
+                await asyncio.wait_for(self.ending.wait(), POLL)
+            except TimeoutError:
+                continue
+
+    async def member(self, request: Request) -> Response:
+        """One member of a run."""
+        _, directory = await self._asked(request)
+        number = _whole(request, "member")
+        shown = await run_in_threadpool(member, directory, number)
+        if shown is None:
+            raise HTTPException(404, f"the run has no member {number} yet")
+        return JSONResponse(shown)
+
+    async def asset(self, request: Request) -> Response:
+        """A style or a script."""
+        name = request.path_params["name"]
+        if name == "vega.js":
+            return Response(await run_in_threadpool(self._vega_text), media_type="text/javascript")
+        if name not in ASSETS:
+            raise HTTPException(404, f"there is no {name}")
+        kind = "text/css" if name.endswith(".css") else "text/javascript"
+        return Response(ASSETS[name](), media_type=kind)
+
+    def _vega_text(self) -> str:
+        with self._lock:
+            if self._libraries is not None:
+                self._vega, self._libraries = self._libraries.text(), None
+            return self._vega
+
+    async def _asked(self, request: Request) -> tuple[str, Path]:
+        """The run that a request names: one of those that were found, so that no path can lead elsewhere."""
+        name = request.query_params.get("run", HERE)
+        directory = (await run_in_threadpool(self.runs.find)).get(name)
+        if directory is None:
+            raise HTTPException(404, "there is no such run in the folder that is watched")
+        return name, directory
+
+
+ASSETS: dict[str, Callable[[], str]] = {
+    "style.css": lambda: (PAGE / "style.css").read_text("utf-8"),
+    "runs.js": lambda: scripts("theme", "table", "runs"),
+    "live.js": lambda: f"const CONFIGS = {json.dumps(themes())};\n{scripts('theme', 'charts', 'table', 'live')}",
+}
+
+
+def _whole(request: Request, name: str) -> int:
+    given = request.query_params.get(name, "")
+    if not (given.isascii() and given.isdigit() and len(given) < 10):
+        raise HTTPException(400, f"{name} must be a whole number of at least 0, got {given[:40]!r}")
+    return int(given)
+
+
+def _row(name: str, how: Status | str) -> list[Any]:
+    if isinstance(how, str):
+        return [name, "unreadable", how[:200], *6 * [None]]
+    rounds = str(how.round) if how.rounds is None else f"{how.round} of {how.rounds}"
+    return [name, how.state, how.method, rounds, how.best, how.mean, how.failures, how.begun, how.changed]
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return PlainTextResponse(f"{error.detail}\n", error.status_code)
+
+
+class Server(uvicorn.Server):
+    """Serves until it is stopped, whoever is still looking."""
+
+    def __init__(self, root: Path, token: str | None = None, ready: Callable[[], None] = lambda: None):
+        import_module("altair")  # It takes a second, which the first to look need not wait for.
+        self.pages, self._ready = Pages(root), ready
+        handlers: Any = {HTTPException: _refused}
+        guard = Middleware(Guard, token=token)
+        app = Starlette(routes=self.pages.routes(), middleware=[guard], exception_handlers=handlers)
+        app.router.redirect_slashes = False
+        super().__init__(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=2))
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin, and say so: from here on a signal ends it in order."""
+        await super().startup(sockets)
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let those who follow a run go, then end."""
+        self.pages.close()
+        await super().shutdown(sockets)
+
+
+def bound(host: str, port: int | None) -> socket.socket:
+    """A socket at this address; at any free port if none is given and the usual one is taken."""
+    if port is not None and not 0 <= port <= 65535:
+        raise ArgumentError(f"port must be between 0 and 65535, got {port}; leave it out for one that is free")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for one in (USUAL, 0) if port is None else (port,):
+        made = socket.socket(family)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((host, one))
+            made.listen()
+        except OSError as error:
+            made.close()
+            reason = str(error)
+        else:
+            return made
+    raise ArgumentError(f"cannot listen at {host}, port {USUAL if port is None else port}: {reason}; give others")

@@ -1,0 +1,503 @@
+"""What the live page is told of runs, and who is told."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+from popbandits import PBT, Population
+from popbandits.errors import ArgumentError
+from popbandits.history import Decision, Event, Observation, Store
+from popbandits.history.schema import FILE
+from popbandits.reports.figures.learning import learning
+from popbandits.reports.figures.schedules import schedules
+from popbandits.reports.live import follow
+from popbandits.reports.live.follow import Followed, stamp
+from popbandits.reports.live.guard import HEADERS
+from popbandits.reports.live.member import member
+from popbandits.reports.live.news import LOG, MEMBERS, News
+from popbandits.reports.live.runs import Runs
+from popbandits.reports.run import Run
+from tests.reports.played import HOSTILE, Clumsy, play, space
+from tests.reports.served import Asking, served
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs, one with failures and hostile names."""
+    made = tmp_path_factory.mktemp("runs")
+    play(made / "clumsy", Clumsy, space=space(HOSTILE), rounds=10, seed=1)
+    play(made / "deeper" / "smooth", rounds=4, method=PBT(), mode="min")
+    return made
+
+
+def copied(run: Path, into: Path, observations: int) -> Path:
+    """The run when it had so many observations; with all the decisions made until then."""
+    with Store.open(run, readonly=True) as store:
+        known, decided = list(store.observations())[:observations], list(store.decisions())
+        new = not (into / FILE).exists()
+        with Store.create(into, store.space, store.about) if new else Store.open(into) as other:
+            other.write(known[len(other) :], [d for d in decided if d.known <= observations])
+    return into
+
+
+# What figures are drawn from
+
+
+@pytest.mark.parametrize("name", ["clumsy", "deeper/smooth"])
+def test_a_run_that_is_followed_reads_as_one_that_is_read_whole(name: str, folder: Path, tmp_path: Path) -> None:
+    followed = Followed(tmp_path / "run")
+    for length in (1, 7, 16):
+        directory = copied(folder / name, tmp_path / "run", length)
+        followed.refresh()
+        run = Run.read(directory)
+        assert len(followed) == followed.trained == length
+        np.testing.assert_array_equal(followed.scores[:, : run.scores.shape[1]], run.scores)
+        np.testing.assert_array_equal(followed.best_by_round, run.best_by_round)
+        assert followed.lineage == run.lineage
+        assert followed.winning == run.winning
+        assert followed.sign == run.sign
+        order = np.lexsort((followed.rows.member, followed.rows.round))
+        for field in ("member", "round", "failed", "guessed"):
+            np.testing.assert_array_equal(getattr(followed.rows, field)[order], getattr(run.rows, field), field)
+        np.testing.assert_array_equal(followed.rows.points.h[order], run.rows.points.h)
+        np.testing.assert_array_equal(followed.rows.points.x[order], run.rows.points.x)
+        sure = run.measured
+        np.testing.assert_array_equal(followed.measured[order], sure)
+        np.testing.assert_allclose(followed.rows.change[order][sure], run.rows.change[sure])
+
+
+def test_figures_of_a_run_that_is_followed_are_those_of_the_report(folder: Path) -> None:
+    followed, run = Followed(folder / "clumsy"), Run.read(folder / "clumsy")
+    followed.refresh()
+    for figures in ((learning(followed), learning(run)), (schedules({"": [followed]}), schedules({"": [run]}))):
+        mine, theirs = figures
+        assert mine.spec | {"datasets": None} == theirs.spec | {"datasets": None}
+        for source, rows in theirs.data.items():
+            without = [{k: v for k, v in row.items() if k != "config"} for row in rows]
+            assert sorted(map(json.dumps, mine.data[source])) == sorted(map(json.dumps, without))
+
+
+def test_of_a_long_run_a_steady_sample_and_the_whole_winning_lineage_are_drawn(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "DRAWN", 8)
+    followed = Followed(tmp_path)
+    earlier: set[Any] = set()
+    for length in (33, 36, 40):
+        copied(folder / "clumsy", tmp_path, length)
+        followed.refresh()
+        drawn = set(zip(followed.rows.member.tolist(), followed.rows.round.tolist(), strict=True))
+        assert followed.winning <= drawn
+        others = drawn - followed.winning
+        assert 0 < len(others) <= 16
+        assert {key for key in earlier if key not in followed.winning} <= drawn | followed.winning
+        earlier = others
+
+
+def test_a_longer_axis_leaves_room_for_a_run_without_an_end(tmp_path: Path) -> None:
+    population = Population({"lr": (0.0, 1.0)}, PBT(), size=2)
+    followed = Followed(tmp_path)
+    horizons = []
+    for _ in range(20):
+        for assignment in population.ask():
+            population.tell(assignment, 1.0)
+        population.history.save(tmp_path)
+        followed.refresh()
+        assert followed.horizon >= followed.scores.shape[0] - 1
+        horizons.append(followed.horizon)
+    assert len(set(horizons)) <= 3
+
+
+# What a page is told
+
+
+def test_a_page_is_told_all_at_first_and_then_what_changed(folder: Path, tmp_path: Path) -> None:
+    news = News(copied(folder / "clumsy", tmp_path, 10))
+    first = news.since(None)
+    assert first is not None
+    assert first["whole"]
+    assert [row[0] for row in first["members"]] == [0, 1, 2, 3]
+    assert first["figures"] == {}  # They take longer, and come next.
+    second = news.since(first["version"])
+    assert second is not None
+    assert not second["whole"]
+    assert not second["members"]
+    assert not second["log"]
+    assert set(second["figures"]) == {"learning", "schedules"}
+    assert all("spec" in figure for figure in second["figures"].values())
+    assert news.since(second["version"]) is None
+    copied(folder / "clumsy", tmp_path, 11)
+    third = news.since(second["version"])
+    assert third is not None
+    assert [row[0] for row in third["members"]] == [2]
+    assert third["facts"]["observations"] == "11"
+    assert all("spec" not in figure for figure in third["figures"].values())
+    again = news.since(None)
+    assert again is not None
+    assert again["whole"]
+    assert len(again["members"]) == 4
+    assert all("spec" in figure for figure in again["figures"].values())
+
+
+def test_rows_say_what_each_member_does(folder: Path, tmp_path: Path) -> None:
+    run = copied(folder / "deeper" / "smooth", tmp_path / "run", 6)
+    news = News(run).since(None)
+    assert news is not None
+    rows = {row[0]: dict(zip(MEMBERS, row, strict=True)) for row in news["members"]}
+    assert [rows[m]["state"] for m in range(4)] == ["waiting", "waiting", "interrupted", "interrupted"]
+    assert [rows[m]["round"] for m in range(4)] == [1, 1, 1, 1]
+    assert all("lr " in row["hyperparameters"] for row in rows.values())
+    whole = News(folder / "deeper" / "smooth").since(None)
+    assert whole is not None
+    assert {row[1] for row in whole["members"]} == {"done"}
+
+
+def test_the_log_says_who_copied_whom_and_what_else_happened(folder: Path) -> None:
+    news = News(folder / "clumsy").since(None)
+    assert news is not None
+    kinds = [entry["kind"] for entry in news["log"]]
+    assert kinds[0] == "started"
+    assert kinds[-1] == "finished"
+    assert {"raised", "explored"} <= set(kinds)
+    run = Run.read(folder / "clumsy")
+    copies = {o.key: o.parent[0] for o in run.history if o.parent is not None and o.parent[0] != o.member}
+    told = {(e["member"], e["round"]): e["text"] for e in news["log"] if e["kind"] == "explored"}
+    assert set(told) == run.explored
+    for key, parent in copies.items():
+        assert told[key].startswith(f"copied member {parent} and tries ")
+    assert any("by chance: " in text for text in told.values())
+
+
+def test_a_long_log_is_told_by_its_end(tmp_path: Path) -> None:
+    with Store.create(tmp_path, Population({"lr": (0.0, 1.0)}, PBT(), size=2).space, {"size": 2}) as store:
+        store.write(events=[Event("raised", f"number {i}", 0, 0, time=float(i + 1)) for i in range(3 * LOG)])
+        news = News(tmp_path)
+        first = news.since(None)
+        assert first is not None
+        assert len(first["log"]) == LOG
+        assert first["log"][-1]["text"] == f"number {3 * LOG - 1}"
+        store.write(events=[Event("stopped", "", time=1e4)])
+        second = news.since(first["version"])
+        assert second is not None
+        assert [entry["kind"] for entry in second["log"]] == ["stopped"]
+
+
+def test_a_run_that_was_removed_and_one_that_took_its_place_are_noticed(folder: Path, tmp_path: Path) -> None:
+    news = News(copied(folder / "clumsy", tmp_path / "run", 12))
+    first = news.since(None)
+    assert first is not None
+    assert len(first["members"]) == 4
+    shutil.rmtree(tmp_path / "run")
+    gone = news.since(first["version"])
+    assert gone is not None
+    assert "holds no run" in gone["wrong"]
+    copied(folder / "deeper" / "smooth", tmp_path / "run", 2)
+    new = news.since(gone["version"])
+    assert new is not None
+    assert new["whole"]
+    assert new["facts"]["observations"] == "2"
+    assert len(new["log"]) == 0
+
+
+def test_an_empty_run_is_one_that_has_not_begun(tmp_path: Path) -> None:
+    Store.create(tmp_path, Population({"lr": (0.0, 1.0)}, PBT(), size=2).space, {"size": 2, "rounds": 3}).close()
+    news = News(tmp_path)
+    first = news.since(None)
+    assert first is not None
+    assert first["members"] == []
+    assert first["told"] == "stopped: round 0 of 3, nothing completed yet"
+    assert news.since(first["version"]) is None
+
+
+def test_a_run_of_an_old_version_can_be_followed(tmp_path: Path) -> None:
+    from popbandits.history import schema
+
+    population = Population({"lr": (0.0, 1.0)}, PBT(), size=2, rounds=2)
+    for assignment in population.ask():
+        population.tell(assignment, 1.0)
+    population.history.save(tmp_path)
+    with Store.open(tmp_path) as store:
+        store.connection.execute("DROP TABLE decision")
+        store.connection.execute("DROP TABLE event")
+        schema.describe(store.connection, {"version": 1})
+    news = News(tmp_path).since(None)
+    assert news is not None
+    assert [row[1] for row in news["members"]] == ["waiting", "waiting"]
+    shown = member(tmp_path, 1)
+    assert shown is not None
+    assert not shown["training"]
+
+
+# A member
+
+
+def test_a_member_is_shown_with_its_configuration_parents_and_failures(folder: Path) -> None:
+    run = Run.read(folder / "clumsy")
+    for number in range(4):
+        shown = member(folder / "clumsy", number)
+        assert shown is not None
+        assert not shown["training"]
+        last = run.history.latest(number)
+        assert last is not None
+        assert [one["name"] for one in shown["config"]] == list(run.space.flatten(last.config))
+        lineage = [(m, r) for m, first, end in shown["lineage"] for r in range(end, first - 1, -1)]
+        assert lineage[::-1] == [o.key for o in run.history.lineage(last)]
+        assert [one["round"] for one in shown["intervals"]] == list(range(9, -1, -1))
+        for one in shown["intervals"]:
+            o = run.history.find((number, one["round"]))
+            assert o is not None
+            assert (one["score"] is None) == o.failed
+            assert ("it fell" in (one["said"] or "")) == o.failed
+    assert member(folder / "clumsy", 4) is None
+
+
+def test_a_member_in_training_is_shown_with_what_changed(folder: Path, tmp_path: Path) -> None:
+    run = copied(folder / "clumsy", tmp_path, 4)
+    with Store.open(run, readonly=True) as store:
+        decided = {d.assignment.member: d.assignment for d in store.decisions() if d.assignment.round == 1}
+    known = Run.read(run)
+    changed = 0
+    for number, assignment in decided.items():
+        shown = member(run, number)
+        assert shown is not None
+        assert shown["training"]
+        assert shown["round"] == 1
+        before = known.space.flatten(known.history[known.history.place((number, 0))].config)
+        for one in shown["config"]:
+            differs = before.get(one["name"], assignment.config.get(one["name"])) != assignment.config[one["name"]]
+            assert (one["before"] is not None) == differs
+            changed += differs
+    assert changed > 0
+
+
+def test_an_enormous_traceback_is_shown_in_part_and_served_whole(tmp_path: Path) -> None:
+    enormous = "<script>x</script>\n" * 600_000
+    with Store.create(tmp_path / "run", space_of_one(), {"size": 1, "rounds": 2}) as store:
+        failed = Observation(0, 0, {"lr": 0.5}, status="failed")
+        said = Event("raised", "ValueError: " + enormous, 0, 0, {"traceback": enormous})
+        store.write([failed], [Decision(Population({"lr": (0.0, 1.0)}, PBT(), size=1).ask()[0], 0)], [said])
+    shown = member(tmp_path / "run", 0)
+    assert shown is not None
+    assert "characters left out" in shown["intervals"][0]["said"]
+    assert len(json.dumps(shown)) < 20_000
+    assert len(json.dumps(News(tmp_path / "run").since(None))) < 20_000
+    with served(tmp_path) as ask:
+        whole = ask.get("/failure?run=run&member=0&round=0")
+    assert whole.headers["content-type"].startswith("text/plain")
+    assert whole.text.count("<script>x</script>") == 1_200_000
+
+
+def space_of_one() -> Any:
+    return Population({"lr": (0.0, 1.0)}, PBT(), size=1).space
+
+
+# Which runs there are
+
+
+def test_runs_are_found_below_the_folder_and_nowhere_else(folder: Path, tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for place in (inside / "a", inside / "b" / "c", inside / ".hidden", outside):
+        copied(folder / "clumsy", place, 1)
+    copied(folder / "clumsy", inside / "a" / "checkpoints" / "kept", 1)
+    (inside / "link").symlink_to(outside)
+    (inside / "file").mkdir()
+    (inside / "file" / FILE).symlink_to(outside / FILE)
+    assert list(Runs(inside).find()) == ["a", "b/c"]
+    assert list(Runs(inside / "a").find()) == ["."]
+    with pytest.raises(ArgumentError, match=r"needs a folder that holds runs, or will, got .*nowhere"):
+        Runs(tmp_path / "nowhere")
+
+
+def test_a_run_that_cannot_be_read_is_listed_with_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / FILE).write_bytes(b"not a database, but long enough to be one" * 100)
+    with served(tmp_path) as ask:
+        ((name, state, reason, *_),) = ask.get("/api/runs").json()["rows"]
+    assert (name, state) == ("bad", "unreadable")
+    assert "is not a popbandits run" in reason
+
+
+def test_a_stamp_changes_with_what_is_written(folder: Path, tmp_path: Path) -> None:
+    assert stamp(tmp_path) == ()
+    copied(folder / "clumsy", tmp_path, 1)
+    before = stamp(tmp_path)
+    copied(folder / "clumsy", tmp_path, 2)
+    assert stamp(tmp_path) != before
+
+
+# Who may see them
+
+
+@pytest.fixture(scope="module")
+def ask(folder: Path) -> Iterator[Asking]:
+    with served(folder) as made:
+        yield made
+
+
+def test_pages_and_assets_are_served_with_strict_headers(ask: Asking) -> None:
+    paths = ["/", "/runs", "/run?run=clumsy", "/api/runs", "/api/member?run=clumsy&member=0"]
+    for path in [*paths, "/assets/style.css", "/assets/live.js", "/assets/runs.js", "/nothing"]:
+        answer = ask.get(path)
+        assert answer.status == (404 if path == "/nothing" else 200), path
+        for name, value in HEADERS.items():
+            assert answer.headers[name] == value
+
+
+def test_the_bundle_of_vega_is_served(ask: Asking) -> None:
+    script = ask.get("/assets/vega.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert len(script.text) > 500_000
+
+
+def test_a_folder_that_is_a_run_leads_to_its_page(folder: Path) -> None:
+    with served(folder / "clumsy") as ask:
+        assert ask.get("/").headers["location"] == "run?run=."
+        assert "<h1>clumsy</h1>" in ask.get("/run?run=.").text
+        assert "Runs" in ask.get("/runs").text
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "../clumsy", "/etc", "clumsy/../clumsy", "clumsy/", "deeper", "%2e%2e", "clumsy\0", "<script>"]
+)
+def test_no_name_leads_out_of_the_folder(name: str, ask: Asking) -> None:
+    for path in ("/run", "/report", "/failure", "/api/news", "/api/member"):
+        answer = ask.get(path, params={"run": name, "member": "0", "round": "0"})
+        assert answer.status == 404
+        assert answer.text == "there is no such run in the folder that is watched\n"
+    assert ask.get(f"/assets/{quote(name, safe='/.')}").status == 404
+    assert ask.get("/assets/../server.py").status == 404
+
+
+@pytest.mark.parametrize("member", ["", "-1", "1.5", "one", "9" * 30, "٣"])
+def test_a_member_is_a_whole_number(member: str, ask: Asking) -> None:
+    answer = ask.get("/api/member", params={"run": "clumsy", "member": member})
+    assert answer.status == 400
+    assert "member must be a whole number of at least 0" in answer.text
+
+
+def test_what_is_not_there_is_said_to_be_missing(ask: Asking) -> None:
+    assert ask.get("/api/member?run=clumsy&member=77").text == "the run has no member 77 yet\n"
+    answer = ask.get("/failure?run=deeper/smooth&member=0&round=0")
+    assert (answer.status, answer.text[:20]) == (404, "nothing is on record")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_nothing_can_be_written(method: str, ask: Asking) -> None:
+    assert ask.request(method, "/run?run=clumsy").status == 405
+    assert ask.request(method, "/api/runs").status == 405
+
+
+def test_hostile_names_are_text_in_the_page(folder: Path, tmp_path: Path) -> None:
+    name = HOSTILE.replace("/", "|")[:60]
+    copied(folder / "clumsy", tmp_path / name, 1)
+    with served(tmp_path) as ask:
+        page = ask.get("/run", params={"run": name})
+    assert page.status == 200
+    assert "<script>document" not in page.text
+    assert "&lt;|script&gt;" in page.text
+
+
+def test_the_report_as_it_stands_is_served(ask: Asking) -> None:
+    answer = ask.get("/report?run=deeper/smooth")
+    assert answer.status == 200
+    assert "What mattered" in answer.text
+    assert answer.headers["content-security-policy"] == ""  # The page holds a policy of its own.
+    assert "script-src 'sha256-" in answer.text
+
+
+@pytest.mark.parametrize("host", ["example.org", "10.0.0.1:8765", "localhost.example.org", "", "0.0.0.0"])
+def test_without_a_token_only_names_of_this_machine_are_answered(host: str, ask: Asking) -> None:
+    answer = ask.get("/api/runs", host=host)
+    assert answer.status == 421
+    assert "clumsy" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:8765", "127.3.2.1:9"])
+def test_names_of_this_machine_are_answered(host: str, ask: Asking) -> None:
+    assert ask.get("/api/runs", host=host).status == 200
+
+
+def test_with_a_token_nobody_sees_anything_without_it(folder: Path) -> None:
+    with served(folder, "secret") as ask:
+        for path in ("/", "/run?run=clumsy", "/api/runs", "/api/news?run=clumsy", "/assets/live.js", "/nothing"):
+            for wrong in ({}, {"authorization": "Bearer wrong"}, {"cookie": f"popbandits-{ask.port}=wrong"}):
+                answer = ask.get(path, **wrong)
+                assert (answer.status, "clumsy" in answer.text) == (401, False)
+        assert ask.get("/?token=wrong").status == 401
+        assert ask.get("/?token=").status == 401
+        assert ask.get("/api/runs", host="machine.example", authorization="Bearer secret").status == 200
+
+
+def test_the_address_with_the_token_opens_the_pages_and_leaves_no_token_in_them(folder: Path) -> None:
+    with served(folder, "secret") as ask:
+        welcome = ask.get("/run?run=clumsy&token=secret")
+        assert (welcome.status, welcome.headers["location"]) == (303, "/run?run=clumsy")
+        cookie = welcome.headers["set-cookie"]
+        assert "httponly" in cookie.lower()
+        assert "samesite=strict" in cookie.lower()
+        assert ask.get("/api/runs", cookie=cookie.partition(";")[0]).status == 200
+        assert ask.get("/api/runs").status == 401
+
+
+# The command
+
+
+def watching(*arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "popbandits", "watch", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_the_command_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
+    process = watching(str(folder), "--port", "0")
+    assert process.stdout is not None
+    address = process.stdout.readline()
+    assert address.startswith(f"Watching {folder} at http://localhost:")
+    assert "token" not in address
+    assert process.stdout.readline() == "Ctrl-C ends it.\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_a_host_that_others_reach_gets_a_token(folder: Path) -> None:
+    process = watching(str(folder), "--host", "0.0.0.0", "--port", "0")
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    assert len(address.partition("?token=")[2]) >= 32
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["{folder}/nowhere"], "watch needs a folder that holds runs"),
+        (["{folder}", "--port", "70000"], "port must be"),
+        (["{folder}", "--host", "256.1.1.1"], "cannot listen at 256.1.1.1"),
+        (["{folder}", "--host", "0.0.0.0", "--token", ""], "token must"),
+    ],
+)
+def test_what_cannot_be_watched_is_said(arguments: list[str], said: str, folder: Path) -> None:
+    process = watching(*(argument.format(folder=folder) for argument in arguments))
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert said in errors
+    assert "Traceback" not in errors
+
+
+def test_a_taken_port_is_left_for_a_free_one_unless_it_was_asked_for(folder: Path) -> None:
+    from popbandits.reports.live.server import bound
+
+    with bound("127.0.0.1", 0) as taken:
+        taken.listen()
+        with pytest.raises(ArgumentError, match=r"cannot listen at 127\.0\.0\.1, port"):
+            bound("127.0.0.1", taken.getsockname()[1])
