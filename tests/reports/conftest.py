@@ -1,10 +1,14 @@
 """A browser for the tests that look at a page."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from popbandits import tune
+from popbandits.rl import demo
+from popbandits.rl.ppo import PPO, Settings
 from tests.reports.browser import CHROMIUM, QUIET
 
 
@@ -17,3 +21,12 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="session")
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the demo tunes, with less training."""
+    little = Settings(copies=8, rollout=32, updates=1, episodes=4, limit=100)
+    directory = tmp_path_factory.mktemp("demo") / "tuned"
+    tune(lambda seed: PPO(seed, little), demo.space(), population=4, rounds=5, directory=directory, progress=False)
+    return directory

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from popbandits import PBT, PB2Mult, PB2Rand
+from popbandits import PBT, PB2Mult, PB2Rand, Population, RandomSearch
 from popbandits.explorers.surrogate import Models
 from popbandits.history import History
 from popbandits.reports.figures import arms as arms_module
 from popbandits.reports.figures import figure as figure_module
 from popbandits.reports.figures.arms import HALVES, arms
-from popbandits.reports.figures.comparison import curves, finals
+from popbandits.reports.figures.comparison import curves, finals, regrets
 from popbandits.reports.figures.deciding import SAMPLED, deciding
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure, log_ticks, thinned
@@ -41,7 +41,7 @@ def pbt(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_has_every_figure_and_each_is_valid_vega_lite(run: Run) -> None:
     found = figures_of(run)
-    assert list(found) == ["learning", "schedules", "lineage", "arms", "effects", "model", "deciding"]
+    assert list(found) == ["learning", "schedules", "lineage", "regret", "arms", "effects", "model", "deciding"]
     for one in found.values():
         one.chart.to_dict()  # holds it against the schema
         assert any(one.data.values()), one.name
@@ -54,6 +54,7 @@ def test_figures_over_several_runs_are_valid_too(run: Run, pbt: Run) -> None:
         curves({"a": groups}),
         curves({"a": groups, "b": groups}),
         finals({"a": groups}),
+        regrets({"a": groups, "b": groups}),
         schedules(groups),
         deciding(groups),
     ):
@@ -269,6 +270,24 @@ def test_curves_of_a_method_are_mean_and_standard_error_over_seeds(tmp_path: Pat
     assert [row["high"] - row["mean"] for row in rows] == pytest.approx(
         best.std(axis=0, ddof=1) / math.sqrt(3), rel=1e-3
     )
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_regret_is_what_the_best_of_a_round_lacks_of_the_best_of_all(mode: Any, tmp_path: Path) -> None:
+    sign = 1 if mode == "max" else -1
+    told = {"long": [[1, 2], [5, None], [None, None], [4, 3]], "short": [[2, 0], [3, 3]]}
+    runs = []
+    for name, rounds in told.items():
+        population = Population({"lr": (0.0, 1.0)}, RandomSearch(), size=2, mode=mode)
+        for scores in rounds:
+            for assignment, score in zip(population.ask(), scores, strict=True):
+                population.tell(assignment, None if score is None else sign * score)
+        population.history.save(tmp_path / name)
+        runs.append(Run.read(tmp_path / name))
+    rows = regrets({"": {"mine": runs}}).data["task0"]
+    # The best score is 5. Long: 3, 0, nothing known, 1. Short: 3, 2.
+    assert [(row["round"], row["mean"], row["seeds"]) for row in rows] == [(0, 3, 2), (1, 4, 2), (2, 3, 1), (3, 4, 1)]
+    assert rows[1]["high"] - rows[1]["mean"] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("low", "high"), [(1e-12, 1e3), (0.5, 0.6), (1, 1000), (3e-5, 8e-5)])

@@ -219,3 +219,15 @@ def test_what_a_page_says_when_its_run_or_its_server_is_gone(browser: Browser, t
         expect(page.locator("#wrong")).to_be_hidden(timeout=PATIENCE)
     expect(page.locator("#link")).to_have_text("Not connected; trying again", timeout=PATIENCE)
     context.close()
+
+
+def test_the_demo_is_shown(browser: Browser, demo_run: Path) -> None:
+    with served(demo_run) as server, opened(browser, f"http://localhost:{server.port}/") as page:
+        fact(page, "observations", "20")
+        expect(page.locator("#method")).to_have_text("PB2-Fuse · seed 0")
+        expect(page.locator("#figure-schedules canvas")).to_have_count(1)
+        for canvas in page.locator(".chart canvas").all():
+            assert canvas.evaluate(COLOURS) > 20
+        page.get_by_role("link", name="Report as it stands").click()
+        page.wait_for_selector("body[data-ready=true]")
+        page.get_by_role("heading", name="Replay it").wait_for()

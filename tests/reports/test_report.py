@@ -153,7 +153,7 @@ def test_a_page_tells_the_run_in_words_figures_and_tables(tmp_path: Path) -> Non
     assert (
         set(drawn)
         == set(page.data["figures"])
-        == {"learning", "lineage", "schedules", "effects", "arms", "model", "deciding"}
+        == {"learning", "lineage", "regret", "schedules", "effects", "arms", "model", "deciding"}
     )
     assert f"popbandits replay {where}" in page.text
     assert f"{sum(o.failed for o in history)} interval" in page.text
@@ -172,7 +172,7 @@ def test_every_figure_has_a_caption_and_a_name_for_those_who_cannot_see_it(tmp_p
     assert all("scope" in th for th in page.all("th"))
     assert len(page.all("table")) == len(page.all("caption"))
     labels = {button.get("id") for button in page.all("button")} | {one.get("id") for one in page.all("input")}
-    assert {"theme", "filter", "winning", "previous", "next"} <= labels
+    assert {"theme", "winning", *(f"intervals-{one}" for one in ("filter", "previous", "next"))} <= labels
 
 
 def test_the_table_of_a_long_run_holds_the_latest_and_the_winning_lineage(
@@ -240,11 +240,11 @@ def test_several_runs_are_compared_by_method(tmp_path: Path) -> None:
     ]
     written = write_report(runs, tmp_path / "report.html", tmp_path / "figures")
     page = Page(tmp_path / "report.html")
-    assert {"comparison", "finals", "schedules", "effects", "arms", "deciding"} == set(page.data["figures"])
+    assert {"comparison", "finals", "regret", "schedules", "effects", "arms", "deciding"} == set(page.data["figures"])
     assert "Welch's t-test" in page.text
     assert "in % of PBT" in page.text
     assert all(str(run) in page.text for run in runs)
-    assert len(written) == 1 + 4 * 6
+    assert len(written) == 1 + 4 * 7
     assert all(path.stat().st_size > 0 for path in written)
 
 

@@ -45,7 +45,7 @@ def page(browser: Browser, written: Path) -> Iterator[Page]:
 
 def test_every_figure_draws(page: Page) -> None:
     charts = page.locator(".chart")
-    assert charts.count() == 7
+    assert charts.count() == 8
     for i in range(charts.count()):
         canvas = charts.nth(i).locator("canvas")
         assert canvas.count() == 1
@@ -110,7 +110,7 @@ def test_light_and_dark_redraw_everything(page: Page) -> None:
     page.get_by_role("button", name="Switch to dark colours").click()
     page.wait_for_selector("body[data-ready=true]", timeout=60_000)
     assert page.evaluate(ground) != light
-    assert page.locator(".chart canvas").count() == 7
+    assert page.locator(".chart canvas").count() == 8
     corner = "canvas => [...canvas.getContext('2d').getImageData(2, 2, 1, 1).data]"
     assert page.locator("#figure-learning canvas").evaluate(corner) == [23, 25, 30, 255]
 
@@ -139,4 +139,13 @@ def test_a_comparison_of_several_runs_draws(browser: Browser, tmp_path: Path) ->
     for page in opened(browser, tmp_path / "report.html"):
         for canvas in page.locator(".chart canvas").all():
             assert canvas.evaluate(COLOURS) > 5
-        assert page.locator(".chart canvas").count() == 6
+        assert page.locator(".chart canvas").count() == 7
+
+
+def test_the_report_of_the_demo_draws(browser: Browser, demo_run: Path, tmp_path: Path) -> None:
+    write_report([demo_run], tmp_path / "report.html")
+    for page in opened(browser, tmp_path / "report.html"):
+        for chart in page.locator(".chart").all():
+            assert chart.locator("canvas").evaluate(COLOURS) > 20, chart.get_attribute("data-figure")
+        assert page.locator(".chart").count() >= 7
+        assert page.locator("#intervals tbody tr").count() == 20

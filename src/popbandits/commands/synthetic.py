@@ -49,6 +49,7 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
         from popbandits.experiments.parallel import worker_count
         from popbandits.experiments.synthetic import Synthetic
         from popbandits.reports import regret
+        from popbandits.reports.figures.figure import require_extra
 
         try:
             workers = worker_count(arguments.workers)
@@ -58,7 +59,7 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
         folder = made(arguments.output)
         screen = Console(stderr=True)
         try:
-            regret.require_extra()
+            require_extra()
         except MissingExtraError as error:  # Said now, not after minutes of waiting.
             screen.print(f"There will be no figure: {error}", highlight=False, markup=False, soft_wrap=True)
         runs = f"{len(experiment.methods) * len(experiment.sizes) * experiment.seeds} runs"

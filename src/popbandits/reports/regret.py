@@ -1,6 +1,5 @@
 """Cumulative regret of the synthetic experiment: the table, and the paper's figure 3."""
 
-import importlib.util
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 from scipy.optimize import isotonic_regression
 
-from popbandits.errors import MissingExtraError
 from popbandits.experiments.methods import METHODS
 from popbandits.experiments.results import Curve, Floor, Results
+from popbandits.reports.figures.figure import require_extra
 from popbandits.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -118,16 +117,6 @@ def print_table(results: Results, console: Console | None = None) -> None:
 
 
 # The figure
-
-
-def require_extra() -> None:
-    """Raise an error unless what figures are drawn with is installed."""
-    missing = [name for name in ("altair", "vl_convert") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"figures are drawn with {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
-            "not installed; run: pip install 'popbandits[report]'"
-        )
 
 
 @dataclass(frozen=True)

@@ -140,11 +140,7 @@ class Run:
     @property
     def method(self) -> str:
         """What the method is called."""
-        made = self.about.get("method") or {}
-        where = str(next((value for key, value in made.items() if key != "settings"), "method not on record"))
-        own = where.rpartition(":")[2]
-        known = {one.explorer: one.label for one in METHODS.values() if one.explore == "replaced"}
-        return known.get(own) or shortened(own, LABEL)
+        return method_name(self.about)
 
     @cached_property
     def rows(self) -> Rows:
@@ -219,6 +215,15 @@ class Run:
         observation = self.history.find(key)
         assert observation is not None, f"{key} is not in {self.directory}"
         return described(self.space, observation.config)
+
+
+def method_name(about: Mapping[str, Any]) -> str:
+    """What the method of a run is called, by what is known of the run."""
+    made = about.get("method") or {}
+    where = str(next((value for key, value in made.items() if key != "settings"), "method not on record"))
+    own = where.rpartition(":")[2]
+    known = {one.explorer: one.label for one in METHODS.values() if one.explore == "replaced"}
+    return known.get(own) or shortened(own, LABEL)
 
 
 def best_of_rounds(scores: FloatArray, sign: float) -> FloatArray:

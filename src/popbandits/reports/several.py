@@ -9,7 +9,7 @@ import numpy as np
 
 from popbandits.errors import ArgumentError
 from popbandits.reports.figures.arms import arms
-from popbandits.reports.figures.comparison import curves, finals
+from popbandits.reports.figures.comparison import curves, finals, regrets
 from popbandits.reports.figures.deciding import deciding
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
@@ -27,7 +27,7 @@ def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, lis
     if not begun:
         raise ArgumentError("runs are compared by what they observed, got runs without any; wait for a first interval")
     tasks = grouped(begun)
-    drawn = [curves(tasks), finals(tasks)]
+    drawn = [curves(tasks), finals(tasks), regrets(tasks)]
     sections = {"In short": _compared(runs, tasks), "By method": "".join(map(figure, drawn))}
     sections["By method"] += "".join(_score_table(one, begun[0].sign) for one in score_tables(tasks))
     for place, (task, groups) in enumerate(tasks.items()):

@@ -9,6 +9,7 @@ from typing import Any
 
 from popbandits.reports.export import flat, text
 from popbandits.reports.figures.arms import arms
+from popbandits.reports.figures.comparison import regrets
 from popbandits.reports.figures.deciding import deciding
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure, require_extra
@@ -41,6 +42,7 @@ def figures_of(run: Run) -> dict[str, Figure]:
         learning(run),
         schedules({run.method: [run]}) if run.space.numerical or run.space.categorical else None,
         lineage(run),
+        regrets({"": {run.method: [run]}}),
         arms([run]),
         effects_figure([run], effects([run])),
         model_view(run),
@@ -55,7 +57,7 @@ def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     columns, rows, note = intervals(run)
     sections = {
         "In short": _short(run),
-        "How it learned": _figures(drawn, "learning", "lineage"),
+        "How it learned": _figures(drawn, "learning", "lineage", "regret"),
         "The schedule": _figures(drawn, "schedules") + _schedule(run),
         "Why": _figures(drawn, "effects", "arms", "model", "deciding"),
         "Failures": _failures(run),

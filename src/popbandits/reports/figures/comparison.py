@@ -8,7 +8,7 @@ import numpy as np
 from popbandits.reports.figures.figure import TICK, Figure, Record, legend_scale, panel_title, record, thinned
 from popbandits.reports.run import Run
 from popbandits.reports.stats import standard_error
-from popbandits.typing import FloatArray
+from popbandits.typing import BoolArray, FloatArray
 
 Grouped = Mapping[str, Mapping[str, Sequence[Run]]]
 """By task, by method."""
@@ -16,32 +16,63 @@ Grouped = Mapping[str, Mapping[str, Sequence[Run]]]
 
 def curves(tasks: Grouped) -> Figure:
     """The best member of each round, mean ± 1 standard error over seeds; a panel for each task."""
+    tables = {task: {method: _best(runs) for method, runs in groups.items()} for task, groups in tasks.items()}
+    caption = f"The best member of each round: mean ± 1 standard error over runs ({_seeds(tasks)} a method)."
+    return _over_rounds("comparison", "Learning curves by method", caption, "score of the best member", tables)
+
+
+def regrets(tasks: Grouped) -> Figure:
+    """What the best member of each round lacks of the best score that any of the runs reached, summed over rounds.
+
+    The paper's figure 3 has the optimum in its place, which only a made-up problem knows: `popbandits synthetic`.
+    """
+    tables: dict[str, dict[str, FloatArray]] = {}
+    for task, groups in tasks.items():
+        best = {method: runs[0].sign * _best(runs) for method, runs in groups.items()}
+        top = max((float(table[np.isfinite(table)].max(initial=-np.inf)) for table in best.values()), default=0.0)
+        # In a round that nobody completed nothing is known, and nothing added.
+        tables[task] = {
+            method: np.where(_reached(groups[method]), np.nancumsum(top - table, axis=0), np.nan)
+            for method, table in best.items()
+        }
+    caption = (
+        "What the best member of each round lacks of the best score that any of these runs reached, summed over "
+        f"rounds; less is better. Mean ± 1 standard error over runs ({_seeds(tasks)} a method)."
+    )
+    return _over_rounds("regret", "Cumulative regret", caption, "cumulative regret", tables)
+
+
+def _seeds(tasks: Grouped) -> str:
+    seeds = {len(runs) for groups in tasks.values() for runs in groups.values()}
+    return f"{min(seeds)} to {max(seeds)}" if len(seeds) > 1 else str(max(seeds))
+
+
+def _over_rounds(
+    name: str, title: str, caption: str, axis: str, tables: Mapping[str, Mapping[str, FloatArray]]
+) -> Figure:
+    """Mean ± 1 standard error over the columns of each table, round by round; a panel for each task."""
     import altair as alt
 
-    methods = list(dict.fromkeys(method for groups in tasks.values() for method in groups))
+    methods = list(dict.fromkeys(method for groups in tables.values() for method in groups))
     data: dict[str, list[Record]] = {}
     panels = []
-    for number, (task, groups) in enumerate(tasks.items()):
+    for number, (task, groups) in enumerate(tables.items()):
         rows = []
-        for method, runs in groups.items():
-            table = _best(runs)
+        for method, table in groups.items():
             for t in thinned(np.arange(len(table)), 400):
-                scores = table[t][np.isfinite(table[t])].tolist()
-                if not scores:
+                values = table[t][np.isfinite(table[t])].tolist()
+                if not values:
                     continue
-                mean, error = float(np.mean(scores)), float(np.nan_to_num(standard_error(scores)))
+                mean, error = float(np.mean(values)), float(np.nan_to_num(standard_error(values)))
                 rows.append(
                     record(
-                        method=method, round=int(t), mean=mean, low=mean - error, high=mean + error, seeds=len(scores)
+                        method=method, round=int(t), mean=mean, low=mean - error, high=mean + error, seeds=len(values)
                     )
                 )
         data[f"task{number}"] = rows
-        panels.append(_curves(f"task{number}", methods, task if len(tasks) > 1 else None, len(tasks)))
-    seeds = {len(runs) for groups in tasks.values() for runs in groups.values()}
-    over = f"{min(seeds)} to {max(seeds)}" if len(seeds) > 1 else str(max(seeds))
-    caption = f"The best member of each round: mean ± 1 standard error over runs ({over} a method)."
-    chart = alt.concat(*panels, columns=1 if len(tasks) == 1 else 2, spacing=24)
-    return Figure("comparison", "Learning curves by method", caption, chart, data)
+        panels.append(_curves(f"task{number}", methods, task if len(tables) > 1 else None, len(tables), axis))
+    chart = alt.concat(*panels, columns=1 if len(tables) == 1 else 2, spacing=24)
+    return Figure(name, title, caption, chart, data)
 
 
 def _best(runs: Sequence[Run]) -> FloatArray:
@@ -53,7 +84,13 @@ def _best(runs: Sequence[Run]) -> FloatArray:
     return table
 
 
-def _curves(source: str, methods: list[str], title: str | None, tasks: int) -> Any:
+def _reached(runs: Sequence[Run]) -> BoolArray:
+    """(rounds, runs) whether a run got there."""
+    lengths = np.array([len(run.best_by_round) for run in runs])
+    return np.arange(lengths.max())[:, None] < lengths
+
+
+def _curves(source: str, methods: list[str], title: str | None, tasks: int, axis: str) -> Any:
     import altair as alt
 
     base = alt.Chart(alt.NamedData(source))
@@ -61,7 +98,7 @@ def _curves(source: str, methods: list[str], title: str | None, tasks: int) -> A
     x: Any = alt.X(
         "round:Q", title="round", axis=alt.Axis(grid=False, tickMinStep=1, format="~s"), scale=alt.Scale(nice=False)
     )
-    y = alt.Y("mean:Q", title="score of the best member", scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK))
+    y = alt.Y("mean:Q", title=axis, scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK))
     tip = [
         alt.Tooltip("method:N"),
         alt.Tooltip("round:Q"),

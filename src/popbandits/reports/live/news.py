@@ -16,7 +16,7 @@ from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import bare
 from popbandits.reports.live.follow import Followed, Stamp, configs, stamp
-from popbandits.reports.run import described, shortened
+from popbandits.reports.run import described, method_name, shortened
 from popbandits.reports.status import running, status
 from popbandits.wording import counted, duration, first_line, number
 
@@ -105,8 +105,7 @@ class News:
     @property
     def _about(self) -> str:
         about = self._followed.about
-        parts = (self._status.method or "method not on record", f"seed {about.get('seed', '–')}")
-        return shortened(" · ".join(parts), 200)
+        return f"{method_name(about)} · seed {shortened(str(about.get('seed', '–')), 40)}"
 
     @property
     def _facts(self) -> dict[str, str]:
@@ -121,7 +120,7 @@ class News:
             "mean": "–" if how.mean is None else number(how.mean),
             "observations": f"{how.intervals:,}",
             "failed": f"{how.failures:,}",
-            "a decision takes": duration(float(np.median(asking))) if len(asking) else "–",
+            "deciding": duration(float(np.median(asking))) if len(asking) else "–",
         }
 
     @property
