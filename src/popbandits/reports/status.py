@@ -72,17 +72,8 @@ def status(directory: str | Path) -> Status:
                 "FROM (SELECT DISTINCT member FROM observation) AS one"
             )
         )
-        logged = _one(ask("SELECT COUNT(*) FROM sqlite_master WHERE name = 'event'"))  # Old runs kept no log.
-        turns = "SELECT kind FROM event WHERE kind IN ('started', 'resumed', 'stopped', 'finished') ORDER BY id DESC"
-        turn = ask(turns).fetchone() if logged else None
         rounds = about.get("rounds")
-        state: State = "stopped"
-        if goes_on:
-            state = "running"
-        elif rounds is not None and intervals >= members * rounds:
-            state = "finished"
-        elif turn is not None and turn[0] in ("started", "resumed"):
-            state = "killed"
+        state = state_of(store, goes_on, rounds is not None and intervals >= members * rounds)
         return Status(
             directory=str(directory),
             state=state,
@@ -98,6 +89,19 @@ def status(directory: str | Path) -> Status:
             begun=about.get("created"),
             changed=_changed(store.path),
         )
+
+
+def state_of(store: Store, goes_on: bool, complete: bool) -> State:
+    """The state of a run, which somebody is running or not, and which has all its intervals or not."""
+    if goes_on:
+        return "running"
+    if complete:
+        return "finished"
+    ask = store.connection.execute
+    logged = _one(ask("SELECT COUNT(*) FROM sqlite_master WHERE name = 'event'"))  # Old runs kept no log.
+    turns = "SELECT kind FROM event WHERE kind IN ('started', 'resumed', 'stopped', 'finished') ORDER BY id DESC"
+    turn = ask(turns).fetchone() if logged else None
+    return "killed" if turn is not None and turn[0] in ("started", "resumed") else "stopped"
 
 
 def running(directory: str | Path) -> bool:

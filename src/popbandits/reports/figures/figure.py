@@ -31,6 +31,9 @@ POINTS = 3_000
 TICK = ".6~g"
 """How ticks are written. Without digits of its own, Vega would write 300 as 3e+2 where ticks are hundreds."""
 
+WHO = "'member ' + datum.member + ', round ' + datum.round"
+"""What an interval is called, in Vega: said once, not with every point."""
+
 MEMBER = "member"
 """A parameter of the figures that show members: the one to bring out, -1 for all."""
 

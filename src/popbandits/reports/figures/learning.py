@@ -12,6 +12,7 @@ from popbandits.reports.figures.figure import (
     POINTS,
     RED,
     TICK,
+    WHO,
     Figure,
     faded,
     legend_scale,
@@ -28,18 +29,17 @@ CURVES = 60
 CURVES_OF_ALL = ("best member of the round", "mean of the members")
 
 
-def learning(run: Drawn) -> Figure:
-    """The score of every member after each round, their mean, and the best."""
+def learning(run: Drawn, points: int = 2 * POINTS) -> Figure:
+    """The score of every member after each round, their mean, and the best; about so many of the first at most."""
     scores = run.scores
     rounds, members = scores.shape
     drawn = thinned(np.arange(members), CURVES)
-    shown = thinned(np.arange(rounds), max(100, 2 * POINTS // len(drawn)))
+    shown = thinned(np.arange(rounds), max(points // CURVES, points // len(drawn)))
     lines = [
         record(
             member=int(m),
             round=int(t),
             score=float(scores[t, m]),
-            who=f"member {m}, round {t}",
             config=run.described((int(m), int(t))) if np.isfinite(scores[t, m]) else None,
         )
         for m in drawn
@@ -48,12 +48,10 @@ def learning(run: Drawn) -> Figure:
     ]
     curves = dict(zip(CURVES_OF_ALL, (run.best_by_round, _mean(scores)), strict=True))
     summary = [
-        record(round=int(t), score=float(values[t]), curve=name, who=f"{name}, round {t}")
-        for name, values in curves.items()
-        for t in shown
+        record(round=int(t), score=float(values[t]), curve=name) for name, values in curves.items() for t in shown
     ]
     won = [
-        record(round=round_, score=float(score), member=member, who=f"member {member}, round {round_}")
+        record(round=round_, score=float(score), member=member)
         for member, round_, score in (run.lineage[i] for i in thinned(np.arange(len(run.lineage)), 500))
     ]
     part = "" if len(drawn) == members else f" {len(drawn)} of {counted(members, 'member')} are drawn."
@@ -84,7 +82,7 @@ def _layers(horizon: int) -> Any:
         "curve:N", title=None, scale=legend_scale(names, [BLUE, GREEN, RED, GREY]), legend=alt.Legend(columns=4)
     )
     tip = [alt.Tooltip("who:N", title="interval"), alt.Tooltip("score:Q", format=".6~g")]
-    each = alt.Chart(alt.NamedData("members")).transform_calculate(curve="'a member'")
+    each = alt.Chart(alt.NamedData("members")).transform_calculate(curve="'a member'", who=WHO)
     return alt.layer(
         each.mark_line(strokeWidth=1.2).encode(x=x, y=y, color=colour, detail="member:N", opacity=faded(0.45)),
         each.mark_circle(size=26).encode(
@@ -94,9 +92,12 @@ def _layers(horizon: int) -> Any:
             opacity=faded(0.35, 0.03),
             tooltip=[*tip, alt.Tooltip("config:N", title="hyperparameters")],
         ),
-        alt.Chart(alt.NamedData("summary")).mark_line(strokeWidth=2.5).encode(x=x, y=y, color=colour, tooltip=tip),
+        alt.Chart(alt.NamedData("summary"))
+        .transform_calculate(who="datum.curve + ', round ' + datum.round")
+        .mark_line(strokeWidth=2.5)
+        .encode(x=x, y=y, color=colour, tooltip=tip),
         alt.Chart(alt.NamedData("won"))
-        .transform_calculate(curve="'winning lineage'")
+        .transform_calculate(curve="'winning lineage'", who=WHO)
         .mark_circle(size=32, opacity=1)
         .encode(x=x, y=y, color=colour, tooltip=tip),
     ).properties(width=760, height=300)

@@ -10,6 +10,7 @@ from popbandits.reports.figures.figure import (
     GREY,
     POINTS,
     RED,
+    WHO,
     Figure,
     Record,
     faded,
@@ -112,7 +113,6 @@ def _points(run: Drawn, parameter: Numerical | Categorical, lanes: Mapping[int, 
                 value=value,
                 kind=WINNER if key in run.winning else OTHERS,
                 change=float(run.sign * rows.change[i]) if run.measured[i] else None,
-                who=f"member {key[0]}, round {key[1]}",
             )
         )
     return found
@@ -132,7 +132,7 @@ def _panel(source: str, number: Numerical | None, lanes: tuple[str, ...], last: 
     import altair as alt
 
     x = rounds_axis(last)
-    base = alt.Chart(alt.NamedData(source))
+    base = alt.Chart(alt.NamedData(source)).transform_calculate(who=WHO)
     offset: Any = alt.Undefined
     height = 150
     if number is None:

@@ -1,5 +1,6 @@
 """A run as its file tells it so far: read once, then kept up by reading what is new."""
 
+import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -64,11 +65,10 @@ class Followed:
 
     def refresh(self) -> None:
         """Read what is new; everything, if another run took the folder."""
-        inode = (self.directory / FILE).stat().st_ino
         with Store.open(self.directory, readonly=True) as store:
             ask = store.connection.execute
             ask("BEGIN")  # All is of one moment.
-            file = inode, store.about
+            file = store.path.stat().st_ino, store.about
             if file != self.file or len(store) < len(self.numbers):
                 self._forget()
                 self.file = file
@@ -202,6 +202,18 @@ class Followed:
         at = np.full(self.places.shape[1], -1)
         at[self._ints(MEMBER)] = np.arange(len(self))
         return at
+
+    @property
+    def completed(self) -> int:
+        """How many intervals did not fail."""
+        return int(self.numbers[:, COMPLETED].sum())
+
+    @property
+    def mean(self) -> float:
+        """Over members, of the last score of each; NaN where there is none."""
+        scored = self.numbers[self.numbers[:, COMPLETED] > 0]
+        last = dict(zip(scored[:, MEMBER].tolist(), scored[:, SCORE].tolist(), strict=True))
+        return float(np.mean(list(last.values()))) if last else math.nan
 
     @cached_property
     def asked(self) -> dict[int, int]:

@@ -17,11 +17,13 @@ from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import bare
 from popbandits.reports.live.follow import Followed, Stamp, configs, stamp
 from popbandits.reports.run import described, method_name, shortened
-from popbandits.reports.status import running, status
-from popbandits.wording import counted, duration, first_line, number
+from popbandits.reports.status import State, running, state_of
+from popbandits.wording import duration, first_line, number
 
 MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
 """The columns of the table of members."""
+POINTS = 2_000
+"""About how many scores are drawn one by one."""
 LOG = 200
 """Entries of the log that a page is given at first, and that it keeps."""
 PACE, SHORT = 10.0, 0.2
@@ -29,7 +31,7 @@ PACE, SHORT = 10.0, 0.2
 
 Message = dict[str, Any]
 FIGURES: dict[str, Callable[[Followed], Figure | None]] = {
-    "learning": learning,
+    "learning": lambda run: learning(run, POINTS),
     "schedules": lambda run: schedules({"": [run]}) if run.space.numerical or run.space.categorical else None,
 }
 
@@ -44,6 +46,7 @@ class News:
         self._lock = threading.Lock()
         self._seen: tuple[Stamp, bool] | None = None
         self._wrong: str | None = None
+        self._state: State = "stopped"
         self._begin()
 
     def _begin(self) -> None:
@@ -59,7 +62,7 @@ class News:
     def since(self, version: int | None) -> Message | None:
         """What a page has to be told that knows this version, None if it knows nothing; None if there is no news."""
         with self._lock:
-            self._look(draw=version is not None)  # Who knows nothing is told at once, and shown afterwards.
+            self._look(draw=version == self.version)  # Figures take longer, and wait until all else was told.
             if version == self.version:
                 return None
             if self._wrong is not None:
@@ -70,37 +73,41 @@ class News:
                 "whole": known < 0,
                 "about": self._about,
                 "facts": self._facts,
-                "state": self._status.state,
+                "state": self._state,
                 "told": self._told,
                 "members": [row for changed, row in self._rows.values() if changed > known],
                 "log": [entry for at, entry in self._log if at > known],
+                "more": any(one.is_due for one in self._figures),
                 "figures": {one.name: one.since(known) for one in self._figures if one.made > known},
             }
 
     def _look(self, draw: bool) -> None:
-        """Take in what is new, and make those figures anew whose turn it is."""
-        now = stamp(self.directory), running(self.directory)
-        due = [one for one in self._figures if one.stale and one.due <= time.monotonic()] if draw else []
-        if now == self._seen and not due:
+        """Take in what is new; where nothing is, make a figure anew whose turn it is."""
+        goes_on = running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
+        now = stamp(self.directory), goes_on
+        if now == self._seen:
+            due = next((one for one in self._figures if one.is_due), None) if draw else None
+            if due is not None:
+                self.version += 1
+                due.make(self._followed, self.version)
             return
         self._seen = now
         self.version += 1
         try:
-            self._status = status(self.directory)
             self._followed.refresh()
             if self._followed.file != self._file:
                 self._begin()
             with Store.open(self.directory, readonly=True) as store:
+                rounds, members = self._followed.about.get("rounds"), self._followed.places.shape[1]
+                complete = rounds is not None and len(self._followed) >= members * rounds > 0
+                self._state = state_of(store, goes_on, complete)
                 self._stand(store)
                 self._tell(store)
             self._wrong = None
         except (HistoryError, OSError) as error:  # It was removed, or is not whole yet.
             self._wrong = str(error)
-            return
         for figure in self._figures:
-            figure.stale = len(self._followed) > 0
-            if figure.stale and draw and figure.due <= time.monotonic():
-                figure.make(self._followed, self.version)
+            figure.stale = self._wrong is None and len(self._followed) > 0
 
     @property
     def _about(self) -> str:
@@ -109,31 +116,36 @@ class News:
 
     @property
     def _facts(self) -> dict[str, str]:
-        how = self._status
-        best = "–" if how.best is None else number(how.best)
-        asking = self._followed.decided[-1000:, 5]
+        run = self._followed
+        asking = run.decided[-1000:, 5]
         asking = asking[np.isfinite(asking)]
         return {
-            "best score": best,
-            "state": how.state,
-            "rounds": str(how.round) if how.rounds is None else f"{how.round} of {how.rounds}",
-            "mean": "–" if how.mean is None else number(how.mean),
-            "observations": f"{how.intervals:,}",
-            "failed": f"{how.failures:,}",
+            "best score": number(run.lineage[-1][2]) if run.lineage else "–",
+            "state": self._state,
+            "rounds": self._rounds,
+            "mean": number(run.mean),
+            "observations": f"{len(run):,}",
+            "failed": f"{len(run) - run.completed:,}",
             "deciding": duration(float(np.median(asking))) if len(asking) else "–",
         }
 
     @property
+    def _rounds(self) -> str:
+        """How many rounds every member could have finished."""
+        run = self._followed
+        done, rounds = len(run) // max(1, run.places.shape[1]), run.about.get("rounds")
+        return str(done) if rounds is None else f"{done} of {rounds}"
+
+    @property
     def _told(self) -> str:
         """For who hears the page: a sentence that changes with the round, the state and the best score."""
-        how = self._status
-        best = "nothing completed yet" if how.best is None else f"best score {number(how.best)}"
-        of = counted(how.round, "round") if how.rounds is None else f"round {how.round} of {how.rounds}"
-        return f"{how.state}: {of}, {best}"
+        lineage = self._followed.lineage
+        best = f"best score {number(lineage[-1][2])}" if lineage else "nothing completed yet"
+        return f"{self._state}: round {self._rounds}, {best}"
 
     def _stand(self, store: Store) -> None:
         """A row for each member that changed."""
-        run, state = self._followed, self._status.state
+        run = self._followed
         where: dict[int, tuple[str, int]] = {}
         for member in range(run.places.shape[1]):
             done, asked = int(run.last[member]), run.asked.get(member)
@@ -144,7 +156,7 @@ class News:
                 where[member] = "observation", done + 1
         self._read(store, where)
         for member, (table, id_) in where.items():
-            row = self._row(member, table == "decision", id_ - 1, state)
+            row = self._row(member, table == "decision", id_ - 1)
             if member not in self._rows or self._rows[member][1] != row:
                 self._rows[member] = self.version, row
 
@@ -155,13 +167,13 @@ class News:
             for id_, config in configs(store.connection, table, list(ids)).items():
                 self._texts[ids[id_]] = (table, id_), described(store.space, config)
 
-    def _row(self, member: int, in_training: bool, place: int, state: str) -> list[Any]:
+    def _row(self, member: int, in_training: bool, place: int) -> list[Any]:
         run = self._followed
         last = int(run.last[member])
         source = run.decided[place] if in_training else run.numbers[place]
         parent = run.parent(source)
         if in_training:
-            doing = "training" if state == "running" else "interrupted"
+            doing = "training" if self._state == "running" else "interrupted"
         else:
             failed = not run.numbers[place, 7]
             ended = run.about.get("rounds") == run.numbers[place, 2] + 1
@@ -206,6 +218,11 @@ class _Drawing:
         self._spec_made = -1
         self._data: Any = {}
         self._caption = ""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it should be made anew now."""
+        return self.stale and self.due <= time.monotonic()
 
     def make(self, run: Followed, version: int) -> None:
         """Make it anew; it is due again after a while that depends on how long it takes."""

@@ -136,8 +136,8 @@ class Pages:
             if message is not None:
                 version, spoke = message["version"], time.monotonic()
                 yield f"data: {json.dumps(message, allow_nan=False, separators=(',', ':'))}\n\n"
-                if message.get("whole"):
-                    continue  # The figures are still to come.
+                if message.get("more"):
+                    continue
             elif time.monotonic() - spoke > SILENCE:
                 spoke = time.monotonic()
                 yield ": nothing new\n\n"
