@@ -29,9 +29,10 @@ bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, an
 	$(BIN)/python -m benchmarks.decision_cost
 	$(BIN)/python -m benchmarks.regret --out runs/regret.json
 	$(BIN)/python -m benchmarks.overhead
-	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.scale --folder /dev/shm
 	$(BIN)/python -m benchmarks.demo_seeds
 	$(BIN)/python -m benchmarks.report_cost
+	$(BIN)/python -m benchmarks.watch_cost
 
 clean: ## Remove the environment and the caches; runs/ stays
 	@if [ -e $(VENV)/pyvenv.cfg ]; then rm -rf $(VENV); fi

@@ -36,6 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("runs")
     play(made / "clumsy", Clumsy, space=space(HOSTILE), rounds=10, seed=1)
     play(made / "deeper" / "smooth", rounds=4, method=PBT(), mode="min")
+    play(made / "own pace", Clumsy, rounds=6, synchronous=False, engine="threads", workers=3)
     return made
 
 
@@ -52,7 +53,7 @@ def copied(run: Path, into: Path, observations: int) -> Path:
 # What figures are drawn from
 
 
-@pytest.mark.parametrize("name", ["clumsy", "deeper/smooth"])
+@pytest.mark.parametrize("name", ["clumsy", "deeper/smooth", "own pace"])
 def test_a_run_that_is_followed_reads_as_one_that_is_read_whole(name: str, folder: Path, tmp_path: Path) -> None:
     followed = Followed(tmp_path / "run")
     for length in (1, 7, 16):
@@ -205,13 +206,26 @@ def test_a_long_log_is_told_by_its_end(tmp_path: Path) -> None:
         assert [entry["kind"] for entry in second["log"]] == ["stopped"]
 
 
+def test_figures_of_a_run_that_always_has_news_are_made_all_the_same(folder: Path, tmp_path: Path) -> None:
+    news = News(copied(folder / "clumsy", tmp_path, 1))
+    version, made = None, set()
+    for length in range(2, 12):
+        message = news.since(version)
+        assert message is not None
+        version = message["version"]
+        made |= set(message["figures"])
+        copied(folder / "clumsy", tmp_path, length)
+    assert made == {"learning", "schedules"}
+
+
 def test_a_run_that_was_removed_and_one_that_took_its_place_are_noticed(folder: Path, tmp_path: Path) -> None:
     news = News(copied(folder / "clumsy", tmp_path / "run", 12))
     first = news.since(None)
     assert first is not None
     assert len(first["members"]) == 4
+    version, _ = rest(news, first["version"])
     shutil.rmtree(tmp_path / "run")
-    gone = news.since(first["version"])
+    gone = news.since(version)
     assert gone is not None
     assert "holds no run" in gone["wrong"]
     copied(folder / "deeper" / "smooth", tmp_path / "run", 2)

@@ -16,7 +16,10 @@ from popbandits.space.storage import unpack
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 NUMBERS = "id, member, round, parent_member, parent_round, score_before, score, status = 'completed'"
-ID, MEMBER, ROUND, FROM, FROM_ROUND, BEFORE, SCORE, COMPLETED = range(8)
+DECISIONS = "id, member, round, parent_member, parent_round, seconds, time"
+ID, MEMBER, ROUND, FROM, FROM_ROUND = range(5)
+BEFORE, SCORE, COMPLETED = range(5, 8)
+SECONDS, TIME = range(5, 7)
 ASKED = 500
 """Values in one question to SQLite."""
 DRAWN = 1_000
@@ -55,7 +58,7 @@ class Followed:
         self.numbers: FloatArray = np.empty((0, 8))
         """A row for each interval, in the order of telling, with the columns of NUMBERS."""
         self.decided: FloatArray = np.empty((0, 7))
-        """A row for each decision: id, member, round, parent's member and round, seconds, time."""
+        """A row for each decision, with the columns of DECISIONS."""
         self._configs: dict[int, Any] = {}
         self._renew()
 
@@ -75,10 +78,9 @@ class Followed:
             self.about, self.space = store.about, store.space
             since = self.numbers[-1, ID] if len(self.numbers) else 0
             new = _array(ask(f"SELECT {NUMBERS} FROM observation WHERE id > ? ORDER BY id", [since]), 8)
-            decisions = "id, member, round, parent_member, parent_round, seconds, time"
-            known = self.decided[-1, 0] if len(self.decided) else 0
+            known = self.decided[-1, ID] if len(self.decided) else 0
             kept = ask("SELECT 1 FROM sqlite_master WHERE name = 'decision'").fetchone()  # Old runs kept none.
-            more = ask(f"SELECT {decisions} FROM decision WHERE id > ? ORDER BY id", [known]) if kept else ()
+            more = ask(f"SELECT {DECISIONS} FROM decision WHERE id > ? ORDER BY id", [known]) if kept else ()
             self.numbers = np.concatenate([self.numbers, new])
             self.decided = np.concatenate([self.decided, _array(more, 7)])
             self._renew()
@@ -218,7 +220,7 @@ class Followed:
     @cached_property
     def asked(self) -> dict[int, int]:
         """Where the last decision for each member stands."""
-        return dict(zip(self.decided[:, 1].astype(int).tolist(), range(len(self.decided)), strict=True))
+        return dict(zip(self.decided[:, MEMBER].astype(int).tolist(), range(len(self.decided)), strict=True))
 
     def _ints(self, column: int) -> IntArray:
         return self.numbers[:, column].astype(np.int64)

@@ -2,8 +2,6 @@
 
 import math
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +9,30 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.history import Event, Key, Store
-from popbandits.reports.figures.figure import Figure
-from popbandits.reports.figures.learning import learning
-from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.html import bare
-from popbandits.reports.live.follow import Followed, Stamp, configs, stamp
+from popbandits.reports.live.drawing import FIGURES, Drawing
+from popbandits.reports.live.follow import (
+    BEFORE,
+    COMPLETED,
+    ID,
+    MEMBER,
+    ROUND,
+    SCORE,
+    SECONDS,
+    TIME,
+    Followed,
+    Stamp,
+    configs,
+    stamp,
+)
 from popbandits.reports.run import described, method_name, shortened
 from popbandits.reports.status import State, running, state_of
 from popbandits.wording import duration, first_line, number
 
 MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
 """The columns of the table of members."""
-POINTS = 2_000
-"""About how many scores are drawn one by one."""
 LOG = 200
 """Entries of the log that a page is given at first, and that it keeps."""
-PACE, SHORT = 10.0, 0.2
-"""A figure that takes longer than the second, in seconds, is made anew after the first times as long."""
-
 Message = dict[str, Any]
-FIGURES: dict[str, Callable[[Followed], Figure | None]] = {
-    "learning": lambda run: learning(run, POINTS),
-    "schedules": lambda run: schedules({"": [run]}) if run.space.numerical or run.space.categorical else None,
-}
 
 
 class News:
@@ -57,7 +56,7 @@ class News:
         self._texts: dict[int, tuple[tuple[str, int], str]] = {}  # member -> where its config stands, and what it says
         self._log: list[tuple[int, Message]] = []
         self._events, self._decisions = 0, 0  # how many of them are in the log
-        self._figures = [_Drawing(name) for name in FIGURES]
+        self._figures = [Drawing(name) for name in FIGURES]
 
     def since(self, version: int | None) -> Message | None:
         """What a page has to be told that knows this version, None if it knows nothing; None if there is no news."""
@@ -82,14 +81,15 @@ class News:
             }
 
     def _look(self, draw: bool) -> None:
-        """Take in what is new; where nothing is, make a figure anew whose turn it is."""
+        """Make a figure anew whose turn it is; else take in what is new, if anything is."""
+        due = next((one for one in self._figures if one.is_due), None) if draw else None
+        if due is not None:  # Before anything is read: a fast run always has news.
+            self.version += 1
+            due.make(self._followed, self.version)
+            return
         goes_on = running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
         now = stamp(self.directory), goes_on
         if now == self._seen:
-            due = next((one for one in self._figures if one.is_due), None) if draw else None
-            if due is not None:
-                self.version += 1
-                due.make(self._followed, self.version)
             return
         self._seen = now
         self.version += 1
@@ -117,7 +117,7 @@ class News:
     @property
     def _facts(self) -> dict[str, str]:
         run = self._followed
-        asking = run.decided[-1000:, 5]
+        asking = run.decided[-1000:, SECONDS]
         asking = asking[np.isfinite(asking)]
         return {
             "best score": number(run.lineage[-1][2]) if run.lineage else "–",
@@ -150,22 +150,23 @@ class News:
         for member in range(run.places.shape[1]):
             done, asked = int(run.last[member]), run.asked.get(member)
             finished = -1 if done < 0 else run.key(done)[1]
-            if asked is not None and run.decided[asked, 2] > finished:
-                where[member] = "decision", asked + 1
+            if asked is not None and run.decided[asked, ROUND] > finished:
+                where[member] = "decision", asked
             elif done >= 0:
-                where[member] = "observation", done + 1
+                where[member] = "observation", done
         self._read(store, where)
-        for member, (table, id_) in where.items():
-            row = self._row(member, table == "decision", id_ - 1)
+        for member, (table, place) in where.items():
+            row = self._row(member, table == "decision", place)
             if member not in self._rows or self._rows[member][1] != row:
                 self._rows[member] = self.version, row
 
     def _read(self, store: Store, where: dict[int, tuple[str, int]]) -> None:
+        """What the members train with, as text, where it is not known yet."""
         new = {m: place for m, place in where.items() if m not in self._texts or self._texts[m][0] != place}
-        for table in ("decision", "observation"):
-            ids = {id_: member for member, (of, id_) in new.items() if of == table}
+        for table, rows in (("decision", self._followed.decided), ("observation", self._followed.numbers)):
+            ids = {int(rows[place, ID]): member for member, (of, place) in new.items() if of == table}
             for id_, config in configs(store.connection, table, list(ids)).items():
-                self._texts[ids[id_]] = (table, id_), described(store.space, config)
+                self._texts[ids[id_]] = new[ids[id_]], described(store.space, config)
 
     def _row(self, member: int, in_training: bool, place: int) -> list[Any]:
         run = self._followed
@@ -175,13 +176,13 @@ class News:
         if in_training:
             doing = "training" if self._state == "running" else "interrupted"
         else:
-            failed = not run.numbers[place, 7]
-            ended = run.about.get("rounds") == run.numbers[place, 2] + 1
+            failed = not run.numbers[place, COMPLETED]
+            ended = run.about.get("rounds") == run.numbers[place, ROUND] + 1
             doing = "failed" if failed else "done" if ended else "waiting"
-        score = run.numbers[last, 6] if last >= 0 else math.nan
-        change = score - run.numbers[last, 5] if last >= 0 else math.nan
+        score = run.numbers[last, SCORE] if last >= 0 else math.nan
+        change = score - run.numbers[last, BEFORE] if last >= 0 else math.nan
         came = "" if parent is None else "itself" if parent[0] == member else f"member {parent[0]}"
-        return [member, doing, int(source[2]), _number(score), _number(change), came, self._texts[member][1]]
+        return [member, doing, int(source[ROUND]), _number(score), _number(change), came, self._texts[member][1]]
 
     def _tell(self, store: Store) -> None:
         """Put into the log who copied whom and tries what, and what else happened."""
@@ -189,16 +190,16 @@ class News:
         entries = [self._happened(event) for event in _latest(store, self._events)]
         self._events = entries[-1]["id"] if entries else self._events
         fresh = run.decided[self._decisions :]
-        explored = fresh[np.isfinite(fresh[:, 5]) & (fresh[:, 2] > 0)][-LOG:]
-        chosen = configs(store.connection, "decision", explored[:, 0].astype(int).tolist())
-        reasons = _fallbacks(store, explored[:, 0].astype(int).tolist())
-        for row in explored:
-            member, parent, id_ = int(row[1]), run.parent(row), int(row[0])
+        explored = fresh[np.isfinite(fresh[:, SECONDS]) & (fresh[:, ROUND] > 0)][-LOG:]
+        ids = explored[:, ID].astype(int).tolist()
+        chosen, reasons = configs(store.connection, "decision", ids), _fallbacks(store, ids)
+        for id_, row in zip(ids, explored, strict=True):
+            member, parent = int(row[MEMBER]), run.parent(row)
             copied = "" if parent is None or parent[0] == member else f"copied member {parent[0]} and "
             text = f"{copied}tries {described(store.space, chosen[id_])}"
             reason = reasons.get(id_)
             text += "" if reason is None else f" (by chance: {first_line(reason)})"
-            entries.append(_entry(float(row[6]), "explored", (member, int(row[2])), text))
+            entries.append(_entry(float(row[TIME]), "explored", (member, int(row[ROUND])), text))
         self._decisions = len(run.decided)
         entries.sort(key=lambda entry: entry["time"])
         self._log = [*self._log, *((self.version, entry) for entry in entries)][-LOG:]
@@ -206,41 +207,6 @@ class News:
     def _happened(self, event: Event) -> Message:
         key = None if event.member is None or event.round is None else (event.member, event.round)
         return _entry(event.time, event.kind, key, shortened(first_line(event.text), 300)) | {"id": event.id}
-
-
-class _Drawing:
-    """A figure for the page: Vega-Lite that seldom changes, and data that do."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.made, self.due, self.stale = name, -1, 0.0, False
-        self._panels: Any = None
-        self._spec: Message = {}
-        self._spec_made = -1
-        self._data: Any = {}
-        self._caption = ""
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it should be made anew now."""
-        return self.stale and self.due <= time.monotonic()
-
-    def make(self, run: Followed, version: int) -> None:
-        """Make it anew; it is due again after a while that depends on how long it takes."""
-        began = time.monotonic()
-        figure = FIGURES[self.name](run)
-        if figure is not None:
-            if figure.panels is not self._panels:
-                self._panels, self._spec_made = figure.panels, version
-                self._spec = {key: value for key, value in bare(figure.spec).items() if key != "datasets"}
-            self._data, self._caption, self.title = figure.data, figure.caption, figure.title
-            self.made = version
-        took = time.monotonic() - began
-        self.due, self.stale = began + (PACE * took if took > SHORT else 0.0), False
-
-    def since(self, version: int) -> Message:
-        """What a page has to be told that knows this version."""
-        new = {"spec": self._spec} if self._spec_made > version else {}
-        return {**new, "data": self._data, "title": self.title, "caption": self._caption}
 
 
 def _entry(when: float, kind: str, key: Key | None, text: str) -> Message:
