@@ -298,7 +298,7 @@ def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(folder: Path, tmp
     assert main(["run", "climb.py:hidden", "-o", "there", "--rounds", "1"]) == 0
     status, _, err = command(folder, "resume", "there", "--rounds", "2")
     assert status == 1
-    assert "does not say where that can be imported from; give it with --agent file.py:make_agent" in err
+    assert "does not say where that can be imported from; give it with agent=, or with --agent file.py:make" in err
     Path("climb.py").rename("moved.py")
     with Store.open("there") as store:
         store.describe(agent={"import": "climb:Climber", "settings": {}, "root": str(folder)})

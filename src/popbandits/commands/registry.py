@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from popbandits.errors import ArgumentError, PopbanditsError, RunError
+from popbandits.errors import PopbanditsError
 
 Command = Callable[[argparse.Namespace], int | None]
 """Does it; the exit status, None for 0."""
@@ -63,27 +63,6 @@ def loaded(where: str | None) -> Any:
     if where is None:
         return None
     return load(where if ":" in where and not where.endswith(".py") else f"{where}:experiment")
-
-
-def agent_of(run: Path, where: str | None) -> Any:
-    """What builds the agents of a run: as given with `--agent`, else as recorded."""
-    from popbandits.engines.recipes import prepare
-    from popbandits.history import Store
-
-    if where is not None:
-        return loaded(where)
-    with Store.open(run, readonly=True) as store:
-        about = store.about
-    give = "give it with --agent file.py:make_agent"
-    if about.get("agent") is None:
-        raise RunError(f"a run needs its agent, and {run} does not say where that can be imported from; {give}")
-    try:
-        return prepare(about["agent"])
-    except ArgumentError as error:
-        raise RunError(
-            f"a run needs its agent, and that of {run} is not where it was: {error.__cause__ or error}; "
-            f"call it from the folder where the run was started, or {give}"
-        ) from error
 
 
 def made(folder: Path) -> Path:

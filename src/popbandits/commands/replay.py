@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from popbandits.agent import MakeAgent
-from popbandits.commands.registry import Command, agent_of, agent_option, command
+from popbandits.commands.registry import Command, agent_option, command, loaded
 from popbandits.errors import ArgumentError
 
 
@@ -29,7 +29,7 @@ def replay(parser: argparse.ArgumentParser) -> Command:
         if arguments.seeds is not None and arguments.save is not None:
             parser.error("--save keeps one agent, and --seeds trains several; give --seed instead")
         try:
-            agent = agent_of(arguments.run, arguments.agent)
+            agent = loaded(arguments.agent)
         except ArgumentError as error:
             parser.error(f"--agent: {error}")
         if arguments.seeds is None:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands import options
-from popbandits.commands.registry import Command, agent_of, agent_option, command
+from popbandits.commands.registry import Command, agent_option, command, loaded
 from popbandits.commands.run import summary
 from popbandits.errors import ArgumentError
 
@@ -26,7 +26,7 @@ def resume(parser: argparse.ArgumentParser) -> Command:
         from popbandits.history import Store
 
         try:
-            changes = {"agent": agent_of(arguments.run, arguments.agent)} | options.changes(arguments)
+            changes = {"agent": loaded(arguments.agent)} | options.changes(arguments)
             with Store.open(arguments.run, readonly=True) as store:
                 Experiment.recorded(store, **changes)
         except ArgumentError as error:

@@ -8,7 +8,7 @@ from popbandits.agent import MakeAgent
 from popbandits.engines.checkpoints import Keep
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine, Resources
-from popbandits.engines.recipes import prepare, recipe
+from popbandits.engines.recipes import on_record, recipe
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
@@ -160,10 +160,5 @@ class Experiment:
         if given.get("engine", kept["engine"]) != kept["engine"]:  # Settings of the one may not suit the other.
             kept |= {"workers": None, "resources": None, "round_timeout": None}
         for name in ("agent", "method"):
-            if name not in given and about[name] is None:
-                raise RunError(
-                    f"{store.path} does not say where its {name} can be imported from; resume it with {name}=, "
-                    "or define it at the top level of a module"
-                )
-            kept[name] = None if name in given else prepare(about[name])
+            kept[name] = None if name in given else on_record(about, name, store.path.parent)
         return Experiment(**(kept | given))

@@ -3,13 +3,14 @@
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from popbandits.errors import ArgumentError, SpaceError
+from popbandits.errors import ArgumentError, RunError, SpaceError
 from popbandits.space.storage import pack, unpack
 
 Recipe = dict[str, Any]
@@ -44,6 +45,20 @@ def prepare(given: Recipe) -> Any:
     if "make" in given:
         return load(given["make"])(**settings)
     return partial(load(given["partial"]), **settings) if "partial" in given else load(given["import"])
+
+
+def on_record(about: Mapping[str, Any], name: str, run: Path) -> Any:
+    """The agent or the method of a run, by what is known of the run."""
+    give = f"give it with {name}=" + (", or with --agent file.py:make_agent" if name == "agent" else "")
+    if about.get(name) is None:
+        raise RunError(f"a run needs its {name}, and {run} does not say where that can be imported from; {give}")
+    try:
+        return prepare(about[name])
+    except ArgumentError as error:
+        raise RunError(
+            f"a run needs its {name}, and that of {run} is not where it was: {error.__cause__ or error}; "
+            f"call it from the folder where the run was started, or {give}"
+        ) from error
 
 
 def address(value: Any) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from popbandits.agent import MakeAgent
 from popbandits.engines.loop import agent_seed
-from popbandits.engines.recipes import prepare
+from popbandits.engines.recipes import on_record
 from popbandits.engines.work import Bench, Job, Report
 from popbandits.errors import HistoryError, RunError
 from popbandits.history import Assignment, History, Observation, Store
@@ -58,12 +58,8 @@ def replay(
         raise HistoryError(f"no interval of {directory} has completed, so there is no schedule to replay")
     with Store.open(directory, readonly=True) as store:
         about = store.about
-    if agent is None and about.get("agent") is None:
-        raise RunError(
-            f"{directory} does not say where its agent can be imported from; give agent=, or --agent module:make_agent"
-        )
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
-    bench, scores = Bench(prepare(about["agent"]) if agent is None else agent), []
+    bench, scores = Bench(on_record(about, "agent", Path(directory)) if agent is None else agent), []
     source: Path | None = None
     with TemporaryDirectory(prefix="popbandits-") as temporary:
         try:
