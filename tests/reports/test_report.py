@@ -232,6 +232,14 @@ def test_infinite_metrics_do_not_spoil_the_page(tmp_path: Path) -> None:
     assert len(data["table"]["rows"]) == 2
 
 
+def test_a_run_whose_members_went_at_their_own_pace_reads_the_same(tmp_path: Path) -> None:
+    run = play(tmp_path / "run", rounds=6, synchronous=False, engine="threads", workers=3)
+    write_report([run], tmp_path / "report.html")
+    page = Page(tmp_path / "report.html")
+    assert len(page.data["table"]["rows"]) == 24
+    assert {"learning", "lineage", "regret", "schedules", "effects", "arms", "deciding"} <= set(page.data["figures"])
+
+
 def test_several_runs_are_compared_by_method(tmp_path: Path) -> None:
     runs = [
         play(tmp_path / f"{name}-{seed}", rounds=3, seed=seed, method=method)
