@@ -2,7 +2,7 @@
 
     python docs/make_screenshots.py [--demo runs/demo] [--browser /usr/bin/chromium]
 
-The demo is run first where it was not (about three minutes).
+The demo is run first where it was not (two minutes and a half).
 """
 
 import argparse

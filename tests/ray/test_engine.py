@@ -1,8 +1,5 @@
 """Ray as an engine: the same runs as in process, on actors that come and go."""
 
-import threading
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ from popbandits import PBT, History, tune
 from popbandits.engines import Result
 from popbandits.engines.ray_engine import Host, pack, unpack
 from popbandits.engines.view import View
+from popbandits.engines.work import Report
 from popbandits.errors import AgentError, RunError
 from popbandits.history import Observation
 from popbandits.history.store import Store
@@ -66,6 +64,23 @@ def test_actors_that_hang_or_die_are_replaced(tmp_path: Path) -> None:
     assert any(text.startswith("its actor died: ") for text in failures.values())
 
 
+def test_a_report_that_does_not_come_through_is_made_again(
+    in_process: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get, failed = ray.get, []
+
+    def get_or_not(answer: Any) -> Any:
+        report = get(answer)
+        if isinstance(report, Report) and not failed:
+            failed.append(report.key)
+            raise ray.exceptions.ActorUnavailableError("out of reach", None)
+        return report
+
+    monkeypatch.setattr(ray, "get", get_or_not)
+    assert tuned(Walker, tmp_path).history == in_process
+    assert failed
+
+
 class Vandal(View):
     def __init__(self, directory: Path):
         self.directory = directory
@@ -94,40 +109,6 @@ def unbuildable(seed: int) -> Walker:
 def test_an_agent_that_cannot_be_built_fails_as_it_does_in_process(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"(?s)no interval has completed yet.*ValueError: no such environment"):
         tuned(unbuildable, tmp_path)
-
-
-def head_node() -> str:
-    return str(ray.get_runtime_context().get_node_id())
-
-
-class Loner(Walker):
-    """Hangs on any node but the head, and says when it does."""
-
-    def __init__(self, seed: int, reached: Path, head: str):
-        super().__init__(seed)
-        self.reached, self.head = reached, head
-
-    def train(self, config: dict[str, Any]) -> Any:
-        if ray.get_runtime_context().get_node_id() != self.head:
-            self.reached.touch()
-            threading.Event().wait()
-        return super().train(config)
-
-
-def test_a_lost_node_costs_nothing_but_time(cluster: Any, in_process: History, tmp_path: Path) -> None:
-    reached = tmp_path / "reached"
-    node = cluster.add_node(num_cpus=2, object_store_memory=100 * 2**20)
-
-    def lose_it() -> None:
-        while not reached.exists():
-            time.sleep(0.1)
-        cluster.remove_node(node)
-
-    watcher = threading.Thread(target=lose_it, daemon=True)
-    watcher.start()
-    result = tuned(partial(Loner, reached=reached, head=head_node()), tmp_path)
-    watcher.join()
-    assert result.history == in_process
 
 
 def test_a_folder_comes_back_from_bytes(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from ray.tune.error import TuneError
 import popbandits.ray as schedulers
 from popbandits import History
 from tests.ray.checking import check
+from tests.ray.losing import wait_for
 from tests.ray.trainables import PARAM_SPACE, Climber, Mortal, Stubborn, climb
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -70,6 +71,37 @@ def test_a_restored_experiment_decides_as_the_population_does(trainable: Any, sy
     history = check(tmp_path / "experiment", "PBT", synch, SIZE)
     assert len(history) > interrupted_at
     assert {o.member for o in history} == set(range(SIZE))
+
+
+class Together(Climber):
+    """Takes a step when everybody can."""
+
+    def step(self) -> dict[str, Any]:
+        wait_for(Path(self.config["everybody"]))
+        return super().step()
+
+
+class Everybody(Callback):
+    """Keeps a file while every trial is running."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
+        if all(trial.status == "RUNNING" or trial.is_finished() for trial in trials):
+            self.path.touch()
+        else:
+            self.path.unlink(missing_ok=True)
+
+
+def test_asynchronous_trials_that_need_not_wait_train_to_the_end(tmp_path: Path) -> None:
+    everybody = tmp_path / "everybody"
+    space = {**PARAM_SPACE, "everybody": str(everybody)}
+    trainable = tune.with_resources(Together, {"cpu": 0.5})
+    results = tuner(trainable, scheduled(), tmp_path, [Everybody(everybody)], param_space=space).fit()
+    assert not results.errors
+    assert min(result.metrics["training_iteration"] for result in results) >= ROUNDS * INTERVAL
+    check(tmp_path / "experiment", "PBT", False, SIZE)
 
 
 def test_the_record_is_kept_where_the_results_are(tmp_path: Path) -> None:

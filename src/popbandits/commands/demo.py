@@ -10,7 +10,7 @@ from popbandits.commands.registry import STOPPED, Command, command
 def demo(parser: argparse.ArgumentParser) -> Command:
     """See it work: tune a PPO agent while it trains, beside random search.
 
-    Four agents learn to land on the moon, for about three minutes in all. Learning
+    Four agents learn to land on the moon, for two minutes and a half in all. Learning
     rate, clipping, entropy bonus, GAE's lambda, epochs and the optimizer with its
     own settings are tuned on the way, over wide ranges. Random search gets the same
     budget, and one agent with the usual settings that of a member. What each hands

@@ -61,10 +61,14 @@ class Host:
 class Seat:
     """An actor, as its engine sees it."""
 
-    def __init__(self, actor: Any, coming: Any):
+    def __init__(self, actor: Any, coming: Any, lost_before: frozenset[str]):
         self.actor = actor
         self.coming = coming
         """What it will answer next: that it is ready, or a report; None if it has nothing to do."""
+        self.lost_before = lost_before
+        """The nodes that were lost when it was asked for."""
+        self.is_doubtful = False
+        """Whether it was out of reach while it had its job, and is asked if it still is there."""
         self.job: Job | None = None
         self.since = 0.0
         """When its job was sent."""
@@ -143,8 +147,9 @@ class RayEngine(Engine):
     # Actors
 
     def _start(self) -> Seat:
+        lost = frozenset(self._nodes(alive=False))
         actor = self._host.remote(self._make_agent)
-        return Seat(actor, actor.ready.remote(self._marker))
+        return Seat(actor, actor.ready.remote(self._marker), lost)
 
     def _replace(self, seat: Seat) -> None:
         """Put a new actor in the place of one that is no use any more."""
@@ -193,11 +198,18 @@ class RayEngine(Engine):
             answer = self._ray.get(seat.coming)
         except errors.RayTaskError as error:
             return self._finish(seat, Failure("raised", f"{type(error).__name__}: {error}"[:1000]))
+        except errors.ActorUnavailableError:  # Ray does not know yet whether it is dead, nor whether its node is.
+            seat.is_doubtful, seat.coming = seat.job is not None, seat.actor.ready.remote(self._marker)
+            return []
         except errors.RayError as error:
             return self._bury(seat, error)
         seat.coming = None
         if seat.node is None:
             (seat.node, seat.sees_folder), self._early_deaths = answer, 0
+            return []
+        if seat.is_doubtful:
+            self._put_back(seat)  # It lives, but its report was lost on the way.
+            self._replace(seat)
             return []
         job, seat.job = seat.job, None
         assert job is not None
@@ -211,15 +223,27 @@ class RayEngine(Engine):
 
     def _bury(self, seat: Seat, error: Exception) -> list[Report]:
         """An actor died: alone, or with its node."""
-        if seat.node is None:
+        if self._is_node_lost(seat):
+            self._put_back(seat)
+        elif seat.node is None:
             self._early_deaths += 1
             if self._early_deaths >= STARTS:
                 raise RunError(f"Ray's actors must be able to start, got {STARTS} in a row that died first: {error}")
-        if seat.job is not None and seat.node not in self._nodes():
-            shutil.rmtree(seat.job.draft, ignore_errors=True)
-            self._queue.appendleft(seat.job)  # No agent's fault, so nobody is to learn from it.
-            seat.job = None
         return self._finish(seat, Failure("died", f"its actor died: {str(error).splitlines()[0]}"))
+
+    def _is_node_lost(self, seat: Seat) -> bool:
+        if seat.node is not None:
+            return seat.node not in self._nodes(alive=True)
+        # Where it was to be, it did not come to say.
+        return not self._nodes(alive=False) <= seat.lost_before
+
+    def _put_back(self, seat: Seat) -> None:
+        """Let another actor do a job again. What happened is no agent's fault, so nobody is to learn from it."""
+        if seat.job is not None:
+            self._ray.kill(seat.actor)
+            shutil.rmtree(seat.job.draft, ignore_errors=True)
+            self._queue.appendleft(seat.job)
+            seat.job = None
 
     def _give_up(self, seat: Seat) -> list[Report]:
         return self._finish(seat, Failure("timeout", f"did not end within {self.round_timeout:g} seconds"))
@@ -231,8 +255,8 @@ class RayEngine(Engine):
             return []
         return [Report(seat.job.assignment.key, time.monotonic() - seat.since, failure=failure)]
 
-    def _nodes(self) -> set[str]:
-        return {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+    def _nodes(self, alive: bool) -> set[str]:
+        return {node["NodeID"] for node in self._ray.nodes() if node["Alive"] is alive}
 
 
 def _options(resources: Resources) -> dict[str, Any]:

@@ -114,7 +114,8 @@ class PopulationScheduler(TrialScheduler):
         restored = trial.trial_id in self._opened.members
         member = self._opened.join(trial.trial_id)
         if self._trials.get(member) is trial:
-            return  # It goes on with what it was given, from its last checkpoint.
+            trials.try_again(tune_controller, trial)  # with what it was given, from its last checkpoint
+            return
         self._trials[member] = trial
         if restored:
             trials.skip_used_checkpoints(trial)
@@ -142,9 +143,7 @@ class PopulationScheduler(TrialScheduler):
         if not self._synch and following is not None and _goes_on(following, assignment):
             trials.mark(trial, self._opened.population.space, following)
             return str(self.CONTINUE if self.choose_trial_to_run(tune_controller) is None else self.PAUSE)
-        # Not by returning PAUSE: when the checkpoint is taken in, it would become the one that the trial goes on from.
-        tune_controller.pause_trial(trial, should_checkpoint=False)
-        trial.on_checkpoint(saved)
+        trials.pause(tune_controller, trial, saved)
         self._hand_out(decided)
         return str(self.NOOP)
 

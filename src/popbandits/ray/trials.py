@@ -13,6 +13,7 @@ from typing import Any
 from pyarrow import fs
 from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint
+from ray.tune.experiment import Trial
 from ray.tune.result import SHOULD_CHECKPOINT
 from ray.tune.search.variant_generator import format_vars
 from ray.tune.trainable import FunctionTrainable
@@ -89,6 +90,15 @@ def save(tune_controller: Any, trial: AnyTrial, result: Mapping[str, Any]) -> _T
     return _TrainingResult(Checkpoint(str(path), trial.storage.storage_filesystem), dict(result))
 
 
+def pause(tune_controller: Any, trial: AnyTrial, saved: _TrainingResult) -> None:
+    """Let a trial wait, whose checkpoint this is."""
+    # Not by returning PAUSE: when the checkpoint is taken in, it would become the one that the trial goes on from. And
+    # not while Tune believes it to be saving: it would keep in mind to stop it, and do so the next time that it saves.
+    trial.temporary_state.saving_to = None
+    tune_controller.pause_trial(trial, should_checkpoint=False)
+    trial.on_checkpoint(saved)
+
+
 def last_location(trial: AnyTrial, time_attr: str, result: Mapping[str, Any]) -> str | None:
     """Where the checkpoint of a trial's last result is; None if it has none."""
     latest = trial.latest_checkpoint_result
@@ -133,6 +143,16 @@ def _tag(space: Space, assignment: Assignment) -> str:
     values = format_vars({(name,): value for name, value in space.flatten(assignment.config).items()})
     # Tune names a trial's folder by its first tag.
     return f"{assignment.member}_{values}" + (f"@round={assignment.round}" if assignment.round else "")
+
+
+def try_again(tune_controller: Any, trial: AnyTrial) -> None:
+    """Let a trial that has failed wait for its turn."""
+    # Tune tells twice of an actor that dies while it is given to another trial. After the first time the trial is
+    # pending again, and a pending trial that fails is given up, whatever max_failures says; a paused one is not. And
+    # what Tune believes to be given an actor gets no other.
+    controller = getattr(tune_controller, "_tune_controller", tune_controller)
+    controller._resetting_trials.discard(trial)
+    controller._set_trial_status(trial, Trial.PAUSED)
 
 
 def skip_used_checkpoints(trial: AnyTrial) -> None:

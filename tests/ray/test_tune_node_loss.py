@@ -1,0 +1,117 @@
+"""A node is lost, whatever its trials were doing: no observation is lost or made twice, and nothing hangs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray import tune
+from ray.tune import Callback
+
+from popbandits.ray import PBT
+from tests.ray.checking import check
+from tests.ray.losing import loses, stop_for_ever, this_node, wait_for
+from tests.ray.trainables import PARAM_SPACE, Climber, climb
+
+SIZE, INTERVAL, ROUNDS = 4, 2, 3
+
+
+class Doomed(Climber):
+    """Stops for ever at one moment of its life, on any node but the head; there it stops, after an interval, until that
+    has happened."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.come_to("starting", config)
+        super().setup(config)
+
+    def reset_config(self, config: dict[str, Any]) -> bool:
+        self.come_to("being used again", config)
+        return super().reset_config(config)
+
+    def step(self) -> dict[str, Any]:
+        self.come_to("training", self.config)
+        if self.iteration >= INTERVAL and this_node() == self.config["head"]:
+            wait_for(Path(self.config["folder"], "lost"))
+        return {**super().step(), "node": this_node()}
+
+    def save_checkpoint(self, folder: str) -> dict[str, Any]:
+        self.come_to("saving", self.config)
+        return super().save_checkpoint(folder)
+
+    def load_checkpoint(self, saved: dict[str, Any]) -> None:
+        self.come_to("loading", self.config)
+        super().load_checkpoint(saved)
+
+    def come_to(self, moment: str, config: dict[str, Any]) -> None:
+        if moment == config["moment"] and this_node() != config["head"]:
+            stop_for_ever(Path(config["folder"], "reached"))
+
+
+def doomed(config: dict[str, Any]) -> None:
+    """The same as a function, that can only be met in training."""
+    if tune.get_checkpoint() and this_node() != config["head"]:
+        stop_for_ever(Path(config["folder"], "reached"))
+    elif tune.get_checkpoint():
+        wait_for(Path(config["folder"], "lost"))
+    climb(config)
+
+
+class Watch(Callback):
+    """Says when a trial waits, that has trained on another node than the head."""
+
+    def __init__(self, folder: Path, head: str):
+        self.reached, self.head = folder / "reached", head
+
+    def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
+        for trial in trials:
+            if trial.status in ("PAUSED", "PENDING") and (trial.last_result or {}).get("node", self.head) != self.head:
+                self.reached.touch()
+
+
+@pytest.mark.parametrize(
+    ("trainable", "moment", "synch"),
+    [
+        (Doomed, "starting", True),
+        (Doomed, "starting", False),
+        (Doomed, "being used again", True),
+        (Doomed, "being used again", False),
+        (Doomed, "loading", False),
+        (Doomed, "training", True),
+        (Doomed, "training", False),
+        (doomed, "training", True),
+        (doomed, "training", False),
+        (Doomed, "saving", True),
+        (Doomed, "waiting", True),
+        (Doomed, "waiting", False),
+    ],
+)
+def test_tune_goes_on_without_the_node_of_a_trial(
+    trainable: Any, moment: str, synch: bool, cluster: Any, tmp_path: Path
+) -> None:
+    # There are three processors: somebody waits for one all the time, and actors are used again.
+    with loses(cluster, tmp_path):
+        results = tune.Tuner(
+            trainable,
+            param_space={**PARAM_SPACE, "moment": moment, "head": this_node(), "folder": str(tmp_path)},
+            tune_config=tune.TuneConfig(
+                scheduler=PBT("training_iteration", perturbation_interval=INTERVAL, quantile_fraction=0.5, synch=synch),
+                num_samples=SIZE,
+                metric="score",
+                mode="max",
+                reuse_actors=True,
+            ),
+            run_config=tune.RunConfig(
+                name="experiment",
+                storage_path=str(tmp_path),
+                stop={"training_iteration": ROUNDS * INTERVAL},
+                failure_config=tune.FailureConfig(max_failures=3),
+                callbacks=[Watch(tmp_path, this_node())] if moment == "waiting" else [],
+                verbose=0,
+            ),
+        ).fit()
+    assert not results.errors
+    assert min(result.metrics["training_iteration"] for result in results) >= ROUNDS * INTERVAL
+    history = check(tmp_path / "experiment", "PBT", synch, SIZE)
+    assert not any(o.failed for o in history)
+    for member in range(SIZE):
+        rounds = [o.round for o in history if o.member == member]
+        assert rounds == list(range(ROUNDS if synch else len(rounds)))
