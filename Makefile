@@ -3,7 +3,8 @@
 #   VENV=/tmp/venv      where the environment is
 PYTHON ?= python3
 VENV ?= .venv
-PYTEST_ARGS ?= -n auto
+# One more than there are cores: clusters and browsers keep many tests waiting.
+PYTEST_ARGS ?= -n $$(($$(nproc) + 1))
 
 BIN := $(VENV)/bin
 DECLARED := pyproject.toml constraints.txt

@@ -25,6 +25,8 @@ class Agent(Walker):
         self.come_to("training")
         if this_node() == self.head:
             wait_for(self.folder / "lost")
+        elif self.moment == "waiting" and (self.folder / "reached").exists():
+            stop_for_ever(self.folder / "reached")  # else it could train everybody to the end before it is lost
         return super().train(config)
 
     def save(self, directory: Path) -> None:
