@@ -11,6 +11,9 @@ from ray.tune.error import TuneError
 
 import popbandits.ray as schedulers
 from popbandits import History
+from popbandits.reports.live.member import member
+from popbandits.reports.live.news import News
+from popbandits.reports.report import write_report
 from tests.ray.checking import check
 from tests.ray.losing import wait_for
 from tests.ray.trainables import PARAM_SPACE, Climber, Mortal, Stubborn, climb
@@ -130,6 +133,21 @@ def test_a_trial_whose_process_dies_is_tried_again_and_nothing_is_lost(tmp_path:
     assert sorted(o.key for o in history) == [(m, r) for m in range(SIZE) for r in range(ROUNDS)]
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
     assert max(result.metrics["score"] for result in results) == history.best.score
+
+
+def test_reports_and_the_live_page_read_an_experiment_of_tune_as_any_run(tmp_path: Path) -> None:
+    tuner(climb, scheduled(synch=False), tmp_path).fit()
+    (report,) = write_report([tmp_path / "experiment"], tmp_path / "report.html")
+    for figure in ("learning", "lineage", "regret", "schedules", "deciding"):
+        assert f'data-figure="{figure}"' in report.read_text()
+    news = News(tmp_path / "experiment").since(None)
+    assert news is not None
+    assert news["state"] == "finished"
+    assert [row[1] for row in news["members"]] == ["done"] * SIZE
+    assert "explored" in {entry["kind"] for entry in news["log"]}
+    shown = member(tmp_path / "experiment", 0)
+    assert shown is not None
+    assert not shown["training"]
 
 
 def test_a_trainable_that_ignores_its_new_configuration_ends_the_experiment(tmp_path: Path) -> None:

@@ -101,7 +101,8 @@ def state_of(store: Store, goes_on: bool, complete: bool) -> State:
     logged = _one(ask("SELECT COUNT(*) FROM sqlite_master WHERE name = 'event'"))  # Old runs kept no log.
     turns = "SELECT kind FROM event WHERE kind IN ('started', 'resumed', 'stopped', 'finished') ORDER BY id DESC"
     turn = ask(turns).fetchone() if logged else None
-    return "killed" if turn is not None and turn[0] in ("started", "resumed") else "stopped"
+    ends: dict[str, State] = {"started": "killed", "resumed": "killed", "finished": "finished"}
+    return "stopped" if turn is None else ends.get(turn[0], "stopped")
 
 
 def running(directory: str | Path) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 from popbandits.history import Key, Store
 from popbandits.reports.run import LABEL, TRACEBACK, described, shortened
+from popbandits.reports.status import running, state_of
 from popbandits.space.storage import unpack
 from popbandits.wording import setting
 
@@ -39,7 +40,9 @@ def member(directory: Path, number: int) -> Shown | None:
         if decided is None and not done:
             return None
         rounds = [row[0] for row in done]
-        training = decided is not None and decided[0] not in rounds
+        # Ray Tune may end a run before what was decided last.
+        finished = state_of(store, running(directory), complete=False) == "finished"
+        training = decided is not None and decided[0] not in rounds and not (finished and rounds)
         now, *earlier = ([decided] if training else []) + done
         values = store.space.flatten(unpack(now[1]))
         before = store.space.flatten(unpack(earlier[0][1])) if earlier else values

@@ -150,7 +150,7 @@ class News:
         for member in range(run.places.shape[1]):
             done, asked = int(run.last[member]), run.asked.get(member)
             finished = -1 if done < 0 else run.key(done)[1]
-            if asked is not None and run.decided[asked, ROUND] > finished:
+            if asked is not None and run.decided[asked, ROUND] > finished and self._state != "finished":
                 where[member] = "decision", asked
             elif done >= 0:
                 where[member] = "observation", done
@@ -177,7 +177,7 @@ class News:
             doing = "training" if self._state == "running" else "interrupted"
         else:
             failed = not run.numbers[place, COMPLETED]
-            ended = run.about.get("rounds") == run.numbers[place, ROUND] + 1
+            ended = self._state == "finished" or run.about.get("rounds") == run.numbers[place, ROUND] + 1
             doing = "failed" if failed else "done" if ended else "waiting"
         score = run.numbers[last, SCORE] if last >= 0 else math.nan
         change = score - run.numbers[last, BEFORE] if last >= 0 else math.nan
