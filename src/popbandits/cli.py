@@ -30,7 +30,9 @@ from nothing to a tuned agent:
   popbandits run train.py -o runs/first       run it; Ctrl-C stops it
   popbandits resume runs/first                go on, after whatever ended it
   popbandits status runs/*                    how runs stand
+  popbandits watch runs                       follow them in a browser
   popbandits replay runs/first --seeds 5      is the schedule good, or was it luck?
+  popbandits report runs/first                what happened, as one page
   popbandits export runs/first --csv          every observation, for other programs
 
 in Python: popbandits.tune(Agent, space, population=4, rounds=50) does the same.
