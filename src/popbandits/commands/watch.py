@@ -27,9 +27,7 @@ def watch(parser: argparse.ArgumentParser) -> Command:
         "directory", type=Path, nargs="?", default=Path("runs"), metavar="DIR", help="the folder that holds them (runs)"
     )
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (127.0.0.1)")
-    parser.add_argument(
-        "--port", type=int, metavar="N", help="of the address (8765, or a free one where that is taken)"
-    )
+    parser.add_argument("--port", type=int, metavar="N", help="its port (8765, or a free one if that is taken)")
     parser.add_argument("--token", metavar="TEXT", help="the word that lets in (made up unless the host is local)")
 
     def serve(arguments: argparse.Namespace) -> None:
