@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,8 @@ def test_workers_that_are_killed_cost_their_interval_and_nothing_else(tmp_path: 
             if known := list(pids.iterdir()):
                 victim = instants.choice(known)
                 victim.unlink()
-                os.kill(int(victim.name), signal.SIGKILL)
+                with suppress(ProcessLookupError):  # The run may have ended just now, and its workers with it.
+                    os.kill(int(victim.name), signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()

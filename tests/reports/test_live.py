@@ -19,7 +19,7 @@ from popbandits.history import Decision, Event, Observation, Store
 from popbandits.history.schema import FILE
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.live import follow
+from popbandits.reports.live import drawing, follow
 from popbandits.reports.live.follow import Followed, stamp
 from popbandits.reports.live.guard import HEADERS
 from popbandits.reports.live.member import member
@@ -121,6 +121,13 @@ def test_a_longer_axis_leaves_room_for_a_run_without_an_end(tmp_path: Path) -> N
 # What a page is told
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made anew at once, however long they take on a busy machine."""
+    monkeypatch.setattr(drawing, "PACE", 0.0)
+
+
+@pytest.mark.usefixtures("hasty")
 def test_a_page_is_told_all_at_first_and_then_what_changed(folder: Path, tmp_path: Path) -> None:
     news = News(copied(folder / "clumsy", tmp_path, 10))
     first = news.since(None)
@@ -206,6 +213,7 @@ def test_a_long_log_is_told_by_its_end(tmp_path: Path) -> None:
         assert [entry["kind"] for entry in second["log"]] == ["stopped"]
 
 
+@pytest.mark.usefixtures("hasty")
 def test_figures_of_a_run_that_always_has_news_are_made_all_the_same(folder: Path, tmp_path: Path) -> None:
     news = News(copied(folder / "clumsy", tmp_path, 1))
     version, made = None, set()
@@ -218,6 +226,7 @@ def test_figures_of_a_run_that_always_has_news_are_made_all_the_same(folder: Pat
     assert made == {"learning", "schedules"}
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_run_that_was_removed_and_one_that_took_its_place_are_noticed(folder: Path, tmp_path: Path) -> None:
     news = News(copied(folder / "clumsy", tmp_path / "run", 12))
     first = news.since(None)
