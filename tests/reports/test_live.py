@@ -76,6 +76,16 @@ def test_a_run_that_is_followed_reads_as_one_that_is_read_whole(name: str, folde
         np.testing.assert_allclose(followed.rows.change[order][sure], run.rows.change[sure])
 
 
+def test_an_interval_that_never_trained_is_not_drawn(tmp_path: Path) -> None:
+    with Store.create(tmp_path, space_of_one(), {"size": 1}) as store:
+        lost = Observation(0, 1, {"lr": 0.9}, (0, 0), 1.0, status="lost")
+        store.extend([Observation(0, 0, {"lr": 0.5}, score=1.0), lost])
+    followed, run = Followed(tmp_path), Run.read(tmp_path)
+    followed.refresh()
+    assert followed.trained == run.trained == 1
+    assert followed.rows.round.tolist() == run.rows.round.tolist() == [0]
+
+
 def test_figures_of_a_run_that_is_followed_are_those_of_the_report(folder: Path) -> None:
     followed, run = Followed(folder / "clumsy"), Run.read(folder / "clumsy")
     followed.refresh()

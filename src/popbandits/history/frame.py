@@ -6,11 +6,18 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from popbandits.errors import MissingExtraError
+from popbandits.history.records import Observation
+from popbandits.space import Space
 from popbandits.wording import number, setting
 
 if TYPE_CHECKING:
     import pandas
 
+OF_ALL = (
+    *("member", "round", "parent_member", "parent_round", "stage", "winning", "status"),
+    *("score_before", "score", "change", "steps", "seconds", "fallback"),
+)
+"""The columns that every run has."""
 SHOWN = 10
 """Intervals of the winning lineage that a notebook shows."""
 
@@ -27,30 +34,8 @@ def frame(history: Any) -> "pandas.DataFrame":
     import pandas
 
     winning = {step.key for step in history.lineage()}
-    rows = []
-    for o in history:
-        parent_member, parent_round = o.parent or (None, None)
-        rows.append(
-            {
-                "member": o.member,
-                "round": o.round,
-                "parent_member": parent_member,
-                "parent_round": parent_round,
-                "stage": history.stage(o.parent),
-                "winning": o.key in winning,
-                "status": o.status,
-                "score_before": o.score_before,
-                "score": o.score,
-                "change": o.change,
-                "steps": o.steps,
-                "seconds": o.seconds,
-                "fallback": o.fallback,
-            }
-            | {f"config.{name}": value for name, value in history.space.flatten(o.config).items()}
-            | _flat(o.metrics, "metrics.")
-        )
-    names = ["member", "round", "parent_member", "parent_round", "stage", "winning", "status", "score_before", "score"]
-    names += ["change", "steps", "seconds", "fallback", *(f"config.{name}" for name in history.space.names)]
+    rows = [table_row(o, history.space, history.stage(o.parent), o.key in winning) for o in history]
+    names = [*OF_ALL, *(f"config.{name}" for name in history.space.names)]
     found = dict.fromkeys(name for row in rows for name in row)
     table = pandas.DataFrame(rows, columns=[*names, *sorted(name for name in found if name not in names)])
     whole = {
@@ -71,8 +56,8 @@ def history_html(history: Any) -> str:
         + "".join(f"<td>{escape(cell)}</td>" for cell in (str(o.member), str(o.round), number(o.score), *cells))
         + "</tr>"
         for o in lineage[-SHOWN:]
-        for flat in [history.space.flatten(o.config)]
-        for cells in [[setting(flat[name])[:80] if name in flat else "" for name in names]]
+        for config in [history.space.flatten(o.config)]
+        for cells in [[setting(config[name])[:80] if name in config else "" for name in names]]
     )
     part = "" if len(lineage) <= SHOWN else f", its last {SHOWN} of {len(lineage)} intervals"
     caption = f"The winning lineage{part}"
@@ -80,8 +65,24 @@ def history_html(history: Any) -> str:
     return f"<p>{escape(repr(history))}</p>" + (table if lineage else "")
 
 
-def _flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def table_row(o: Observation, space: Space, stage: int, winning: bool) -> dict[str, Any]:
+    """An observation by column: those of all, `config.` and `metrics.`; without hyperparameters that are not active."""
+    parent_member, parent_round = o.parent or (None, None)
+    values = (o.member, o.round, parent_member, parent_round, stage, winning, o.status, o.score_before, o.score)
+    return (
+        dict(zip(OF_ALL, (*values, o.change, o.steps, o.seconds, o.fallback), strict=True))
+        | {f"config.{name}": value for name, value in space.flatten(o.config).items()}
+        | flat(o.metrics, "metrics.")
+    )
+
+
+def flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Nested dicts as one, by dotted names.
+
+    >>> flat({"loss": {"policy": 0.5}, "episodes": 3}, "metrics.")
+    {'metrics.loss.policy': 0.5, 'metrics.episodes': 3}
+    """
     found: dict[str, Any] = {}
     for name, value in values.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return found

@@ -25,6 +25,7 @@ from typing import IO, Any, Literal
 
 from popbandits.errors import MissingExtraError
 from popbandits.history import Key, Observation, Store
+from popbandits.history.frame import flat, table_row
 from popbandits.space import Space
 
 Kind = Literal["csv", "json", "parquet"]
@@ -96,38 +97,9 @@ class Survey:
         return map(self._row, self.store.observations())
 
     def _row(self, o: Observation) -> Row:
-        parent_member, parent_round = o.parent or (None, None)
-        row = {
-            "member": o.member,
-            "round": o.round,
-            "parent_member": parent_member,
-            "parent_round": parent_round,
-            "stage": self.stages[o.key],
-            "winning": o.key in self.winning,
-            "status": o.status,
-            "score_before": o.score_before,
-            "score": o.score,
-            "change": o.change,
-            "steps": o.steps,
-            "seconds": o.seconds,
-            "decision_seconds": self.deciding.get(o.key),
-            "fallback": o.fallback,
-        }
-        row = {name: value for name, value in row.items() if not _empty(value)}
-        config = {f"config.{name}": value for name, value in self.store.space.flatten(o.config).items()}
-        return row | config | flat(o.metrics, "metrics.")
-
-
-def flat(values: Mapping[str, Any], prefix: str) -> Row:
-    """Nested dicts as one, by dotted names.
-
-    >>> flat({"loss": {"policy": 0.5}, "episodes": 3}, "metrics.")
-    {'metrics.loss.policy': 0.5, 'metrics.episodes': 3}
-    """
-    found: Row = {}
-    for name, value in values.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
-    return found
+        row = table_row(o, self.store.space, self.stages[o.key], o.key in self.winning)
+        row["decision_seconds"] = self.deciding.get(o.key)
+        return {name: value for name, value in row.items() if name not in COLUMNS or not _empty(value)}
 
 
 def _empty(value: Any) -> bool:

@@ -7,7 +7,8 @@ from html import escape
 from itertools import islice
 from typing import Any
 
-from popbandits.reports.export import flat, text
+from popbandits.history.frame import flat
+from popbandits.reports.export import text
 from popbandits.reports.figures.arms import arms
 from popbandits.reports.figures.comparison import regrets
 from popbandits.reports.figures.deciding import deciding

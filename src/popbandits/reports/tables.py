@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.reports.export import flat, text
+from popbandits.history.frame import flat
+from popbandits.reports.export import text
 from popbandits.reports.run import LABEL, Run, shortened
 from popbandits.reports.stats import deviation, welch
 from popbandits.wording import number

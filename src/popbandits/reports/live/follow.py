@@ -15,10 +15,10 @@ from popbandits.reports.run import best_of_rounds
 from popbandits.space.storage import unpack
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
-NUMBERS = "id, member, round, parent_member, parent_round, score_before, score, status = 'completed'"
+NUMBERS = "id, member, round, parent_member, parent_round, score_before, score, status = 'completed', status = 'lost'"
 DECISIONS = "id, member, round, parent_member, parent_round, seconds, time"
 ID, MEMBER, ROUND, FROM, FROM_ROUND = range(5)
-BEFORE, SCORE, COMPLETED = range(5, 8)
+BEFORE, SCORE, COMPLETED, LOST = range(5, 9)
 SECONDS, TIME = range(5, 7)
 ASKED = 500
 """Values in one question to SQLite."""
@@ -55,7 +55,7 @@ class Followed:
     def _forget(self) -> None:
         self.file: Any = None
         """Which file it was read from, and what that says of the run: another one is another run."""
-        self.numbers: FloatArray = np.empty((0, 8))
+        self.numbers: FloatArray = np.empty((0, 9))
         """A row for each interval, in the order of telling, with the columns of NUMBERS."""
         self.decided: FloatArray = np.empty((0, 7))
         """A row for each decision, with the columns of DECISIONS."""
@@ -77,7 +77,7 @@ class Followed:
                 self.file = file
             self.about, self.space = store.about, store.space
             since = self.numbers[-1, ID] if len(self.numbers) else 0
-            new = _array(ask(f"SELECT {NUMBERS} FROM observation WHERE id > ? ORDER BY id", [since]), 8)
+            new = _array(ask(f"SELECT {NUMBERS} FROM observation WHERE id > ? ORDER BY id", [since]), 9)
             known = self.decided[-1, ID] if len(self.decided) else 0
             kept = ask("SELECT 1 FROM sqlite_master WHERE name = 'decision'").fetchone()  # Old runs kept none.
             more = ask(f"SELECT {DECISIONS} FROM decision WHERE id > ? ORDER BY id", [known]) if kept else ()
@@ -108,8 +108,8 @@ class Followed:
 
     @property
     def trained(self) -> int:
-        """How many intervals there are, drawn or not."""
-        return len(self)
+        """How many intervals trained, drawn or not."""
+        return len(self) - int(self.numbers[:, LOST].sum())
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -173,7 +173,7 @@ class Followed:
         """
         halvings = max(0, int(np.ceil(np.log2(max(1, len(self)) / DRAWN))))
         mixed = np.arange(len(self), dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
-        drawn = mixed < 2 ** (32 - halvings)
+        drawn = (mixed < 2 ** (32 - halvings)) & (self.numbers[:, LOST] == 0)
         for member, round_, _ in self.lineage:
             drawn[self.places[round_, member]] = True
         return np.flatnonzero(drawn)
