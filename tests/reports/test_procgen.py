@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchmarks import procgen_curves
 from popbandits.cli import main
 from popbandits.errors import HistoryError
 from popbandits.experiments.procgen import LABELS, TUNED
 from popbandits.history import Observation, Store
 from popbandits.reports import published
 from popbandits.reports.procgen import AGENT, comparable, print_tables, score_tables, trials
+from popbandits.reports.run import Run
 from popbandits.space import Space
 
+STORED = Path(__file__).parents[2] / "benchmarks" / "results"
 SETTINGS = {
     "algorithm": "drac",
     "interval": 500_000,
@@ -143,6 +146,12 @@ def test_folders_without_runs_of_the_experiment_are_an_error(tmp_path: Path) -> 
         trials([tmp_path])
 
 
+def test_a_run_whose_folder_is_a_seed_is_called_by_the_folder_above_too(runs: Path) -> None:
+    names = {one.run.name for one in trials([runs])}
+    assert "pb2-mix/0" in names
+    assert Run.read(STORED / "procgen/bigfish/ppo/0").name == "ppo/0"
+
+
 def test_the_published_figures_give_the_published_shares() -> None:
     """The paper's normalised returns follow from its table, but for what rounding to one decimal leaves."""
     returns = published.RETURNS["test"]
@@ -151,3 +160,23 @@ def test_the_published_figures_give_the_published_shares() -> None:
         shares = [100 * row[method][0] / row["PB2-Rand"][0] for row in returns.values()]
         assert sum(shares) / 7 == pytest.approx(mean, abs=1.5)
     assert set(published.METHODS) < set(LABELS.values())
+
+
+def test_the_stored_trial_is_read_and_stands_beside_the_published_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["procgen", "--table", str(STORED / "procgen")]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| bigfish") and "10.6" in line)
+    assert [cell.strip() for cell in row.split("|")[2:-1]] == [
+        "PB2-Mix",
+        "4 × 25M, 1 run",
+        "**12.7**",
+        "",
+        "10.6 ± 1.9",
+    ]
+
+
+def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    procgen_curves.main([])
+    printed = [line.split("|") for line in capsys.readouterr().out.splitlines()]
+    rows = {cells[1].strip(): [cell.strip() for cell in cells[2:-1]] for cells in printed if len(cells) > 2}
+    assert rows["15M"] == ["12.3 (test 7.6)", "16.1 (test 9.6)", "7.2 (test 2.2)"]  # DrAC, PB2-Mix, PPO
+    assert rows["500k"] == ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"]

@@ -124,8 +124,10 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What to call it."""
-        return shortened(self.directory.name or str(self.directory.resolve()), LABEL)
+        """What to call it: its folder, and if that is but a number (a seed, say) the one above as well."""
+        folder = self.directory if self.directory.name else self.directory.resolve()
+        name = f"{folder.parent.name}/{folder.name}" if folder.name.isdecimal() else folder.name or str(folder)
+        return shortened(name.lstrip("/"), LABEL)
 
     @property
     def space(self) -> Space:

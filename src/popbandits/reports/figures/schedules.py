@@ -31,6 +31,8 @@ PANELS = 8
 """Of more hyperparameters than this, each gets fewer points."""
 LANES = 30
 """Labels of a choice that are drawn; of more, those that were tried most."""
+LETTERS = 28
+"""Of a label, that an axis shows."""
 
 Panel = tuple[str, Numerical | None, tuple[str, ...], int, str, int]
 """What `_panel` is given."""
@@ -48,8 +50,12 @@ def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
     parameters = sorted(known, key=lambda parameter: space.names.index(parameter.name))
     room = POINTS * PANELS // max(PANELS, len(parameters)) // len(runs)
     shown = {id(run): _shown(run, room) for run in runs}
-    for p, parameter in enumerate(parameters):
-        lanes = _lanes(parameter, runs)
+    named = [_lanes(parameter, runs) for parameter in parameters]
+    # Long labels take their room from both columns, so that a page need not be scrolled sideways.
+    width = 375 - 3 * max(
+        0, min(LETTERS, max((len(label) for lanes in named for label in lanes.values()), default=0)) - 7
+    )
+    for p, (parameter, lanes) in enumerate(zip(parameters, named, strict=True)):
         for g, (group, members) in enumerate(groups.items()):
             source = f"schedule{p}_{g}"
             data[source] = [row for run in members for row in _points(run, parameter, lanes, shown[id(run)])]
@@ -57,7 +63,7 @@ def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
             # The largest level of a scale is on top.
             order = tuple(lanes.values())[:: -1 if isinstance(parameter, Numerical) else 1]
             number = parameter if isinstance(parameter, Numerical) and not lanes else None
-            panels.append((source, number, order, last, name, 250 if several else 375))
+            panels.append((source, number, order, last, name, 250 if several else width))
     chart = _concatenated(tuple(panels), len(groups) if several else 2)
     total = sum(run.trained for run in runs)
     drawn = sum(int(mask.sum()) for mask in shown.values())
