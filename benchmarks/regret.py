@@ -23,7 +23,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from benchmarks.problems import PROBLEMS
-from benchmarks.simulate import METHODS, PERFECT, VARIANTS, RunResult, run
+from benchmarks.simulate import PERFECT, VARIANTS, RunResult, run
+from popbandits.experiments.methods import METHODS
 
 BASELINE = "pbt"
 RESAMPLES = 10_000
@@ -147,9 +148,10 @@ def overall(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatArra
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.regret", description=__doc__)
-    names = [*METHODS, PERFECT]
+    methods = [name for name, method in METHODS.items() if method.explore == "replaced"]
+    names = [*methods, PERFECT]
     known = [name + tail for name in names for tail in ("", *(f"/{variant}" for variant in VARIANTS))]
-    usual = [*METHODS, "pb2-fuse/all", "pb2-fuse/half", PERFECT]
+    usual = [*methods, "pb2-fuse/all", "pb2-fuse/half", PERFECT]
     parser.add_argument("--methods", nargs="+", choices=known, default=usual, metavar="METHOD")
     parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS))
     parser.add_argument("--size", type=int, default=4, help="members of the population")

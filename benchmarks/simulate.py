@@ -4,7 +4,7 @@ All randomness of a problem is keyed by (seed, member, round), so that it does n
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,17 +12,10 @@ import numpy as np
 
 from benchmarks.landscapes import Problem, State
 from benchmarks.problems import make
+from popbandits.experiments.methods import METHODS
+from popbandits.population import Population
 from popbandits.population.selection import replaced_count
 
-METHODS = {
-    "random": "RandomSearch",
-    "pbt": "PBT",
-    "pb2-rand": "PB2Rand",
-    "pb2-mult": "PB2Mult",
-    "pb2-mix": "PB2Mix",
-    "pb2-fuse": "PB2Fuse",
-    "cocabo": "CoCaBO",
-}
 VARIANTS: dict[str, dict[str, Any]] = {"all": {"explore": "all"}, "half": {"quantile": 0.5}}
 PERFECT = "perfect"
 
@@ -135,7 +128,7 @@ def run(
     explore: str = "replaced",
     quantile: float = 0.25,
 ) -> RunResult:
-    """One run; `method` is `perfect` or a name of METHODS, or one with a variant: "pb2-fuse/all"."""
+    """One run; `method` is `perfect` or a name of METHODS, or one with a variant: "pb2-fuse/half"."""
     name, _, variant = method.partition("/")
     options: dict[str, Any] = {"explore": explore, "quantile": quantile}
     options |= VARIANTS[variant] if variant else {}
@@ -145,10 +138,8 @@ def run(
     if name == PERFECT:
         population = Perfect(drawn, played, size=size, rounds=rounds, seed=seed, **options)
     else:
-        import popbandits
-
-        explorer: Callable[[], Any] = getattr(popbandits, METHODS[name])
-        population = popbandits.Population(drawn.space(), explorer(), size=size, rounds=rounds, seed=seed, **options)
+        explorer = METHODS[name].make()
+        population = Population(drawn.space(), explorer, size=size, rounds=rounds, seed=seed, **options)
     seconds = play(drawn, population, seed, played)
     fallbacks = sum(observation.fallback is not None for observation in getattr(population, "history", ()))
     return RunResult(

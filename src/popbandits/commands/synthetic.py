@@ -6,7 +6,7 @@ from pathlib import Path
 
 from popbandits.commands.registry import Command, command, made, output, say_where
 from popbandits.errors import ArgumentError, MissingExtraError
-from popbandits.experiments.methods import METHODS
+from popbandits.experiments.methods import COMPARED, METHODS
 
 
 @command
@@ -30,9 +30,9 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
     parser.add_argument(
         "--methods",
         nargs="+",
-        default=list(METHODS),
+        default=list(COMPARED),
         metavar="NAME",
-        help=f"which to compare, of: {', '.join(METHODS)} (all; /all means that every member explores)",
+        help=f"which to compare, of: {', '.join(METHODS)} (all but cocabo; /all means that every member explores)",
     )
     parser.add_argument(
         "--sizes", nargs="+", type=int, default=[4, 8, 12], metavar="N", help="population sizes (4 8 12)"

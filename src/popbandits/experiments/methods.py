@@ -35,4 +35,8 @@ METHODS = {
     "pb2-mix": Method("PB2-Mix", "PB2Mix"),
     "pb2-fuse": Method("PB2-Fuse", "PB2Fuse"),
     "pb2-fuse/all": Method("PB2-Fuse, all explore", "PB2Fuse", explore="all", cost=1.5),
+    "cocabo": Method("CoCaBO", "CoCaBO"),
 }
+
+COMPARED = tuple(name for name in METHODS if name != "cocabo")
+"""The paper's methods, and ours: what the synthetic experiment compares unless told otherwise."""

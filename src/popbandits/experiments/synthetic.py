@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import ArgumentError
-from popbandits.experiments.methods import METHODS, Explore
+from popbandits.experiments.methods import COMPARED, METHODS, Explore
 from popbandits.experiments.parallel import in_processes, worker_count
 from popbandits.experiments.results import Floor, Results, Run, Start, provenance
 from popbandits.history import Config, History
@@ -134,7 +134,7 @@ class Synthetic:
     12
     """
 
-    methods: tuple[str, ...] = tuple(METHODS)
+    methods: tuple[str, ...] = COMPARED
     sizes: tuple[int, ...] = (4, 8, 12)
     seeds: int = 20
     rounds: int = 50

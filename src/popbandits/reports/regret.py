@@ -41,6 +41,7 @@ COLOURS = {
     "pb2-mix": "#0072B2",
     "pb2-fuse": "#D55E00",
     "pb2-fuse/all": "#009E73",
+    "cocabo": "#B8860B",
 }
 WIDTH, HEIGHT, LETTERS = 250, 330, 11
 TICKS = [mantissa * 10.0**exponent for exponent in range(-4, 6) for mantissa in (1, 2, 5)]
