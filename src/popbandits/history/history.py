@@ -2,9 +2,9 @@
 
 import copy
 import math
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -12,12 +12,14 @@ import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError
 from popbandits.history import windows
+from popbandits.history.columns import Columns
+from popbandits.history.places import Places
 from popbandits.history.records import Config, Key, Observation
-from popbandits.history.rows import Columns, Rows
+from popbandits.history.rows import Rows
 from popbandits.history.shelf import Shelf
-from popbandits.history.standing import NOWHERE, Standing
+from popbandits.history.standing import NOWHERE, Bests, Standing
 from popbandits.history.store import Store
-from popbandits.space import Points, Space
+from popbandits.space import Space
 from popbandits.typing import FloatArray, IntArray, is_whole
 
 if TYPE_CHECKING:
@@ -30,6 +32,9 @@ _ABOUT: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
 
 IN_MEMORY = 4096
 """At least so many of the last observations stay in memory when a run's file keeps the others."""
+
+ROUNDS_BEHIND = 16
+"""How many rounds the others may do while a member does one, and the numbers that it began with are still in memory."""
 
 
 class History(Sequence[Observation]):
@@ -62,9 +67,9 @@ class History(Sequence[Observation]):
         self._observations = Shelf()
         labels = [len(variable.labels) for variable in self.space.categorical]
         self._columns = Columns(len(self.space.numerical), len(labels), max(labels, default=0))
-        self._places: dict[int, array[int]] = {}  # member -> where its rounds 0, 1, 2, … stand
+        self._places = Places()
         self._standing = None if size is None else Standing.of(size)
-        self._best = NOWHERE
+        self._bests = Bests()
         self._lost: dict[Key, int] = {}  # whose checkpoint was missed, and where the observation stands that says so
         self._length: int | None = None  # of a view made by `until`
         for observation in observations:
@@ -84,10 +89,10 @@ class History(Sequence[Observation]):
                 f"a history holds Observations, got {observation!r}; give History.load(directory) of a run"
             )
         member, round_ = observation.key
-        places = self._places.get(member, _NO_PLACES)
-        if round_ != len(places):
+        if round_ != self.finished(member):
             raise HistoryError(
-                f"member {member} is at round {len(places)}, got an observation of its round {round_}; keep the order"
+                f"member {member} is at round {self.finished(member)}, "
+                f"got an observation of its round {round_}; keep the order"
             )
         if self.size is not None and member >= self.size:
             raise HistoryError(
@@ -96,17 +101,19 @@ class History(Sequence[Observation]):
         parent = observation.parent
         if parent is not None and not 0 <= parent[1] < self.finished(parent[0]):
             raise HistoryError(f"a parent comes first, got {observation.key} with {parent} unseen; append it")
-        row = len(self._observations)
-        last = self._observations[places[-1]] if places else None
+        row, last = len(self._observations), self.latest(member)
         same = last is not None and last.config == observation.config
-        # A member that carries on has the encoding of its last row: computing it again would be waste.
-        points = self._points(places[-1]) if same else self.space.encode([observation.config])
+        if same:  # A member that carries on has the encoding of its last row: computing it again would be waste.
+            before = self.place((member, round_ - 1))
+            x, h = self._columns.at("x", before), self._columns.at("h", before)
+        else:
+            points = self.space.encode([observation.config])
+            x, h = points.x[0], points.h[0]
         lost = observation.status == "lost"
         carried = last is not None and same and last.status != "lost"
         self._columns.put(
-            row,
-            x=points.x[0],
-            h=points.h[0],
+            x=x,
+            h=h,
             member=member,
             round=round_,
             stage=self.stage(parent),
@@ -118,8 +125,9 @@ class History(Sequence[Observation]):
             lost=lost,
         )
         self._observations.append(observation)
-        self._places.setdefault(member, array("i")).append(row)
+        self._places.append(member, row)
         self._keep_up(row, observation)
+        self._columns.forget(self._wanted)
 
     def _keep_up(self, row: int, observation: Observation) -> None:
         """What would take a walk over the history to find again."""
@@ -129,16 +137,13 @@ class History(Sequence[Observation]):
             self._standing.put(member, round_ + 1, row, completed)
         if observation.status == "lost" and observation.parent is not None:
             self._lost.setdefault(observation.parent, row)
-        if not observation.failed and (self._best == NOWHERE or self._merit(row) > self._merit(self._best)):
-            self._best = row
+        if not observation.failed:
+            self._bests.put(row, self.sign * observation.score, round_, member)
 
-    def _merit(self, place: int) -> tuple[float, int, int]:
-        """The best observation has the largest."""
-        columns = self._columns.arrays
-        return columns["score"][place], columns["round"][place], columns["member"][place]
-
-    def _points(self, row: int) -> Points:
-        return Points(self._columns.arrays["x"][row : row + 1], self._columns.arrays["h"][row : row + 1])
+    def _wanted(self) -> IntArray:
+        """Places that a decision looks at however old they are: the first ones, where members stand, and the best."""
+        completed = [] if self._standing is None else self._standing.completed.tolist()
+        return np.array([*range(windows.EARLY), *self._places.latest(), *completed, self._bests.of(len(self))])
 
     def __len__(self) -> int:
         return len(self._observations) if self._length is None else self._length
@@ -194,20 +199,19 @@ class History(Sequence[Observation]):
 
     def finished(self, member: int) -> int:
         """How many rounds a member has finished."""
-        return bisect_left(self._places.get(member, _NO_PLACES), len(self))
+        return self._places.finished(member, len(self))
 
     def find(self, key: Key) -> Observation | None:
         """The observation of (member, round), if it is there."""
-        member, round_ = key
-        return self._observations[self._places[member][round_]] if 0 <= round_ < self.finished(member) else None
+        return self._observations[self.place(key)] if 0 <= key[1] < self.finished(key[0]) else None
 
     def place(self, key: Key) -> int:
         """Where the observation of (member, round) stands."""
-        return self._places[key[0]][key[1]]
+        return self._places[key]
 
     def stage(self, parent: Key | None) -> int:
         """For how many intervals the weights of `parent` had been trained, itself included; 0 for a fresh start."""
-        return 0 if parent is None else int(self._columns.arrays["stage"][self.place(parent)]) + 1
+        return 0 if parent is None else int(self._columns.at("stage", self.place(parent))) + 1
 
     def latest(self, member: int) -> Observation | None:
         """The last round that a member finished."""
@@ -219,9 +223,11 @@ class History(Sequence[Observation]):
         return None if place == NOWHERE else self._observations[place]
 
     def _completed(self, member: int) -> int:
-        places, score = self._places.get(member, _NO_PLACES), self._columns.arrays["score"]
-        rounds = range(self.finished(member) - 1, -1, -1)
-        return next((places[round_] for round_ in rounds if math.isfinite(score[places[round_]])), NOWHERE)
+        finished = self.finished(member)
+        if finished and self._standing is not None and self._standing.completed[member] < len(self):
+            return int(self._standing.completed[member])
+        back = (self.place((member, round_)) for round_ in range(finished - 1, -1, -1))
+        return next((place for place in back if math.isfinite(self._columns.at("score", place))), NOWHERE)
 
     def standing(self) -> Standing:
         """Where every member stands, for a history whose size is known; as long as nothing is appended."""
@@ -230,22 +236,21 @@ class History(Sequence[Observation]):
         if end == len(self._observations):
             return self._standing
         # Members that have observations since are put back to where they stood.
-        columns, then = self._columns.arrays, self._standing.copy()
-        since = columns["member"][end : len(self._observations)]
-        for member in np.unique(since).tolist():
+        then = self._standing.copy()
+        for member in np.flatnonzero(then.latest >= end).tolist():
             finished = self.finished(member)
-            latest = self._places[member][finished - 1] if finished else NOWHERE
+            latest = self.place((member, finished - 1)) if finished else NOWHERE
             then.put(member, finished, latest, self._completed(member))
         return then
 
     def intervals(self) -> tuple[IntArray, IntArray]:
         """The members and the rounds of all observations, in the order of telling."""
-        columns = self._columns.arrays
-        return columns["member"][: len(self)].astype(np.int64), columns["round"][: len(self)].astype(np.int64)
+        return self._places.intervals(len(self))
 
     def scores(self, places: IntArray) -> FloatArray:
-        """The scores at these places, turned so that more is better; NaN where the interval failed."""
-        found: FloatArray = self._columns.arrays["score"][places]
+        """The scores at these places, turned so that more is better; NaN where the interval failed, and for NOWHERE."""
+        found, known = np.full(len(places), np.nan), places != NOWHERE
+        found[known] = self._columns.take("score", places[known])
         return found
 
     @property
@@ -256,12 +261,7 @@ class History(Sequence[Observation]):
     @property
     def best(self) -> Observation | None:
         """The completed observation with the best score; of equals that of the last round, and of the last member."""
-        place = self._best
-        if place >= len(self):  # it came later than this state of the history
-            score = self._columns.arrays["score"][: len(self)]
-            finite = np.flatnonzero(np.isfinite(score))
-            equals = finite[score[finite] == score[finite].max(initial=-np.inf)]
-            place = max(equals.tolist(), key=self._merit, default=NOWHERE)
+        place = self._bests.of(len(self))
         return None if place == NOWHERE else self._observations[place]
 
     def lineage(self, observation: Observation | None = None) -> list[Observation]:
@@ -322,10 +322,16 @@ class History(Sequence[Observation]):
 
         What the file has and the history has not is appended. From then on whoever appends an observation also writes
         it to the file; what the file has is dropped from memory when it is old, and read back when it is asked for.
+        One observation is read by itself. For the arrays everything is read, after which more of them stays in memory.
         """
         if not self._agrees(store):
             raise HistoryError(f"{store.path} holds another run; give the file of this one")
-        self._observations.keep(store, max(IN_MEMORY, 2 * (self.size or 0)))
+        size = self.size or 1
+        enough = max(IN_MEMORY, 2 * size)
+        self._observations.keep(store, enough)
+        tail = windows.LOOK_BACK + IN_MEMORY + ROUNDS_BEHIND * size  # more than any usual window looks at
+        self._columns.keep(store, tail, partial(_read_columns, self.space, self.mode, store, enough))
+        self._columns.forget(self._wanted)
         for observation in store.observations(after=len(self)):
             self.append(observation)
 
@@ -335,4 +341,11 @@ class History(Sequence[Observation]):
         return not both or self[both - 1] == store[both - 1]
 
 
-_NO_PLACES = array("i")
+def _read_columns(space: Space, mode: Mode, store: Store, enough: int, count: int) -> Columns:
+    """The columns of the first `count` observations of a run's file, to the last bit as they were."""
+    store[count - 1]  # A file that no longer has them says so.
+    again = History(space, mode=mode)
+    again._observations.keep(store, enough)
+    for observation in islice(store.observations(), count):
+        again.append(observation)
+    return again._columns

@@ -1,7 +1,6 @@
-"""A stretch of history as arrays, and the columns that they are cut from."""
+"""A stretch of history as arrays: what the models learn from."""
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
@@ -58,39 +57,3 @@ class Rows:
         if not spread > 1e-12 * np.abs(y).max(initial=0.0):
             return np.zeros(len(y))
         return np.clip(np.where(np.isfinite(self.change), (y - y.min()) / spread, 0.0), 0.0, 1.0)
-
-
-class Columns:
-    """Numeric columns that double in capacity, so that appending is cheap at any length.
-
-    Types are narrow: a long run has a million rows, and these are what it keeps in memory of each.
-    """
-
-    def __init__(self, numbers: int, labels: int, most_labels: int):
-        self.capacity = 64
-        shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
-            "x": (np.float64, (numbers,)),
-            "h": (np.min_scalar_type(-max(1, most_labels)), (labels,)),  # signed: -1 is inactive
-            "member": (np.int32, ()),
-            "round": (np.int32, ()),
-            "stage": (np.int32, ()),
-            "score": (np.float64, ()),
-            "before": (np.float64, ()),
-            "steps": (np.float64, ()),
-            "fresh": (np.bool_, ()),  # started without weights
-            "new": (np.bool_, ()),  # with another configuration than the round before
-            "lost": (np.bool_, ()),  # never trained
-        }
-        self.arrays: dict[str, np.ndarray[Any, Any]] = {
-            name: np.empty((self.capacity, *shape), dtype) for name, (dtype, shape) in shapes.items()
-        }
-
-    def put(self, row: int, **values: Any) -> None:
-        """Write a row; the one after the last makes room for as many again."""
-        if row == self.capacity:
-            self.capacity *= 2
-            for name, old in self.arrays.items():
-                self.arrays[name] = np.empty((self.capacity, *old.shape[1:]), dtype=old.dtype)
-                self.arrays[name][:row] = old
-        for name, value in values.items():
-            self.arrays[name][row] = value

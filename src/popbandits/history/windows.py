@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from popbandits.history.rows import Columns, Rows
+from popbandits.history.columns import Columns
+from popbandits.history.rows import Rows
 from popbandits.space import Points
 from popbandits.typing import FloatArray, IntArray
 
@@ -21,7 +22,7 @@ def recent(columns: Columns, end: int, size: int, window: int | None) -> IntArra
         return np.arange(whole, end)
     # Not even one round fits: of the last round, the same members whatever the order in which they told.
     places = np.arange(max(0, end - size), end)
-    return places[np.argsort(columns.arrays["member"][places], kind="stable")][:window]
+    return places[np.argsort(columns.take("member", places), kind="stable")][:window]
 
 
 def remembered(columns: Columns, end: int, size: int, window: int) -> IntArray:
@@ -29,27 +30,27 @@ def remembered(columns: Columns, end: int, size: int, window: int) -> IntArray:
     last = recent(columns, end, size, window // 2)
     start = int(last.min(initial=end))
     older = np.arange(max(0, start - -(-LOOK_BACK // size) * size), start)  # whole rounds
-    older = older[columns.arrays["new"][older]]
-    round_ = columns.arrays["round"]
+    older = older[columns.take("new", older)]
+    round_ = columns.take("round", older)
     room, stride = window - window // 2, 1
-    while len(older) > room and stride <= round_[older].max():
+    while len(older) > room and stride <= round_.max():
         stride *= 2
-        older = older[round_[older] % stride == 0]
+        among = round_ % stride == 0
+        older, round_ = older[among], round_[among]
     # Round 0 is left, of a population larger than the room there is: some of its members.
     if len(older) > room:
-        older = older[np.argsort(columns.arrays["member"][older], kind="stable")][:room]
+        older = older[np.argsort(columns.take("member", older), kind="stable")][:room]
     return np.concatenate([older, last])
 
 
 def cut(columns: Columns, end: int, places: IntArray) -> Rows:
     """The rows at these places of a history of length `end`, by round and member; without lost ones."""
-    arrays = columns.arrays
-    places = places[~arrays["lost"][places]]
-    order = np.lexsort((arrays["member"][places], arrays["round"][places]))
-    part = {name: column[places[order]] for name, column in arrays.items()}
+    places = places[~columns.take("lost", places)]
+    places = places[np.lexsort((columns.take("member", places), columns.take("round", places)))]
+    part = {name: columns.take(name, places) for name in columns.arrays}
     whole = {name: part[name].astype(np.int64) for name in ("h", "member", "round", "stage")}
     guessed = part["fresh"] & np.isfinite(part["score"]) & ~np.isfinite(part["before"])
-    before = np.where(guessed, _untrained(columns, end), part["before"])
+    before = np.where(guessed, _untrained(columns, end), part["before"]) if guessed.any() else part["before"]
     return Rows(
         points=Points(part["x"], whole["h"]),
         member=whole["member"],
@@ -69,7 +70,8 @@ def _untrained(columns: Columns, end: int) -> float:
     Paper: silent. Here: guessed, because after three rounds a third of what is known would be thrown away. The
     models are told that it is a guess, common to all fresh starts.
     """
-    head = {name: column[: min(end, EARLY)] for name, column in columns.arrays.items()}
+    early = np.arange(min(end, EARLY))
+    head = {name: columns.take(name, early) for name in ("fresh", "new", "round", "before", "score")}
     first, change = head["score"][head["fresh"]], head["score"] - head["before"]
     twice = (head["round"] == 1) & np.isfinite(change)
     usual = _mean(change[twice])

@@ -229,7 +229,7 @@ class Population:
             return own
         members = np.flatnonzero(standing.latest != NOWHERE)
         latest = usable(standing.latest[members])
-        scores = np.where(latest == NOWHERE, np.nan, known.scores(latest))
+        scores = known.scores(latest)
         survivors = np.empty(0, dtype=np.int64)
         if np.isnan(scores).all():
             best = NOWHERE if known.best is None else known.place(known.best.key)

@@ -1,0 +1,128 @@
+"""A history's numbers as columns: all of them, or those that decisions look at with a run's file behind them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from popbandits.history.store import Store
+from popbandits.typing import IntArray
+
+Column = np.ndarray[Any, Any]
+
+
+class Columns:
+    """Numeric columns by place in a history, that double in capacity, so that appending is cheap at any length.
+
+    With a store behind them they forget old rows. A row that was forgotten is read back when it is asked for, together
+    with all others, so that nothing but time and memory depends on what was forgotten.
+    """
+
+    def __init__(self, numbers: int, labels: int, most_labels: int):
+        shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
+            "x": (np.float64, (numbers,)),
+            "h": (np.min_scalar_type(-max(1, most_labels)), (labels,)),  # signed: -1 is inactive
+            "member": (np.int32, ()),
+            "round": (np.int32, ()),
+            "stage": (np.int32, ()),
+            "score": (np.float64, ()),
+            "before": (np.float64, ()),
+            "steps": (np.float64, ()),
+            "fresh": (np.bool_, ()),  # started without weights
+            "new": (np.bool_, ()),  # with another configuration than the round before
+            "lost": (np.bool_, ()),  # never trained
+        }
+        self.arrays: dict[str, Column] = {
+            name: np.empty((64, *shape), dtype) for name, (dtype, shape) in shapes.items()
+        }
+        self._length = 0  # forgotten rows included
+        self._marks: IntArray = np.zeros(1, np.int64)  # places of the first rows; none is missing from the last one on
+        self._whole_from = 0  # that last one
+        self._store: Store | None = None
+        self._tail = 0
+        self._read: Callable[[int], Columns]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def put(self, **values: Any) -> None:
+        """Add a row; the one after the last that fits makes room for as many again."""
+        row = self._length - self._forgotten
+        if row == len(self.arrays["member"]):
+            self.arrays = {name: _with_room(column, row) for name, column in self.arrays.items()}
+        for name, value in values.items():
+            self.arrays[name][row] = value
+        self._length += 1
+
+    def take(self, name: str, places: IntArray) -> Column:
+        """A column at these places."""
+        rows = self._rows(places)
+        taken: Column = self.arrays[name][rows]
+        return taken
+
+    def at(self, name: str, place: int) -> Any:
+        """A column at one place."""
+        if place >= self._whole_from:
+            return self.arrays[name][place - self._forgotten]
+        return self.take(name, np.array([place]))[0]
+
+    def keep(self, store: Store, tail: int, read: Callable[[int], "Columns"]) -> None:
+        """Hold the last `tail` rows from now on, as far as the store has the others.
+
+        `read` makes the columns of the store's first observations, of as many as it is told.
+        """
+        self._store, self._tail, self._read = store, tail, read
+
+    def forget(self, wanted: Callable[[], IntArray]) -> None:
+        """Drop what comes before the tail but for the wanted places, once it is as long as the tail itself."""
+        if self._store is None or self._length - self._whole_from < 2 * self._tail:
+            return
+        end = min(len(self._store), self._length - self._tail)
+        if end - self._whole_from < self._tail:  # The store lags behind, and a copy to drop a few rows costs too much.
+            return
+        places = wanted()
+        kept = np.unique(places[(places >= 0) & (places < end)])
+        rows = self._rows(np.concatenate([kept, np.arange(end, self._length)]))
+        self.arrays = {name: _with_room(column[rows], self._tail) for name, column in self.arrays.items()}
+        self._marks, self._whole_from = np.append(kept, end), end
+
+    @property
+    def _forgotten(self) -> int:
+        return self._whole_from - (len(self._marks) - 1)
+
+    def _rows(self, places: IntArray) -> IntArray:
+        """Where the rows of these places are; everything is read back if one is not here."""
+        oldest = int(places.min(initial=self._whole_from))
+        if oldest >= self._whole_from:
+            return places - self._forgotten
+        assert oldest >= 0, f"places count from 0, got {oldest}"
+        near = np.minimum(places, self._whole_from)
+        rows = np.searchsorted(self._marks, near)
+        missing = places[self._marks[rows] != near]
+        if not len(missing):
+            found: IntArray = rows + (places - near)
+            return found
+        self._read_back(int(missing.min()))
+        return places
+
+    def _read_back(self, oldest: int) -> None:
+        """Have every row again, and from now on a tail that reaches as far back as was asked.
+
+        It grows by doubling. So whoever wants everything, time and again, has it read a few times only.
+        """
+        before = self._read(self._whole_from)
+        own = slice(len(self._marks) - 1, self._length - self._forgotten)
+        self.arrays = {
+            name: np.concatenate([before.arrays[name][: self._whole_from], column[own]])
+            for name, column in self.arrays.items()
+        }
+        self._marks, self._whole_from = np.zeros(1, np.int64), 0
+        while self._tail < self._length - oldest:
+            self._tail *= 2
+
+
+def _with_room(column: Column, more: int) -> Column:
+    """The column, with room for more rows at its end."""
+    longer = np.empty((len(column) + more, *column.shape[1:]), column.dtype)
+    longer[: len(column)] = column
+    return longer
