@@ -247,14 +247,18 @@ def test_what_is_lost_has_neither_a_score_nor_is_it_a_fresh_start() -> None:
 # A run's file behind the population
 
 
+@pytest.mark.parametrize("window", [6, None])
 @pytest.mark.parametrize("synchronous", [True, False])
 def test_a_population_made_from_a_runs_file_goes_on_from_it_and_holds_little(
-    synchronous: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    synchronous: bool, window: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("popbandits.history.history.IN_MEMORY", 4)
+    """It holds more if it looks at everything, and decides the same."""
+    sizes = {"history.IN_MEMORY": 4, "history.ROUNDS_BEHIND": 1, "windows.LOOK_BACK": 4, "windows.EARLY": 4}
+    for name, size in sizes.items():
+        monkeypatch.setattr(f"popbandits.history.{name}", size)
 
     def population(history: Any = ()) -> Population:
-        return Population(SPACE, PB2Fuse(), size=2, rounds=20, synchronous=synchronous, history=history)
+        return Population(SPACE, PB2Fuse(window=window), size=2, rounds=20, synchronous=synchronous, history=history)
 
     whole = play(population()).history
     whole.until(11).save(tmp_path)
@@ -265,6 +269,8 @@ def test_a_population_made_from_a_runs_file_goes_on_from_it_and_holds_little(
                 resumed.tell(assignment, score(resumed, assignment))
                 store.write([resumed.history[-1]], resumed.decided)
         assert len(resumed.history._observations._held) <= 8
+        assert resumed.history._columns._forgotten > 10
+        assert resumed.history._columns._tail == (10 if window else 20)
         assert resumed.history == whole
         decided = {d.assignment.key: d for d in store.decisions()}
     told: dict[Any, Observation] = {o.key: o for o in whole}

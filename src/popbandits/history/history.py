@@ -2,6 +2,7 @@
 
 import copy
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -34,7 +35,8 @@ IN_MEMORY = 4096
 """At least so many of the last observations stay in memory when a run's file keeps the others."""
 
 ROUNDS_BEHIND = 16
-"""How many rounds the others may do while a member does one, and the numbers that it began with are still in memory."""
+"""How many rounds the numbers stay in memory beyond those that a decision looks at: a resumed run decides for a slow
+member from the history as it was when that member became idle."""
 
 
 class History(Sequence[Observation]):
@@ -68,6 +70,7 @@ class History(Sequence[Observation]):
         labels = [len(variable.labels) for variable in self.space.categorical]
         self._columns = Columns(len(self.space.numerical), len(labels), max(labels, default=0))
         self._places = Places()
+        self._stages = array("i")  # of all, since a member may tell long after what it began from was forgotten
         self._standing = None if size is None else Standing.of(size)
         self._bests = Bests()
         self._lost: dict[Key, int] = {}  # whose checkpoint was missed, and where the observation stands that says so
@@ -101,7 +104,7 @@ class History(Sequence[Observation]):
         parent = observation.parent
         if parent is not None and not 0 <= parent[1] < self.finished(parent[0]):
             raise HistoryError(f"a parent comes first, got {observation.key} with {parent} unseen; append it")
-        row, last = len(self._observations), self.latest(member)
+        row, stage, last = len(self._observations), self.stage(parent), self.latest(member)
         same = last is not None and last.config == observation.config
         if same:  # A member that carries on has the encoding of its last row: computing it again would be waste.
             before = self.place((member, round_ - 1))
@@ -116,7 +119,7 @@ class History(Sequence[Observation]):
             h=h,
             member=member,
             round=round_,
-            stage=self.stage(parent),
+            stage=stage,
             score=self.sign * observation.score,
             before=self.sign * observation.score_before,
             steps=math.nan if observation.steps is None else observation.steps,
@@ -126,6 +129,7 @@ class History(Sequence[Observation]):
         )
         self._observations.append(observation)
         self._places.append(member, row)
+        self._stages.append(stage)
         self._keep_up(row, observation)
         self._columns.forget(self._wanted)
 
@@ -211,7 +215,7 @@ class History(Sequence[Observation]):
 
     def stage(self, parent: Key | None) -> int:
         """For how many intervals the weights of `parent` had been trained, itself included; 0 for a fresh start."""
-        return 0 if parent is None else int(self._columns.at("stage", self.place(parent))) + 1
+        return 0 if parent is None else self._stages[self.place(parent)] + 1
 
     def latest(self, member: int) -> Observation | None:
         """The last round that a member finished."""
@@ -329,7 +333,7 @@ class History(Sequence[Observation]):
         size = self.size or 1
         enough = max(IN_MEMORY, 2 * size)
         self._observations.keep(store, enough)
-        tail = windows.LOOK_BACK + IN_MEMORY + ROUNDS_BEHIND * size  # more than any usual window looks at
+        tail = windows.LOOK_BACK + IN_MEMORY + ROUNDS_BEHIND * size
         self._columns.keep(store, tail, partial(_read_columns, self.space, self.mode, store, enough))
         self._columns.forget(self._wanted)
         for observation in store.observations(after=len(self)):

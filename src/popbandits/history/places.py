@@ -12,7 +12,7 @@ _NONE = array("i")
 
 
 class Places:
-    """By member, where its rounds 0, 1, 2, … stand: four bytes an observation, which stay in memory at any length."""
+    """By member, where its rounds 0, 1, 2, … stand: four bytes an observation, which are never forgotten."""
 
     def __init__(self) -> None:
         self._of: dict[int, array[int]] = {}

@@ -1,0 +1,324 @@
+"""A history that leaves old numbers to its file answers as one that forgot nothing, and its memory is bounded."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from itertools import pairwise
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from popbandits.history import History, Observation, Store, windows
+from popbandits.history import history as module
+from popbandits.history.shelf import Shelf
+from popbandits.history.standing import NOWHERE
+from popbandits.testing import spaces
+
+SPACE = spaces()["conditional numbers"]
+MEMBERS = 4
+EARLY = 8
+TAIL = 24
+"""What the sizes below come to: LOOK_BACK + IN_MEMORY + a round."""
+MOST = 2 * TAIL + EARLY + 2 * MEMBERS + 1
+"""Rows in memory: twice the tail, the first ones, where members stand, the best."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small() -> Iterator[None]:
+    """Sizes at which a few hundred observations are a long run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "EARLY", EARLY)
+        patch.setattr(windows, "LOOK_BACK", 12)
+        patch.setattr(module, "IN_MEMORY", TAIL - 12 - MEMBERS)
+        patch.setattr(module, "ROUNDS_BEHIND", 1)
+        yield
+
+
+def run(seed: int, length: int = 160) -> list[Observation]:
+    """An asynchronous run with failures, lost checkpoints and fresh starts, whose last member is very slow."""
+    rng = np.random.default_rng(seed)
+    given: dict[int, Any] = dict.fromkeys(range(MEMBERS))  # whose weights each trains on, since it was last told
+    configs = dict(enumerate(SPACE.decode(SPACE.sample(MEMBERS, rng))))
+    told: list[Observation] = []
+    latest: dict[int, Observation] = {}
+    while len(told) < length:
+        member = MEMBERS - 1 if rng.random() < 0.02 else int(rng.integers(MEMBERS - 1))
+        parent = given[member]
+        status: Any = rng.choice(["completed", "failed", "lost"], p=[0.75, 0.15, 0.1])
+        status = "failed" if status == "lost" and parent is None else status
+        observation = Observation(
+            member,
+            latest[member].round + 1 if member in latest else 0,
+            configs[member],
+            None if parent is None else parent.key,
+            math.nan if parent is None else parent.score,
+            float(rng.integers(5)) if status == "completed" else math.nan,
+            steps=None if rng.random() < 0.3 else float(rng.integers(1, 4)),
+            status=status,
+        )
+        told.append(observation)
+        latest[member] = observation
+        if rng.random() < 0.4:  # it explores, from anybody's weights or none
+            [configs[member]] = SPACE.decode(SPACE.sample(1, rng))
+            given[member] = None if rng.random() < 0.2 else latest[int(rng.choice(list(latest)))]
+        else:
+            given[member] = observation
+    return told
+
+
+@contextmanager
+def stored(observations: list[Observation]) -> Iterator[Store]:
+    """A run's file with these observations."""
+    with TemporaryDirectory() as folder, Store.create(folder, SPACE, {}) as store:
+        store.extend(observations)
+        yield store
+
+
+def made(mode: Any = "max", size: int | None = MEMBERS) -> History:
+    return History(SPACE, mode=mode, size=size)
+
+
+def kept(store: Store, **about: Any) -> History:
+    """All of a run's file, as a history that has forgotten much of it."""
+    history = made(**about)
+    history.keep(store)
+    assert rows(history) < MOST < len(history)
+    return history
+
+
+def rows(history: History) -> int:
+    """How many rows are in memory."""
+    return len(history) - history._columns._forgotten
+
+
+def in_fours(told: list[Observation]) -> Iterator[list[Observation]]:
+    return (told[start : start + 4] for start in range(0, len(told), 4))
+
+
+def bits(value: Any) -> Any:
+    """A value that is equal to another if both are, to the last bit."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, list | tuple):
+        return [bits(each) for each in value]
+    if hasattr(value, "points") or hasattr(value, "latest"):  # Rows, Standing
+        return {field.name: bits(getattr(value, field.name)) for field in fields(value)}
+    return (bits(value.x), bits(value.h)) if hasattr(value, "h") else value
+
+
+QUESTIONS: dict[str, Callable[[History], Any]] = {
+    "all rows": lambda h: h.recent(),
+    "recent rows": lambda h: [h.recent(window) for window in (1, 3, 9, 50, 1000)],
+    "remembered rows": lambda h: [h.remembered(window) for window in (1, 3, 9, 50, 1000, None)],
+    "standing": lambda h: h.standing() if h.size else None,
+    "the best": lambda h: h.best,
+    "members": lambda h: [(h.finished(m), h.latest(m), h.last_completed(m)) for m in range(-1, MEMBERS + 1)],
+    "stages": lambda h: [h.stage(o.parent) for o in h],
+    "places": lambda h: [(h.place(o.key), h.find(o.key)) for o in h] + [h.find((0, 10**6)), h.find((99, 0))],
+    "scores": lambda h: [h.scores(np.arange(len(h))), h.scores(np.arange(len(h))[::-3])],
+    "the score of nothing": lambda h: h.scores(np.array([NOWHERE])),
+    "intervals": lambda h: h.intervals(),
+    "lineages": lambda h: [h.lineage(), *(h.lineage(o) for o in h[::9])],
+    "a table": lambda h: h.to_pandas().to_json(double_precision=15),
+    "what was lost": lambda h: h.lost,
+    "itself": lambda h: (list(h), list(h.backwards()), repr(h)),
+}
+
+
+# Whatever is asked
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@settings(deadline=None, max_examples=8)
+@given(seed=st.integers(0, 10**6), mode=st.sampled_from(["max", "min"]), size=st.sampled_from([MEMBERS, None]))
+def test_a_history_answers_as_if_it_had_forgotten_nothing(question: str, seed: int, mode: Any, size: Any) -> None:
+    ask, told = QUESTIONS[question], run(seed)
+    plain = History(SPACE, told, mode=mode, size=size)
+    with stored(told) as store:
+        assert bits(ask(kept(store, mode=mode, size=size))) == bits(ask(plain))
+        for length in np.random.default_rng(seed).integers(0, len(told) + 1, 5).tolist():
+            assert bits(ask(kept(store, mode=mode, size=size).until(length))) == bits(ask(plain.until(length)))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    batches=st.lists(st.integers(1, 40), min_size=5, max_size=12),
+    asked=st.lists(st.tuples(st.sampled_from(sorted(QUESTIONS)), st.integers(0, 100)), min_size=12, max_size=12),
+)
+def test_it_may_be_asked_for_anything_while_it_grows(seed: int, batches: list[int], asked: Any) -> None:
+    """The file lags behind by batches of any size, and what was read back for one question is there for others."""
+    plain, history, told = made(), made(), iter(run(seed, sum(batches)))
+    with stored([]) as store:
+        history.keep(store)
+        for batch, (question, percent) in zip(batches, asked, strict=False):
+            waiting = [next(told) for _ in range(batch)]
+            for observation in waiting:
+                plain.append(observation)
+                history.append(observation)
+            length = len(plain) * percent // 100
+            assert bits(QUESTIONS[question](history.until(length))) == bits(QUESTIONS[question](plain.until(length)))
+            store.extend(waiting)
+
+
+def test_a_view_made_before_something_was_forgotten_is_as_good_as_one_made_afterwards() -> None:
+    told = run(5, 60)
+    plain, history = (History(SPACE, told, size=MEMBERS) for _ in range(2))
+    with stored(told) as store:
+        view = history.until(50)
+        history.keep(store)
+        assert rows(history) < 60
+        for ask in QUESTIONS.values():
+            assert bits(ask(view)) == bits(ask(plain.until(50)))
+
+
+# What it costs
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many observations were read back, each time that all were."""
+    counts: list[int] = []
+    original = module._read_columns
+
+    def counted(*arguments: Any) -> Any:
+        counts.append(arguments[-1])
+        return original(*arguments)
+
+    monkeypatch.setattr(module, "_read_columns", counted)
+    return counts
+
+
+def test_memory_is_bounded_and_nothing_is_read_back_while_decisions_look_at_recent_rows(reads: list[int]) -> None:
+    history, sizes = made(), []
+    with stored([]) as store:
+        history.keep(store)
+        for told in in_fours(run(1, 3000)):
+            for observation in told:
+                history.append(observation)
+            store.extend(told)
+            history.remembered(2 * (TAIL - 12 - MEMBERS))
+            history.recent(TAIL)
+            standing = history.standing()
+            history.scores(np.concatenate([standing.latest, standing.completed]))
+            assert rows(history) < MOST + 4
+            sizes.append(sum(column.nbytes for column in history._columns.arrays.values()))
+    row = sum(column[:1].nbytes for column in history._columns.arrays.values())
+    assert len(history) == 3000
+    assert max(sizes) <= 2 * (MOST + 4) * row
+    assert reads == []
+
+
+def test_who_wants_everything_time_and_again_has_it_read_a_few_times_only(reads: list[int]) -> None:
+    history = made()
+    with stored([]) as store:
+        history.keep(store)
+        for told in in_fours(run(2, 1200)):
+            for observation in told:
+                history.append(observation)
+            store.extend(told)
+            assert len(history.scores(np.arange(len(history)))) == len(history)
+    assert 3 <= len(reads) <= math.log2(1200 / TAIL) + 1
+    assert all(after >= 1.9 * before for before, after in pairwise(reads))
+
+
+def test_what_was_read_back_for_a_view_is_there_for_the_history_and_forgotten_again_later(reads: list[int]) -> None:
+    told = run(3, 400)
+    with stored(told[:300]) as store:
+        history = kept(store)
+        history.until(300 - 2 * TAIL - 5).recent(1)
+        assert rows(history) == 300
+        assert history._columns._tail == 4 * TAIL
+        assert len(reads) == 1
+        history.recent()
+        assert len(reads) == 1
+        store.extend(told[300:])
+        for observation in told[300:]:
+            history.append(observation)
+        assert rows(history) < MOST + 6 * TAIL < 400
+        assert len(reads) == 1
+
+
+def test_reading_back_holds_few_observations_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    original = Shelf.append
+
+    def counted(shelf: Shelf, observation: Observation) -> None:
+        original(shelf, observation)
+        held.append(len(shelf._held))
+
+    with stored(run(9, 300)) as store:
+        history = kept(store)
+        monkeypatch.setattr(Shelf, "append", counted)
+        history.recent()
+    assert len(held) >= 300 - 2 * TAIL
+    assert max(held) < 2 * MEMBERS * 2
+
+
+def test_a_file_that_lags_behind_does_not_have_the_rows_copied_again_and_again() -> None:
+    told, history, copies = run(10, 600), made(), set()
+    with stored(told[:4]) as store:
+        history.keep(store)
+        for place, observation in enumerate(told):
+            history.append(observation) if place >= 4 else None
+            store.extend([told[place - 100]]) if place >= 104 else None
+            copies.add(history._columns._whole_from)
+    assert 10 <= len(copies) <= 600 / TAIL
+
+
+def test_the_first_rows_and_where_members_stand_are_never_read_back(reads: list[int]) -> None:
+    told = run(4, 300)
+    with stored(told) as store:
+        history = kept(store)
+        slow = history.standing().latest[MEMBERS - 1]
+        assert slow < 300 - 2 * TAIL
+        assert history.until(EARLY).recent()
+        history.scores(np.array([slow, history.place(history.best.key)]))  # type: ignore[union-attr]
+        history.scores(history.standing().completed)
+        for state in (history, history.until(100)):
+            state.intervals()
+            assert state.best
+        assert all(history.last_completed(member) for member in range(MEMBERS))
+        assert reads == []
+
+
+# The file
+
+
+def test_nothing_is_forgotten_that_the_file_does_not_have() -> None:
+    told, history = run(6, 300), made()
+    with stored([]) as store:
+        history.keep(store)
+        for observation in told[:200]:
+            history.append(observation)
+        assert rows(history) == 200
+        store.extend(told[:100])
+        history.append(told[200])
+        assert 101 <= rows(history) < 101 + MOST - 2 * TAIL
+        assert bits(history.recent()) == bits(History(SPACE, told[:201], size=MEMBERS).recent())
+
+
+def test_a_closed_file_says_the_same_for_old_numbers_as_for_old_observations() -> None:
+    with stored(run(7)) as store:
+        history = kept(store)
+        store.close()
+        assert len(history.recent(9))
+        with pytest.raises(Exception, match="closed") as observation:
+            history[20]
+        with pytest.raises(Exception, match="closed") as numbers:
+            history.recent()
+        assert (numbers.type, str(numbers.value)) == (observation.type, str(observation.value))
+        assert len(history.recent(9))
+
+
+def test_a_file_that_has_lost_observations_says_so() -> None:
+    with stored(run(8)) as store:
+        history = kept(store)
+        store.connection.execute("DELETE FROM observation WHERE id > 30")
+        with pytest.raises(IndexError, match=r"run.sqlite holds 30 observations, got a request for number"):
+            history.recent()
