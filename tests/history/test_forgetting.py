@@ -207,11 +207,24 @@ def test_memory_is_bounded_and_nothing_is_read_back_while_decisions_look_at_rece
             standing = history.standing()
             history.scores(np.concatenate([standing.latest, standing.completed]))
             assert rows(history) < MOST + 4
+            assert sum(map(len, history._places._of.values())) < MOST + 4
             sizes.append(sum(column.nbytes for column in history._columns.arrays.values()))
     row = sum(column[:1].nbytes for column in history._columns.arrays.values())
     assert len(history) == 3000
     assert max(sizes) <= 2 * (MOST + 4) * row
     assert reads == []
+
+
+def test_a_store_knows_what_the_history_left_to_it() -> None:
+    told = run(3)
+    whole = made()
+    with stored(told) as store:
+        for end, observation in enumerate(told):
+            whole.append(observation)
+            assert store.place(observation.key) == end
+            assert store.generations(observation.key) == len(whole.lineage(observation)) == whole.stage(observation.key)
+            assert [store.finished(m, end + 1) for m in range(5)] == [whole.finished(m) for m in range(5)]
+        assert list(store.keys(70)) == [observation.key for observation in told[:70]]
 
 
 def test_who_wants_everything_time_and_again_has_it_read_a_few_times_only(reads: list[int]) -> None:
@@ -267,7 +280,7 @@ def test_a_file_that_lags_behind_does_not_have_the_rows_copied_again_and_again()
         for place, observation in enumerate(told):
             history.append(observation) if place >= 4 else None
             store.extend([told[place - 100]]) if place >= 104 else None
-            copies.add(history._columns._whole_from)
+            copies.add(history._columns.whole_from)
     assert 10 <= len(copies) <= 600 / TAIL
 
 

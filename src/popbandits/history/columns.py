@@ -36,8 +36,9 @@ class Columns:
             name: np.empty((64, *shape), dtype) for name, (dtype, shape) in shapes.items()
         }
         self._length = 0  # forgotten rows included
-        self._marks: IntArray = np.zeros(1, np.int64)  # places of the first rows; none is missing from the last one on
-        self._whole_from = 0  # that last one
+        self._marks: IntArray = np.zeros(1, np.int64)  # places of the first rows, and `whole_from`
+        self.whole_from = 0
+        """From here on no row is missing."""
         self._store: Store | None = None
         self._tail = 0
         self._read: Callable[[int], Columns]
@@ -62,7 +63,7 @@ class Columns:
 
     def at(self, name: str, place: int) -> Any:
         """A column at one place."""
-        if place >= self._whole_from:
+        if place >= self.whole_from:
             return self.arrays[name][place - self._forgotten]
         return self.take(name, np.array([place]))[0]
 
@@ -73,30 +74,38 @@ class Columns:
         """
         self._store, self._tail, self._read = store, tail, read
 
-    def forget(self, wanted: Callable[[], IntArray]) -> None:
-        """Drop what comes before the tail but for the wanted places, once it is as long as the tail itself."""
-        if self._store is None or self._length - self._whole_from < 2 * self._tail:
-            return
+    def holds(self, place: int) -> bool:
+        """Whether a row can be had without reading anything back."""
+        return place >= self.whole_from or place in self._marks[:-1]
+
+    def forget(self, wanted: Callable[[], IntArray]) -> bool:
+        """Drop what comes before the tail but for the wanted places, once it is as long as the tail itself.
+
+        It says whether it did.
+        """
+        if self._store is None or self._length - self.whole_from < 2 * self._tail:
+            return False
         end = min(len(self._store), self._length - self._tail)
-        if end - self._whole_from < self._tail:  # The store lags behind, and a copy to drop a few rows costs too much.
-            return
+        if end - self.whole_from < self._tail:  # The store lags behind, and a copy to drop a few rows costs too much.
+            return False
         places = wanted()
         kept = np.unique(places[(places >= 0) & (places < end)])
         rows = self._rows(np.concatenate([kept, np.arange(end, self._length)]))
         self.arrays = {name: _with_room(column[rows], self._tail) for name, column in self.arrays.items()}
-        self._marks, self._whole_from = np.append(kept, end), end
+        self._marks, self.whole_from = np.append(kept, end), end
+        return True
 
     @property
     def _forgotten(self) -> int:
-        return self._whole_from - (len(self._marks) - 1)
+        return self.whole_from - (len(self._marks) - 1)
 
     def _rows(self, places: IntArray) -> IntArray:
         """Where the rows of these places are; everything is read back if one is not here."""
-        oldest = int(places.min(initial=self._whole_from))
-        if oldest >= self._whole_from:
+        oldest = int(places.min(initial=self.whole_from))
+        if oldest >= self.whole_from:
             return places - self._forgotten
         assert oldest >= 0, f"places count from 0, got {oldest}"
-        near = np.minimum(places, self._whole_from)
+        near = np.minimum(places, self.whole_from)
         rows = np.searchsorted(self._marks, near)
         missing = places[self._marks[rows] != near]
         if not len(missing):
@@ -110,13 +119,13 @@ class Columns:
 
         It grows by doubling. So whoever wants everything, time and again, has it read a few times only.
         """
-        before = self._read(self._whole_from)
+        before = self._read(self.whole_from)
         own = slice(len(self._marks) - 1, self._length - self._forgotten)
         self.arrays = {
-            name: np.concatenate([before.arrays[name][: self._whole_from], column[own]])
+            name: np.concatenate([before.arrays[name][: self.whole_from], column[own]])
             for name, column in self.arrays.items()
         }
-        self._marks, self._whole_from = np.zeros(1, np.int64), 0
+        self._marks, self.whole_from = np.zeros(1, np.int64), 0
         while self._tail < self._length - oldest:
             self._tail *= 2
 

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -70,7 +69,7 @@ class History(Sequence[Observation]):
         labels = [len(variable.labels) for variable in self.space.categorical]
         self._columns = Columns(len(self.space.numerical), len(labels), max(labels, default=0))
         self._places = Places()
-        self._stages = array("i")  # of all, since a member may tell long after what it began from was forgotten
+        self._store: Store | None = None  # that has what is forgotten
         self._standing = None if size is None else Standing.of(size)
         self._bests = Bests()
         self._lost: dict[Key, int] = {}  # whose checkpoint was missed, and where the observation stands that says so
@@ -129,9 +128,8 @@ class History(Sequence[Observation]):
         )
         self._observations.append(observation)
         self._places.append(member, row)
-        self._stages.append(stage)
         self._keep_up(row, observation)
-        self._columns.forget(self._wanted)
+        self._forget()
 
     def _keep_up(self, row: int, observation: Observation) -> None:
         """What would take a walk over the history to find again."""
@@ -143,6 +141,11 @@ class History(Sequence[Observation]):
             self._lost.setdefault(observation.parent, row)
         if not observation.failed:
             self._bests.put(row, self.sign * observation.score, round_, member)
+
+    def _forget(self) -> None:
+        """Leave to the run's file what no decision looks at any more, now and then."""
+        if self._store is not None and self._columns.forget(self._wanted):
+            self._places.leave(self._columns.whole_from, self._store)
 
     def _wanted(self) -> IntArray:
         """Places that a decision looks at however old they are: the first ones, where members stand, and the best."""
@@ -215,7 +218,12 @@ class History(Sequence[Observation]):
 
     def stage(self, parent: Key | None) -> int:
         """For how many intervals the weights of `parent` had been trained, itself included; 0 for a fresh start."""
-        return 0 if parent is None else self._stages[self.place(parent)] + 1
+        if parent is None:
+            return 0
+        place = self.place(parent)
+        if self._store is not None and not self._columns.holds(place):  # A member may tell long after it began.
+            return self._store.generations(parent)
+        return int(self._columns.at("stage", place)) + 1
 
     def latest(self, member: int) -> Observation | None:
         """The last round that a member finished."""
@@ -335,7 +343,8 @@ class History(Sequence[Observation]):
         self._observations.keep(store, enough)
         tail = windows.LOOK_BACK + IN_MEMORY + ROUNDS_BEHIND * size
         self._columns.keep(store, tail, partial(_read_columns, self.space, self.mode, store, enough))
-        self._columns.forget(self._wanted)
+        self._store = store
+        self._forget()
         for observation in store.observations(after=len(self)):
             self.append(observation)
 

@@ -6,31 +6,50 @@ from bisect import bisect_left
 import numpy as np
 
 from popbandits.history.records import Key
+from popbandits.history.store import Store
 from popbandits.typing import IntArray
 
 _NONE = array("i")
 
 
 class Places:
-    """By member, where its rounds 0, 1, 2, … stand: four bytes an observation, which are never forgotten."""
+    """By member, where its rounds 0, 1, 2, … stand; the older ones can be left to a store."""
 
     def __init__(self) -> None:
         self._of: dict[int, array[int]] = {}
+        self._left: dict[int, int] = {}  # how many of a member's first rounds are left to the store
+        self._store: Store | None = None
 
     def __len__(self) -> int:
         """How many members there are."""
         return len(self._of)
 
     def __getitem__(self, key: Key) -> int:
-        return self._of[key[0]][key[1]]
+        member, round_ = key
+        held = round_ - self._left.get(member, 0)
+        if held >= 0 or self._store is None:
+            return self._of[member][held]
+        return self._store.place(key)
 
     def append(self, member: int, place: int) -> None:
         """Add a member's next round."""
         self._of.setdefault(member, array("i")).append(place)
 
+    def leave(self, before: int, store: Store) -> None:
+        """Leave what stands before that place to the store, but for each member's last round."""
+        self._store = store
+        for member, places in self._of.items():
+            count = min(bisect_left(places, before), len(places) - 1)
+            del places[:count]
+            self._left[member] = self._left.get(member, 0) + count
+
     def finished(self, member: int, end: int) -> int:
         """How many rounds a member had finished when the history had the length `end`."""
-        return bisect_left(self._of.get(member, _NONE), end)
+        places = self._of.get(member, _NONE)
+        left = self._left.get(member, 0)
+        if left and self._store is not None and end <= places[0]:
+            return self._store.finished(member, end)
+        return left + bisect_left(places, end)
 
     def latest(self) -> list[int]:
         """Where the last round of each member stands."""
@@ -39,7 +58,13 @@ class Places:
     def intervals(self, end: int) -> tuple[IntArray, IntArray]:
         """The member and the round at each of the first `end` places."""
         members, rounds = np.empty((2, end), np.int64)
+        before = 0
+        if self._store is not None:
+            before = min(end, len(self._store))
+            keys = np.fromiter(self._store.keys(before), np.dtype((np.int64, 2)), before)
+            members[:before], rounds[:before] = keys.T
         for member, places in self._of.items():
-            mine = np.array(places[: self.finished(member, end)], np.int64)
-            members[mine], rounds[mine] = member, np.arange(len(mine))
+            mine, left = np.array(places, np.int64), self._left.get(member, 0)
+            new = (mine >= before) & (mine < end)
+            members[mine[new]], rounds[mine[new]] = member, left + np.flatnonzero(new)
         return members, rounds

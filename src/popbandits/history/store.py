@@ -23,6 +23,12 @@ OBSERVATION = (
 DECISION = "member, round, config, parent_member, parent_round, given, seconds, decision, fallback, time"
 EVENT = "id, time, kind, member, round, text, data"
 
+LINEAGE = """WITH RECURSIVE line (member, round) AS (
+    VALUES (?, ?)
+    UNION ALL
+    SELECT parent_member, parent_round FROM observation JOIN line USING (member, round) WHERE parent_member IS NOT NULL
+) SELECT COUNT(*) FROM line"""
+
 
 class Store:
     """Appends to a run's file and reads it back: observations, decisions, events, and what is known of the run.
@@ -128,6 +134,26 @@ class Store:
     def observations(self, after: int = 0) -> Iterator[Observation]:
         """What was stored, in order, without the first `after`."""
         return map(_observation, self._select(f"{OBSERVATION} FROM observation", after))
+
+    def keys(self, count: int) -> Iterator[Key]:
+        """Member and round of the first `count` observations, in order."""
+        return self.connection.execute("SELECT member, round FROM observation WHERE id <= ? ORDER BY id", [count])
+
+    def place(self, key: Key) -> int:
+        """How many observations were stored before that of (member, round)."""
+        return int(self._one("SELECT id - 1 FROM observation WHERE member = ? AND round = ?", *key))
+
+    def finished(self, member: int, end: int) -> int:
+        """How many of the first `end` observations are of that member."""
+        return int(self._one("SELECT COUNT(*) FROM observation WHERE member = ? AND id <= ?", member, end))
+
+    def generations(self, key: Key) -> int:
+        """How long the lineage of (member, round) is, itself included."""
+        return int(self._one(LINEAGE, *key))
+
+    def _one(self, query: str, *values: int) -> Any:
+        """The one value that a query has."""
+        return self.connection.execute(query, values).fetchone()[0]
 
     def decisions(self) -> Iterator[Decision]:
         """What was decided, in order."""
