@@ -14,8 +14,9 @@ Column = np.ndarray[Any, Any]
 class Columns:
     """Numeric columns by place in a history, that double in capacity, so that appending is cheap at any length.
 
-    With a store behind them they forget old rows. A row that was forgotten is read back when it is asked for, together
-    with all others, so that nothing but time and memory depends on what was forgotten.
+    Types are narrow: without a store they hold every row, of which there may be a million. With a store behind them
+    they forget old rows. If one of those is asked for, all are read back: nothing but time and memory ever depends on
+    what was forgotten.
     """
 
     def __init__(self, numbers: int, labels: int, most_labels: int):
@@ -42,9 +43,6 @@ class Columns:
         self._store: Store | None = None
         self._tail = 0
         self._read: Callable[[int], Columns]
-
-    def __len__(self) -> int:
-        return self._length
 
     def put(self, **values: Any) -> None:
         """Add a row; the one after the last that fits makes room for as many again."""
