@@ -164,7 +164,9 @@ def test_the_published_figures_give_the_published_shares() -> None:
 
 def test_the_stored_trial_is_read_and_stands_beside_the_published_figure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["procgen", "--table", str(STORED / "procgen")]) == 0
-    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| bigfish") and "10.6" in line)
+    printed = capsys.readouterr().out
+    assert "112.1" not in printed, "a published share of PB2-Rand stands beside a share of another method"
+    row = next(line for line in printed.splitlines() if line.startswith("| bigfish") and "10.6" in line)
     assert [cell.strip() for cell in row.split("|")[2:-1]] == [
         "PB2-Mix",
         "4 × 25M, 1 run",

@@ -141,7 +141,8 @@ def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) 
             view.add_row(game, method, budget(method, cell), *row)
         if not plain:  # Markdown has no such thing.
             view.add_section()
-    known = published.NORMALISED if levels == "test" else {}
+    same = levels == "test" and scores.baseline == published.BASELINE
+    known = published.NORMALISED if same else {}
     for method, cell in scores.normalised.items():
         row = (_here(cell, plain), _p(cell), _published(known.get(method)))
         view.add_row(f"in % of {scores.baseline}", method, budget(method, cell), *row)

@@ -38,6 +38,9 @@ RETURNS: Mapping[str, Mapping[str, Mapping[str, Figure]]] = {
 }
 """By levels, game and method."""
 
+BASELINE = "PB2-Rand"
+"""Of whose means the normalised returns are shares."""
+
 NORMALISED: Mapping[str, Figure] = {
     "PBT": (85.6, 22.4),
     "PB2-Rand": (100.0, 23.8),
