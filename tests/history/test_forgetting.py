@@ -225,6 +225,8 @@ def test_a_store_knows_what_the_history_left_to_it() -> None:
             assert store.generations(observation.key) == len(whole.lineage(observation)) == whole.stage(observation.key)
             assert [store.finished(m, end + 1) for m in range(5)] == [whole.finished(m) for m in range(5)]
         assert list(store.keys(70)) == [observation.key for observation in told[:70]]
+        with pytest.raises(IndexError, match=r"holds no observation of \(99, 0\)"):
+            store.place((99, 0))
 
 
 def test_who_wants_everything_time_and_again_has_it_read_a_few_times_only(reads: list[int]) -> None:

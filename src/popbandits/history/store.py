@@ -141,7 +141,10 @@ class Store:
 
     def place(self, key: Key) -> int:
         """How many observations were stored before that of (member, round)."""
-        return int(self._one("SELECT id - 1 FROM observation WHERE member = ? AND round = ?", *key))
+        found = self._one("SELECT MAX(id) - 1 FROM observation WHERE member = ? AND round = ?", *key)
+        if found is None:
+            raise IndexError(f"{self.path} holds no observation of {key}, got a request for it")
+        return int(found)
 
     def finished(self, member: int, end: int) -> int:
         """How many of the first `end` observations are of that member."""
