@@ -1,9 +1,9 @@
 """What stored runs on Procgen learnt, on the way: `python -m benchmarks.procgen_curves`.
 
-First every run of `results/procgen`: the mean raw return of the last 100 training episodes (of a population, its best
+First the runs of `results/procgen`: the mean raw return of the last 100 training episodes (of a population, its best
 member's), and behind it that of the 100 test episodes where there are some. Then `results/precision`, the same runs
-with convolutions in bfloat16 and in float32: mean and standard deviation over the seeds as far as all of them came, and
-p of Welch's t-test. Nothing is trained here; docs/procgen.md says how these runs were made.
+with convolutions in bfloat16 and in float32, and p of Welch's t-test. Means and standard deviations are over the seeds,
+as far as all of them came. Nothing is trained here; docs/procgen.md says how these runs were made.
 """
 
 import argparse
@@ -19,7 +19,8 @@ from popbandits.experiments.procgen import short
 from popbandits.history import Observation
 from popbandits.reports import published
 from popbandits.reports.procgen import Trial, trials
-from popbandits.reports.stats import welch
+from popbandits.reports.stats import deviation, welch
+from popbandits.wording import counted
 
 RESULTS = Path(__file__).with_name("results")
 
@@ -32,32 +33,36 @@ def best_of_round(trial: Trial, round_: int) -> Observation | None:
 
 
 def curves(given: Sequence[Trial], every: int) -> Table:
-    """A column for each run, a row for each `every` steps, and the published returns after 25M."""
+    """A column for each game and method, a row for each `every` steps, and the published returns after 25M."""
+    groups: dict[tuple[str, str], list[Trial]] = {}
+    for one in given:
+        groups.setdefault((one.settings["game"], one.method), []).append(one)
     table = Table("steps a member", box=box.MARKDOWN)
-    for one in given:
-        game, seed = one.settings["game"], one.run.about["seed"]
-        table.add_column(f"{one.method}, {game}, seed {seed}", justify="right")
+    for (game, method), group in groups.items():
+        table.add_column(f"{method}, {game}, {counted(len(group), 'seed')}", justify="right")
     for steps in range(every, max(one.steps for one in given) + 1, every):
-        found = [best_of_round(one, steps // one.settings["interval"] - 1) for one in given]
-        table.add_row(short(steps), *map(_said, found))
+        table.add_row(f"{steps / 1e6:g}M", *(_said(group, steps) for group in groups.values()))
     last = []
-    for one in given:
-        known = {levels: published.RETURNS[levels].get(one.settings["game"], {}) for levels in ("train", "test")}
-        figures = [
-            f"{{:.1f}} ± {{:.1f}} {levels}".format(*known[levels][one.method])
-            for levels in known
-            if one.method in known[levels]
-        ]
-        last.append(", ".join(figures) or "–")
+    for game, method in groups:
+        known = [published.RETURNS[levels].get(game, {}).get(method) for levels in ("train", "test")]
+        said = ["{:.1f} ± {:.1f}".format(*figure) for figure in known if figure]
+        last.append("{} (test {})".format(*said) if said else "–")
     table.add_row("published, 25M", *last)
     return table
 
 
-def _said(observation: Observation | None) -> str:
-    if observation is None:
+def _said(group: Sequence[Trial], steps: int) -> str:
+    """Training and test return of the runs after so many steps; nothing before all of them came so far."""
+    found = [best_of_round(one, steps // one.settings["interval"] - 1) for one in group]
+    told = [observation for observation in found if observation is not None]
+    if len(told) < len(group):
         return ""
-    test = observation.metrics.get("test_return")
-    return f"{observation.score:.1f}" + ("" if test is None else f" (test {test:.1f})")
+    tests = [float(o.metrics["test_return"]) for o in told if "test_return" in o.metrics]
+    return _spread([o.score for o in told]) + (f" (test {_spread(tests)})" if len(tests) == len(group) else "")
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.1f}" + (f" ± {deviation(values):.1f}" if len(values) > 1 else "")
 
 
 def precisions(given: Sequence[Trial]) -> Table:
@@ -69,7 +74,7 @@ def precisions(given: Sequence[Trial]) -> Table:
     table = Table("steps", first, second, "p", box=box.MARKDOWN)
     for round_ in range(min(len(one.run.history) for one in given)):
         a, b = ([one.run.history[round_].score for one in group] for group in (some, others))
-        said = (f"{np.mean(scores):.2f} ± {np.std(scores, ddof=1):.2f}, {len(scores)} seeds" for scores in (a, b))
+        said = (f"{np.mean(scores):.2f} ± {deviation(scores):.2f}, {len(scores)} seeds" for scores in (a, b))
         table.add_row(short((round_ + 1) * given[0].settings["interval"]), *said, f"{welch(a, b):.2f}")
     return table
 

@@ -1,6 +1,7 @@
 """The paper's tables from made-up runs, worked by hand."""
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -166,19 +167,19 @@ def test_the_stored_trial_is_read_and_stands_beside_the_published_figure(capsys:
     assert main(["procgen", "--table", str(STORED / "procgen")]) == 0
     printed = capsys.readouterr().out
     assert "112.1" not in printed, "a published share of PB2-Rand stands beside a share of another method"
-    row = next(line for line in printed.splitlines() if line.startswith("| bigfish") and "10.6" in line)
-    assert [cell.strip() for cell in row.split("|")[2:-1]] == [
-        "PB2-Mix",
-        "4 × 25M, 1 run",
-        "**12.7**",
-        "",
-        "10.6 ± 1.9",
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in printed.splitlines() if "| bigfish" in line]
+    assert rows[:3] == [
+        ["PPO", "1 × 25M, 3 runs", "4.6 ± 2.1", "", "4.0 ± 1.2"],
+        ["DrAC", "1 × 25M, 3 runs", "8.6 ± 2.5", "0.1", "–"],
+        ["PB2-Mix", "4 × 25M, 1 run", "**12.7**", "", "10.6 ± 1.9"],
     ]
+    assert re.search("Left out: .*ucb-drac/0, killed, 23 of 50 rounds", printed)
 
 
 def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     procgen_curves.main([])
     printed = [line.split("|") for line in capsys.readouterr().out.splitlines()]
     rows = {cells[1].strip(): [cell.strip() for cell in cells[2:-1]] for cells in printed if len(cells) > 2}
-    assert rows["15M"] == ["12.3 (test 7.6)", "16.1 (test 9.6)", "7.2 (test 2.2)"]  # DrAC, PB2-Mix, PPO
+    assert rows["15M"] == ["11.6 ± 1.8 (test 7.0 ± 2.2)", "16.1 (test 9.6)", "7.5 ± 2.5 (test 3.2 ± 1.6)", ""]
+    assert rows["published, 25M"][1:3] == ["17.1 ± 2.9 (test 10.6 ± 1.9)", "8.9 ± 1.5 (test 4.0 ± 1.2)"]
     assert rows["500k"] == ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"]
