@@ -1,11 +1,14 @@
 """Makes docs/report.png and docs/watch.png: the demo's run, its report and its live page, as Chromium shows them.
 
+And docs/procgen.png, the learning curves of the stored runs on Procgen.
+
     python docs/make_screenshots.py [--demo runs/demo] [--browser /usr/bin/chromium]
 
 The demo is run first where it was not (two minutes and a half).
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
+STORED = HERE.parent / "benchmarks/results/procgen"
 SIZES = {"report.png": (1040, 1700), "watch.png": (1040, 1560)}
 
 
@@ -28,6 +32,9 @@ def main() -> None:
     parser.add_argument("--demo", type=Path, default=Path("runs/demo"), metavar="DIR")
     parser.add_argument("--browser", default="/usr/bin/chromium", metavar="PATH")
     arguments = parser.parse_args()
+    with TemporaryDirectory() as temporary:
+        write_report([STORED], Path(temporary) / "report.html", temporary)
+        shutil.copy(Path(temporary) / "comparison.png", HERE / "procgen.png")
     run = arguments.demo / "tuned"
     if not (run / "run.sqlite").exists():
         subprocess.run([sys.executable, "-m", "popbandits", "demo", "-o", str(arguments.demo)], check=True)

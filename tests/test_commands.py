@@ -330,6 +330,8 @@ def test_status_shows_several_runs_and_what_is_none(undisturbed: History, capsys
         ["other", "finished", "PBT", "2/2"],
     ]
     assert err == "popbandits: nothing holds no run: it has no run.sqlite; give the folder of a run\n"
+    assert main(["status", ".", "other"]) == 0  # A folder of runs stands for all of them, each once.
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run", "other", "undisturbed"]
 
 
 def test_replay_prints_what_was_recorded_and_what_came_of_it_now(

@@ -256,6 +256,19 @@ def test_several_runs_are_compared_by_method(tmp_path: Path) -> None:
     assert all(path.stat().st_size > 0 for path in written)
 
 
+def test_a_folder_of_runs_is_compared_and_fixed_settings_tried_nothing(tmp_path: Path) -> None:
+    settings = {"lr": 0.001, "augmentation": "crop", "epochs": 2}
+    play(tmp_path / "runs/tuned", rounds=3)
+    play(tmp_path / "runs/alone/0", rounds=3, population=1, space=settings)
+    write_report([tmp_path / "runs"], tmp_path / "report.html")
+    page = Page(tmp_path / "report.html")
+    assert {point["method"] for point in page.data["figures"]["comparison"]["datasets"]["task0"]} == {
+        "Fixed settings",
+        "PB2-Fuse",
+    }
+    assert page.text.count("What was tried") == 2  # A heading and the link to it.
+
+
 def test_a_report_needs_a_run(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="a report needs a run, got none"):
         write_report([], tmp_path / "report.html")

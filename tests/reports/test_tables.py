@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from popbandits import PBT, PB2Mix
+from popbandits.history.folders import run_folders
 from popbandits.reports.run import Run
 from popbandits.reports.tables import grouped, score_table, score_tables
 from tests.reports.played import Climber, play
@@ -79,6 +80,10 @@ def fish(seed: int, game: str) -> Climber:
     return Climber(seed + len(game))
 
 
+def swimmer(seed: int, algorithm: str) -> Climber:
+    return Climber(seed + len(algorithm))
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     folder = tmp_path_factory.mktemp("runs")
@@ -114,6 +119,33 @@ def test_runs_of_different_spaces_are_different_tasks(runs: list[Run], tmp_path:
         )
     )
     assert list(grouped([runs[0], other])) == ["fish (space 1)", "fish (space 2)"]
+
+
+def test_fixed_settings_are_a_method_beside_those_that_tune(runs: list[Run], tmp_path: Path) -> None:
+    def alone(lr: float) -> Run:
+        settings = {"lr": lr, "augmentation": "crop", "epochs": 2}
+        agent = partial(fish, game="bigfish")
+        return Run.read(play(tmp_path / str(lr), agent, rounds=2, population=1, space=settings))
+
+    slow, fast = alone(0.001), alone(0.1)
+    assert {task: list(groups) for task, groups in grouped([runs[0], slow]).items()} == {
+        "fish": ["Fixed settings", "PBT"]
+    }
+    assert list(grouped([slow, fast])["fish"]) == ["Fixed settings, lr 0.001", "Fixed settings, lr 0.1"]
+
+
+def test_agents_that_learn_in_other_ways_learn_the_same_task(tmp_path: Path) -> None:
+    made = [play(tmp_path / name, partial(swimmer, algorithm=name), rounds=2, population=2) for name in ("a2c", "ppo")]
+    [methods] = grouped(map(Run.read, made)).values()
+    assert [name.partition(", ")[2] for name in methods] == ["algorithm a2c", "algorithm ppo"]
+
+
+def test_the_stored_runs_of_procgen_are_one_game_and_four_methods() -> None:
+    stored = Path(__file__).parents[2] / "benchmarks/results/procgen"
+    tasks = grouped(map(Run.read, run_folders([stored])))
+    assert {task: {m: len(group) for m, group in groups.items()} for task, groups in tasks.items()} == {
+        "bigfish": {"DrAC": 3, "PB2-Mix": 1, "PPO": 3, "UCB-DrAC": 1}
+    }
 
 
 def test_the_score_and_what_was_measured_on_a_test_have_a_table_each(runs: list[Run]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from popbandits.commands.registry import STOPPED, Command, command, made, output
 from popbandits.errors import ArgumentError
-from popbandits.experiments.procgen import ALONE, LABELS, TUNED, parse_steps, short
+from popbandits.experiments.procgen import ALONE, LABELS, TUNED, WHERE, parse_steps, short
 
 if TYPE_CHECKING:
     from popbandits.engines import Experiment
@@ -92,7 +92,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
             experiments,
             lambda experiment: terminal_view(experiment.at_a_time),
             time_limit=arguments.time_limit,
-            may_differ=frozenset({"device", "at_a_time"}),
+            may_differ=WHERE,
         )
         if not finished:
             print("Not all of it is done; the same command goes on.")

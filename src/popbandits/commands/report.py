@@ -19,7 +19,7 @@ def report(parser: argparse.ArgumentParser) -> Command:
 
     It needs: pip install 'popbandits[report]'
     """
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="their folders")
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="their folders, or folders of runs")
     parser.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE", help="(report.html)")
     parser.add_argument("--figures", type=Path, metavar="DIR", help="also write every figure for print: PNG, SVG, PDF")
 

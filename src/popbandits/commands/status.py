@@ -16,16 +16,17 @@ def status(parser: argparse.ArgumentParser) -> Command:
     has done its last round, and stopped or killed otherwise: `popbandits resume`
     goes on with those.
     """
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="their folders, or folders of runs")
     parser.add_argument("--json", action="store_true", help="print a JSON list, with every figure in full")
 
     def show(arguments: argparse.Namespace) -> int:
         import json
 
+        from popbandits.history.folders import run_folders
         from popbandits.reports import status as report
 
         found, wrong = [], []
-        for directory in arguments.runs:
+        for directory in run_folders(arguments.runs):
             try:
                 found.append(report.status(directory))
             except HistoryError as error:

@@ -12,6 +12,12 @@ ALONE = {"ppo": "PPO", "drac": "DrAC", "ucb-drac": "UCB-DrAC"}
 LABELS = ALONE | {name: method.label for name, method in TUNED.items()}
 """In the order of the paper's tables."""
 
+AGENT = "popbandits.rl.procgen.task:Task"
+"""How a run's record names what makes its agents."""
+
+WHERE = frozenset({"device", "at_a_time"})
+"""Settings of an agent that say where it trains, and change nothing that it learns."""
+
 UNITS = {"M": 1_000_000, "k": 1_000}
 
 

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from popbandits.errors import HistoryError
-from popbandits.experiments.procgen import ALONE, LABELS, short
+from popbandits.experiments.procgen import AGENT, LABELS, short
 from popbandits.history import Observation
+from popbandits.history.folders import run_folders
 from popbandits.history.schema import FILE
 from popbandits.reports import published
 from popbandits.reports.run import Run
@@ -20,8 +21,6 @@ from popbandits.reports.stats import deviation
 from popbandits.reports.tables import Cell, ScoreTable, score_table
 from popbandits.wording import counted
 
-AGENT = "popbandits.rl.procgen.task:Task"
-"""How a run's record names what makes its agents."""
 SETTINGS = ("interval", "environments", "steps", "epochs", "minibatches", "episodes", "precision")
 """What runs must have in common to be compared, beside how long they trained."""
 LEVELS = {"test": "Test returns", "train": "Training returns"}
@@ -55,14 +54,9 @@ class Trial:
         return int(self.run.about["rounds"]) * int(self.settings["interval"])
 
     @property
-    def tuned(self) -> bool:
-        """Whether there is anything that a population could tune."""
-        return bool(self.run.space.numerical or self.run.space.categorical)
-
-    @property
     def method(self) -> str:
         """What tuned it, or what it is."""
-        return self.run.method if self.tuned else ALONE[self.settings["algorithm"]]
+        return self.run.method
 
     @property
     def final(self) -> Observation | None:
@@ -82,9 +76,8 @@ class Trial:
 
 
 def trials(directories: Iterable[str | Path]) -> list[Trial]:
-    """The runs of the experiment in these folders, however deep."""
-    found = dict.fromkeys(path.parent for directory in directories for path in sorted(Path(directory).rglob(FILE)))
-    runs = [Run.read(directory) for directory in found]
+    """The runs of the experiment in these folders."""
+    runs = [Run.read(folder) for folder in run_folders(directories) if (folder / FILE).exists()]
     given = [Trial(run) for run in runs if (run.about.get("agent") or {}).get("make") == AGENT]
     kept = [one for one in given if one.method in LABELS.values()]
     if not kept:
@@ -103,7 +96,7 @@ def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
     groups: dict[tuple[Any, ...], dict[int, list[Trial]]] = {}
     for one in done:
         sizes = groups.setdefault(budget(one), {})
-        sizes.setdefault(one.population if one.tuned else 0, []).append(one)
+        sizes.setdefault(0 if one.run.space.fixed else one.population, []).append(one)
     for sizes in (groups[key] for key in sorted(groups, reverse=True)):
         alone = sizes.pop(0, [])
         yield from ([*alone, *sizes[size]] for size in sorted(sizes)) if sizes else [alone]

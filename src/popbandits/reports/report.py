@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from popbandits.errors import ArgumentError
+from popbandits.history.folders import run_folders
 from popbandits.reports.figures.figure import require_extra
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.run import Run
@@ -15,7 +16,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | 
     """Write the report of a run, or of several side by side, as one page; returns what was written.
 
     Args:
-        runs: their folders.
+        runs: their folders, or such that hold them.
         output: the page.
         figures: a folder for the figures as PNG, SVG, PDF and Vega-Lite.
     """
@@ -23,7 +24,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | 
     if not runs:
         raise ArgumentError("a report needs a run, got none; give the folder of one")
     with Libraries() as libraries:
-        found = [Run.read(directory) for directory in runs]
+        found = [Run.read(directory) for directory in run_folders(runs)]
         content, drawn = single(found[0], libraries.text) if len(found) == 1 else several(found, libraries.text)
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)

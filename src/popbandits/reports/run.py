@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from popbandits.experiments.methods import METHODS
 from popbandits.history import History, Key, Observation, Rows, Store
 from popbandits.reports.export import text
-from popbandits.reports.status import Status, status
+from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Space
 from popbandits.typing import BoolArray, FloatArray
 from popbandits.wording import printable, setting
@@ -141,8 +140,8 @@ class Run:
 
     @property
     def method(self) -> str:
-        """What the method is called."""
-        return method_name(self.about)
+        """What the method is called, or what the agent is, if nothing was tuned."""
+        return shortened(method_name(self.about, self.space) or "method not on record", LABEL)
 
     @cached_property
     def rows(self) -> Rows:
@@ -217,15 +216,6 @@ class Run:
         observation = self.history.find(key)
         assert observation is not None, f"{key} is not in {self.directory}"
         return described(self.space, observation.config)
-
-
-def method_name(about: Mapping[str, Any]) -> str:
-    """What the method of a run is called, by what is known of the run."""
-    made = about.get("method") or {}
-    where = str(next((value for key, value in made.items() if key != "settings"), "method not on record"))
-    own = where.rpartition(":")[2]
-    known = {one.explorer: one.label for one in METHODS.values() if one.explore == "replaced"}
-    return known.get(own) or shortened(own, LABEL)
 
 
 def best_of_rounds(scores: FloatArray, sign: float) -> FloatArray:

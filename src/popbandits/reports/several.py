@@ -30,7 +30,7 @@ def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, lis
     drawn = [curves(tasks), finals(tasks), regrets(tasks)]
     sections = {"In short": _compared(runs, tasks), "By method": "".join(map(figure, drawn))}
     sections["By method"] += "".join(_score_table(one, begun[0].sign) for one in score_tables(tasks))
-    for place, (task, groups) in enumerate(tasks.items()):
+    for place, (task, groups) in enumerate(_tuned(tasks).items()):
         members = [run for group in groups.values() for run in group]
         found = effects(members)
         made = [schedules(groups), effects_figure(members, found), arms(members), deciding(groups)]
@@ -42,6 +42,12 @@ def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, lis
     title = f"{len(runs)} runs compared"
     methods = dict.fromkeys(method for groups in tasks.values() for method in groups)
     return page(title, " · ".join(methods), sections, drawn, libraries), drawn
+
+
+def _tuned(tasks: Tasks) -> Tasks:
+    """Without the runs in which there was nothing to try."""
+    left = {task: {m: g for m, g in groups.items() if not g[0].space.fixed} for task, groups in tasks.items()}
+    return {task: groups for task, groups in left.items() if groups}
 
 
 def _numbered(one: Figure, place: int) -> Figure:

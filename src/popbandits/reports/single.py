@@ -41,7 +41,7 @@ def figures_of(run: Run) -> dict[str, Figure]:
         return {}
     made = (
         learning(run),
-        schedules({run.method: [run]}) if run.space.numerical or run.space.categorical else None,
+        None if run.space.fixed else schedules({run.method: [run]}),
         lineage(run),
         regrets({"": {run.method: [run]}}),
         arms([run]),

@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from popbandits.experiments.methods import METHODS
+from popbandits.experiments.procgen import AGENT, ALONE
 from popbandits.history import Store
+from popbandits.space import Space
 from popbandits.wording import age, number, printable
 
 LOCK = "run.lock"
@@ -77,7 +80,7 @@ def status(directory: str | Path) -> Status:
         return Status(
             directory=str(directory),
             state=state,
-            method=_name(about.get("method")),
+            method=method_name(about, store.space),
             size=about.get("size"),
             rounds=rounds,
             round=intervals // members,
@@ -130,10 +133,18 @@ def _one(rows: sqlite3.Cursor) -> Any:
     return rows.fetchone()[0]
 
 
-def _name(recipe: dict[str, Any] | None) -> str | None:
-    """What a method is called, of what the record says of how to make it."""
-    where = next((value for key, value in (recipe or {}).items() if key != "settings"), None)
-    return None if where is None else str(where).rpartition(":")[2]
+def method_name(about: Mapping[str, Any], space: Space) -> str | None:
+    """What the method of a run is called, by what is known of the run; None if that is not on record."""
+    if space.fixed:
+        agent = about.get("agent") or {}
+        known = ALONE if agent.get("make") == AGENT else {}
+        return known.get(agent.get("settings", {}).get("algorithm"), "Fixed settings")
+    where = next((value for key, value in (about.get("method") or {}).items() if key != "settings"), None)
+    if where is None:
+        return None
+    own = str(where).rpartition(":")[2]
+    labels = {one.explorer: one.label for one in METHODS.values() if one.explore == "replaced"}
+    return labels.get(own, own)
 
 
 def table(statuses: Sequence[Status]) -> Table:

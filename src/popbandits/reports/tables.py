@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.experiments.procgen import AGENT, WHERE
 from popbandits.history.frame import flat
 from popbandits.reports.export import text
 from popbandits.reports.run import LABEL, Run, shortened
@@ -15,6 +16,9 @@ from popbandits.wording import number
 
 BASELINES = ("PB2-Rand", "PBT")
 """Whom the others are tested against: the paper's choice, or what comes next to it; else the first method."""
+
+ALGORITHM = "algorithm"
+"""The setting of an agent that says how it learns: part of a run's method, not of its task."""
 
 Tasks = Mapping[str, Mapping[str, Sequence[Run]]]
 """Runs by task, then by method."""
@@ -60,31 +64,47 @@ class ScoreTable:
 
 
 def grouped(runs: Iterable[Run]) -> dict[str, dict[str, list[Run]]]:
-    """Runs by task, then by method: both named by what differs among these runs."""
+    """Runs by task, then by method: both named by what differs among these runs.
+
+    Agents whose settings were tuned, and those whose settings were fixed, learn the same task.
+    """
     runs = list(runs)
-    tasks = _named([{"": _task(run), **_settings(run, "agent")} for run in runs])
+    tasks = _named([_task(run) for run in runs])
     # Two tasks under one name are told apart by their spaces.
     spaces: dict[str, list[str]] = {}
     for task, run in zip(tasks, runs, strict=True):
-        if (space := run.space.to_json()) not in spaces.setdefault(task, []):
+        if not run.space.fixed and (space := run.space.to_json()) not in spaces.setdefault(task, []):
             spaces[task].append(space)
     tasks = [
-        f"{task} (space {spaces[task].index(run.space.to_json()) + 1})" if len(spaces[task]) > 1 else task
+        f"{task} (space {spaces[task].index(run.space.to_json()) + 1})"
+        if not run.space.fixed and len(spaces[task]) > 1
+        else task
         for task, run in zip(tasks, runs, strict=True)
     ]
-    shape = ("size", "quantile", "explore", "synchronous", "mode")
-    methods = _named(
-        [{"": run.method, **_settings(run, "method"), **{name: run.about.get(name) for name in shape}} for run in runs]
-    )
+    methods = _named([_method(run) for run in runs])
     result: dict[str, dict[str, list[Run]]] = {}
     for task, method, run in sorted(zip(tasks, methods, runs, strict=True), key=lambda one: one[:2]):
         result.setdefault(task, {}).setdefault(method, []).append(run)
     return result
 
 
-def _task(run: Run) -> str:
-    where = next((str(v) for k, v in (run.about.get("agent") or {}).items() if k != "settings"), "")
-    return where.rpartition(":")[2] or "task"
+def _task(run: Run) -> dict[str, Any]:
+    agent = run.about.get("agent") or {}
+    where = next((str(v) for k, v in agent.items() if k != "settings"), "")
+    settings = _settings(run, "agent")
+    settings.pop(ALGORITHM, None)
+    if where == AGENT:
+        settings = {name: value for name, value in settings.items() if name not in WHERE}
+        where = settings.pop("game")
+    return {"": where.rpartition(":")[2] or "task", **settings}
+
+
+def _method(run: Run) -> dict[str, Any]:
+    described = {"": run.method, ALGORITHM: _settings(run, "agent").get(ALGORITHM), "size": run.about.get("size")}
+    if run.space.fixed:
+        return described | run.space.flatten(run.history[0].config)
+    others = ("quantile", "explore", "synchronous", "mode")
+    return described | _settings(run, "method") | {name: run.about.get(name) for name in others}
 
 
 def _settings(run: Run, what: str) -> dict[str, Any]:

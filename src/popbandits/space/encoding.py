@@ -65,6 +65,7 @@ class Space:
     | configuration_space | ConfigSpace's view; not to be changed afterwards |
     | names | every parameter, parents before children |
     | numerical, categorical | what the columns of x and h stand for |
+    | fixed | whether there is nothing to choose: every parameter has one value |
     | order | the columns, those of x counted first, then those of h: parents before children |
     | movable | (d,) numbers to climb by gradient: floats, and integers of many levels, that no condition depends on |
     | grids | by column, x of every level of the numbers of few levels that no condition depends on |
@@ -83,6 +84,7 @@ class Space:
         self.numerical: tuple[Numerical, ...] = tuple(p for p in parameters.values() if isinstance(p, Numerical))
         self.categorical: tuple[Categorical, ...] = tuple(p for p in parameters.values() if isinstance(p, Categorical))
         self._fixed = tuple(p for p in parameters.values() if isinstance(p, Fixed))
+        self.fixed = not (self.numerical or self.categorical)
         self._scale = Scale(self.numerical)
         self._discrete = np.flatnonzero(self._scale.discrete)
         self._discrete_scale = Scale([self.numerical[j] for j in self._discrete])

@@ -17,7 +17,7 @@ PACE, SHORT = 10.0, 0.2
 
 FIGURES: dict[str, Callable[[Followed], Figure | None]] = {
     "learning": lambda run: learning(run, POINTS),
-    "schedules": lambda run: schedules({"": [run]}) if run.space.numerical or run.space.categorical else None,
+    "schedules": lambda run: None if run.space.fixed else schedules({"": [run]}),
 }
 
 

@@ -1,18 +1,16 @@
 """The runs in a folder, found by their files and shown by their place in it."""
 
-import os
 import threading
 import time
 from pathlib import Path
 
 from popbandits.errors import ArgumentError, HistoryError
+from popbandits.history.folders import runs_below
 from popbandits.history.schema import FILE
 from popbandits.reports.live.follow import Stamp, stamp
 from popbandits.reports.live.news import News
 from popbandits.reports.status import Status, running, status
 
-DEPTH = 5
-"""Folders below the one that is watched in which runs are looked for."""
 OFTEN = 1.0
 """Seconds after which runs are looked for again."""
 HERE = "."
@@ -36,22 +34,10 @@ class Runs:
         """The folder of every run, by its path from the root."""
         with self._lock:
             if time.monotonic() - self._looked >= OFTEN:
-                self._found = dict(sorted(self._walk()))
+                below = (folder for folder in runs_below(self.root) if self._inside(folder / FILE))
+                self._found = dict(sorted((folder.relative_to(self.root).as_posix(), folder) for folder in below))
                 self._looked = time.monotonic()
             return self._found
-
-    def _walk(self) -> list[tuple[str, Path]]:
-        found = []
-        for folder, below, files in os.walk(self.root):  # It does not go through links to folders.
-            place = Path(folder)
-            parts = place.relative_to(self.root).parts
-            if FILE in files and self._inside(place / FILE):
-                found.append((place.relative_to(self.root).as_posix(), place))
-                below.clear()  # What a run keeps there is its own.
-            elif len(parts) >= DEPTH:
-                below.clear()
-            below[:] = [name for name in below if not name.startswith(".")]
-        return found
 
     def _inside(self, path: Path) -> bool:
         return path.resolve().is_relative_to(self.root)
