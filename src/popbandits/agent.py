@@ -28,9 +28,11 @@ class Agent(Protocol):
     built, and ends with `save`. So all that matters between intervals must be in the checkpoint: weights, optimizer,
     counters, random states. Hyperparameters must not come out of it: those of `train` hold.
 
-    Two more methods are used where an agent has them. `applied() -> config` says with which hyperparameters it really
-    trained (all, or those it can tell); a run stops if one differs from what was asked for. `close()` gives back what
-    an agent holds when it is no longer needed.
+    Three more methods are used where an agent has them. `applied() -> config` says with which hyperparameters it really
+    trained (all, or those it can tell); a run stops if one differs from what was asked for. `assigned(member, round)`
+    tells it, before every `train`, which interval of the run comes next: for what is due in certain rounds, and so that
+    two members that go on from one checkpoint with the same hyperparameters can draw other random numbers. `close()`
+    gives back what an agent holds when it is no longer needed.
     """
 
     def train(self, config: dict[str, Any], /) -> "float | Outcome":

@@ -1,6 +1,7 @@
 """Many runs, one after another: what is done stays done, and time is kept."""
 
 import json
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pytest
 from popbandits import PBT, Experiment, History
 from popbandits.agent import Outcome
 from popbandits.engines.view import View
-from popbandits.errors import ArgumentError, RunError
+from popbandits.errors import RunError
 from popbandits.experiments import grid
 from popbandits.experiments.grid import run_grid
 
@@ -122,9 +123,14 @@ def test_settings_of_the_machine_may_differ(tmp_path: Path) -> None:
     assert run_grid([other], no_view, may_differ=frozenset({"device"}))
 
 
-def test_a_time_limit_must_leave_some_time(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="time_limit must be above 0 seconds, got 0; leave it out for none"):
-        run_grid(experiments(tmp_path), no_view, time_limit=0.0)
+def test_a_run_that_fails_does_not_keep_the_others_from_running(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = experiments(tmp_path)
+    with pytest.raises(RunError, match=r"1 of 2 runs failed, the others are finished; .*0: .*completed"):
+        run_grid([replace(first, agent=Climb(math.nan)), second], no_view)
+    assert "0 (1 of 2) failed: " in capsys.readouterr().err
+    assert len(History.load(tmp_path / "1")) == 8
 
 
 def test_every_round_says_how_fast_it_was(

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from popbandits import History
+from popbandits import Experiment, History, PB2Mix
 from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.commands.procgen import Preset
+from popbandits.engines import run as start
 from popbandits.engines.recipes import prepare, recipe
-from popbandits.errors import ArgumentError
+from popbandits.errors import AgentError, ArgumentError
 from popbandits.experiments.procgen import parse_steps
 from popbandits.rl.procgen.augmentations import AUGMENTATIONS
-from popbandits.rl.procgen.task import PUBLISHED, SPACE, Examined, Task
+from popbandits.rl.procgen.task import PUBLISHED, SPACE, Examined, Task, published
 
 # Episodes of bossfight are short while nothing is known about the game.
 TINY = Preset(
@@ -79,6 +80,32 @@ def test_a_population_is_tuned_on_a_real_game_and_goes_on_where_it_was_stopped(
     assert "got rounds 4 for" in capsys.readouterr().err
 
 
+def test_members_are_selected_on_levels_apart_if_asked_to(tmp_path: Path) -> None:
+    assert run(tmp_path, "--method", "ppo", "--difficulty", "hard", "--select-on", "validation") == 0
+    for one in History.load(tmp_path / "bossfight/ppo/0"):
+        assert one.score == one.metrics["validation_return"]
+
+
+def test_every_engine_comes_to_the_same_history(tmp_path: Path) -> None:
+    task = Task("bossfight", "drac", 2, interval=128, **TINY.agents)
+    experiment = Experiment(task, dict(SPACE), PB2Mix(), population=2, rounds=2)
+    engines = ("in-process", "threads", "processes")
+    for engine in engines:
+        start(replace(experiment, engine=engine, directory=tmp_path / engine))
+    one, two, three = (sorted(observed(tmp_path / engine)) for engine in engines)
+    assert one == two == three
+    places = [path.relative_to(tmp_path / "in-process") for path in (tmp_path / "in-process").rglob("learner.pt")]
+    assert len(places) == 2
+    for place in places:
+        assert len({(tmp_path / engine / place).read_bytes() for engine in engines}) == 1
+
+
+def test_an_interval_without_an_episode_says_so(tmp_path: Path) -> None:
+    task = Task("coinrun", "ppo", 1, interval=64, **TINY.agents)
+    with pytest.raises(AgentError, match="long enough for an episode of coinrun to end, got 64 steps in 4 environ"):
+        task(0).train(published("ppo"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -88,6 +115,10 @@ def test_a_population_is_tuned_on_a_real_game_and_goes_on_where_it_was_stopped(
         (["--steps", "many"], "steps must be a whole number of at least 1, got 'many'; write 25M, 500k or 2048"),
         (["--device", "cpu", "--precision", "bfloat16"], "precision 'bfloat16' needs a GPU, got device 'cpu'"),
         (["--population", "0"], "size"),
+        (["--device", "gpu"], "device must be cpu, cuda or cuda:N, got 'gpu'; choose one"),
+        (["--device", "meta"], "device must be cpu, cuda or cuda:N, got 'meta'; choose one"),
+        (["--steps", "20k", "--interval", "10k"], "interval must be at least a rollout, 64 environments × 256 steps"),
+        (["--time-limit", "0"], "time-limit must be above 0 seconds, got 0; leave it out for none"),
     ],
 )
 def test_what_cannot_run_is_said_before_anything_is_written(
@@ -111,7 +142,15 @@ def test_a_gpu_must_be_there(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit):
         main(["procgen", "--device", "cuda", "-o", str(tmp_path)])
-    assert "device must be there, got 'cuda' where torch sees no GPU; give --device cpu" in capsys.readouterr().err
+    assert "device must be there, got 'cuda' where torch sees 0 GPUs; give --device cpu" in capsys.readouterr().err
+
+
+def test_gpus_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(SystemExit):
+        main(["procgen", "--device", "cuda:2", "-o", str(tmp_path)])
+    assert "device must be there, got 'cuda:2' where torch sees 2 GPUs" in capsys.readouterr().err
 
 
 def test_the_published_budget_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -155,6 +194,8 @@ class Player:
         self.asked.append((levels, seed))
         return [1.0, 2.0] if levels == "train" else [0.0, 1.0]
 
+    def assigned(self, member: int, round_: int) -> None: ...
+
     def save(self, directory: Path) -> None: ...
 
     def load(self, directory: Path) -> None: ...
@@ -175,6 +216,15 @@ def test_agents_are_tested_now_and_then_and_last(tmp_path: Path) -> None:
     other.load(tmp_path)  # Whoever takes over is tested on what the first would have been.
     assert [other.train({}) for _ in range(2)] == outcomes[3:]
     assert again.asked == player.asked[2:]
+
+
+def test_an_interval_that_failed_delays_no_test() -> None:
+    agent = Examined(Player(), 7, replace(Task("leaper", "ppo", 5), test_every=2))  # type: ignore[arg-type]
+    tested = []
+    for round_ in (0, 1, 3, 4):
+        agent.assigned(0, round_)
+        tested.append("test_return" in agent.train({}).metrics)
+    assert tested == [False, True, True, True]
 
 
 @pytest.mark.parametrize("text", ["", "M", "0", "-5k", "1.5", "0.0001k", "nan", "inf"])

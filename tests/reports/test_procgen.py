@@ -2,6 +2,7 @@
 
 import io
 import re
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,36 @@ def test_what_is_not_finished_is_named_and_left_out(runs: Path, capsys: pytest.C
     out = capsys.readouterr().out
     assert f"Left out: {runs / 'starpilot/pb2-mix/0'}, stopped, 2 of 9 rounds" in out
     assert "| starpilot" not in out
+
+
+def test_runs_on_hard_levels_stand_apart_and_beside_nothing_published(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_up(runs / "hard", "bigfish", "pb2-mix", 0, 3.0, difficulty="hard", score_on="validation")
+    assert main(["procgen", "--table", str(runs)]) == 0
+    out = capsys.readouterr().out
+    hard = next(part for part in out.split("Test returns: ") if part.startswith("hard levels, "))
+    assert "10.6" not in hard
+    assert "whose episodes on the validation levels are the best" in hard
+    assert out.count("10.6 ± 1.9") == 1
+
+
+def test_a_file_that_cannot_be_read_is_named_and_left_out(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (runs / "bigfish/ppo/0/run.sqlite").write_text("something else " * 1000)
+    assert main(["procgen", "--table", str(runs)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"Left out: .*ppo/0.*", out)
+    assert re.search(r"\| bigfish +\| PPO +\| 1 × 1M, 2 runs", out)
+
+
+def test_a_member_that_failed_in_the_last_round_is_not_the_final_one(tmp_path: Path) -> None:
+    made_up(tmp_path, "bigfish", "ppo", 0, 4.0, rounds=3)
+    connection = sqlite3.connect(tmp_path / "bigfish/ppo/0/run.sqlite")
+    with connection:
+        connection.execute("UPDATE observation SET status = 'failed', score = NULL, metrics = '{}' WHERE round = 2")
+    connection.close()
+    [trial] = trials([tmp_path])
+    assert not trial.done
 
 
 def test_folders_without_runs_of_the_experiment_are_an_error(tmp_path: Path) -> None:

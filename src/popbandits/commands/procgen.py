@@ -27,8 +27,8 @@ class Preset:
 
 
 FULL = Preset()
-# Environments begin anew with every interval, so each needs steps enough to end an episode.
-SMALL = {"environments": 8, "steps": 64, "epochs": 1, "minibatches": 4, "episodes": 8, "test_every": 2}
+# Environments begin anew with every interval, so each needs steps enough to end an episode: most time out after 1,000.
+SMALL = {"environments": 2, "steps": 256, "epochs": 1, "minibatches": 4, "episodes": 8, "test_every": 2}
 QUICK = Preset(2, 8_192, 2_048, SMALL)
 
 
@@ -62,6 +62,13 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
     add("--population", type=int, metavar="N", help=f"members ({FULL.population}; of ppo, drac and ucb-drac 1)")
     add("--steps", type=_steps, metavar="N", help=f"environment steps of each member ({short(FULL.steps)})")
     add("--interval", type=_steps, metavar="N", help=f"environment steps of a round ({short(FULL.interval)})")
+    add("--difficulty", choices=["easy", "hard"], default="easy", help="of the levels (easy, as published)")
+    add(
+        "--select-on",
+        choices=["training", "validation"],
+        default="training",
+        help="whose returns are the score: the last 100 episodes of training, as published, or 100 on levels apart",
+    )
     add("--quick", action="store_true", help="a first look: so small that a CPU does it in minutes, and learns nothing")
     add("--device", metavar="NAME", help="cpu, or cuda: members then share the GPU (cuda where there is one)")
     add("--precision", choices=["float32", "bfloat16"], help="of convolutions (bfloat16 on a GPU, float32 on a CPU)")
@@ -106,7 +113,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
 def _print_tables(directories: list[Path]) -> None:
     from popbandits.reports.procgen import print_tables, trials
 
-    print_tables(trials(directories))
+    print_tables(trials(directories, lambda error: print(f"Left out: {error}")))
 
 
 def _steps(text: str) -> int:
@@ -114,6 +121,22 @@ def _steps(text: str) -> int:
         return parse_steps(text)
     except ArgumentError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _on_gpu(name: str) -> bool:
+    """Whether this device is a GPU; ArgumentError if it is neither that nor a CPU, or not there."""
+    import torch
+
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ArgumentError(f"device must be cpu, cuda or cuda:N, got {name!r}; choose one")
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= there:
+        raise ArgumentError(f"device must be there, got {name!r} where torch sees {there} GPUs; give --device cpu")
+    return device.type == "cuda"
 
 
 def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
@@ -130,15 +153,14 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     steps, interval = size.steps, size.interval
     if steps % interval:
         raise ArgumentError(f"steps must be a multiple of the interval, {interval}, got {steps}; change one of them")
-    there = torch.cuda.is_available()
-    device = arguments.device or ("cuda" if there else "cpu")
-    on_gpu = device.startswith("cuda")
-    if on_gpu and not there:
-        raise ArgumentError(f"device must be there, got {device!r} where torch sees no GPU; give --device cpu")
+    device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    on_gpu = _on_gpu(device)
     for what, asked, known in (("game", arguments.game, GAMES), ("method", arguments.method, LABELS)):
         if wrong := [name for name in asked if name not in known]:
             raise ArgumentError(f"{what}: none is called {wrong[0]!r}; there are {', '.join(known)}")
     seeds, games, methods = map(dict.fromkeys, (arguments.seed, arguments.game, arguments.method))
+    if arguments.time_limit is not None and not arguments.time_limit > 0:
+        raise ArgumentError(f"time-limit must be above 0 seconds, got {arguments.time_limit:g}; leave it out for none")
     for seed, game, method in product(seeds, games, methods):
         members = 1 if method in ALONE else size.population
         task = Task(
@@ -146,6 +168,8 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
             "drac" if method in TUNED else method,
             rounds=steps // interval,
             interval=interval,
+            difficulty=arguments.difficulty,
+            score_on=arguments.select_on,
             precision=arguments.precision or ("bfloat16" if on_gpu else "float32"),
             device=device,
             at_a_time=members if on_gpu else 1,

@@ -65,7 +65,8 @@ def replay(
         try:
             for step, observation in enumerate(lineage):
                 draft = Path(temporary) / str(step)
-                report = bench.do(Job(Assignment(0, step, observation.config), used, source, draft))
+                assignment = Assignment(observation.member, observation.round, observation.config)
+                report = bench.do(Job(assignment, used, source, draft))
                 if report.outcome is None:
                     raise RunError(f"the schedule must train as it did, but its interval {step} failed: {_why(report)}")
                 scores.append(report.outcome.score)

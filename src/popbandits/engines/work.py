@@ -88,6 +88,8 @@ class Bench:
         if job.source is not None:
             verify(job.source)
             agent.load(job.source)
+        if callable(assigned := getattr(agent, "assigned", None)):
+            assigned(job.assignment.member, job.assignment.round)
         outcome = as_outcome(agent.train(config))
         if not math.isfinite(outcome.score):
             raise _NoScore(f"the score must be finite, got {outcome.score}")

@@ -11,11 +11,11 @@ from typing import Any
 
 from popbandits.engines import Experiment, Result, resume, run
 from popbandits.engines.view import View
-from popbandits.errors import ArgumentError, RunError
+from popbandits.errors import RunError
 from popbandits.history import Decision, Event, Observation, Store
 from popbandits.history.schema import FILE
 from popbandits.population import Population
-from popbandits.wording import clock
+from popbandits.wording import clock, counted
 
 SLACK = 1.2
 """A round is begun if this many times the longest one so far still fits."""
@@ -30,14 +30,13 @@ def run_grid(
 ) -> bool:
     """Run those experiments that are not finished, and resume those that were begun; whether all are finished now.
 
-    `view` makes the view of a run. With a `time_limit` in seconds no round is begun that might not end in time, but for
-    the first one. `may_differ` names settings of the agent that may differ from those that a run was begun with.
+    One that fails does not keep the others from running; RunError in the end. `view` makes the view of a run. With a
+    `time_limit` in seconds no round is begun that might not end in time, but for the first one. `may_differ` names
+    settings of the agent that may differ from those that a run was begun with.
     """
-    if time_limit is not None and not time_limit > 0:
-        raise ArgumentError(f"time_limit must be above 0 seconds, got {time_limit:g}; leave it out for none")
     for experiment in experiments:
         _check(experiment, may_differ)
-    sitting = Sitting(time_limit)
+    sitting, failed = Sitting(time_limit), dict[Path, RunError]()
     for place, experiment in enumerate(experiments, 1):
         directory = _folder(experiment)
         begun = (directory / FILE).exists()
@@ -46,12 +45,22 @@ def run_grid(
         if sitting.over:
             return False
         sitting.shown, sitting.label = view(experiment), f"{directory} ({place} of {len(experiments)})"
-        if begun:
-            result = resume(directory, progress=sitting, agent=experiment.agent, engine=experiment.engine)
-        else:
-            result = run(experiment, sitting)
+        try:
+            if begun:
+                result = resume(directory, progress=sitting, agent=experiment.agent, engine=experiment.engine)
+            else:
+                result = run(experiment, sitting)
+        except RunError as error:
+            failed[directory] = error
+            print(f"{sitting.label} failed: {error}", file=sys.stderr, flush=True)
+            continue
         if not result.done:
             return False
+    if failed:
+        first, why = next(iter(failed.items()))
+        raise RunError(
+            f"{len(failed)} of {counted(len(experiments), 'run')} failed, the others are finished; {first}: {why}"
+        ) from why
     return True
 
 

@@ -1,5 +1,7 @@
 """The paper's experiment on Procgen: its methods and budgets, as the command line names them. Cheap to import."""
 
+from decimal import Decimal, InvalidOperation
+
 from popbandits.errors import ArgumentError
 from popbandits.experiments.methods import METHODS, Method
 
@@ -24,15 +26,15 @@ UNITS = {"M": 1_000_000, "k": 1_000}
 def parse_steps(text: str) -> int:
     """A number of steps as people write it.
 
-    >>> parse_steps("25M"), parse_steps("0.5M"), parse_steps("500k"), parse_steps("2048")
-    (25000000, 500000, 500000, 2048)
+    >>> parse_steps("25M"), parse_steps("4.1M"), parse_steps("500k"), parse_steps("2048")
+    (25000000, 4100000, 500000, 2048)
     """
     unit = UNITS.get(text[-1:], 1)
     try:
-        steps = float(text.removesuffix(text[-1]) if unit > 1 else text) * unit
-    except ValueError:
-        steps = 0.5
-    if steps < 1 or not steps.is_integer():
+        steps = Decimal(text[:-1] if unit > 1 else text) * unit
+    except InvalidOperation:
+        steps = Decimal(0)
+    if not steps.is_finite() or steps < 1 or steps % 1:
         raise ArgumentError(f"steps must be a whole number of at least 1, got {text!r}; write 25M, 500k or 2048")
     return int(steps)
 

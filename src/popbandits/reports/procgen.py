@@ -1,7 +1,7 @@
 """The paper's two tables of returns on Procgen, from stored runs, with the published figures beside them."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,18 @@ from popbandits.reports.stats import deviation
 from popbandits.reports.tables import Cell, ScoreTable, score_table
 from popbandits.wording import counted
 
-SETTINGS = ("interval", "environments", "steps", "epochs", "minibatches", "episodes", "precision")
+BY_DEFAULT = {"difficulty": "easy", "score_on": "training"}
+"""Settings that older runs did not have."""
+SETTINGS = (*BY_DEFAULT, "interval", "environments", "steps", "epochs", "minibatches", "episodes", "precision")
 """What runs must have in common to be compared, beside how long they trained."""
 LEVELS = {"test": "Test returns", "train": "Training returns"}
 NOTE = (
-    "Mean ± standard deviation over runs, of the member whose last 100 training episodes are the best in the end. "
+    "Mean ± standard deviation over runs, of the member whose {episodes} are the best in the end. "
     "Bold: within one standard deviation of the best mean of the game. p: of Welch's t-test against {baseline}; "
-    "★: better than it with p < 0.05. Published: arXiv:2106.15883, 25M steps a member, five runs."
+    "★: better than it with p < 0.05. Published: arXiv:2106.15883, easy levels, 25M steps a member, five runs; "
+    "its PPO and UCB-DrAC are those of arXiv:2006.12862."
 )
+EPISODES = {"training": "last 100 training episodes", "validation": "episodes on the validation levels"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Trial:
     def settings(self) -> dict[str, Any]:
         """Of its agents."""
         found: dict[str, Any] = self.run.about["agent"]["settings"]
-        return found
+        return BY_DEFAULT | found
 
     @property
     def population(self) -> int:
@@ -60,8 +64,8 @@ class Trial:
 
     @property
     def final(self) -> Observation | None:
-        """Of the members that were tested at the end, the one with the best score."""
-        last = map(self.run.history.last_completed, range(self.population))
+        """Of the members that were tested in the last round, the one with the best score."""
+        last = [self.run.history.find((member, self.run.about["rounds"] - 1)) for member in range(self.population)]
         tested = [o for o in last if o is not None and all(f"{levels}_return" in o.metrics for levels in LEVELS)]
         return max(tested, key=lambda o: (o.score, -o.member), default=None)
 
@@ -75,9 +79,19 @@ class Trial:
         return None if self.final is None else float(self.final.metrics[f"{levels}_return"])
 
 
-def trials(directories: Iterable[str | Path]) -> list[Trial]:
-    """The runs of the experiment in these folders."""
-    runs = [Run.read(folder) for folder in run_folders(directories) if (folder / FILE).exists()]
+def trials(
+    directories: Iterable[str | Path], unreadable: Callable[[HistoryError], object] | None = None
+) -> list[Trial]:
+    """The runs of the experiment in these folders. `unreadable` is told of files that cannot be read, or it raises."""
+    runs = []
+    for folder in run_folders(directories):
+        try:
+            if (folder / FILE).exists():
+                runs.append(Run.read(folder))
+        except HistoryError as error:
+            if unreadable is None:
+                raise
+            unreadable(error)
     given = [Trial(run) for run in runs if (run.about.get("agent") or {}).get("make") == AGENT]
     kept = [one for one in given if one.method in LABELS.values()]
     if not kept:
@@ -123,18 +137,19 @@ def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) 
         view.add_column(name, justify="left" if left else "right", no_wrap=True)
     sizes = {one.method: one.population for one in group}
     steps = short(group[0].steps)
+    easy = group[0].settings["difficulty"] == "easy"
 
     def budget(method: str, cell: Cell) -> str:
         return f"{sizes[method]} × {steps}, {counted(len(cell.values), 'run')}"
 
     for game, cells in scores.rows.items():
-        known = published.RETURNS[levels].get(game, {})
+        known = published.RETURNS[levels].get(game, {}) if easy else {}
         for method, cell in cells.items():
             row = (_here(cell, plain), _p(cell), _published(known.get(method)))
             view.add_row(game, method, budget(method, cell), *row)
         if not plain:  # Markdown has no such thing.
             view.add_section()
-    same = levels == "test" and scores.baseline == published.BASELINE
+    same = easy and levels == "test" and scores.baseline == published.BASELINE
     known = published.NORMALISED if same else {}
     for method, cell in scores.normalised.items():
         row = (_here(cell, plain), _p(cell), _published(known.get(method)))
@@ -167,10 +182,13 @@ def print_tables(given: Sequence[Trial], console: Console | None = None) -> None
         one = group[0]
         how = [f"{short(one.steps)} steps a member in intervals of {short(one.settings['interval'])}"]
         how.append("rollouts of {environments} × {steps}, {precision}".format(**one.settings))
+        if one.settings["difficulty"] != "easy":
+            how.insert(0, f"{one.settings['difficulty']} levels")
         for levels, scores in score_tables(group).items():
             console.print(f"{scores.measure}: {', '.join(how)}", style="bold", highlight=False)
             console.print(table(levels, scores, group, plain), highlight=False)
-            console.print(f"{NOTE.format(baseline=scores.baseline)}\n", highlight=False, soft_wrap=True)
+            note = NOTE.format(baseline=scores.baseline, episodes=EPISODES[one.settings["score_on"]])
+            console.print(f"{note}\n", highlight=False, soft_wrap=True)
     for one in given:
         if not one.done:
             now = one.run.status

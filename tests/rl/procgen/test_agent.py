@@ -76,12 +76,23 @@ def test_a_member_that_takes_over_weights_does_not_relive_the_others_episodes(
     parent = PPO(0, SMALL)
     parent.train(config(PPO))
     checkpoint = save(parent, tmp_path / "parent")
-    for lr in (1e-4, 2e-4, 1e-4):
+    for member, lr in ((0, 1e-4), (0, 2e-4), (1, 1e-4), (0, 1e-4)):
         parent.load(checkpoint)
+        parent.assigned(member, 1)
         parent.train(config(PPO, lr=lr))
-    own, taken_over, again = seeds[1:]
-    assert own != taken_over
+    own, with_others, by_another, again = seeds[1:]
+    assert len({own, with_others, by_another}) == 3
     assert own == again
+
+
+def test_a_cpu_of_more_cores_trains_the_same() -> None:
+    trained = []
+    for cores in (1, 2):
+        torch.set_num_threads(cores)
+        agent = DrAC(0, SMALL)
+        agent.train(config(DrAC))
+        trained.append(parameters(agent))
+    assert torch.equal(*trained)
 
 
 def test_a_checkpoint_has_everything_but_hyperparameters(tmp_path: Path) -> None:
@@ -237,7 +248,13 @@ def test_an_unknown_augmentation_is_refused() -> None:
     ("changes", "message"),
     [
         ({"game": "pong"}, "game must be one of Procgen's, got 'pong'"),
-        ({"interval": 0}, "interval must be a number of steps, at least 1, got 0"),
+        ({"interval": 0}, "interval must be a whole number of at least 1, got 0"),
+        ({"interval": 63}, "interval must be at least a rollout, 4 environments × 16 steps = 64, got 63"),
+        ({"difficulty": "medium"}, "difficulty must be one of easy, hard, got 'medium'"),
+        ({"score_on": "test"}, "score_on must be one of training, validation, got 'test'"),
+        ({"precision": "float16"}, "precision must be one of float32, bfloat16, got 'float16'"),
+        ({"threads": -1}, "threads must be a whole number of at least 0, got -1"),
+        ({"episodes": 0}, "episodes must be a whole number of at least 1, got 0"),
         ({"precision": "bfloat16"}, "precision 'bfloat16' needs a GPU, got device 'cpu'"),
         ({"sizes": Sizes(4, 16, 1, 7)}, "minibatches must divide the 64 steps of a rollout, got 7"),
     ],
@@ -245,6 +262,12 @@ def test_an_unknown_augmentation_is_refused() -> None:
 def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         replace(SMALL, **changes)
+
+
+@pytest.mark.parametrize("name", ["environments", "steps", "epochs", "minibatches"])
+def test_sizes_are_whole_numbers(name: str) -> None:
+    with pytest.raises(ArgumentError, match=f"{name} must be a whole number of at least 1, got 0; correct it"):
+        Sizes(**{name: 0})
 
 
 def test_a_population_of_two_learns_with_pb2_mix() -> None:
@@ -256,7 +279,7 @@ def test_a_population_of_two_learns_with_pb2_mix() -> None:
         "augmentation": list(AUGMENTATIONS),
     }
     population = Population(space, PB2Mix(), size=2, rounds=2, seed=0)
-    settings = replace(SMALL, interval=128)
+    settings = replace(SMALL, interval=512)
     agents = [DrAC(seed, settings) for seed in range(2)]
     while not population.done:
         for assignment in population.ask():

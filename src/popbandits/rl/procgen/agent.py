@@ -3,9 +3,9 @@
     tune(partial(DrAC, settings=Settings("bigfish")), space, …)
 
 An interval begins with new environments, since the state of a pool cannot be saved. Their seed, and all else that is
-random, follows from a seed in the checkpoint, the steps trained and the hyperparameters: whoever loads the checkpoint
-goes on exactly as the agent that wrote it, and a member that takes over another's weights to train them with other
-hyperparameters does not relive the other's episodes.
+random, follows from a seed in the checkpoint, the steps trained, the hyperparameters and the member: a member that
+loads its checkpoint goes on exactly as if it had never been away, and one that takes over another's weights does not
+relive the other's episodes.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -24,11 +24,15 @@ from torch import Generator
 
 from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
+from popbandits.rl.ppo import use_one_thread
 from popbandits.rl.procgen.augmentations import AUGMENTATIONS
 from popbandits.rl.procgen.environments import LEVELS, Difficulty, EpisodeReturns, Pool, RewardNormaliser, require_game
 from popbandits.rl.procgen.learner import Learner, PlainTrunk, Sizes, Trunk
 from popbandits.rl.procgen.ucb import UCB
 from popbandits.typing import is_whole
+
+Precision = Literal["float32", "bfloat16"]
+ScoreOn = Literal["training", "validation"]
 
 
 @dataclass(frozen=True)
@@ -41,19 +45,34 @@ class Settings:
     """Environment steps after which `train` returns: whole rollouts, until the multiple of it is reached."""
     sizes: Sizes = field(default_factory=Sizes)
     device: str = "cpu"
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Precision = "float32"
     """Of the convolutions; weights and optimizer are float32 anyway. bfloat16 needs a GPU."""
     threads: int = 0
     """Threads that step one member's environments; 0 for EnvPool's choice."""
-    score_on: Literal["training", "validation"] = "training"
+    score_on: ScoreOn = "training"
     """The score: raw returns of the last 100 training episodes, or those of episodes on the validation levels."""
     episodes: int = 100
     """Episodes of an evaluation."""
 
     def __post_init__(self) -> None:
         require_game(self.game)
-        if not is_whole(self.interval, 1):
-            raise ArgumentError(f"interval must be a number of steps, at least 1, got {self.interval!r}; set 500_000")
+        for name, known in (
+            ("difficulty", get_args(Difficulty)),
+            ("precision", get_args(Precision)),
+            ("score_on", get_args(ScoreOn)),
+        ):
+            if (value := getattr(self, name)) not in known:
+                raise ArgumentError(f"{name} must be one of {', '.join(known)}, got {value!r}; choose one")
+        for name, least in (("threads", 0), ("episodes", 1), ("interval", 1)):
+            if not is_whole(getattr(self, name), least):
+                raise ArgumentError(
+                    f"{name} must be a whole number of at least {least}, got {getattr(self, name)!r}; correct it"
+                )
+        if self.interval < self.sizes.rollout:
+            raise ArgumentError(
+                f"interval must be at least a rollout, {self.sizes.environments} environments × {self.sizes.steps} "
+                f"steps = {self.sizes.rollout}, got {self.interval}; lengthen it, or make rollouts smaller"
+            )
         if self.precision == "bfloat16" and not self.device.startswith("cuda"):
             raise ArgumentError(
                 f"precision 'bfloat16' needs a GPU, got device {self.device!r}; "
@@ -75,19 +94,26 @@ class PPO:
     def __init__(self, seed: int, settings: Settings) -> None:
         self._seed, self._settings = seed, settings
         self._device = torch.device(settings.device)
+        self._settle()
         self.learner = Learner(seed, settings.sizes, _trunk(settings), self._device, regularised=self.REGULARISED)
         self._normaliser = RewardNormaliser(settings.sizes.environments)
         self._episodes = EpisodeReturns(settings.sizes.environments)
         self._steps = 0
+        self._member = 0
         self.seconds: defaultdict[str, float] = defaultdict(float)
         """Where the time of the last interval went."""
 
+    def assigned(self, member: int, round_: int) -> None:
+        """Learn whose interval comes next."""
+        self._member = member
+
     def train(self, config: dict[str, Any], /) -> Outcome:
         """Train for an interval; the score is a mean raw return, NaN if no episode ended or the weights diverged."""
+        self._settle()
         self._apply(config)
         before, self.seconds = self._steps, defaultdict(float)
         goal = (before // self._settings.interval + 1) * self._settings.interval
-        randomness = np.random.default_rng([self._seed, self._steps, _digest(config)])
+        randomness = np.random.default_rng([self._seed, self._steps, self._member, _digest(config)])
         generator = Generator(self._device).manual_seed(int(randomness.integers(2**62)))
         sizes = self._settings.sizes
         with self._pool("train", int(randomness.integers(2**31))) as pool:
@@ -132,6 +158,7 @@ class PPO:
 
         Every environment plays its share to the end: the first to end would be short ones, and score low.
         """
+        self._settle()
         total = self._settings.episodes if episodes is None else episodes
         size = self._settings.sizes.environments
         left = np.array([total // size + (place < total % size) for place in range(size)])
@@ -150,6 +177,11 @@ class PPO:
                 left[counted] -= 1
                 running[ended] = 0
         return returns
+
+    def _settle(self) -> None:
+        """Make this thread compute what any other would."""
+        if self._device.type == "cpu":
+            use_one_thread()
 
     @contextmanager
     def _pool(self, levels: str, seed: int) -> Iterator[Pool]:

@@ -15,12 +15,13 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from popbandits.errors import ArgumentError
 from popbandits.rl.procgen import network
 from popbandits.rl.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits.rl.procgen.environments import ACTIONS, FRAME, Frames
 from popbandits.rl.procgen.losses import Batch, lambda_returns, ppo_loss, regularisation
 from popbandits.rl.procgen.replay import Replayed
-from popbandits.typing import BoolArray, FloatArray
+from popbandits.typing import BoolArray, FloatArray, is_whole
 
 MAX_GRADIENT_NORM = 0.5
 ADAM_EPSILON = 1e-5
@@ -75,6 +76,11 @@ class Sizes:
     steps: int = 256
     epochs: int = 3
     minibatches: int = 8
+
+    def __post_init__(self) -> None:
+        for name in ("environments", "steps", "epochs", "minibatches"):
+            if not is_whole(value := getattr(self, name), 1):
+                raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}; correct it")
 
     @property
     def rollout(self) -> int:

@@ -34,7 +34,8 @@ class Replayed:
                     self._procedure()
                     self._ran = True
                 else:
-                    self._graph = torch.cuda.CUDAGraph()
-                    with torch.cuda.graph(self._graph, stream=self._stream, capture_error_mode="thread_local"):
+                    graph = torch.cuda.CUDAGraph()
+                    with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                         self._procedure()
-                    self._graph.replay()
+                    self._graph = graph  # Only now: after a capture that failed there is nothing to replay.
+                    graph.replay()

@@ -11,8 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from popbandits.agent import Outcome
-from popbandits.rl.procgen.agent import PPO, DrAC, Settings, UCBDrAC
+from popbandits.errors import AgentError
+from popbandits.rl.procgen.agent import PPO, DrAC, Precision, ScoreOn, Settings, UCBDrAC
 from popbandits.rl.procgen.augmentations import AUGMENTATIONS
+from popbandits.rl.procgen.environments import Difficulty
 from popbandits.rl.procgen.learner import Sizes
 
 Algorithm = Literal["ppo", "drac", "ucb-drac"]
@@ -60,7 +62,10 @@ class Task:
     """Intervals between tests on the way."""
     episodes: int = 100
     """Of a test, on each set of levels."""
-    precision: Literal["float32", "bfloat16"] = "float32"
+    difficulty: Difficulty = "easy"
+    score_on: ScoreOn = "training"
+    """The episodes that a population is selected by: the last ones it trained on, or some on levels apart."""
+    precision: Precision = "float32"
     device: str = "cpu"
     at_a_time: int = 1
     """How many agents share the cores of this machine."""
@@ -74,11 +79,13 @@ class Task:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return Settings(
             self.game,
+            self.difficulty,
             interval=self.interval,
             sizes=Sizes(self.environments, self.steps, self.epochs, self.minibatches),
             device=self.device,
             precision=self.precision,
             threads=max(1, cores // self.at_a_time),
+            score_on=self.score_on,
             episodes=self.episodes,
         )
 
@@ -87,21 +94,34 @@ class Examined:
     """An agent whose returns on 100 episodes each of training and test levels are measured now and then, and last.
 
     They are `train_return` and `test_return` of the interval's metrics. An interval's own score costs nothing, a test
-    does, so not every interval has one. The levels met follow from a seed in the checkpoint and the interval's number.
+    does, so not every interval has one. The levels met follow from a seed in the checkpoint and the interval's number:
+    that of its round, or without one how many there were; some may have failed.
     """
 
     def __init__(self, agent: PPO, seed: int, task: Task) -> None:
         self._agent, self._seed, self._task = agent, seed, task
         self._intervals = 0
+        self._round: int | None = None
+
+    def assigned(self, member: int, round_: int) -> None:
+        """Learn which interval of a run comes next."""
+        self._agent.assigned(member, round_)
+        self._round = round_
 
     def train(self, config: dict[str, Any], /) -> Outcome:
         """Train for an interval, and test if it is time to."""
         outcome = self._agent.train(config)
+        if outcome.metrics.get("episodes") == 0:
+            raise AgentError(
+                f"an interval must be long enough for an episode of {self._task.game} to end, "
+                f"got {self._task.interval} steps in {self._task.environments} environments; lengthen it"
+            )
         self._intervals += 1
-        due = self._intervals % self._task.test_every == 0 or self._intervals == self._task.rounds
+        number = self._intervals if self._round is None else self._round + 1
+        due = number % self._task.test_every == 0 or number == self._task.rounds
         if not due or math.isnan(outcome.score):  # What failed is not worth a test.
             return outcome
-        seeds = np.random.SeedSequence([self._seed, self._intervals]).generate_state(len(TESTED_ON))
+        seeds = np.random.SeedSequence([self._seed, number]).generate_state(len(TESTED_ON))
         measured = {
             f"{levels}_return": float(np.mean(self._agent.evaluate(levels, seed=int(seed) >> 1)))  # EnvPool: below 2^31
             for levels, seed in zip(TESTED_ON, seeds, strict=True)
