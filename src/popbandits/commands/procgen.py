@@ -28,7 +28,7 @@ class Preset:
 
 FULL = Preset()
 # Environments begin anew with every interval, so each needs steps enough to end an episode: most time out after 1,000.
-SMALL = {"environments": 2, "steps": 256, "epochs": 1, "minibatches": 4, "episodes": 8, "test_every": 2}
+SMALL = {"environments": 2, "steps": 256, "epochs": 1, "minibatches": 4, "episodes": 4, "test_every": 4}
 QUICK = Preset(2, 8_192, 2_048, SMALL)
 
 
@@ -172,7 +172,7 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
             score_on=arguments.select_on,
             precision=arguments.precision or ("bfloat16" if on_gpu else "float32"),
             device=device,
-            at_a_time=members if on_gpu else 1,
+            at_a_time=members,
             **size.agents,
         )
         task.settings()  # Complains now rather than in the first interval.
@@ -184,7 +184,7 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
             rounds=task.rounds,
             seed=seed,
             directory=arguments.output / game / method / str(seed),
-            engine="threads" if on_gpu else "in-process",
+            engine="threads",
         )
         experiment.make_population()
         yield experiment
