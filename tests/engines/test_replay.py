@@ -4,9 +4,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from popbandits import PBT, Population
+from popbandits.agent import Outcome
 from popbandits.engines import Result, tune
 from popbandits.engines.checkpoints import verify
 from popbandits.engines.loop import agent_seed
@@ -26,7 +28,28 @@ class Failing(Faulty):
     ways = ("raise", "nan")
 
 
-@pytest.mark.parametrize("agent", [Walker, Failing])
+class Told(Failing):
+    """Its noise depends on the member and the round that it is told of."""
+
+    def assigned(self, member: int, round_: int) -> None:
+        self.weights = self.weights + 1e-3 * np.random.default_rng([member, round_]).normal(size=4)
+
+
+def test_agents_are_told_which_interval_comes_next(tmp_path: Path) -> None:
+    class Asked(Walker):
+        def assigned(self, member: int, round_: int) -> None:
+            self.told = member, round_
+
+        def train(self, config: dict[str, Any]) -> Outcome:
+            super().train(config)
+            return Outcome(float(-self.weights @ self.weights), metrics={"told": list(self.told)})
+
+    history = tuned(Asked, tmp_path, population=4).history
+    assert [o.metrics["told"] for o in history] == [[o.member, o.round] for o in history]
+    assert any(o.parent is not None and o.parent[0] != o.member for o in history)
+
+
+@pytest.mark.parametrize("agent", [Walker, Failing, Told])
 @pytest.mark.parametrize("settings", [{}, {"engine": "threads", "mode": "min"}, {"synchronous": False, "seed": 3}])
 def test_a_replay_of_a_deterministic_agent_scores_what_the_run_recorded(
     agent: Any, settings: dict[str, Any], tmp_path: Path
