@@ -159,6 +159,8 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
         if wrong := [name for name in asked if name not in known]:
             raise ArgumentError(f"{what}: none is called {wrong[0]!r}; there are {', '.join(known)}")
     seeds, games, methods = map(dict.fromkeys, (arguments.seed, arguments.game, arguments.method))
+    if size.population < 1:
+        raise ArgumentError(f"population must be at least 1, got {size.population}; give some members")
     if arguments.time_limit is not None and not arguments.time_limit > 0:
         raise ArgumentError(f"time-limit must be above 0 seconds, got {arguments.time_limit:g}; leave it out for none")
     for seed, game, method in product(seeds, games, methods):
