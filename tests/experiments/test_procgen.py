@@ -88,8 +88,9 @@ def test_members_are_selected_on_levels_apart_if_asked_to(tmp_path: Path) -> Non
 
 
 def test_every_engine_comes_to_the_same_history(tmp_path: Path) -> None:
-    task = Task("bossfight", "drac", 2, interval=128, **TINY.agents)
-    experiment = Experiment(task, dict(SPACE), PB2Mix(), population=2, rounds=2)
+    task = Task("bossfight", "ppo", 2, interval=128, **TINY.agents)
+    space = {name: SPACE[name] for name in published("ppo")}
+    experiment = Experiment(task, space, PB2Mix(), population=2, rounds=2)
     engines = ("in-process", "threads", "processes")
     for engine in engines:
         start(replace(experiment, engine=engine, directory=tmp_path / engine))

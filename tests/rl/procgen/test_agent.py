@@ -279,7 +279,7 @@ def test_a_population_of_two_learns_with_pb2_mix() -> None:
         "augmentation": list(AUGMENTATIONS),
     }
     population = Population(space, PB2Mix(), size=2, rounds=2, seed=0)
-    settings = replace(SMALL, interval=512)
+    settings = replace(SMALL, interval=192)
     agents = [DrAC(seed, settings) for seed in range(2)]
     while not population.done:
         for assignment in population.ask():
