@@ -18,7 +18,7 @@ AGENT = "popbandits.rl.procgen.task:Task"
 """How a run's record names what makes its agents."""
 
 WHERE = frozenset({"device", "at_a_time"})
-"""Settings of an agent that say where it trains, and change nothing that it learns."""
+"""Settings of an agent that say where it trains: no other task, though devices round differently."""
 
 UNITS = {"M": 1_000_000, "k": 1_000}
 
