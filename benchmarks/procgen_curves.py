@@ -1,9 +1,10 @@
 """What stored runs on Procgen learnt, on the way: `python -m benchmarks.procgen_curves`.
 
 First the runs of `results/procgen`: the mean raw return of the last 100 training episodes (of a population, its best
-member's), and behind it that of the 100 test episodes where there are some. Then `results/precision`, the same runs
-with convolutions in bfloat16 and in float32, and p of Welch's t-test. Means and standard deviations are over the seeds,
-as far as all of them came. Nothing is trained here; docs/procgen.md says how these runs were made.
+member's), and behind it that of the 100 test episodes where there are some; then what their intervals cost. Last
+`results/precision`, the same runs with convolutions in bfloat16 and in float32, and p of Welch's t-test. Means and
+standard deviations are over the seeds, as far as all of them came. Nothing is trained here; docs/procgen.md says how
+these runs were made.
 """
 
 import argparse
@@ -23,6 +24,8 @@ from popbandits.reports.stats import deviation, welch
 from popbandits.wording import counted
 
 RESULTS = Path(__file__).with_name("results")
+FIRST = 20
+"""Rounds in which the stored trial of PB2-Mix had its GPU to itself; others trained four at a time throughout."""
 
 
 def best_of_round(trial: Trial, round_: int) -> Observation | None:
@@ -65,6 +68,40 @@ def _spread(values: Sequence[float]) -> str:
     return f"{np.mean(values):.1f}" + (f" ± {deviation(values):.1f}" if len(values) > 1 else "")
 
 
+def costs(given: Sequence[Trial]) -> Table:
+    """A row for each run: what new environments in every interval leave uncounted, and how long a round takes."""
+    head = (
+        "run",
+        "episodes of an interval",
+        "dropped",
+        "training levels - score",
+        f"a round, first {FIRST}",
+        "with tests",
+    )
+    table = Table(*head, box=box.MARKDOWN)
+    for one in given:
+        history, size = one.run.history, one.settings["environments"]
+        # The count goes along with the weights.
+        ended = [
+            o.metrics["episodes"] - (history[history.place(o.parent)].metrics["episodes"] if o.parent else 0)
+            for o in history
+        ]
+        apart = [float(o.metrics["train_return"]) - o.score for o in history if "train_return" in o.metrics]
+        longest: dict[int, float] = {}
+        for o in history:
+            longest[o.round] = max(longest.get(o.round, 0.0), o.seconds or 0.0)
+        tested = {o.round for o in history if "train_return" in o.metrics}
+        kinds = ([s for r, s in longest.items() if r < FIRST and (r in tested) == tests] for tests in (False, True))
+        table.add_row(
+            one.run.name,
+            f"{np.median(ended):,.0f}",
+            f"{size / (size + np.median(ended)):.1%}",
+            f"{np.mean(apart):.1f} ± {deviation(apart) / len(apart) ** 0.5:.1f} s.e.",
+            *(f"{np.median(seconds):.0f} s" for seconds in kinds),
+        )
+    return table
+
+
 def precisions(given: Sequence[Trial]) -> Table:
     """A row for each interval that all runs have."""
     groups: dict[str, list[Trial]] = {}
@@ -85,7 +122,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--every", type=int, default=2_500_000, help="steps between two rows of the first table")
     options = parser.parse_args(arguments)
     console = Console(width=200)
-    console.print(curves(trials([options.results / "procgen"]), options.every))
+    runs = trials([options.results / "procgen"])
+    console.print(curves(runs, options.every))
+    console.print(costs(runs))
     console.print(precisions(trials([options.results / "precision"])))
 
 

@@ -213,4 +213,5 @@ def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str
     rows = {cells[1].strip(): [cell.strip() for cell in cells[2:-1]] for cells in printed if len(cells) > 2}
     assert rows["15M"] == ["11.6 ± 1.8 (test 7.0 ± 2.2)", "16.1 (test 9.6)", "7.5 ± 2.5 (test 3.2 ± 1.6)", ""]
     assert rows["published, 25M"][1:3] == ["17.1 ± 2.9 (test 10.6 ± 1.9)", "8.9 ± 1.5 (test 4.0 ± 1.2)"]
+    assert rows["pb2-mix/0"] == ["840", "7.1%", "0.6 ± 0.5 s.e.", "25 s", "36 s"]
     assert rows["500k"] == ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"]
