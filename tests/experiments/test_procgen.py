@@ -120,7 +120,8 @@ def test_an_interval_without_an_episode_says_so(tmp_path: Path) -> None:
         (["--device", "gpu"], "device must be cpu, cuda or cuda:N, got 'gpu'; choose one"),
         (["--device", "meta"], "device must be cpu, cuda or cuda:N, got 'meta'; choose one"),
         (["--steps", "20k", "--interval", "10k"], "interval must be at least a rollout, 64 environments × 256 steps"),
-        (["--time-limit", "0"], "time-limit must be above 0 seconds, got 0; leave it out for none"),
+        (["--time-limit", "0"], "--time-limit: it must be above 0 seconds, got '0'; leave it out for no limit"),
+        (["--time-limit", "soon"], "--time-limit: it must be above 0 seconds, got 'soon'"),
     ],
 )
 def test_what_cannot_run_is_said_before_anything_is_written(

@@ -53,6 +53,16 @@ class Sound:
         self.rng.bit_generator.state = state["rng"]
 
 
+class DrawsByMemberAndRound(Sound):
+    """Counts on being told which interval comes next."""
+
+    def assigned(self, member: int, round_: int) -> None:
+        self.others = np.random.default_rng([member, round_])
+
+    def noise(self) -> Array:
+        return super().noise() + self.others.normal(size=3)
+
+
 def tied(agent: type[Sound]) -> Callable[[int], Any]:
     """The same agent, but for a score that never changes, as before a first success."""
     return type(f"Tied{agent.__name__}", (agent,), {"score": lambda self: 0.0})

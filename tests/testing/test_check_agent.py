@@ -25,6 +25,7 @@ SOUND = (
     agents.SavesItsConfig,
     agents.Pickles,
     agents.SavesAfterTrainingOnly,
+    agents.DrawsByMemberAndRound,
 )
 FAULTS = {
     agents.LoadRestoresThem: (Rule.HELD, "lr, momentum: .* the old value came back"),

@@ -72,7 +72,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
     add("--quick", action="store_true", help="a first look: so small that a CPU does it in minutes, and learns nothing")
     add("--device", metavar="NAME", help="cpu, or cuda: members then share the GPU (cuda where there is one)")
     add("--precision", choices=["float32", "bfloat16"], help="of convolutions (bfloat16 on a GPU, float32 on a CPU)")
-    add("--time-limit", type=float, metavar="SECONDS", help="stop before it is over, between two rounds")
+    add("--time-limit", type=_seconds, metavar="SECONDS", help="stop before it is over, between two rounds")
     add(
         "--table",
         nargs="*",
@@ -123,6 +123,16 @@ def _steps(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"it must be above 0 seconds, got {text!r}; leave it out for no limit")
+    return seconds
+
+
 def _on_gpu(name: str) -> bool:
     """Whether this device is a GPU; ArgumentError if it is neither that nor a CPU, or not there."""
     import torch
@@ -161,8 +171,6 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     seeds, games, methods = map(dict.fromkeys, (arguments.seed, arguments.game, arguments.method))
     if size.population < 1:
         raise ArgumentError(f"population must be at least 1, got {size.population}; give some members")
-    if arguments.time_limit is not None and not arguments.time_limit > 0:
-        raise ArgumentError(f"time-limit must be above 0 seconds, got {arguments.time_limit:g}; leave it out for none")
     for seed, game, method in product(seeds, games, methods):
         members = 1 if method in ALONE else size.population
         task = Task(

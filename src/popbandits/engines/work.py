@@ -88,8 +88,7 @@ class Bench:
         if job.source is not None:
             verify(job.source)
             agent.load(job.source)
-        if callable(assigned := getattr(agent, "assigned", None)):
-            assigned(job.assignment.member, job.assignment.round)
+        announce(agent, job.assignment.key)
         outcome = as_outcome(agent.train(config))
         if not math.isfinite(outcome.score):
             raise _NoScore(f"the score must be finite, got {outcome.score}")
@@ -125,6 +124,12 @@ def build(make_agent: MakeAgent, seed: int) -> Agent:
     if takes:
         return make_agent(seed)
     return make_agent(seed=seed) if any(p.name == "seed" for p in parameters) else make_agent()
+
+
+def announce(agent: Agent, key: Key) -> None:
+    """Tell an agent which interval comes next, if it wants to know."""
+    if callable(assigned := getattr(agent, "assigned", None)):
+        assigned(*key)
 
 
 def as_outcome(result: Any) -> Outcome:

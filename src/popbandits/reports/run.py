@@ -141,7 +141,7 @@ class Run:
     @property
     def method(self) -> str:
         """What the method is called, or what the agent is, if nothing was tuned."""
-        return shortened(method_name(self.about, self.space) or "method not on record", LABEL)
+        return method_said(self.about, self.space)
 
     @cached_property
     def rows(self) -> Rows:
@@ -216,6 +216,11 @@ class Run:
         observation = self.history.find(key)
         assert observation is not None, f"{key} is not in {self.directory}"
         return described(self.space, observation.config)
+
+
+def method_said(about: Mapping[str, Any], space: Space) -> str:
+    """What the method of a run is called, in a length that can be shown."""
+    return shortened(method_name(about, space) or "method not on record", LABEL)
 
 
 def best_of_rounds(scores: FloatArray, sign: float) -> FloatArray:

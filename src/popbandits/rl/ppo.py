@@ -34,6 +34,7 @@ from torch.optim import SGD, Adam, Optimizer, RMSprop
 
 from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
+from popbandits.rl.threads import use_one_thread
 from popbandits.typing import BoolArray, FloatArray
 
 
@@ -188,14 +189,6 @@ class PPO:
                 self.loss(preferences, values, minibatch).backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(self.weights, self.settings.gradient_norm)
                 self.optimizer.step()
-
-
-def use_one_thread() -> None:
-    """Sums come out the same on any number of cores; and tensors this small gain nothing from a second one.
-
-    PyTorch keeps the number for each thread, so an engine that uses several has to come by here in each.
-    """
-    torch.set_num_threads(1)
 
 
 class Batch(NamedTuple):

@@ -17,7 +17,7 @@ from typing import NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
 from popbandits.engines.checkpoints import seal
-from popbandits.engines.work import as_outcome, build, differences
+from popbandits.engines.work import announce, as_outcome, build, differences
 from popbandits.errors import AgentError, PopbanditsError
 from popbandits.history import Config
 from popbandits.testing.agent_report import Costs, Finding, Rule, Status
@@ -98,6 +98,8 @@ class Trials:
         """Train for an interval, and save."""
         self._progress(f"interval {self.intervals + 1}: {why}")
         given = copy.deepcopy(config)
+        # Always the same interval, so that nothing differs on its account.
+        self._timed("assigned", lambda: announce(agent, (0, 0)))
         result = self._timed("train", lambda: agent.train(given), f"train({config})")
         try:
             score = as_outcome(result).score

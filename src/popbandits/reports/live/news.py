@@ -24,8 +24,8 @@ from popbandits.reports.live.follow import (
     configs,
     stamp,
 )
-from popbandits.reports.run import LABEL, described, shortened
-from popbandits.reports.status import State, method_name, running, state_of
+from popbandits.reports.run import described, method_said, shortened
+from popbandits.reports.status import State, running, state_of
 from popbandits.wording import duration, first_line, number
 
 MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
@@ -112,8 +112,7 @@ class News:
     @property
     def _about(self) -> str:
         about = self._followed.about
-        method = shortened(method_name(about, self._followed.space) or "method not on record", LABEL)
-        return f"{method} · seed {shortened(str(about.get('seed', '–')), 40)}"
+        return f"{method_said(about, self._followed.space)} · seed {shortened(str(about.get('seed', '–')), 40)}"
 
     @property
     def _facts(self) -> dict[str, str]:

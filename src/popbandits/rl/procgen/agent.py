@@ -24,11 +24,11 @@ from torch import Generator
 
 from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
-from popbandits.rl.ppo import use_one_thread
 from popbandits.rl.procgen.augmentations import AUGMENTATIONS
 from popbandits.rl.procgen.environments import LEVELS, Difficulty, EpisodeReturns, Pool, RewardNormaliser, require_game
 from popbandits.rl.procgen.learner import Learner, PlainTrunk, Sizes, Trunk
 from popbandits.rl.procgen.ucb import UCB
+from popbandits.rl.threads import use_one_thread
 from popbandits.typing import is_whole
 
 Precision = Literal["float32", "bfloat16"]

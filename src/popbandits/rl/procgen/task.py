@@ -94,19 +94,17 @@ class Examined:
     """An agent whose returns on 100 episodes each of training and test levels are measured now and then, and last.
 
     They are `train_return` and `test_return` of the interval's metrics. An interval's own score costs nothing, a test
-    does, so not every interval has one. The levels met follow from a seed in the checkpoint and the interval's number:
-    that of its round, or without one how many there were; some may have failed.
+    does, so not every interval has one. The levels met follow from a seed in the checkpoint and the interval's number.
     """
 
     def __init__(self, agent: PPO, seed: int, task: Task) -> None:
         self._agent, self._seed, self._task = agent, seed, task
         self._intervals = 0
-        self._round: int | None = None
 
     def assigned(self, member: int, round_: int) -> None:
-        """Learn which interval of a run comes next."""
+        """Learn which interval of a run comes next; the checkpoint does not know of those that failed."""
         self._agent.assigned(member, round_)
-        self._round = round_
+        self._intervals = round_
 
     def train(self, config: dict[str, Any], /) -> Outcome:
         """Train for an interval, and test if it is time to."""
@@ -117,11 +115,10 @@ class Examined:
                 f"got {self._task.interval} steps in {self._task.environments} environments; lengthen it"
             )
         self._intervals += 1
-        number = self._intervals if self._round is None else self._round + 1
-        due = number % self._task.test_every == 0 or number == self._task.rounds
+        due = self._intervals % self._task.test_every == 0 or self._intervals == self._task.rounds
         if not due or math.isnan(outcome.score):  # What failed is not worth a test.
             return outcome
-        seeds = np.random.SeedSequence([self._seed, number]).generate_state(len(TESTED_ON))
+        seeds = np.random.SeedSequence([self._seed, self._intervals]).generate_state(len(TESTED_ON))
         measured = {
             f"{levels}_return": float(np.mean(self._agent.evaluate(levels, seed=int(seed) >> 1)))  # EnvPool: below 2^31
             for levels, seed in zip(TESTED_ON, seeds, strict=True)
