@@ -1,0 +1,126 @@
+"""Adam, RMSprop and SGD for many members at once, each with its own choice and settings.
+
+All three are one rule with coefficients that differ, so that members need no branches:
+
+    m ← a m + b g,   v ← c v + (1 - c) g²,   w ← w - η (m / M) / (√(v / V) + ε)
+
+| | a | b | c | M | V | divided by √(v / V) + ε |
+|---|---|---|---|---|---|---|
+| adam | β₁ | 1 - β₁ | β₂ | 1 - β₁ᵗ | 1 - β₂ᵗ | yes |
+| rmsprop | 0 | 1 | α | 1 | 1 | yes |
+| sgd | μ | 1 | – | 1 | 1 | no |
+
+g is the gradient with its norm clipped, η the learning rate, t the number of steps.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from popbandits.errors import ArgumentError
+
+OPTIMIZERS = ("adam", "rmsprop", "sgd")
+BETA2 = 0.999
+EPSILON = 1e-5
+
+COEFFICIENTS = ("lr", "keep", "take", "smooth", "correct1", "correct2", "divide", "max_grad_norm")
+"""Names of a member's row: η, a, b, c, β₁ and β₂ of the corrections (0 for none), whether to divide, and the clip."""
+
+
+def coefficients(config: Mapping[str, Any]) -> dict[str, float]:
+    """Read the coefficients of a configuration: lr, optimizer, and beta1, smoothing or momentum."""
+    match config["optimizer"]:
+        case "adam":
+            beta1 = config.get("beta1", 0.9)
+            own = {"keep": beta1, "take": 1 - beta1, "smooth": BETA2, "correct1": beta1, "correct2": BETA2}
+        case "rmsprop":
+            own = {"keep": 0.0, "take": 1.0, "smooth": config.get("smoothing", 0.99)}
+        case "sgd":
+            own = {"keep": config.get("momentum", 0.0), "take": 1.0, "smooth": 0.0, "divide": 0.0}
+        case other:
+            raise ArgumentError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {other!r}")
+    common = {"lr": config["lr"], "correct1": 0.0, "correct2": 0.0, "divide": 1.0}
+    return {**common, "max_grad_norm": config.get("max_grad_norm", float("inf")), **own}
+
+
+class BatchedOptimizer:
+    """Steps flat weights (A, P); the state of a member goes with its weights."""
+
+    def __init__(self, weights: Tensor):
+        members = len(weights)
+        self.weights = weights
+        self.first, self.second = torch.zeros_like(weights), torch.zeros_like(weights)
+        self.gradient = torch.zeros_like(weights)
+        """Of the chunks since the last step; nothing is left over at the end of an epoch."""
+        self.steps = torch.zeros(members, 1, device=weights.device)
+        self.kind = torch.full((members,), -1, device=weights.device)
+        """Index of the optimizer whose moments these are; -1 for none yet."""
+        self._row = torch.zeros(len(COEFFICIENTS), members, 1, device=weights.device)
+        self.settings: dict[str, Tensor] = dict(zip(COEFFICIENTS, self._row, strict=True))
+        """By name, (A, 1), at addresses that stay."""
+        # Compiled, a step is a third as long: its two dozen passes over the weights become three.
+        self._step = torch.compile(_accumulate_and_step) if weights.is_cuda else _accumulate_and_step
+
+    def configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the settings of an interval; moments of another optimizer are dropped."""
+        rows = [coefficients(config) for config in configs]
+        self._row.copy_(torch.tensor([[[row[name]] for row in rows] for name in COEFFICIENTS]))
+        kind = torch.tensor([OPTIMIZERS.index(config["optimizer"]) for config in configs], device=self.kind.device)
+        same = (kind == self.kind)[:, None]
+        self.gradient.zero_()  # A chunk that was not finite may have left something.
+        for moment in (self.first, self.second, self.steps):
+            moment.copy_(torch.where(same, moment, 0.0))
+        self.kind.copy_(kind)
+
+    def step(self, gradients: Sequence[Tensor], due: Tensor) -> None:
+        """Add the gradients of a chunk, (A, ...) each; then step the members that are due, (A, 1).
+
+        A member whose gradient is not finite stays where it is.
+        """
+        with torch.no_grad():
+            self._step(
+                gradients,
+                due,
+                self.weights,
+                self.gradient,
+                self.first,
+                self.second,
+                self.steps,
+                *self.settings.values(),
+            )
+
+
+def _accumulate_and_step(
+    gradients: Sequence[Tensor],
+    due: Tensor,
+    weights: Tensor,
+    gradient: Tensor,
+    first: Tensor,
+    second: Tensor,
+    steps: Tensor,
+    lr: Tensor,
+    keep: Tensor,
+    take: Tensor,
+    smooth: Tensor,
+    correct1: Tensor,
+    correct2: Tensor,
+    divide: Tensor,
+    max_grad_norm: Tensor,
+) -> None:
+    """Write the rule of the module's docstring, in place, for the members that are due."""
+    summed = gradient + torch.cat([part.flatten(1) for part in gradients], dim=1)
+    gradient.copy_(torch.where(due, 0.0, summed))
+    norm = torch.linalg.vector_norm(summed, dim=1, keepdim=True)
+    now = due & norm.isfinite()
+    clipped = torch.where(now, summed * (max_grad_norm / (norm + 1e-6)).clamp(max=1.0), 0.0)
+    m = keep * first + take * clipped
+    v = smooth * second + (1 - smooth) * clipped.square()
+    steps += now
+    taken = steps.clamp(min=1)
+    scale = (v / (1 - correct2**taken)).sqrt() + EPSILON
+    change = lr / (1 - correct1**taken) * m / torch.where(divide > 0, scale, 1.0)
+    weights.sub_(torch.where(now, change, 0.0))
+    first.copy_(torch.where(now, m, first))
+    second.copy_(torch.where(now, v, second))

@@ -1,0 +1,310 @@
+"""PPO (Schulman et al. 2017) for a whole population in one program.
+
+Every member has weights, environments and hyperparameters of its own. Hyperparameters are tensors, so a change of
+configuration compiles nothing. On a GPU a rollout, its preparation and an epoch are CUDA graphs each; on a CPU the same
+procedures run plainly.
+
+| symbol | meaning |
+|---|---|
+| A | members |
+| N | environments of a member |
+| T | steps of a rollout |
+| M | transitions of a member's rollout: T N |
+| C | chunks of an epoch: the gradients of C / minibatches chunks make one step of the optimizer |
+
+Details follow `popbandits.rl.ppo`: observations and rewards are normalised by running scales; where a time limit cuts an
+episode off, the critic's value stands for the rest. Members do not touch one another: all products are batched, all
+reductions are within a member, and random numbers depend on a member's own key (`random.py`).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from popbandits.agent import Outcome
+from popbandits.errors import ArgumentError
+from popbandits.rl.batched.brains import Brains
+from popbandits.rl.batched.optimizers import OPTIMIZERS, BatchedOptimizer
+from popbandits.rl.batched.random import Streams, derive_keys, keys_of
+from popbandits.rl.batched.rollouts import Rollout, World
+from popbandits.rl.cuda_graphs import Replayed
+from popbandits.rl.threads import use_one_thread
+
+ADVANTAGES = ("minibatch", "rollout", "none")
+MINIBATCHES = (1, 2, 4, 8, 16)
+_SETTINGS = ("gae_lambda", "clip", "entropy", "vf_coef", "epochs", "minibatches", "value_clip")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is not tuned."""
+
+    copies: int = 16
+    """Environments of a member: N."""
+    rollout: int = 64
+    """Steps in each of them between two updates: T."""
+    updates: int = 10
+    """Rollouts in an interval; an interval has `updates * rollout * copies` environment steps."""
+    episodes: int = 16
+    """Fresh episodes after an interval; their mean return is its score."""
+    hidden: int = 32
+    """Width of the two hidden layers of policy and critic."""
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of an interval."""
+        return self.updates * self.rollout * self.copies
+
+
+class BatchedPPO:
+    """A population of PPO agents that keeps the contract of batched agents.
+
+    A configuration holds lr, one_minus_gamma, gae_lambda, clip, entropy, vf_coef, max_grad_norm, epochs, minibatches,
+    advantages, value_clip, optimizer, and what belongs to the optimizer: beta1 (adam), smoothing (rmsprop) or momentum
+    (sgd).
+    """
+
+    def __init__(self, seeds: Sequence[int], world: World, settings: Settings, device: str | torch.device = "cpu"):
+        if (rows := settings.rollout * settings.copies) % MINIBATCHES[-1]:
+            raise ArgumentError(f"rollout * copies must be a multiple of {MINIBATCHES[-1]}, got {rows}")
+        self.world, self.settings, self.device = world, settings, torch.device(device)
+        members, stream = len(seeds), torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+        self.brains = Brains(
+            members, world.inputs, world.actions, world.discrete, settings.hidden, self.device, world.normalise
+        )
+        self.optimizer = BatchedOptimizer(self.brains.flat)
+        self._keys = torch.zeros(members, dtype=torch.int64, device=self.device)
+        self._trained = torch.zeros(members, dtype=torch.int64, device=self.device)
+        self._labels: tuple[Tensor, ...] = ()  # of the interval that comes next
+        self._configs: list[dict[str, Any]] = []
+        self._make_buffers(members)
+        self.rollout = Rollout.empty(self.brains, settings.rollout, settings.copies)
+        self.play = world.play(self.brains, self._gamma, self.rollout, stream)
+        self.test = world.test(self.brains, settings.episodes, stream)
+        self._prepare, self._epoch = Replayed(self._prepare_rollout, stream), Replayed(self._learn_epoch, stream)
+        self._start(range(members), seeds)
+
+    def _make_buffers(self, members: int) -> None:
+        """Allocate what graphs read and write, at addresses that stay."""
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(*shape, dtype=dtype, device=self.device)
+
+        rows = self.settings.rollout * self.settings.copies
+        table = zeros(len(_SETTINGS), members)
+        self._table, self._own = table, dict(zip(_SETTINGS, table, strict=True))
+        self._gamma = zeros(members, 1)
+        self._normalisation = zeros(members, dtype=torch.int64)
+        self._seen = zeros(members, rows, self.brains.inputs)
+        # Of each transition: log-probability before, advantage, target, value before.
+        self._facts = zeros(members, rows, 4)
+        self._order = zeros(members, rows, dtype=torch.int64)
+        self._due = zeros(MINIBATCHES[-1], members, 1, dtype=torch.bool)
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Name everything a checkpoint holds, a row for each member."""
+        own = self.optimizer
+        moments = {"first": own.first, "second": own.second, "steps": own.steps, "kind": own.kind}
+        return {**self.brains.state, **moments, "key": self._keys, "trained": self._trained}
+
+    def _start(self, members: Sequence[int], seeds: Sequence[int]) -> None:
+        """Make members what they are before any training."""
+        rows = torch.tensor(list(members), device=self.device)
+        keys = keys_of(seeds, self.device)
+        fresh = Brains(
+            len(rows),
+            self.brains.inputs,
+            self.brains.actions,
+            self.brains.discrete,
+            self.settings.hidden,
+            self.device,
+        )
+        fresh.flat.copy_(fresh.draw(Streams(keys)))
+        values = {**fresh.state, "key": keys, "kind": -1}
+        with torch.no_grad():
+            for name, tensor in self.state.items():
+                tensor[rows] = values.get(name, 0)
+
+    def reset(self, member: int, seed: int) -> None:
+        """Give one member a fresh start."""
+        self._start([member], [seed])
+
+    def copy(self, sources: Sequence[int]) -> None:
+        """Make member i what member sources[i] is, all at once."""
+        rows = torch.tensor(list(sources), device=self.device)
+        with torch.no_grad():
+            for tensor in self.state.values():
+                tensor.copy_(tensor[rows])
+
+    def save(self, member: int, directory: Path) -> None:
+        """Write a member's state."""
+        torch.save(
+            {name: tensor[member].detach().cpu().clone() for name, tensor in self.state.items()}, directory / "ppo.pt"
+        )
+
+    def load(self, member: int, directory: Path) -> None:
+        """Make a member what was saved."""
+        saved = torch.load(directory / "ppo.pt", weights_only=True)
+        with torch.no_grad():
+            for name, tensor in self.state.items():
+                tensor[member] = saved[name].to(self.device)
+
+    def assigned(self, keys: Sequence[tuple[int, int]]) -> None:
+        """Let the random numbers of the next interval depend on each (member, round)."""
+        self._labels = tuple(torch.tensor(label, device=self.device) for label in zip(*keys, strict=True))
+
+    def applied(self) -> list[dict[str, Any]]:
+        """Read the hyperparameters of the last interval where they act."""
+        own = {name: tensor.tolist() for name, tensor in self._own.items()}
+        steps = {name: tensor.flatten().tolist() for name, tensor in self.optimizer.settings.items()}
+        gamma, kinds = self._gamma.flatten().tolist(), self.optimizer.kind.tolist()
+        normalisation = self._normalisation.tolist()
+        return [
+            {
+                "lr": steps["lr"][i],
+                "max_grad_norm": steps["max_grad_norm"][i],
+                "one_minus_gamma": 1 - gamma[i],
+                "optimizer": OPTIMIZERS[kinds[i]],
+                "advantages": ADVANTAGES[normalisation[i]],
+                **{name: own[name][i] for name in ("gae_lambda", "clip", "entropy", "vf_coef")},
+                **{name: round(own[name][i]) for name in ("epochs", "minibatches")},
+                "value_clip": bool(own["value_clip"][i]),
+            }
+            for i in range(len(kinds))
+        ]
+
+    def train(self, configs: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+        """Train every member for an interval; a score is the mean return of fresh episodes, NaN if weights diverged."""
+        if self.device.type == "cpu":
+            use_one_thread()
+        self._configure(configs)
+        streams = Streams(derive_keys(self._keys, self._trained, *self._labels))
+        self._labels = ()
+        self.play.begin(streams)
+        for _ in range(self.settings.updates):
+            self.play.collect(streams)
+            self._prepare()
+            for epoch in range(max(int(config["epochs"]) for config in configs)):
+                self._order.copy_(streams.uniform(self._order.shape[1]).argsort(dim=1))
+                self._set_due(epoch)
+                self._epoch()
+        self._trained += 1
+        returns = self.test(streams)
+        sound = self.brains.flat.isfinite().all(1)
+        scores = torch.where(sound, returns.mean(1), math.nan).tolist()
+        errors = (returns.std(1) / math.sqrt(returns.shape[1])).tolist()
+        steps = self.settings.steps
+        return [
+            Outcome(s, steps, {"standard_error": e} if math.isfinite(e) else {})
+            for s, e in zip(scores, errors, strict=True)
+        ]
+
+    def _configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
+        """Write the hyperparameters of an interval to where the graphs read them."""
+        for config in configs:
+            if config["minibatches"] not in MINIBATCHES:
+                raise ArgumentError(f"minibatches must be one of {MINIBATCHES}, got {config['minibatches']!r}")
+            if config["advantages"] not in ADVANTAGES:
+                raise ArgumentError(f"advantages must be one of {ADVANTAGES}, got {config['advantages']!r}")
+        self.optimizer.configure(configs)
+        self._table.copy_(torch.tensor([[float(config[name]) for config in configs] for name in _SETTINGS]))
+        self._gamma.copy_(torch.tensor([[1 - config["one_minus_gamma"]] for config in configs]))
+        self._normalisation.copy_(torch.tensor([ADVANTAGES.index(config["advantages"]) for config in configs]))
+        self.brains.observed.refresh()
+        self.brains.rewarded.refresh()
+
+    def _set_due(self, epoch: int) -> None:
+        """Say after which chunks of an epoch each member's optimizer steps."""
+        chunks = MINIBATCHES[-1]
+        last = torch.arange(1, chunks + 1, device=self.device)[:, None]
+        ends = last * self._own["minibatches"] % chunks == 0
+        self._due.copy_((ends & (epoch < self._own["epochs"]))[..., None])
+
+    @torch.no_grad()
+    def _prepare_rollout(self) -> None:
+        """Take a rollout into the scales, and estimate advantages and the critic's targets.
+
+        Generalised advantage estimation (Schulman et al. 2016): Â_t = δ_t + γ λ Â_{t+1} within an episode,
+        δ_t = r_t + γ V(s_{t+1}) - V(s_t), without V(s_{t+1}) where that is terminal.
+        """
+        brains, out, own = self.brains, self.rollout, self._own
+        seen = brains.see(out.observations.flatten(1, 2))
+        self._seen.copy_(seen)
+        following = brains.value(brains.see(out.following.flatten(1, 2))).view_as(out.rewards)
+        values = brains.value(seen).view_as(out.rewards)
+        before, _ = brains.judge(brains.policy(seen), out.actions.flatten(1, 2))
+        if brains.normalise:
+            brains.observed.update(out.observations.flatten(1, 2))
+        brains.rewarded.update(out.discounted.flatten(1, 2)[..., None])
+        rewards = brains.rewarded.shrink(out.rewards)
+        gamma = self._gamma[..., None]
+        errors = rewards + gamma * following * ~out.terminated - values
+        decay = gamma * own["gae_lambda"][:, None, None] * ~out.over
+        advantages = torch.empty_like(errors)
+        last = torch.zeros_like(errors[:, 0])
+        for t in reversed(range(errors.shape[1])):
+            last = torch.addcmul(errors[:, t], decay[:, t], last)
+            advantages[:, t] = last
+        advantages, values = advantages.flatten(1), values.flatten(1)
+        targets = advantages + values
+        centred = (advantages - advantages.mean(1, keepdim=True)) / (
+            advantages.std(1, keepdim=True, correction=0) + 1e-8
+        )
+        advantages = torch.where((self._normalisation == 1)[:, None], centred, advantages)
+        self._facts.copy_(torch.stack([before, advantages, targets, values], -1))
+
+    def _learn_epoch(self) -> None:
+        """Go once through the rollout in the given order; step the optimizers where they are due."""
+        brains, chunks = self.brains, MINIBATCHES[-1]
+
+        def shuffled(rows: Tensor) -> Tensor:
+            order = self._order.view(*self._order.shape, *(1,) * (rows.ndim - 2)).expand(-1, -1, *rows.shape[2:])
+            return rows.gather(1, order)
+
+        seen, facts = shuffled(self._seen), shuffled(self._facts)
+        actions = shuffled(self.rollout.actions.flatten(1, 2))
+        facts[..., 1] = self._normalised(facts[..., 1])
+        share = self._own["minibatches"] / chunks
+        size = seen.shape[1] // chunks
+        for chunk in range(chunks):
+            rows = slice(chunk * size, (chunk + 1) * size)
+            loss = self._loss(seen[:, rows], actions[:, rows], facts[:, rows]) * share
+            self.optimizer.step(torch.autograd.grad(loss.sum(), brains.weights), self._due[chunk])
+
+    def _normalised(self, advantages: Tensor) -> Tensor:
+        """Normalise advantages, (A, M) in the order of learning, within the minibatches of members that want it."""
+        chunks = MINIBATCHES[-1]
+        parts = advantages.unflatten(1, (chunks, -1))
+        first = torch.arange(chunks, device=self.device)
+        group = (first * self._own["minibatches"][:, None] / chunks).floor()  # (A, C)
+        together = (group[:, :, None] == group[:, None, :]).float()
+        together = together / together.sum(-1, keepdim=True)
+        mean = together @ parts.mean(2, keepdim=True)
+        variance = together @ (parts - mean).square().mean(2, keepdim=True)
+        centred = ((parts - mean) / (variance.sqrt() + 1e-8)).flatten(1)
+        return torch.where((self._normalisation == 0)[:, None], centred, advantages)
+
+    def _loss(self, seen: Tensor, actions: Tensor, facts: Tensor) -> Tensor:
+        """-E[min(r Â, clip(r, 1 - ε, 1 + ε) Â)] + c E[(V - R)²] / 2 - β H, of each member, (A,).
+
+        With value_clip the critic's error is the larger of its own and that of V clipped to within ε of the value
+        before.
+        """
+        own, brains = self._own, self.brains
+        before, advantages, targets, values_before = facts.unbind(-1)
+        now, entropy = brains.judge(brains.policy(seen), actions)
+        values = brains.value(seen)
+        clip = own["clip"][:, None]
+        ratio = (now - before).exp()
+        clipped = torch.minimum(torch.maximum(ratio, 1 - clip), 1 + clip)
+        gain = torch.minimum(ratio * advantages, clipped * advantages).mean(1)
+        near = values_before + torch.minimum(torch.maximum(values - values_before, -clip), clip)
+        miss = (values - targets).square()
+        miss = torch.where(own["value_clip"][:, None] > 0, torch.maximum(miss, (near - targets).square()), miss)
+        return -gain + own["vf_coef"] * miss.mean(1) / 2 - own["entropy"] * entropy
