@@ -1,0 +1,1 @@
+"""Whole populations in one program: agents, environments and hyperparameters as tensors."""
