@@ -1,7 +1,7 @@
 """A classifier of handwritten digits for a whole population in one program: few images, many of them mislabelled.
 
 Every member has a perceptron, an optimizer and hyperparameters of its own, as in `popbandits.rl.batched.ppo`: all of
-them are tensors, an epoch is one CUDA graph on a GPU, and members do not touch one another. Images are the same for all.
+them are tensors, an epoch is one CUDA graph on a GPU, and members do not touch one another. Only the images are shared.
 
 | symbol | meaning |
 |---|---|
@@ -13,7 +13,7 @@ them are tensors, an epoch is one CUDA graph on a GPU, and members do not touch 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +100,14 @@ def _space(
 class Settings:
     """What is not tuned."""
 
-    task: Task = Task()
+    task: Task = field(default_factory=Task)
     epochs: int = 4
     """Passes over the training images in an interval."""
     hidden: int = 64
     """Units of the hidden layer: H."""
+
+
+STANDARD = Settings()
 
 
 class BatchedDigits(MemberRows):
@@ -117,7 +120,7 @@ class BatchedDigits(MemberRows):
     def __init__(
         self,
         seeds: Sequence[int],
-        settings: Settings = Settings(),  # noqa: B008
+        settings: Settings = STANDARD,
         data: Digits | Path | None = None,
         device: str | torch.device = "cpu",
     ):
@@ -135,7 +138,7 @@ class BatchedDigits(MemberRows):
             for name, (images, labels) in self.split.shown.items()
         }
         self.network = Perceptron((PIXELS, settings.hidden, CLASSES), 1.0)
-        layout = FlatWeights(self.network.shapes)
+        layout = FlatWeights([*self.network.shapes])
         self.layout, self.flat = layout, torch.zeros(members, layout.size, device=self.device)
         self.weights = [view.requires_grad_() for view in layout.views(self.flat)]
         """Views of `flat`, in whose terms gradients are taken."""

@@ -82,7 +82,7 @@ class Split:
 def split(data: Digits, task: Task) -> Split:
     """Divide images into parts that share none, and mislabel exactly a share of those for training."""
     count = len(data.images)
-    if not (0 < task.training and 0 < task.validation and task.training + task.validation < count):
+    if min(task.training, task.validation) < 1 or task.training + task.validation >= count:
         raise ArgumentError(
             f"training and validation must be positive and leave images for the test: together less than {count}, "
             f"got {task.training} and {task.validation}"
