@@ -12,8 +12,8 @@ procedures run plainly.
 | M | transitions of a member's rollout: T N |
 | C | chunks of an epoch: the gradients of C / minibatches chunks make one step of the optimizer |
 
-Details follow `popbandits.rl.ppo`: observations and rewards are normalised by running scales; where a time limit cuts an
-episode off, the critic's value stands for the rest. Members do not touch one another: all products are batched, all
+Details follow `popbandits.rl.ppo`: observations and rewards are normalised by running scales; where a time limit cuts
+an episode off, the critic's value stands for the rest. Members do not touch one another: all products are batched, all
 reductions are within a member, and random numbers depend on a member's own key (`random.py`).
 """
 
@@ -32,7 +32,7 @@ from popbandits.rl.batched.brains import Brains
 from popbandits.rl.batched.optimizers import OPTIMIZERS, BatchedOptimizer
 from popbandits.rl.batched.random import Streams, derive_keys, keys_of
 from popbandits.rl.batched.rollouts import Rollout, World
-from popbandits.rl.cuda_graphs import Replayed
+from popbandits.rl.cuda_graphs import Replayed, stream_on
 from popbandits.rl.threads import use_one_thread
 
 ADVANTAGES = ("minibatch", "rollout", "none")
@@ -73,7 +73,7 @@ class BatchedPPO:
         if (rows := settings.rollout * settings.copies) % MINIBATCHES[-1]:
             raise ArgumentError(f"rollout * copies must be a multiple of {MINIBATCHES[-1]}, got {rows}")
         self.world, self.settings, self.device = world, settings, torch.device(device)
-        members, stream = len(seeds), torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+        members, stream = len(seeds), stream_on(self.device)
         self.brains = Brains(
             members, world.inputs, world.actions, world.discrete, settings.hidden, self.device, world.normalise
         )
@@ -126,7 +126,7 @@ class BatchedPPO:
             self.device,
         )
         fresh.flat.copy_(fresh.draw(Streams(keys)))
-        values = {**fresh.state, "key": keys, "kind": -1}
+        values: dict[str, Tensor | int] = {**fresh.state, "key": keys, "kind": -1}
         with torch.no_grad():
             for name, tensor in self.state.items():
                 tensor[rows] = values.get(name, 0)
@@ -280,7 +280,7 @@ class BatchedPPO:
     def _normalised(self, advantages: Tensor) -> Tensor:
         """Normalise advantages, (A, M) in the order of learning, within the minibatches of members that want it."""
         chunks = MINIBATCHES[-1]
-        parts = advantages.unflatten(1, (chunks, -1))
+        parts = advantages.view(len(advantages), chunks, -1)
         first = torch.arange(chunks, device=self.device)
         group = (first * self._own["minibatches"][:, None] / chunks).floor()  # (A, C)
         together = (group[:, :, None] == group[:, None, :]).float()
@@ -307,4 +307,5 @@ class BatchedPPO:
         near = values_before + torch.minimum(torch.maximum(values - values_before, -clip), clip)
         miss = (values - targets).square()
         miss = torch.where(own["value_clip"][:, None] > 0, torch.maximum(miss, (near - targets).square()), miss)
-        return -gain + own["vf_coef"] * miss.mean(1) / 2 - own["entropy"] * entropy
+        loss: Tensor = -gain + own["vf_coef"] * miss.mean(1) / 2 - own["entropy"] * entropy
+        return loss
