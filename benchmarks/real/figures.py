@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from benchmarks.real.suite import (
     require_some,
     select,
 )
-from popbandits.reports.figures.figure import DASHES, PALETTE, Figure, legend_scale, panel_title, record, require_extra
+from popbandits.reports.figures.figure import DASHES, PALETTE, Figure, legend_scale, record, require_extra
 from popbandits.reports.figures.figure import Record as Row
 from popbandits.reports.regret import COLOURS
 from popbandits.wording import counted
@@ -51,11 +51,20 @@ def chosen(records: Sequence[Record]) -> list[Comparison]:
     return list(best.values())
 
 
-def panel_name(part: Comparison) -> str:
-    return (
-        f"{part.space.capitalize()} spaces, {GROUP_NAMES[part.group]} "
-        f"({len(part.tasks)}), {counted(part.rounds, 'round')}"
-    )
+def titled(panel: Any, part: Comparison, first: str = "") -> Any:
+    """Add a panel's size and title: what it shows, and below how much it is made from."""
+    import altair as alt
+
+    where = f"{part.space.capitalize()} spaces, {GROUP_NAMES[part.group]}"
+    below = f"{counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}, {counted(seeds(part), 'seed')}"
+    lines = (first, [f"{where}: {below}"]) if first else (where, [below])
+    title = alt.Title(lines[0], subtitle=lines[1], fontSize=13, subtitleFontSize=11, anchor="start", frame="group")
+    return panel.properties(width=WIDTH, title=title)
+
+
+def seeds(part: Comparison) -> int:
+    """Count the seeds that any method was run with."""
+    return len({record.seed for record in part.records})
 
 
 def all_methods(parts: Sequence[Comparison]) -> list[str]:
@@ -76,7 +85,8 @@ def profiles(parts: Sequence[Comparison]) -> Figure:
         "Share of runs that end above a score; higher is better. 0 is the score of a random policy, 1 a solved task; "
         "every task counts alike. Bands: 95% bootstrap intervals, stratified by task."
     )
-    return lines("real-profiles", "Performance profiles", caption, parts, data, ("normalised final score", "share"))
+    axes = Axes("normalised final score", "~g", "share of runs", "%", (0.0, 1.0))
+    return lines("real-profiles", "Performance profiles", caption, parts, data, axes)
 
 
 def budgets(parts: Sequence[Comparison]) -> Figure:
@@ -100,7 +110,8 @@ def budgets(parts: Sequence[Comparison]) -> Figure:
         "Interquartile mean of the best member's last training score, on the scale where 0 is random and 1 solved; "
         "every task counts alike. Bands: 95% bootstrap intervals, stratified by task."
     )
-    return lines("real-budget", "Scores over the budget", caption, parts, data, ("share of the budget", "IQM"))
+    axes = Axes("part of the budget", "%", "interquartile mean", "~g")
+    return lines("real-budget", "Scores over the budget", caption, parts, data, axes)
 
 
 def best_score_after(tenth: int) -> Callable[[Record], float]:
@@ -108,46 +119,43 @@ def best_score_after(tenth: int) -> Callable[[Record], float]:
     return lambda record: scale_of(record.task).normalise(record.curve[tenth])
 
 
+class Axes(NamedTuple):
+    """Titles and number formats of both axes, and the ends of the second where they are fixed."""
+
+    x: str
+    x_format: str
+    y: str
+    y_format: str
+    y_domain: tuple[float, float] | None = None
+
+
 def lines(
-    name: str,
-    title: str,
-    caption: str,
-    parts: Sequence[Comparison],
-    data: dict[str, list[Row]],
-    axes: tuple[str, str],
+    name: str, title: str, caption: str, parts: Sequence[Comparison], data: dict[str, list[Row]], axes: Axes
 ) -> Figure:
     """Draw a line with a band for each method, in panels side by side."""
     import altair as alt
 
     methods = all_methods(parts)
     names = [label(method) for method in methods]
-    colour = alt.Color("method:N", title=None, scale=legend_scale(names, colours(methods)), legend=legend())
+    legend = alt.Legend(orient="top", columns=5, symbolType="stroke", symbolSize=300)
+    colour = alt.Color("method:N", title=None, scale=legend_scale(names, colours(methods)), legend=legend)
     dashes = [DASHES[1] if method == "defaults" else DASHES[0] for method in methods]
-    dash = alt.StrokeDash("method:N", scale=alt.Scale(domain=names, range=dashes), legend=None)
-    percent = "share" in axes[1]
+    dash = alt.StrokeDash("method:N", title=None, scale=alt.Scale(domain=names, range=dashes), legend=legend)
+    scale = alt.Scale(domain=axes.y_domain) if axes.y_domain else alt.Scale(zero=False)
+    x = alt.X(
+        "x:Q",
+        title=axes.x,
+        scale=alt.Scale(nice=False),
+        axis=alt.Axis(grid=False, tickCount=6, format=axes.x_format),
+    )
     panels = []
     for index, part in enumerate(parts):
         base = alt.Chart(alt.NamedData(f"panel{index}"))
-        in_percent = axes[0].startswith("share")
-        x = alt.X(
-            "x:Q",
-            title=axes[0],
-            scale=alt.Scale(nice=False),
-            axis=alt.Axis(grid=False, tickCount=6, format="%" if in_percent else "~g"),
-        )
-        scale = alt.Scale(domain=[0, 1]) if percent else alt.Scale(zero=False)
-        axis = alt.Axis(format="%" if percent else "~g", tickCount=5)
-        y = alt.Y("y:Q", title=axes[1] if not index % 2 else None, scale=scale, axis=axis)
-        band = base.mark_area(opacity=0.12).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour)
+        y = alt.Y("y:Q", title=axes.y, scale=scale, axis=alt.Axis(format=axes.y_format, tickCount=5))
+        band = base.mark_area(opacity=0.1).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour)
         line = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash)
-        panels.append(alt.layer(band, line).properties(width=WIDTH, height=HEIGHT, title=panel_title(panel_name(part))))
+        panels.append(titled(alt.layer(band, line).properties(height=HEIGHT), part))
     return Figure(name, title, caption, alt.concat(*panels, columns=2, spacing=28), data)
-
-
-def legend() -> Any:
-    import altair as alt
-
-    return alt.Legend(orient="top", columns=5)
 
 
 def improvements(parts: Sequence[Comparison]) -> Figure:
@@ -175,8 +183,8 @@ def improvements(parts: Sequence[Comparison]) -> Figure:
                     )
             if rows:
                 source = f"{baseline}{index}"
-                data[source] = rows
-                panels.append(improvement_panel(source, f"over {IN_WORDS[baseline]}: {panel_name(part)}", methods))
+                data |= {source: rows, "half": [{"half": 0.5}]}
+                panels.append(titled(improvement_panel(source, methods), part, f"Over {IN_WORDS[baseline]}"))
     caption = (
         "Probability of a higher final score than the baseline's with the same seed, ties counted half, mean over "
         "tasks; 95% bootstrap intervals over paired seeds, stratified by task. Filled: interval and sign test exclude "
@@ -186,22 +194,27 @@ def improvements(parts: Sequence[Comparison]) -> Figure:
     return Figure("real-improvement", "Probability of improvement", caption, chart, data)
 
 
-def improvement_panel(source: str, name: str, methods: Sequence[str]) -> Any:
+def improvement_panel(source: str, methods: Sequence[str]) -> Any:
+    """Draw a dot and an interval for each method, beside a line at one half."""
     import altair as alt
 
     names = [label(method) for method in methods]
     base = alt.Chart(alt.NamedData(source))
-    scale = alt.Scale(domain=[0, 1])
-    x = alt.X("value:Q", title=None, scale=scale, axis=alt.Axis(format=".1f", tickCount=5))
+    axes: Any = {
+        "title": None,
+        "scale": alt.Scale(domain=[0, 1]),
+        "axis": alt.Axis(format="~g", values=[0, 0.25, 0.5, 0.75, 1]),
+    }
+    x = alt.X("value:Q", **axes)
     y = alt.Y("method:N", title=None, sort=names)
     colour = alt.Color("method:N", legend=None, scale=legend_scale(names, colours(methods)))
-    half = alt.Chart().mark_rule(strokeDash=[4, 3]).encode(x=alt.datum(0.5, scale=scale))
-    bar = base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=colour)
+    half = alt.Chart(alt.NamedData("half")).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("half:Q", **axes))
+    bar = base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q", **axes), x2="high:Q", y=y, color=colour)
     ring = base.mark_point(size=80, filled=True, fill="white", opacity=1, strokeWidth=2)
     dot = base.mark_point(size=80, filled=True, opacity=1, strokeWidth=2)
     empty = ring.encode(x=x, y=y, stroke=colour).transform_filter("!datum.filled")
     full = dot.encode(x=x, y=y, color=colour).transform_filter("datum.filled")
-    return alt.layer(half, bar, empty, full).properties(width=WIDTH, height=28 * len(names), title=panel_title(name))
+    return alt.layer(half, bar, empty, full).properties(height=26 * len(names))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

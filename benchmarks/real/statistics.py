@@ -68,19 +68,21 @@ class Improvement(Estimate):
 
 
 @lru_cache(64)
-def _draw_counts(runs: int, task: int, stream: int) -> FloatArray:
+def _draw_counts(runs: int, task: int) -> FloatArray:
     """Draw how often each of a task's runs is in each resample: (RESAMPLES, runs)."""
-    rng = np.random.default_rng([runs, task, stream])
+    rng = np.random.default_rng([runs, task])
     return rng.multinomial(runs, np.full(runs, 1 / runs), size=RESAMPLES).astype(np.float64)
 
 
-def resample(sizes: Sequence[int], stream: int = 0) -> FloatArray:
-    """Draw w for tasks with so many runs each: the same for the same arguments, independent for another stream."""
+@lru_cache(4)
+def resample(sizes: tuple[int, ...]) -> FloatArray:
+    """Draw w for tasks with so many runs each: the same for the same sizes, so runs of the same seeds stay paired."""
     parts = [
-        np.vstack([np.ones(size), _draw_counts(size, task, stream)]) / (size * len(sizes))
-        for task, size in enumerate(sizes)
+        np.vstack([np.ones(size), _draw_counts(size, task)]) / (size * len(sizes)) for task, size in enumerate(sizes)
     ]
-    return np.hstack(parts)
+    w = np.hstack(parts)
+    w.flags.writeable = False  # It is shared.
+    return w
 
 
 def iqm(x: FloatArray, w: FloatArray) -> FloatArray:
@@ -106,9 +108,9 @@ def mean(x: FloatArray, w: FloatArray) -> FloatArray:
     return means
 
 
-def draw(statistic: Callable[[FloatArray, FloatArray], FloatArray], scores: ByTask, stream: int = 0) -> FloatArray:
+def draw(statistic: Callable[[FloatArray, FloatArray], FloatArray], scores: ByTask) -> FloatArray:
     """Return a statistic of the sample, then of its resamples: (1 + RESAMPLES,)."""
-    return statistic(np.concatenate(scores), resample([len(task) for task in scores], stream))
+    return statistic(np.concatenate(scores), resample(tuple(map(len, scores))))
 
 
 def summarise(draws: FloatArray, scores: ByTask) -> Estimate:
@@ -144,7 +146,7 @@ def improvement(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> Improvement:
 
 def profile(scores: ByTask, thresholds: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the share of runs with a score above each threshold, and the lower and upper end of its interval."""
-    w = resample([len(task) for task in scores])
+    w = resample(tuple(map(len, scores)))
     shares = w @ (np.concatenate(scores)[:, None] > thresholds).astype(np.float64)
     low, high = np.quantile(shares[1:], (LEVEL / 2, 1 - LEVEL / 2), axis=0)
     return shares[0], low, high

@@ -1,8 +1,8 @@
 """Stored records arranged for comparison: by method, task and seed. What tables and figures both read."""
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,9 +66,10 @@ class Comparison:
         """Every record, by method, task and seed."""
         return [record for tasks in self.runs.values() for seeds in tasks.values() for record in seeds.values()]
 
-    def on(self, tasks: Iterable[str]) -> "Comparison":
-        """Return the part of the comparison that is on some tasks."""
-        return arrange([record for record in self.records if record.task in set(tasks)])[0]
+    def on(self, task: str) -> "Comparison":
+        """Return the part of the comparison that is on one task."""
+        runs = {method: {task: tasks[task]} for method, tasks in self.runs.items() if task in tasks}
+        return replace(self, runs=runs)
 
     def values(self, method: str, of: Callable[[Record], float]) -> list[FloatArray]:
         """Return a number of each run of a method: an array for each task."""

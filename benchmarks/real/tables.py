@@ -2,14 +2,25 @@
 
 import argparse
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.real.records import Record
 from benchmarks.real.scales import scale_of
-from benchmarks.real.statistics import Estimate, Improvement, Verdict, draw, estimate, improvement, iqm, mean, summarise
+from benchmarks.real.statistics import (
+    Estimate,
+    FloatArray,
+    Improvement,
+    Verdict,
+    draw,
+    estimate,
+    improvement,
+    iqm,
+    mean,
+    summarise,
+)
 from benchmarks.real.suite import (
     BASELINES,
     GROUP_NAMES,
@@ -56,9 +67,9 @@ def share(value: float) -> str:
     return UNKNOWN if math.isnan(value) else f"{value:.0%}"
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out a table; all columns but the first are aligned to the right."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], align: str = "---:") -> str:
+    """Lay out a table; columns after the first are aligned to the right unless told otherwise."""
+    lines = [head, ["---", *[align] * (len(head) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -109,10 +120,10 @@ def verdicts_table(part: Comparison) -> str:
         found: dict[tuple[str, str], list[str]] = {}
         for task in part.runs[method]:
             for baseline in BASELINES:
-                if method != baseline and (pairs := part.on([task]).pairs(method, baseline)):
+                if method != baseline and (pairs := part.on(task).pairs(method, baseline)):
                     found.setdefault((improvement(pairs).verdict, baseline), []).append(task)
         rows.append([label(method), *(", ".join(found.get(column, [])) or UNKNOWN for column in columns)])
-    return markdown(["method", *(f"{words[side]} {IN_WORDS[baseline]} on" for side, baseline in columns)], rows)
+    return markdown(["method", *(f"{words[side]} {IN_WORDS[baseline]} on" for side, baseline in columns)], rows, "---")
 
 
 def intervals_table(parts: Sequence[Comparison], development: Sequence[Comparison], of: Of, write: Write) -> str:
@@ -123,62 +134,67 @@ def intervals_table(parts: Sequence[Comparison], development: Sequence[Compariso
     rounds = [part.rounds for part in parts]
     if len(rounds) < 2:
         return ""
-    several = len({task for part in parts for task in part.tasks}) > 1
+    before = [part for part in development if part.rounds in rounds]
     rows, flattered = [], False
     for method in dict.fromkeys(method for part in parts for method in part.methods):
-        # Only what was run at every length can be averaged and compared.
-        tasks = common_tasks(parts, method)
-        cells = {part.rounds: part.on(tasks).values(method, of) for part in parts} if tasks else {}
+        cells = common_scores(parts, method, of)
         if not cells:
             continue
-        draws = {length: draw(iqm, scores, stream) for stream, (length, scores) in enumerate(cells.items())}
-        every = [array for scores in cells.values() for array in scores]
-        average = summarise(np.mean(list(draws.values()), axis=0), every)
-        before = {part.rounds: part for part in development}
-        chosen_before = set(rounds) <= set(before) and set(tasks) <= set(common_tasks(list(before.values()), method))
-        if chosen_before:
-            judged = {length: estimate(iqm, before[length].on(tasks).values(method, of)).value for length in rounds}
-        else:
-            judged = {length: float(found[0]) for length, found in draws.items()}
-        best = max(judged, key=lambda length: judged[length])
-        star = "" if chosen_before else "\\*"
-        flattered |= not chosen_before
-        row = [label(method), *([str(len(tasks))] if several else [])]
+        draws = {length: draw(iqm, scores) for length, scores in zip(rounds, cells, strict=True)}
+        average = summarise(np.mean(list(draws.values()), axis=0), cells[0])
+        earlier = common_scores(before, method, of) if len(before) == len(parts) else []
+        judged = [estimate(iqm, scores).value for scores in earlier] or [float(found[0]) for found in draws.values()]
+        best = rounds[int(np.argmax(judged))]
+        flattered |= not earlier
+        row = [label(method), str(len(cells[0])), str(average.count)]
         row += [write(float(draws[length][0])) for length in rounds]
-        row += [with_interval(average, write)]
-        row += [f"{with_interval(summarise(draws[best], cells[best]), write)}, {best} rounds{star}"]
-        rows.append(row)
+        row += [with_interval(average, write), with_interval(summarise(draws[best], cells[0]), write)]
+        rows.append([*row, str(best) if earlier else f"{best} \\*"])
     if not rows:
         return ""
-    head = ["method", *(["tasks"] if several else []), *(f"{length} rounds" for length in rounds)]
-    table = markdown([*head, "average [95%]", "best [95%]"], rows)
-    note = "\n\n\\* The best is chosen on the very seeds that are shown, so it looks better than it is."
+    head = ["method", "tasks", "seeds of all", *(f"{length} rounds" for length in rounds)]
+    table = markdown([*head, "average [95%]", "best [95%]", "rounds of the best"], rows)
+    note = "\n\n\\* Chosen on the very seeds that are shown, so the best looks better than it is."
     return table + (note if flattered else "")
 
 
-def common_tasks(parts: Sequence[Comparison], method: str) -> list[str]:
-    """Return the tasks that a method was run on in every part."""
-    found = [set(part.runs.get(method, ())) for part in parts]
-    return sorted(set.intersection(*found)) if found else []
+def common_scores(parts: Sequence[Comparison], method: str, of: Of) -> list[list[FloatArray]]:
+    """Return a method's scores by part and task, of the tasks and seeds that it was run with in every part."""
+    runs = [part.runs.get(method, {}) for part in parts]
+    found: list[list[FloatArray]] = [[] for _ in parts]
+    for task in runs[0] if runs else ():
+        seeds = [seed for seed in runs[0][task] if all(seed in one.get(task, {}) for one in runs)]
+        for scores, one in zip(found, runs, strict=True):
+            if seeds:
+                scores.append(np.array([of(one[task][seed]) for seed in seeds]))
+    return found if found and found[0] else []
 
 
 def tasks_table(parts: Sequence[Comparison]) -> str:
-    """A row for each task, space and number of rounds: its scale, its size and what a run costs."""
+    """A row for each task and space: its scale, its size and what a run costs."""
     head = ["task", "space", "rounds", "members", "steps a member", "random", "solved", "took off above", "seeds"]
     head += ["a score's own error", "seconds a run", "device"]
     rows = []
-    for part in parts:
-        for task in part.tasks:
-            records, scale = part.on([task]).records, scale_of(task)
-            first, seeds = records[0], sorted({record.seed for record in records})
-            row = [task, part.space, str(part.rounds), str(first.population), f"{first.steps:,}"]
+    for same in grouped(parts):
+        for task in sorted({task for part in same for task in part.tasks}):
+            by_rounds = [part.on(task).records for part in same if task in part.tasks]
+            records, scale = [record for part in by_rounds for record in part], scale_of(task)
+            seeds = sorted({record.seed for record in records})
+            row = [task, same[0].space, listed(str(part[0].rounds) for part in by_rounds)]
+            row += [listed(str(part[0].population) for part in by_rounds)]
+            row += [listed(f"{part[0].steps:,}" for part in by_rounds)]
             row += [number(value) for value in (scale.random, scale.solved, scale.take_off)]
             row += [f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"1 ({seeds[0]})"]
             row += [number(float(np.median([record.final_error for record in records])), 2)]
-            row += [number(float(np.mean([record.seconds for record in records])), 2)]
+            row += [listed(number(float(np.mean([one.seconds for one in part])), 2) for part in by_rounds)]
             row += [", ".join(sorted({record.device for record in records}))]
             rows.append(row)
     return markdown(head, rows)
+
+
+def listed(values: Iterable[str]) -> str:
+    """Join values that may differ with the number of rounds; one that they share is said once."""
+    return " / ".join(dict.fromkeys(values))
 
 
 def page(records: Sequence[Record], development: Sequence[Record] = ()) -> Iterator[str]:
@@ -191,20 +207,20 @@ def page(records: Sequence[Record], development: Sequence[Record] = ()) -> Itera
         yield f"## {title(part)}: {counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}"
         yield methods_table(part, normalised, on_common_scale)
         if several:
-            yield "Task by task, where it is beyond doubt (undecided tasks are left out):"
+            yield "On which tasks a method is ahead or behind by the same rule; on the others it is undecided:"
             yield verdicts_table(part)
     for same in grouped(parts):
         if lengths := intervals_table(same, matching(before, same[0]), normalised, on_common_scale):
-            yield f"## Interval lengths, the same budget: {title(same[0]).lower()}"
+            yield f"## Interval lengths, the same budget: {title(same[0])}"
             yield lengths
     yield "## Task by task"
     for same in grouped(parts):
         for task in sorted({task for part in same for task in part.tasks}):
-            here = [part.on([task]) for part in same if task in part.tasks]
+            here = [part.on(task) for part in same if task in part.tasks]
             for part in here:
                 yield f"### {task}, {part.space} space, {counted(part.rounds, 'round')}"
                 yield methods_table(part, final, in_own_units)
-            earlier = [part.on([task]) for part in matching(before, same[0]) if task in part.tasks]
+            earlier = [part.on(task) for part in matching(before, same[0]) if task in part.tasks]
             if lengths := intervals_table(here, earlier, final, in_own_units):
                 yield f"{task}, {same[0].space} space, the same budget at several interval lengths:"
                 yield lengths
