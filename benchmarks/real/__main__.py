@@ -1,4 +1,4 @@
-"""Methods compared on real training: `python -m benchmarks.real table|figures`."""
+"""Methods compared on real training: `python -m benchmarks.real run|table|figures`."""
 
 import argparse
 import sys
@@ -7,6 +7,7 @@ from importlib import import_module
 from popbandits.errors import PopbanditsError
 
 COMMANDS = {
+    "run": ("benchmarks.real.run", "train populations on real tasks and store what they came to"),
     "table": ("benchmarks.real.tables", "print the tables of the stored results, or write them into a docs page"),
     "figures": ("benchmarks.real.figures", "draw the figures of the stored results"),
 }

@@ -74,9 +74,7 @@ class BatchedPPO:
             raise ArgumentError(f"rollout * copies must be a multiple of {MINIBATCHES[-1]}, got {rows}")
         self.world, self.settings, self.device = world, settings, torch.device(device)
         members, stream = len(seeds), stream_on(self.device)
-        self.brains = Brains(
-            members, world.inputs, world.actions, world.discrete, settings.hidden, self.device, world.normalise
-        )
+        self.brains = self._make_brains(members)
         self.optimizer = BatchedOptimizer(self.brains.flat)
         self._keys = torch.zeros(members, dtype=torch.int64, device=self.device)
         self._trained = torch.zeros(members, dtype=torch.int64, device=self.device)
@@ -88,6 +86,12 @@ class BatchedPPO:
         self.test = world.test(self.brains, settings.episodes, stream)
         self._prepare, self._epoch = Replayed(self._prepare_rollout, stream), Replayed(self._learn_epoch, stream)
         self._start(range(members), seeds)
+
+    def _make_brains(self, members: int) -> Brains:
+        world = self.world
+        return Brains(
+            members, world.inputs, world.actions, world.discrete, self.settings.hidden, self.device, world.normalise
+        )
 
     def _make_buffers(self, members: int) -> None:
         """Allocate what graphs read and write, at addresses that stay."""
@@ -117,14 +121,7 @@ class BatchedPPO:
         """Make members what they are before any training."""
         rows = torch.tensor(list(members), device=self.device)
         keys = keys_of(seeds, self.device)
-        fresh = Brains(
-            len(rows),
-            self.brains.inputs,
-            self.brains.actions,
-            self.brains.discrete,
-            self.settings.hidden,
-            self.device,
-        )
+        fresh = self._make_brains(len(rows))
         fresh.flat.copy_(fresh.draw(Streams(keys)))
         values: dict[str, Tensor | int] = {**fresh.state, "key": keys, "kind": -1}
         with torch.no_grad():
@@ -204,6 +201,15 @@ class BatchedPPO:
             Outcome(s, steps, {"standard_error": e} if math.isfinite(e) else {})
             for s, e in zip(scores, errors, strict=True)
         ]
+
+    def evaluate(self, members: Sequence[int], episodes: int, seeds: Sequence[int]) -> Tensor:
+        """Play fresh episodes with some of the members; the return of each, (members, episodes)."""
+        rows = torch.tensor(list(members), device=self.device)
+        chosen = self._make_brains(len(rows))
+        for name, tensor in chosen.state.items():
+            tensor.copy_(self.brains.state[name][rows])
+        chosen.observed.refresh()
+        return self.world.test(chosen, episodes, stream_on(self.device))(Streams(keys_of(seeds, self.device)))
 
     def _configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
         """Write the hyperparameters of an interval to where the graphs read them."""
