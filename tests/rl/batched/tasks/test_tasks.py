@@ -11,7 +11,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from popbandits.rl.batched.tasks import TASKS, State, Task
 
 LEADING = (3, 2)
-KERNELS = {"Pendulum-v1": 25, "Acrobot-v1": 120, "CartPole-v1": 26, "MountainCarContinuous-v0": 21}
+KERNELS = {
+    "Pendulum-v1": 25,
+    "Acrobot-v1": 120,
+    "CartPole-v1": 26,
+    "MountainCarContinuous-v0": 21,
+    "Breakout-MinAtar": 55,
+}
 """Kernels that a step and its observation may take, if nothing compiles them into fewer."""
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 

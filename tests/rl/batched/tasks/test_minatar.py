@@ -1,0 +1,108 @@
+"""MinAtar's games on the device, beside the package's: tens of thousands of steps, every one exactly the same."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from minatar import Environment
+from torch import Tensor
+
+from popbandits.rl.batched.tasks import TASKS, State
+
+
+class Draws:
+    """Stand for the package's generator: turn the noise that our step was given into the numbers it asks for."""
+
+    def __init__(self) -> None:
+        self.noise: list[float] = []
+
+    def rand(self) -> float:
+        return self.noise.pop(0)
+
+    def randint(self, high: int) -> int:
+        return math.floor(high * self.noise.pop(0))
+
+
+def catch_the_ball(state: State, seen: Tensor, chance: Tensor) -> Tensor:
+    """Wait with the paddle where the ball will come down; at times send it back where it came from."""
+    paddle, ball, _, across, down, *_ = state[0].unbind(-1)
+    x, y = ball % 10, ball // 10
+    path = torch.remainder(x + across * torch.where(down > 0, 8 - y, 8 + y), 20)
+    target = torch.where(path > 9, 19 - path, path) + across * ((y == 8) & (chance < 0.3))
+    return torch.where(target == paddle - 90, 0, torch.where(target < paddle - 90, 1, 2))
+
+
+@dataclass(frozen=True)
+class Match:
+    """Say how a game is played against the package's."""
+
+    package: str
+    skilled: Callable[[State, Tensor, Tensor], Tensor]
+    """Policy of two copies in three, from our state, the observation and a uniform number: it sees more of the game."""
+    copies: int = 24
+    steps: int = 1500
+    draws: type[Draws] = Draws
+    episodes: int = 50
+    """At least so many must have ended."""
+    best: int = 0
+    """At least so much must have been won in one of them."""
+
+
+MATCHES = {
+    "Breakout-MinAtar": Match("breakout", catch_the_ball, best=35),
+}
+
+
+def reset(environment: Environment, draws: Draws, noise: Tensor) -> None:
+    draws.noise = noise.tolist()
+    environment.reset()
+    environment.last_action = 0  # Ours begins an episode without one.
+
+
+@pytest.mark.parametrize("name", MATCHES)
+def test_every_step_is_the_packages(name: str) -> None:
+    task, match = TASKS[name], MATCHES[name]
+    generator = torch.Generator().manual_seed(0)
+    draws = match.draws()
+    theirs = [Environment(match.package) for _ in range(match.copies)]
+    actions = theirs[0].minimal_action_set()
+    assert task.actions == len(actions)
+    noise = torch.rand((match.copies, task.start_noise), generator=generator)
+    state = task.start(noise)
+    for environment, row in zip(theirs, noise, strict=True):
+        environment.random = environment.env.random = draws
+        reset(environment, draws, row)
+    skilled = torch.arange(match.copies) % 3 > 0
+    episodes, best, won = 0, 0.0, torch.zeros(match.copies)
+    for _ in range(match.steps):
+        seen = task.observe(state)
+        expected = np.stack([environment.state() for environment in theirs]).transpose(0, 3, 1, 2)
+        np.testing.assert_array_equal(seen, expected)
+        action = torch.randint(task.actions, (match.copies,), generator=generator)
+        action = torch.where(skilled, match.skilled(state, seen, torch.rand(match.copies, generator=generator)), action)
+        noise = torch.rand((match.copies, task.step_noise), generator=generator)
+        start = torch.rand((match.copies, task.start_noise), generator=generator)
+        state, reward, terminated = task.step(state, action, noise)
+        outcomes: list[tuple[Any, Any]] = []
+        for i, environment in enumerate(theirs):
+            draws.noise = noise[i].tolist()
+            outcomes.append(environment.act(actions[action[i]]))
+        assert [*zip(reward.tolist(), terminated.tolist(), strict=True)] == outcomes
+        last = task.observe(state)
+        for i in terminated.nonzero().flatten().tolist():
+            np.testing.assert_array_equal(last[i], theirs[i].state().transpose(2, 0, 1))
+            reset(theirs[i], draws, start[i])
+        state = tuple(
+            torch.where(terminated.view(-1, *[1] * (new.ndim - 1)), new, old)
+            for new, old in zip(task.start(start), state, strict=True)
+        )
+        won += reward
+        episodes, best = episodes + int(terminated.sum()), max(best, float(won.max()))
+        won *= ~terminated
+    print(name, episodes, best)
+    assert episodes >= match.episodes
+    assert best >= match.best
