@@ -11,6 +11,7 @@ the floating type of the noise, and compare exactly.
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from popbandits.rl.batched.tasks.task import Task
 
@@ -31,8 +32,14 @@ def stick(last: Tensor, action: Tensor, noise: Tensor) -> Tensor:
 
 
 def move(position: Tensor, action: Tensor, low: int, high: int) -> Tensor:
-    """Step back for action 1 and forward for action 2, within the bounds; every other action up to 4 must be 0."""
+    """Step back for action 1 and forward for action 2, within the bounds; stay for 0 and 3."""
     return (position + 1 - torch.remainder(action + 1, 3)).clamp(low, high)
+
+
+def field(maps: Tensor, cell: Tensor, dtype: torch.dtype) -> Tensor:
+    """Draw an observation: a map with one cell marked, before maps of the eight rows between the first and last."""
+    first = mark(cell, SIDE * SIDE).view(*cell.shape, 1, SIDE, SIDE)
+    return torch.cat((first, pad(maps, (0, 0, 1, 1))), -3).to(dtype)
 
 
 def mark(positions: Tensor, size: int, first: int = 0) -> Tensor:
