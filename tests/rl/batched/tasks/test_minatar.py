@@ -11,7 +11,7 @@ import torch
 from minatar import Environment
 from torch import Tensor
 
-from popbandits.rl.batched.tasks import TASKS, State
+from popbandits.rl.batched.tasks import TASKS, State, Task
 
 
 class Draws:
@@ -101,6 +101,14 @@ def reset(environment: Environment, draws: Draws, noise: Tensor) -> None:
     environment.last_action = 0  # Ours begins an episode without one.
 
 
+def look(task: Task, state: State, theirs: list[Environment]) -> Tensor:
+    """Return our observations, which must be theirs."""
+    seen = task.observe(state)
+    expected = np.stack([environment.state() for environment in theirs]).transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(seen, expected)
+    return seen
+
+
 @pytest.mark.parametrize("name", MATCHES)
 def test_every_step_is_the_packages(name: str) -> None:
     task, match = TASKS[name], MATCHES[name]
@@ -110,40 +118,39 @@ def test_every_step_is_the_packages(name: str) -> None:
     actions = theirs[0].minimal_action_set()
     assert task.actions == len(actions)
     noise = torch.rand((match.copies, task.start_noise), generator=generator)
-    state = task.start(noise)
     for environment, row in zip(theirs, noise, strict=True):
         environment.random = environment.env.random = draws
         reset(environment, draws, row)
+    state = task.start(noise)
+    seen = look(task, state, theirs)
     skilled = torch.arange(match.copies) % 3 > 0
     immortal = ~skilled & match.immortal
     episodes, best, won = 0, 0.0, torch.zeros(match.copies)
     for _ in range(match.steps):
-        seen = task.observe(state)
-        expected = np.stack([environment.state() for environment in theirs]).transpose(0, 3, 1, 2)
-        np.testing.assert_array_equal(seen, expected)
         action = torch.randint(task.actions, (match.copies,), generator=generator)
         action = torch.where(skilled, match.skilled(state, seen, torch.rand(match.copies, generator=generator)), action)
         noise = torch.rand((match.copies, task.step_noise), generator=generator)
-        start = torch.rand((match.copies, task.start_noise), generator=generator)
         state, reward, terminated = task.step(state, action, noise)
         outcomes: list[tuple[Any, Any]] = []
-        for i, environment in enumerate(theirs):
-            draws.noise = noise[i].tolist()
-            outcomes.append(environment.act(actions[action[i]]))
+        for environment, index, row in zip(theirs, action.tolist(), noise.tolist(), strict=True):
+            draws.noise = row
+            outcomes.append(environment.act(actions[index]))
+            environment.env.terminal = False
         assert [*zip(reward.tolist(), terminated.tolist(), strict=True)] == outcomes
-        last = task.observe(state)
+        seen = look(task, state, theirs)
         over = terminated & ~immortal
-        for i in terminated.nonzero().flatten().tolist():
-            np.testing.assert_array_equal(last[i], theirs[i].state().transpose(2, 0, 1))
-            theirs[i].env.terminal = False
-            if over[i]:
-                reset(theirs[i], draws, start[i])
-        state = tuple(
-            torch.where(over.view(-1, *[1] * (new.ndim - 1)), new, old)
-            for new, old in zip(task.start(start), state, strict=True)
-        )
         won += reward
-        episodes, best = episodes + int(over.sum()), max(best, float(won.max()))
-        won *= ~over
+        best = max(best, float(won.max()))
+        if over.any():
+            noise = torch.rand((match.copies, task.start_noise), generator=generator)
+            for i in over.nonzero().flatten().tolist():
+                reset(theirs[i], draws, noise[i])
+            state = tuple(
+                torch.where(over.view(-1, *[1] * (new.ndim - 1)), new, old)
+                for new, old in zip(task.start(noise), state, strict=True)
+            )
+            seen = look(task, state, theirs)
+            episodes += int(over.sum())
+            won *= ~over
     assert episodes >= match.episodes
     assert best >= match.best
