@@ -73,6 +73,12 @@ def test_resamples_keep_to_their_task() -> None:
     assert w[0] == pytest.approx([0.1] * 5 + [1 / 6] * 3)
 
 
+def test_tasks_are_resampled_independently() -> None:
+    w = resample((6, 6))[1:]
+    correlations = np.corrcoef(w.T)[:6, 6:]
+    assert np.abs(correlations).max() < 5 / RESAMPLES**0.5
+
+
 def test_a_single_run_has_no_interval() -> None:
     found = estimate(iqm, [np.array([7.0])])
     assert found.value == 7

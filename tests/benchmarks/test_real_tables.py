@@ -159,7 +159,7 @@ def test_intervals_are_averaged_over_what_every_length_has() -> None:
     records += runs("pbt", spread(), task="Acrobot", rounds=10) + runs("random", spread(), rounds=30)
     table = cells(tables.intervals_table(arrange(records), [], normalised, tables.on_common_scale).split("\n\n")[0])
     assert list(table) == ["PBT"]
-    assert (table["PBT"]["tasks"], table["PBT"]["seeds of all"]) == ("1", "4")
+    assert (table["PBT"]["tasks"], table["PBT"]["runs at each length"]) == ("1", "4")
     # Seeds 4 to 7 at both lengths: 0.575 and 0.775.
     assert table["PBT"]["average [95%]"].startswith(("0.67 [", "0.68 ["))
 
@@ -288,7 +288,7 @@ def test_figures_are_drawn_with_every_space_and_baseline(stored: Path, tmp_path:
         assert words in drawn
 
 
-def test_figures_say_what_the_statistics_say(stored: Path) -> None:
+def test_figures_say_what_the_statistics_say() -> None:
     records = runs("pbt", lambda seed: 0.5) + runs("pb2-mix", lambda seed: 1.0)
     parts = figures.chosen(records + runs("pbt", spread(), seeds=range(3), rounds=10))
     assert [part.rounds for part in parts] == [30]
@@ -296,8 +296,15 @@ def test_figures_say_what_the_statistics_say(stored: Path) -> None:
     assert ends == {"PBT": 0.5, "PB2-Mix": 1}
     above = [row for row in figures.profiles(parts).data["panel0"] if 0.5 < row["x"] < 1]
     assert {(row["method"], row["y"]) for row in above} == {("PBT", 0.0), ("PB2-Mix", 1.0)}
-    (dot,) = figures.improvements(parts).data["pbt0"]
+    drawn = figures.improvements(parts)
+    assert drawn is not None
+    (dot,) = drawn.data["pbt0"]
     assert (dot["method"], dot["value"], dot["filled"]) == ("PB2-Mix", 1, True)
+
+
+def test_nothing_is_compared_where_no_seed_is_shared() -> None:
+    parts = figures.chosen(runs("pbt", spread(), seeds=[0, 1]) + runs("pb2-mix", spread(), seeds=[2, 3]))
+    assert figures.improvements(parts) is None
 
 
 def test_methods_without_a_colour_of_their_own_get_different_ones() -> None:
