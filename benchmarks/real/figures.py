@@ -12,7 +12,6 @@ from benchmarks.real.scales import scale_of
 from benchmarks.real.statistics import estimate, improvement, iqm, profile
 from benchmarks.real.suite import (
     BASELINES,
-    GROUP_NAMES,
     IN_WORDS,
     Comparison,
     add_selection,
@@ -55,11 +54,10 @@ def titled(panel: Any, part: Comparison, first: str = "") -> Any:
     """Add a panel's size and title: what it shows, and below how much it is made from."""
     import altair as alt
 
-    where = f"{part.space.capitalize()} spaces, {GROUP_NAMES[part.group]}"
     below = f"{counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}, {counted(seeds(part), 'seed')}"
-    lines = (first, [f"{where}: {below}"]) if first else (where, [below])
-    title = alt.Title(lines[0], subtitle=lines[1], fontSize=13, subtitleFontSize=11, anchor="start", frame="group")
-    return panel.properties(width=WIDTH, title=title)
+    title, below = (first, f"{part.title}: {below}") if first else (part.title, below)
+    heading = alt.Title(title, subtitle=[below], fontSize=13, subtitleFontSize=11, anchor="start", frame="group")
+    return panel.properties(width=WIDTH, title=heading)
 
 
 def seeds(part: Comparison) -> int:
@@ -158,8 +156,11 @@ def lines(
     return Figure(name, title, caption, alt.concat(*panels, columns=2, spacing=28), data)
 
 
-def improvements(parts: Sequence[Comparison]) -> Figure:
-    """Draw each method's probability of improvement over the baselines; a row of panels for each space and group."""
+def improvements(parts: Sequence[Comparison]) -> Figure | None:
+    """Draw each method's probability of improvement over the baselines; a row of panels for each space and group.
+
+    None if no method shares a seed with a baseline.
+    """
     import altair as alt
 
     methods = all_methods(parts)
@@ -190,6 +191,8 @@ def improvements(parts: Sequence[Comparison]) -> Figure:
         "tasks; 95% bootstrap intervals over paired seeds, stratified by task. Filled: interval and sign test exclude "
         "one half."
     )
+    if not panels:
+        return None
     chart = alt.concat(*panels, columns=2, spacing=28)
     return Figure("real-improvement", "Probability of improvement", caption, chart, data)
 
@@ -203,7 +206,7 @@ def improvement_panel(source: str, methods: Sequence[str]) -> Any:
     axes: Any = {
         "title": None,
         "scale": alt.Scale(domain=[0, 1]),
-        "axis": alt.Axis(format="~g", values=[0, 0.25, 0.5, 0.75, 1]),
+        "axis": alt.Axis(format=".2~f", values=[0, 0.25, 0.5, 0.75, 1]),
     }
     x = alt.X("value:Q", **axes)
     y = alt.Y("method:N", title=None, sort=names)
@@ -232,6 +235,6 @@ def main(options: argparse.Namespace) -> None:
     parts = chosen(records)
     options.out.mkdir(parents=True, exist_ok=True)
     for figure in (profiles(parts), budgets(parts), improvements(parts)):
-        if figure.data:
+        if figure is not None:
             for path in figure.write(options.out, options.kinds):
                 print(path)

@@ -52,6 +52,11 @@ class Comparison:
     """By method, task and seed. Methods may lack tasks, and seeds of tasks."""
 
     @property
+    def title(self) -> str:
+        """Name of the space and of the group, for people."""
+        return f"{self.space.capitalize()} spaces, {GROUP_NAMES[self.group]}"
+
+    @property
     def methods(self) -> list[str]:
         """Names of the methods, in the order in which they are shown."""
         return list(self.runs)

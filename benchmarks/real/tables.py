@@ -23,7 +23,6 @@ from benchmarks.real.statistics import (
 )
 from benchmarks.real.suite import (
     BASELINES,
-    GROUP_NAMES,
     IN_WORDS,
     Comparison,
     add_selection,
@@ -82,10 +81,6 @@ def with_interval(found: Estimate, write: Write) -> str:
 def marked(found: Improvement) -> str:
     mark = {"ahead": "**", "behind": "*", "undecided": ""}[found.verdict]
     return f"{mark}{with_interval(found, on_common_scale)}{mark} ({found.count})"
-
-
-def title(part: Comparison) -> str:
-    return f"{part.space.capitalize()} spaces, {GROUP_NAMES[part.group]}"
 
 
 def methods_table(part: Comparison, of: Of, write: Write) -> str:
@@ -152,7 +147,7 @@ def intervals_table(parts: Sequence[Comparison], development: Sequence[Compariso
         rows.append([*row, str(best) if earlier else f"{best} \\*"])
     if not rows:
         return ""
-    head = ["method", "tasks", "seeds of all", *(f"{length} rounds" for length in rounds)]
+    head = ["method", "tasks", "runs at each length", *(f"{length} rounds" for length in rounds)]
     table = markdown([*head, "average [95%]", "best [95%]", "rounds of the best"], rows)
     note = "\n\n\\* Chosen on the very seeds that are shown, so the best looks better than it is."
     return table + (note if flattered else "")
@@ -203,15 +198,14 @@ def page(records: Sequence[Record], development: Sequence[Record] = ()) -> Itera
     total = sum(record.seconds for record in records)
     yield f"{counted(len(records), 'population-run')}, {duration(total)} of training and deciding.\n\n{LEGEND}"
     for part in parts:
-        several = len(part.tasks) > 1
-        yield f"## {title(part)}: {counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}"
+        yield f"## {part.title}: {counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}"
         yield methods_table(part, normalised, on_common_scale)
-        if several:
+        if len(part.tasks) > 1:
             yield "On which tasks a method is ahead or behind by the same rule; on the others it is undecided:"
             yield verdicts_table(part)
     for same in grouped(parts):
         if lengths := intervals_table(same, matching(before, same[0]), normalised, on_common_scale):
-            yield f"## Interval lengths, the same budget: {title(same[0])}"
+            yield f"## Interval lengths, the same budget: {same[0].title}"
             yield lengths
     yield "## Task by task"
     for same in grouped(parts):

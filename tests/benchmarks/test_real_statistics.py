@@ -45,7 +45,7 @@ def test_bootstrap_intervals_are_those_of_a_plain_loop() -> None:
     scores = sample(16, 12, seed=1)
     rng = np.random.default_rng(0)
     draws = []
-    for _ in range(4000):
+    for _ in range(2000):
         picked = [rng.choice(task, len(task)) for task in scores]
         draws.append(trim_mean(np.concatenate([np.repeat(picked[0], 3), np.repeat(picked[1], 4)]), 0.25))
     found = estimate(iqm, scores)
@@ -55,7 +55,7 @@ def test_bootstrap_intervals_are_those_of_a_plain_loop() -> None:
 
 
 def test_small_samples_are_resampled_as_often_as_they_should_be() -> None:
-    # All 27 resamples of three runs are equally likely: three distinct means of one value have 1/27 each.
+    # The 27 ways to draw three runs out of three are equally likely.
     scores = [np.array([0.0, 1.0, 10.0])]
     exact: dict[float, float] = {}
     for picks in itertools.product(scores[0], repeat=3):
@@ -71,6 +71,12 @@ def test_resamples_keep_to_their_task() -> None:
     assert w[:, :5].sum(axis=1) == pytest.approx(0.5)
     assert w[:, 5:].sum(axis=1) == pytest.approx(0.5)
     assert w[0] == pytest.approx([0.1] * 5 + [1 / 6] * 3)
+
+
+def test_tasks_are_resampled_independently() -> None:
+    w = resample((6, 6))[1:]
+    correlations = np.corrcoef(w.T)[:6, 6:]
+    assert np.abs(correlations).max() < 5 / RESAMPLES**0.5
 
 
 def test_a_single_run_has_no_interval() -> None:
