@@ -76,6 +76,10 @@ GROUNDS = {
         _on_device("Acrobot", "Acrobot-v1"),
         _on_device("CartPole", "CartPole-v1"),
         _on_device("MountainCarContinuous", "MountainCarContinuous-v0"),
+        _on_device("Breakout", "Breakout-MinAtar", hidden=64),
+        _on_device("Asterix", "Asterix-MinAtar", hidden=64),
+        _on_device("SpaceInvaders", "SpaceInvaders-MinAtar", hidden=64),
+        _on_device("Freeway", "Freeway-MinAtar", hidden=64),
         # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
         _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=300, episodes=16),
         _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=210, episodes=8),
