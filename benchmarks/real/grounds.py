@@ -51,9 +51,10 @@ class Ground:
 PPO_SPACES: dict[Space, Callable[[], ConfigurationSpace]] = {"wide": spaces.wide, "narrow": spaces.narrow}
 
 
-def _on_device(name: str, task: str, hidden: int = 32) -> Ground:
+def _on_device(name: str, task: str, hidden: int = 32, tf32: bool = False) -> Ground:
     def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
-        return BatchedPPO(seeds, DeviceWorld(TASKS[task]), Settings(updates=updates, hidden=hidden), device)
+        settings = Settings(updates=updates, hidden=hidden, tf32=tf32)
+        return BatchedPPO(seeds, DeviceWorld(TASKS[task]), settings, device)
 
     return Ground(name, "device", 300, Settings().copies * Settings().rollout, make, PPO_SPACES)
 
@@ -76,10 +77,10 @@ GROUNDS = {
         _on_device("Acrobot", "Acrobot-v1"),
         _on_device("CartPole", "CartPole-v1"),
         _on_device("MountainCarContinuous", "MountainCarContinuous-v0"),
-        _on_device("Breakout", "Breakout-MinAtar", hidden=64),
-        _on_device("Asterix", "Asterix-MinAtar", hidden=64),
-        _on_device("SpaceInvaders", "SpaceInvaders-MinAtar", hidden=64),
-        _on_device("Freeway", "Freeway-MinAtar", hidden=64),
+        _on_device("Breakout", "Breakout-MinAtar", hidden=64, tf32=True),
+        _on_device("Asterix", "Asterix-MinAtar", hidden=64, tf32=True),
+        _on_device("SpaceInvaders", "SpaceInvaders-MinAtar", hidden=64, tf32=True),
+        _on_device("Freeway", "Freeway-MinAtar", hidden=64, tf32=True),
         # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
         _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=300, episodes=16),
         _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=210, episodes=8),

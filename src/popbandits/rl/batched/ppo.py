@@ -54,6 +54,8 @@ class Settings:
     """Fresh episodes after an interval; their mean return is its score."""
     hidden: int = 32
     """Width of the two hidden layers of policy and critic."""
+    tf32: bool = False
+    """Whether a GPU may round the factors of products to 11 bits: three times as fast on wide observations."""
 
     @property
     def steps(self) -> int:
@@ -180,6 +182,7 @@ class BatchedPPO:
         """Train every member for an interval; a score is the mean return of fresh episodes, NaN if weights diverged."""
         if self.device.type == "cpu":
             use_one_thread()
+        torch.backends.cuda.matmul.allow_tf32 = self.settings.tf32
         self._configure(configs)
         streams = Streams(derive_keys(self._keys, self._trained, *self._labels))
         self._labels = ()
