@@ -30,7 +30,7 @@ from popbandits.rl.batched.networks import FlatWeights, Perceptron
 from popbandits.rl.batched.optimizers import MINIBATCHES, OPTIMIZERS, BatchedOptimizer, minibatch_ends
 from popbandits.rl.batched.random import Streams
 from popbandits.rl.batched.spaces import space_with_optimizer
-from popbandits.rl.cuda_graphs import Replayed
+from popbandits.rl.cuda_graphs import Replayed, stream_on
 from popbandits.rl.threads import use_one_thread
 
 LOSSES = ("cross_entropy", "brier", "absolute")
@@ -144,8 +144,7 @@ class BatchedDigits(MemberRows):
         """Views of `flat`, in whose terms gradients are taken."""
         self.optimizer = BatchedOptimizer(self.flat)
         self._make_buffers(members)
-        stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
-        self._epoch = Replayed(self._learn_epoch, stream)
+        self._epoch = Replayed(self._learn_epoch, stream_on(self.device))
         self._start(range(members), seeds)
 
     def _make_buffers(self, members: int) -> None:

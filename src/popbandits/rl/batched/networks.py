@@ -83,11 +83,12 @@ def orthogonal(gaussian: Tensor) -> Tensor:
         return orthogonal(gaussian.mT).mT
     tall = gaussian.double()
     upper = torch.linalg.cholesky(tall.mT @ tall, upper=True)
-    return torch.linalg.solve_triangular(upper, tall, upper=True, left=False).to(gaussian.dtype)
+    solved: Tensor = torch.linalg.solve_triangular(upper, tall, upper=True, left=False)
+    return solved.to(gaussian.dtype)
 
 
 class FlatWeights:
-    """Splits a flat tensor (A, P) into views (A, *shape), so that an optimizer steps all of a member's weights at once."""
+    """Splits a flat tensor (A, P) into views (A, *shape): an optimizer steps all of a member's weights at once."""
 
     def __init__(self, shapes: list[tuple[int, ...]]):
         self.shapes = shapes
@@ -97,8 +98,8 @@ class FlatWeights:
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """Make a view of each tensor."""
-        parts = flat.split(self.sizes, dim=1)
-        return [part.unflatten(1, shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        parts = torch.split(flat, self.sizes, dim=1)
+        return [part.view(len(flat), *shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     def flatten(self, tensors: list[Tensor]) -> Tensor:
         """Copy tensors (A, *shape) into a flat one, (A, P)."""

@@ -1,5 +1,7 @@
 """Worlds in EnvPool: environments stepped on processor cores, one pool for all members."""
 
+from collections.abc import Callable
+
 import envpool
 import numpy as np
 import torch
@@ -49,11 +51,8 @@ class _Pool:
         return rows.clone().view(-1, self.copies, self.world.inputs)
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Act in each; what follows, rewards, terminated and over. Episodes that are over have begun anew after it."""
-        flat = actions.flatten(0, 1).cpu()
-        # A member that diverged must not bring down a physics engine that all share.
-        flat = flat.int() if self.world.discrete else flat.nan_to_num(0.0).clamp(-1, 1)
-        self._observations, rewards, terminated, truncated, _ = self._pool.step(flat.numpy())
+        """Act in each; what follows, rewards, terminated and over. Episodes that are over are replaced after it."""
+        self._observations, rewards, terminated, truncated, _ = self._pool.step(self._as_pool_takes(actions))
         following = self.observe()
         over = terminated | truncated
         if len(ended := np.flatnonzero(over).astype(np.int32)):
@@ -65,6 +64,25 @@ class _Pool:
             return torch.as_tensor(values, device=self.device).view(-1, self.copies)
 
         return following, tensor(rewards.astype(np.float32)), tensor(terminated), tensor(over)
+
+    def finish(self, act: Callable[[Tensor], Tensor]) -> Tensor:
+        """Play every episode to its end; returns, (A, copies). Only those that go on are stepped."""
+        returns = np.zeros(len(self._observations), dtype=np.float32)
+        going_on = np.arange(len(returns), dtype=np.int32)
+        while len(going_on):
+            actions = self._as_pool_takes(act(self.observe()))[going_on]
+            observations, rewards, terminated, truncated, info = self._pool.step(actions, going_on)
+            ids = info["env_id"]
+            self._observations[ids] = observations
+            returns[ids] += rewards
+            going_on = ids[~(terminated | truncated)].astype(np.int32)
+        return torch.as_tensor(returns, device=self.device).view(-1, self.copies)
+
+    def _as_pool_takes(self, actions: Tensor) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":
+        flat = actions.flatten(0, 1).cpu()
+        # A member that diverged must not bring down a physics engine that all share.
+        flat = flat.int() if self.world.discrete else flat.nan_to_num(0.0).clamp(-1, 1)
+        return flat.numpy()
 
 
 class _PoolPlay(Play):
@@ -99,15 +117,9 @@ class _PoolTest(Test):
     @torch.no_grad()
     def __call__(self, streams: Streams) -> Tensor:
         brains = self._brains
-        pool = _Pool(self._world, self._episodes, streams, brains.flat.device)
-        returns = torch.zeros(len(brains.flat), self._episodes, device=brains.flat.device)
-        alive = torch.ones_like(returns)
-        for _ in range(self._world.limit):
-            outputs = brains.policy(brains.see(pool.observe()))
-            actions = brains.act(outputs, brains.noise(streams, self._episodes)) if brains.discrete else outputs
-            _, rewards, _, over = pool.step(actions)
-            returns += rewards * alive
-            alive = alive * ~over
-            if not alive.any():
-                break
-        return returns
+
+        def act(observations: Tensor) -> Tensor:
+            outputs = brains.policy(brains.see(observations))
+            return brains.act(outputs, brains.noise(streams, self._episodes)) if brains.discrete else outputs
+
+        return _Pool(self._world, self._episodes, streams, brains.flat.device).finish(act)

@@ -34,15 +34,15 @@ class Rollout:
         """Make room for a rollout."""
         members, device = len(brains.flat), brains.flat.device
         shape = (members, steps, copies)
-        wide = [torch.zeros(*shape, brains.inputs, device=device) for _ in range(2)]
+        observations, following = (torch.zeros(*shape, brains.inputs, device=device) for _ in range(2))
         taken = (
             torch.zeros(shape, dtype=torch.int64, device=device)
             if brains.discrete
             else torch.zeros(*shape, brains.actions, device=device)
         )
-        numbers = [torch.zeros(shape, device=device) for _ in range(2)]
-        flags = [torch.zeros(shape, dtype=torch.bool, device=device) for _ in range(2)]
-        return Rollout(*wide, taken, *numbers, *flags)
+        rewards, discounted = (torch.zeros(shape, device=device) for _ in range(2))
+        terminated, over = (torch.zeros(shape, dtype=torch.bool, device=device) for _ in range(2))
+        return Rollout(observations, following, taken, rewards, discounted, terminated, over)
 
 
 class Play(ABC):

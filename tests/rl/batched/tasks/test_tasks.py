@@ -11,7 +11,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from popbandits.rl.batched.tasks import TASKS, State, Task
 
 LEADING = (3, 2)
-KERNELS = {"Pendulum-v1": 25, "Acrobot-v1": 120, "CartPole-v1": 26, "MountainCarContinuous-v0": 21}
+KERNELS = {
+    "Pendulum-v1": 25,
+    "Acrobot-v1": 120,
+    "CartPole-v1": 26,
+    "MountainCarContinuous-v0": 21,
+    "Breakout-MinAtar": 55,
+    "Asterix-MinAtar": 74,
+    "SpaceInvaders-MinAtar": 83,
+    "Freeway-MinAtar": 63,
+}
 """Kernels that a step and its observation may take, if nothing compiles them into fewer."""
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
@@ -65,6 +74,7 @@ def test_shapes_and_types_are_the_contracts(task: Task) -> None:
         after, reward, terminated = task.step(state, action, torch.rand((*LEADING, task.step_noise), dtype=dtype))
         assert [(part.shape, part.dtype) for part in after] == [(part.shape, part.dtype) for part in state]
         assert {part.shape[:2] for part in after} == {LEADING}
+        assert all(part.is_contiguous() for part in (*state, *after))
         assert task.observe(state).shape == (*LEADING, *task.observation)
         assert task.observe(state).dtype == reward.dtype == dtype
         assert reward.shape == terminated.shape == LEADING

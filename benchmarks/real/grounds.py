@@ -1,0 +1,88 @@
+"""The tasks of the benchmark: what trains, with which budget, and what is tuned."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ConfigSpace import ConfigurationSpace
+from torch import Tensor
+
+from benchmarks.real.records import Group, Space
+from popbandits.agent import Outcome
+from popbandits.errors import ArgumentError
+from popbandits.rl.batched import spaces
+from popbandits.rl.batched.device import DeviceWorld
+from popbandits.rl.batched.pools import PoolWorld
+from popbandits.rl.batched.ppo import BatchedPPO, Settings
+from popbandits.rl.batched.tasks import TASKS
+
+
+class Agents(Protocol):
+    """Members of many populations, trained by one program."""
+
+    def train(self, configs: Sequence[dict[str, object]]) -> Sequence[Outcome]: ...
+    def copy(self, sources: Sequence[int]) -> None: ...
+    def reset(self, member: int, seed: int) -> None: ...
+    def assigned(self, keys: Sequence[tuple[int, int]]) -> None: ...
+    def evaluate(self, members: Sequence[int], episodes: int, seeds: Sequence[int]) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A task with its budget."""
+
+    name: str
+    group: Group
+    updates: int
+    """Rollouts of a member over the whole run; a round has its share of them."""
+    steps: int
+    """Environment steps of one rollout."""
+    make: Callable[[Sequence[int], int, str], Agents]
+    """Builds agents from their seeds, rollouts in a round, and a device."""
+    spaces: dict[Space, Callable[[], ConfigurationSpace]]
+
+    def updates_in(self, rounds: int) -> int:
+        """Return the rollouts of a round; the budget must divide evenly, so that all spend the same."""
+        if self.updates % rounds:
+            raise ArgumentError(f"rounds must divide the {self.updates} updates of {self.name}, got {rounds}")
+        return self.updates // rounds
+
+
+PPO_SPACES: dict[Space, Callable[[], ConfigurationSpace]] = {"wide": spaces.wide, "narrow": spaces.narrow}
+
+
+def _on_device(name: str, task: str, hidden: int = 32, tf32: bool = False) -> Ground:
+    def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
+        settings = Settings(updates=updates, hidden=hidden, tf32=tf32)
+        return BatchedPPO(seeds, DeviceWorld(TASKS[task]), settings, device)
+
+    return Ground(name, "device", 300, Settings().copies * Settings().rollout, make, PPO_SPACES)
+
+
+def _in_pool(name: str, task: str, limit: int, updates: int, episodes: int) -> Ground:
+    def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
+        settings = Settings(updates=updates, hidden=64, episodes=episodes)
+        return BatchedPPO(seeds, PoolWorld(task, limit, threads=THREADS), settings, device)
+
+    return Ground(name, "envpool", updates, Settings().copies * Settings().rollout, make, PPO_SPACES)
+
+
+THREADS = 0
+"""Of EnvPool; 0 for as many as there are cores."""
+
+GROUNDS = {
+    ground.name: ground
+    for ground in (
+        _on_device("Pendulum", "Pendulum-v1"),
+        _on_device("Acrobot", "Acrobot-v1"),
+        _on_device("CartPole", "CartPole-v1"),
+        _on_device("MountainCarContinuous", "MountainCarContinuous-v0"),
+        _on_device("Breakout", "Breakout-MinAtar", hidden=64, tf32=True),
+        _on_device("Asterix", "Asterix-MinAtar", hidden=64, tf32=True),
+        _on_device("SpaceInvaders", "SpaceInvaders-MinAtar", hidden=64, tf32=True),
+        _on_device("Freeway", "Freeway-MinAtar", hidden=64, tf32=True),
+        # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
+        _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=300, episodes=16),
+        _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=210, episodes=8),
+    )
+}

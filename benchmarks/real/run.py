@@ -1,0 +1,69 @@
+"""Train populations on real tasks and store what they came to; what is stored already is not run again."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from benchmarks.real.deciding import DEFAULTS
+from benchmarks.real.grounds import GROUNDS
+from benchmarks.real.records import RESULTS, SPLITS, append, done
+from benchmarks.real.sitting import Batch, sit
+from popbandits.errors import ArgumentError
+from popbandits.experiments.methods import METHODS
+
+COMPARED = (DEFAULTS, "random", "pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a sitting."""
+    parser.add_argument("--tasks", nargs="+", choices=GROUNDS, default=list(GROUNDS), metavar="TASK")
+    parser.add_argument("--spaces", nargs="+", choices=("wide", "narrow"), default=["wide"])
+    parser.add_argument("--methods", nargs="+", choices=(DEFAULTS, *METHODS), default=list(COMPARED), metavar="METHOD")
+    parser.add_argument("--rounds", nargs="+", type=int, default=[30], help="intervals that the budget is cut into")
+    parser.add_argument("--seeds", default="0-64", help="first and one past the last, as in 0-64 (%(default)s)")
+    parser.add_argument("--seeds-at-once", type=int, default=64, help="seeds in one batch (%(default)s)")
+    parser.add_argument("--split", choices=SPLITS, default="development")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--at-once", type=int, default=2, help="batches that take turns (%(default)s)")
+    parser.add_argument("--workers", type=int, help="processes that decide; one for each core if left out")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing new after this time")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+
+
+def main(options: argparse.Namespace) -> None:
+    """Hold a sitting."""
+    clock = sit(
+        _batches(options),
+        options.device,
+        lambda records: append(records, options.results),
+        lambda text: print(text, flush=True),
+        options.seconds,
+        options.workers,
+        options.at_once,
+    )
+    print(clock)
+
+
+def _batches(options: argparse.Namespace) -> Iterator[Batch]:
+    """Yield what is not stored yet, in the order in which it is asked for."""
+    first, last = _seeds(options.seeds)
+    for space in options.spaces:
+        for rounds in options.rounds:
+            for task in options.tasks:
+                for seed in range(first, last, options.seeds_at_once):
+                    seeds = range(seed, min(seed + options.seeds_at_once, last))
+                    whole = Batch(GROUNDS[task], space, rounds, tuple(options.methods), seeds, options.split)
+                    stored = done(whole.keys, options.results)
+                    missing = tuple(m for m in options.methods if any(k.method == m for k in set(whole.keys) - stored))
+                    if missing:
+                        yield Batch(GROUNDS[task], space, rounds, missing, seeds, options.split)
+
+
+def _seeds(text: str) -> tuple[int, int]:
+    try:
+        first, last = map(int, text.split("-"))
+    except ValueError:
+        raise ArgumentError(f"--seeds must be two whole numbers, such as 0-64, got {text!r}") from None
+    return first, last
