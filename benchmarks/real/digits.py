@@ -101,7 +101,7 @@ class Settings:
     """What is not tuned."""
 
     task: Task = field(default_factory=Task)
-    epochs: int = 4
+    epochs: int = 10
     """Passes over the training images in an interval."""
     hidden: int = 64
     """Units of the hidden layer: H."""
@@ -182,6 +182,7 @@ class BatchedDigits(MemberRows):
         """
         if self.device.type == "cpu":
             use_one_thread()
+        torch.backends.cuda.matmul.allow_tf32 = False  # Somebody else in this process may want it.
         self._configure(configs)
         streams = self._next_streams()
         for epoch in range(self.settings.epochs):
@@ -189,16 +190,26 @@ class BatchedDigits(MemberRows):
             self.optimizer.settings["lr"].copy_(self._lr * self._falls[epoch][self._choice["schedule"]][:, None])
             self._epoch()
         self._trained += 1
-        accuracies, losses = self._measure("validation", range(len(configs)))
+        accuracies, losses = self._validate()
         steps = self.settings.epochs * self.settings.task.training
         return [
             Outcome(accuracy, steps, {"validation_loss": loss} if math.isfinite(loss) else {})
             for accuracy, loss in zip(accuracies, losses, strict=True)
         ]
 
+    @torch.no_grad()
+    def evaluate(self, members: Sequence[int], episodes: int = 0, seeds: Sequence[int] = ()) -> Tensor:
+        """Classify the test images: 100 for each that a member gets right, else 0, (members, images).
+
+        NaN if weights diverged. The images are all there are: `episodes` and `seeds` are of no use here.
+        """
+        outputs, labels = self._classify("test", members)
+        sound = self.flat[list(members)].isfinite().all(1, keepdim=True)
+        return torch.where(sound, 100.0 * (outputs.argmax(-1) == labels), math.nan)
+
     def evaluate_test(self, members: Sequence[int]) -> list[float]:
         """Compute the accuracy of members on the test images, in percent; NaN if weights diverged."""
-        return self._measure("test", members)[0]
+        return self.evaluate(members).mean(1).tolist()
 
     def applied(self) -> list[dict[str, Any]]:
         """Read the hyperparameters of the last interval where they act."""
@@ -262,12 +273,15 @@ class BatchedDigits(MemberRows):
         return each.sum(-1).mean(-1).gather(0, self._choice["loss"][None]).squeeze(0)
 
     @torch.no_grad()
-    def _measure(self, part: str, members: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Compute accuracies in percent, and cross-entropies, of members on the images of a part."""
+    def _validate(self) -> tuple[list[float], list[float]]:
+        """Compute each member's accuracy in percent, and its cross-entropy, on the validation images."""
+        outputs, labels = self._classify("validation", range(len(self.flat)))
+        right = 100 * (outputs.argmax(-1) == labels).float().mean(1)
+        losses = -log_softmax(outputs, -1).gather(-1, labels[..., None]).mean((1, 2))
+        return torch.where(self.flat.isfinite().all(1), right, math.nan).tolist(), losses.tolist()
+
+    def _classify(self, part: str, members: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Compute the logits of members, (members, images, 10), and what the images show, (members, images)."""
         images, labels = self._shown[part]
-        rows = torch.tensor(list(members), device=self.device)
-        outputs = self.network([each[rows] for each in self.weights], images.expand(len(rows), -1, -1))
-        right = (outputs.argmax(-1) == labels).float().mean(1) * 100
-        losses = -log_softmax(outputs, -1).gather(-1, labels.expand(len(rows), -1)[..., None]).mean((1, 2))
-        sound = self.flat[rows].isfinite().all(1)
-        return torch.where(sound, right, math.nan).tolist(), losses.tolist()
+        outputs = self.network([each[list(members)] for each in self.weights], images.expand(len(members), -1, -1))
+        return outputs, labels.expand(len(members), -1)

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from ConfigSpace import ConfigurationSpace
 from torch import Tensor
 
+from benchmarks.real import digits
+from benchmarks.real.digits import BatchedDigits
 from benchmarks.real.records import Group, Space
 from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
@@ -34,9 +37,9 @@ class Ground:
     name: str
     group: Group
     updates: int
-    """Rollouts of a member over the whole run; a round has its share of them."""
+    """Rollouts of a member over the whole run, or epochs; a round has its share of them."""
     steps: int
-    """Environment steps of one rollout."""
+    """Environment steps of one rollout, or images of an epoch."""
     make: Callable[[Sequence[int], int, str], Agents]
     """Builds agents from their seeds, rollouts in a round, and a device."""
     spaces: dict[Space, Callable[[], ConfigurationSpace]]
@@ -67,6 +70,17 @@ def _in_pool(name: str, task: str, limit: int, updates: int, episodes: int) -> G
     return Ground(name, "envpool", updates, Settings().copies * Settings().rollout, make, PPO_SPACES)
 
 
+def _digits() -> Ground:
+    def make(seeds: Sequence[int], updates: int, device: str) -> BatchedDigits:
+        return BatchedDigits(seeds, digits.Settings(epochs=updates), DIGITS, device)
+
+    spaces: dict[Space, Callable[[], ConfigurationSpace]] = {"wide": digits.wide, "narrow": digits.narrow}
+    return Ground("Digits", "device", 300, digits.STANDARD.task.training, make, spaces)
+
+
+DIGITS: Path | None = None
+"""File with the digits, which `Digits.save` wrote; None if scikit-learn is installed."""
+
 THREADS = 0
 """Of EnvPool; 0 for as many as there are cores."""
 
@@ -81,6 +95,7 @@ GROUNDS = {
         _on_device("Asterix", "Asterix-MinAtar", hidden=64, tf32=True),
         _on_device("SpaceInvaders", "SpaceInvaders-MinAtar", hidden=64, tf32=True),
         _on_device("Freeway", "Freeway-MinAtar", hidden=64, tf32=True),
+        _digits(),
         # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
         _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=300, episodes=16),
         _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=210, episodes=8),

@@ -115,6 +115,7 @@ def test_scores_are_accuracies_of_the_clean_network(data: Digits) -> None:
     agent = BatchedDigits([5, 6, 7], SMALL, data)
     outcomes = agent.train(BATCH)
     tested = agent.evaluate_test([2, 0])
+    assert agent.evaluate([2, 0], episodes=5, seeds=[8, 9]).mean(1).tolist() == tested
     parts = agent.split
     for member, outcome in enumerate(outcomes):
         into, into_bias, out, out_bias = (each[member].detach() for each in agent.weights)
@@ -134,7 +135,7 @@ def test_scores_are_accuracies_of_the_clean_network(data: Digits) -> None:
 
 
 def test_two_intervals_teach_most_of_the_digits(data: Digits) -> None:
-    agent = BatchedDigits([0], data=data)
+    agent = BatchedDigits([0], Settings(epochs=4), data)
     assert agent.evaluate_test([0])[0] < 30
     scores = [agent.train([{**DEFAULTS, "lr": 0.01}])[0].score for _ in range(2)]
     assert scores[-1] > 80
