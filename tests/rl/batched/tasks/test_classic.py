@@ -16,8 +16,8 @@ EPISODES = 8
 TOGETHER = 100
 """Steps after which Gymnasium's state is set to ours.
 
-Two of its tasks keep their state in float32, and an unstable motion (a pole without a hand) makes any difference in
-rounding grow exponentially: over 500 steps from 1e-16 to 1e-4, with either order of the same sum.
+Left alone, rounding comes to just over 1e-5 in the longest episodes: MountainCarContinuous keeps its state in float32
+(after 997 steps), and an unstable motion makes the last bit of a float64 grow exponentially (CartPole after 335).
 """
 
 
