@@ -90,7 +90,7 @@ class Match:
 MATCHES = {
     "Breakout-MinAtar": Match("breakout", catch_the_ball, best=32),
     "Asterix-MinAtar": Match("asterix", keep_away, immortal=True),
-    "SpaceInvaders-MinAtar": Match("space_invaders", shoot_and_dodge, copies=20, best=40),
+    "SpaceInvaders-MinAtar": Match("space_invaders", shoot_and_dodge, copies=20, best=40, immortal=True),
     "Freeway-MinAtar": Match("freeway", hurry, copies=8, steps=2560, draws=CarDraws, episodes=8, best=20),
 }
 
@@ -139,7 +139,7 @@ def test_every_step_is_the_packages(name: str) -> None:
         assert [*zip(reward.tolist(), terminated.tolist(), strict=True)] == outcomes
         seen = look(task, state, theirs)
         over = terminated & ~immortal
-        won += reward
+        won += reward * ~immortal
         best = max(best, float(won.max()))
         if over.any():
             noise = torch.rand((match.copies, task.start_noise), generator=generator)
@@ -154,3 +154,18 @@ def test_every_step_is_the_packages(name: str) -> None:
             won *= ~over
     assert episodes >= match.episodes
     assert best >= match.best
+
+
+@pytest.mark.parametrize("interval", [6, 7, 12])
+def test_waves_of_aliens_become_faster_up_to_a_limit(interval: int) -> None:
+    """Shoot the last alien of a wave that is as fast as hardly any game comes to."""
+    task, environment = TASKS["SpaceInvaders-MinAtar"], Environment("space_invaders", sticky_action_prob=0)
+    numbers, maps = task.start(torch.empty(0))
+    numbers[2] = environment.env.enemy_move_interval = interval
+    maps.zero_()
+    maps[0, 5, 5] = maps[1, 6, 5] = True
+    environment.env.alien_map, environment.env.f_bullet_map = maps[:2].double().numpy().copy()
+    (numbers, maps), reward, _ = task.step((numbers, maps), torch.tensor(0), torch.tensor([0.5]))
+    assert (float(reward), False) == environment.act(0)
+    assert float(numbers[2]) == environment.env.enemy_move_interval == max(6, interval - 1)
+    np.testing.assert_array_equal(maps[0], environment.env.alien_map)

@@ -13,9 +13,9 @@ from popbandits.rl.batched.tasks import TASKS, State, Task
 LEADING = (3, 2)
 KERNELS = {
     "Pendulum-v1": 25,
-    "Acrobot-v1": 120,
+    "Acrobot-v1": 118,
     "CartPole-v1": 26,
-    "MountainCarContinuous-v0": 21,
+    "MountainCarContinuous-v0": 19,
     "Breakout-MinAtar": 55,
     "Asterix-MinAtar": 74,
     "SpaceInvaders-MinAtar": 83,

@@ -21,7 +21,7 @@ class Pendulum(Task):
     start_noise = 2
     step_noise = 0
     random_score = -1225.0
-    solved = -200.0  # Gymnasium registers none. rl-baselines3-zoo's tuned PPO has -172 (benchmark.md).
+    solved = -200.0  # Gymnasium registers none. PPO has -172 in rl-baselines3-zoo (benchmark.md).
 
     def start(self, noise: Tensor) -> State:
         """Begin anywhere, at up to one radian a second."""

@@ -23,7 +23,7 @@ class Freeway(Game):
     start_noise = LANES
     step_noise = 1 + LANES
     random_score = 0.15
-    solved = 20.0
+    solved = 23.0  # PPO in gymnax's table (README.md) has 58 in 2,500 steps: the same rate.
 
     def start(self, noise: Tensor) -> State:
         """Begin below the road, all cars on the left."""
