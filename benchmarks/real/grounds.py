@@ -97,7 +97,7 @@ GROUNDS = {
         _on_device("Freeway", "Freeway-MinAtar", hidden=64, tf32=True),
         _digits(),
         # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
-        _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=300, episodes=16),
-        _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=210, episodes=8),
+        _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=210, episodes=16),
+        _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=120, episodes=8),
     )
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.real import grounds
 from benchmarks.real.deciding import DEFAULTS
 from benchmarks.real.grounds import GROUNDS
 from benchmarks.real.records import RESULTS, SPLITS, append, done
@@ -29,11 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at-once", type=int, default=2, help="batches that take turns (%(default)s)")
     parser.add_argument("--workers", type=int, help="processes that decide; one for each core if left out")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing new after this time")
+    parser.add_argument("--digits", type=Path, help="file with the digits, where scikit-learn is not installed")
     parser.add_argument("--results", type=Path, default=RESULTS)
 
 
 def main(options: argparse.Namespace) -> None:
     """Hold a sitting."""
+    grounds.DIGITS = options.digits
     clock = sit(
         _batches(options),
         options.device,
