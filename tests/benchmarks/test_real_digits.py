@@ -175,6 +175,14 @@ def test_a_member_that_diverges_changes_nothing_for_the_others(data: Digits, ill
     assert torch.equal(weights(spoilt, 2), weights(sound, 2))
 
 
+def test_a_member_whose_gradient_is_not_finite_stays_where_it_is(data: Digits) -> None:
+    agent = BatchedDigits([5, 6, 7], SMALL, data)
+    with torch.no_grad():
+        agent.flat[1] = 1e38  # Finite, but no longer summed over the hidden units.
+    agent.train(BATCH)
+    assert torch.equal(weights(agent, 1), torch.full_like(agent.flat[1], 1e38))
+
+
 def test_a_diverged_member_is_sound_again_after_a_copy_or_a_reset(data: Digits) -> None:
     agent = BatchedDigits([5, 6, 7], SMALL, data)
     with torch.no_grad():
@@ -193,6 +201,9 @@ def test_members_that_go_on_from_one_parent_draw_other_numbers_if_they_are_told_
     agent.assigned([(0, 1), (1, 1)])
     agent.train([CONFIGS["adam"]] * 2)
     assert not torch.allclose(weights(agent, 0), weights(agent, 1), atol=1e-3)
+    agent.copy([0, 0])
+    agent.train([CONFIGS["adam"]] * 2)  # What they were told held for one interval.
+    assert torch.equal(weights(agent, 0), weights(agent, 1))
 
 
 # Checkpoints
