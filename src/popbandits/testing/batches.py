@@ -172,8 +172,8 @@ class _BatchCheck:
     def _copy(self) -> None:
         """What intervals 2 and 4 tell."""
         text = (
-            "after copy([1, 0, 0, ...]) each must go on as its source would have; copy weights, optimizer, counters and "
-            "random states, from all sources as they were before the call"
+            "after copy([1, 0, 0, ...]) each must go on as its source would have; copy weights, optimizer, counters "
+            "and random states, from all sources as they were before the call"
         )
         for got, source in zip(self._copied, (1, 0, 0), strict=True):
             self._same(BatchRule.COPY, got, self._onward[source], text)
