@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from popbandits import PBT, CoCaBO, History, resume, tune
+from popbandits import PBT, Assignment, CoCaBO, History, RandomSearch, resume, tune
 from popbandits.engines import Experiment, Result
+from popbandits.engines.batched import Batch
 from popbandits.engines.replay import replay
 from popbandits.engines.view import View
+from popbandits.engines.work import Job
 from popbandits.errors import ArgumentError, RunError
 from popbandits.history import Event, Observation
 from popbandits.history.store import Store
@@ -179,14 +181,41 @@ class WildWalkers(Walkers):
         return -(self.weights**2).sum(axis=1)
 
 
-@pytest.mark.parametrize("synchronous", [True, False])
-def test_a_member_that_diverges_fails_alone(synchronous: bool, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"population": 6, "rounds": 5, "synchronous": synchronous, "explore": "all"}
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"synchronous": True},
+        {"synchronous": False},
+        {"method": RandomSearch()},  # A member that failed goes on from its own last checkpoint.
+    ],
+    ids=str,
+)
+def test_a_member_that_diverges_fails_alone(settings: dict[str, Any], tmp_path: Path) -> None:
+    settings = settings | {"population": 6, "rounds": 5, "explore": "all"}
     result = tuned(WildWalkers, tmp_path / "batch", **settings)
     assert list(result.history) == list(one_by_one(tmp_path, Wild, **settings))
     failed = [o.key for o in result.history if o.failed]
-    assert 0 < len(failed) < 15
+    assert 0 < len(failed) < 20
     assert [(e.member, e.round) for e in events(tmp_path / "batch", "score")] == failed
+
+
+def test_a_parent_is_copied_before_its_own_member_is_loaded_over_it(tmp_path: Path) -> None:
+    def job(member: int, round_: int, parent: tuple[int, int] | None = None) -> Job:
+        config = {"lr": 0.1, "epochs": 1, "optimizer": "adam"}
+        where = None if parent is None else tmp_path / str(parent)
+        return Job(Assignment(member, round_, config, parent), member, where, tmp_path / str((member, round_)))
+
+    done: list[Any] = []
+    batch = Batch(partial(Counting, done=done), 3)
+    batch.do([job(member, 0) for member in range(3)])
+    batch.do([job(2, 1, (2, 0))])  # Now (0, 0) and (1, 0) are on disk only.
+    swapped = batch.do([job(0, 1, (1, 0)), job(1, 1, (2, 1)), job(2, 2, (0, 0))])
+    batch.close()
+    assert [each[1:] for each in done if each[0] == "load"] == [(0, "(1, 0)"), (2, "(0, 0)")]
+    single = Walker(0)
+    for report, parent in zip(swapped, ((1, 0), (2, 1), (0, 0)), strict=True):
+        single.load(tmp_path / str(parent))
+        assert report.outcome == single.train({"lr": 0.1, "epochs": 1, "optimizer": "adam"})
 
 
 class Trouble(Counting):
