@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,22 @@ class NumbersItsMembers(Sound):
 
     def noise(self) -> Array:
         return super().noise() * (1 + np.arange(len(self.x)))[:, None]
+
+
+class DrawsAsOftenAsTheLongest(Sound):
+    """Goes on drawing until the member with the most to draw has done so, as a loop over epochs may."""
+
+    which: Callable[..., float] = max
+
+    def train(self, configs: list[dict[str, Any]]) -> Any:
+        scores = super().train(configs)
+        for _ in range(round(100 * type(self).which(config["momentum"] for config in configs))):
+            self.noise()
+        return scores
+
+
+class DrawsAsOftenAsTheShortest(DrawsAsOftenAsTheLongest):
+    which = min
 
 
 # Copies

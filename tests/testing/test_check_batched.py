@@ -14,9 +14,11 @@ from tests.testing.faulty_batches import SPACE, Sound
 
 SOUND = (Sound, batches.TellsWhatItApplied, batches.ReturnsOutcomes, batches.CountsOnBeingTold)
 FAULTS: dict[type[Sound], tuple[AnyRule, str]] = {
-    batches.SharesAGenerator: (BatchRule.COMPANY, "as number 0 and as number 1.* random numbers of its own seed"),
+    batches.SharesAGenerator: (BatchRule.COMPANY, "as number 0 and as number 1.* random numbers of its own"),
     batches.NormalisesOverMembers: (BatchRule.COMPANY, "let members share nothing"),
-    batches.NumbersItsMembers: (BatchRule.COMPANY, "with other members beside it, got the scores"),
+    batches.NumbersItsMembers: (BatchRule.COMPANY, "beside members with other values than before, got the scores"),
+    batches.DrawsAsOftenAsTheLongest: (BatchRule.COMPANY, "draw as many whatever the others do"),
+    batches.DrawsAsOftenAsTheShortest: (BatchRule.COMPANY, "as number 1 and as number 0"),
     batches.CopiesOneByOne: (BatchRule.COPY, r"after copy\(\[1, 0, 0, ...\]\).*from all sources as they were before"),
     batches.CopiesWeightsOnly: (BatchRule.COPY, "copy weights, optimizer, counters and random states"),
     batches.CopiesTheSameGenerator: (BatchRule.COPY, "each must go on as its source would have"),
@@ -125,7 +127,7 @@ def test_costs_are_those_of_a_run_of_batches() -> None:
     report = check_batched(Sound, SPACE, population=8, rounds=10, progress=lines.append)
     costs = report.costs
     assert costs is not None
-    assert costs.intervals == len(lines) == 11 + 8
+    assert costs.intervals == len(lines) == 12 + 8
     assert costs.interval == costs.train + 8 * costs.save
     assert "an interval of all members" in str(report)
     assert "8 members x 10 rounds take" in str(report)

@@ -111,7 +111,7 @@ class Batch:
             elif job.source is not None or not new:
                 apart.append(job)
         self._holds = [None] * self._size
-        self._copy(sources)
+        copy_members(agents, sources)
         for job in apart:  # After the copies: these overwrite what may be copied from.
             try:
                 if job.source is None:
@@ -127,17 +127,13 @@ class Batch:
         seeds = {job.assignment.member: job.seed for job in jobs}
         return build_batch(self._make_agents, [seeds.get(member, member) for member in range(self._size)])
 
-    def _copy(self, sources: list[int]) -> None:
-        if self._agents is not None and sources != list(range(self._size)):
-            self._agents.copy(sources)
-
     def _train(self, agents: BatchedAgents, jobs: Sequence[Job]) -> list[tuple[Job, Slot, Any]]:
         """Train in one call; each job with its member and what that returned."""
         if not jobs:
             return []
         due = {job.assignment.member: job.assignment for job in jobs}
         first = jobs[0].assignment
-        self._copy([member if member in due else first.member for member in range(self._size)])
+        copy_members(agents, [member if member in due else first.member for member in range(self._size)])
         doing = [due.get(member, first) for member in range(self._size)]
         if callable(assigned := getattr(agents, "assigned", None)):
             assigned([assignment.key for assignment in doing])
@@ -174,6 +170,12 @@ def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
             "or choose another engine for agents that are built one by one"
         )
     return agents
+
+
+def copy_members(agents: BatchedAgents, sources: list[int]) -> None:
+    """Let members become what others are, unless all go on."""
+    if sources != list(range(len(sources))):
+        agents.copy(sources)
 
 
 def scores_of(results: Any, size: int) -> Sequence[Any]:

@@ -31,7 +31,7 @@ from popbandits.history import Config
 from popbandits.space import Space
 from popbandits.testing.agent_report import Report, Rule
 from popbandits.testing.contrasts import contrasts
-from popbandits.testing.trials import CannotGoOn, Trace, Trials, same_score
+from popbandits.testing.trials import Trace, Trials, same_score
 
 FIRST_TRIES = 3
 """Configurations to begin with, until one gives a finite score."""
@@ -75,12 +75,7 @@ def check_agent(
     space = Space(space)
     with TemporaryDirectory(prefix="popbandits-check-", ignore_cleanup_errors=True) as folder:
         trials = Trials(make_agent, Path(folder), progress)
-        try:
-            Check(trials, space, seed, each).run()
-        except CannotGoOn:
-            pass
-        else:
-            trials.note(Rule.RUNS, "ok")
+        trials.carry_out(Check(trials, space, seed, each).run)
         return Report(trials.findings(), trials.costs(population, rounds))
 
 

@@ -61,6 +61,14 @@ class Trials:
         self.files_count = True
         """Whether equal intervals leave equal files, so that different ones mean something."""
 
+    def carry_out(self, check: Callable[[], None]) -> None:
+        """Do a check to its end, or until there is nothing left to try."""
+        try:
+            check()
+        except CannotGoOn:
+            return
+        self.note(Rule.RUNS, "ok")
+
     def note(self, rule: AnyRule, status: Status, text: str = "") -> None:
         """Put a finding on record; the gravest about a rule stays, the first of equals."""
         known = self._findings.get(rule)
