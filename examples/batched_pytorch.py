@@ -27,7 +27,7 @@ SPACE = {
 
 
 def spirals(count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Points of two spirals that are wound into one another, and to which they belong."""
+    """Draw points of two spirals that are wound into one another, and to which they belong."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(2, (count,), generator=generator)
     way = torch.rand(count, generator=generator).sqrt()
@@ -47,7 +47,7 @@ class Networks:
         self.state = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
     def train(self, configs: list[dict[str, Any]]) -> list[Outcome]:
-        """A hundred steps; the accuracy on points they have not seen."""
+        """Train for a hundred steps; the accuracy on points they have not seen."""
         names = ("lr", "momentum", "weight_decay")
         lr, momentum, decay = (torch.tensor([config[name] for config in configs])[:, None, None] for name in names)
         kinds = torch.tensor([ACTIVATIONS.index(config["activation"]) for config in configs])[:, None, None]
@@ -66,18 +66,18 @@ class Networks:
         return [Outcome(s, STEPS, {"loss": x}) for s, x in zip(scores.tolist(), losses.tolist(), strict=True)]
 
     def draw(self) -> Tensor:
-        """The points that each member sees in each step, from its own seed; the next seed too."""
+        """Draw the points that each member sees in each step, and its next seed, from its own seed."""
         generators = [torch.Generator().manual_seed(seed) for seed in self.state["seed"].tolist()]
         self.state["seed"] = torch.stack([torch.randint(2**62, (), generator=each) for each in generators])
         size = (STEPS, POINTS)
         return torch.stack([torch.randint(len(TRAINING[0]), size, generator=each) for each in generators], dim=1)
 
     def losses(self, points: Tensor, labels: Tensor, kinds: Tensor) -> Tensor:
-        """The loss of each member."""
+        """Compute the loss of each member."""
         return -self.outputs(points, kinds).log_softmax(-1).gather(-1, labels[..., None]).mean((1, 2))
 
     def outputs(self, values: Tensor, kinds: Tensor) -> Tensor:
-        """What the networks say, (members, points, 2)."""
+        """Compute what the networks say, (members, points, 2)."""
         for layer in range(len(LAYERS) - 1):
             if layer > 0:
                 values = torch.where(kinds == 0, values.relu(), values.tanh())
@@ -93,11 +93,11 @@ class Networks:
         self.become(member, new(seed))
 
     def save(self, member: int, directory: Path) -> None:
-        """All of a member."""
+        """Write all of a member."""
         torch.save({name: rows[member].clone() for name, rows in self.state.items()}, directory / "member.pt")
 
     def load(self, member: int, directory: Path) -> None:
-        """The inverse."""
+        """Read it."""
         self.become(member, torch.load(directory / "member.pt", weights_only=True))
 
     def become(self, member: int, rows: dict[str, Tensor]) -> None:
@@ -107,7 +107,7 @@ class Networks:
 
 
 def new(seed: int) -> dict[str, Tensor]:
-    """A member that has not been trained."""
+    """Make a member that has not been trained."""
     generator = torch.Generator().manual_seed(seed)
     made = {}
     for layer, (inputs, outputs) in enumerate(pairwise(LAYERS)):
@@ -118,7 +118,7 @@ def new(seed: int) -> dict[str, Tensor]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    result = tune(Networks, SPACE, population=16, rounds=8, seed=0, engine="batched")
+    result = tune(Networks, SPACE, population=16, rounds=6, seed=0, engine="batched")
     print(f"The best agent gets {result.best.score:.1%} right. What it trained with:")
     for number, config in enumerate(result.schedule):
         print(f"{number:>5}  lr {config['lr']:.1e}  momentum {config['momentum']:.2f}  {config['activation']}")

@@ -8,9 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.random import PCG64, Generator
 
+from popbandits import PBT, History, tune
 from popbandits.agent import Outcome
+from popbandits.engines import Result
+from popbandits.engines.view import View
+from popbandits.history import Event, Observation
+from popbandits.history.store import Store
+from tests.engines.agents import Walker, space
 
 
 class Together:
@@ -96,3 +103,63 @@ class Walkers:
 
     def applied(self) -> list[dict[str, Any]]:
         return self.configs
+
+
+# Runs of them
+
+
+def tuned(agent: Any, directory: Path, **settings: Any) -> Result:
+    settings = {"method": PBT(), "rounds": 4, "progress": False, "engine": "batched"} | settings
+    return tune(agent, space(), directory=directory, **settings)
+
+
+def one_by_one(directory: Path, agent: Any = Walker, **settings: Any) -> History:
+    """The history that a batch must make too."""
+    return tuned(agent, directory / "one by one", engine="in-process", **settings).history
+
+
+def events(directory: Path, *kinds: str) -> list[Event]:
+    with Store.open(directory, readonly=True) as store:
+        return [event for event in store.events() if event.kind in kinds]
+
+
+class Counting(Walkers):
+    """Notes what is done to it."""
+
+    def __init__(self, seeds: list[int], done: list[Any]):
+        super().__init__(seeds)
+        self.done = done
+        done.append(("built", len(seeds)))
+
+    def train(self, configs: list[dict[str, Any]]) -> Any:
+        self.done.append(("train", len(configs)))
+        return super().train(configs)
+
+    def copy(self, sources: list[int]) -> None:
+        self.done.append(("copy", tuple(sources)))
+        super().copy(sources)
+
+    def load(self, member: int, directory: Path) -> None:
+        self.done.append(("load", member, directory.name))
+        super().load(member, directory)
+
+    def close(self) -> None:
+        self.done.append(("close",))
+
+
+class StopAfter(View):
+    """Stops at once after some observations, in the middle of a round or not."""
+
+    def __init__(self, after: int):
+        self.after = after
+
+    def told(self, observation: Observation) -> None:
+        self.after -= 1
+        if self.after == 0:
+            raise KeyboardInterrupt
+
+
+def stopped(agent: Any, directory: Path, after: int, **settings: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        tuned(agent, directory, progress=StopAfter(after), **settings)
+    assert len(History.load(directory)) == after

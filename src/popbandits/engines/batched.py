@@ -128,7 +128,7 @@ class Batch:
         return build_batch(self._make_agents, [seeds.get(member, member) for member in range(self._size)])
 
     def _train(self, agents: BatchedAgents, jobs: Sequence[Job]) -> list[tuple[Job, Slot, Any]]:
-        """Train in one call; each job with its member and what that returned."""
+        """Train in one call; give each job with its member and what that returned."""
         if not jobs:
             return []
         due = {job.assignment.member: job.assignment for job in jobs}
@@ -179,7 +179,7 @@ def copy_members(agents: BatchedAgents, sources: list[int]) -> None:
 
 
 def scores_of(results: Any, size: int) -> Sequence[Any]:
-    """What `train` returned, one for each member; AgentError if it is not that."""
+    """List what `train` returned for each member; AgentError if it is not that."""
     try:
         found = None if isinstance(results, str | bytes | Mapping | set) else list(results)
     except TypeError:
@@ -190,7 +190,7 @@ def scores_of(results: Any, size: int) -> Sequence[Any]:
 
 
 def applied_by(agents: BatchedAgents, size: int) -> Sequence[Mapping[str, Any]]:
-    """The hyperparameters that each member says it trained with, none of them where the batch does not tell."""
+    """List the hyperparameters that each member says it trained with, none where the batch does not tell."""
     if not callable(applied := getattr(agents, "applied", None)):
         return [{}] * size
     used = list(applied())

@@ -272,7 +272,7 @@ class Check:
 
 
 def results(one: Trace, other: Trace) -> str:
-    """Two different endings, in words."""
+    """Say in words how two intervals ended otherwise."""
     if same_score(one, other):
         return f"the score {one.score!r} twice, but different checkpoints"
     return f"the scores {one.score!r} and {other.score!r}"

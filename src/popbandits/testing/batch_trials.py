@@ -55,13 +55,13 @@ class BatchTrials(Trials):
         self.size = size
 
     def costs(self, population: int, rounds: int) -> Costs | None:
-        """What was measured, for a run of batches."""
+        """Sum up what was measured, for a run of batches."""
         costs = super().costs(population, rounds)
         return None if costs is None else replace(costs, batched=True)
 
     @contextmanager
     def batch(self, seeds: list[int]) -> Iterator[BatchedAgents]:
-        """A new batch, closed in the end."""
+        """Build a batch, and close it in the end."""
         agents = self._timed("build", lambda: build_batch(self._make_agents, seeds), "make_agents")
         try:
             yield agents

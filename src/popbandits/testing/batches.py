@@ -1,4 +1,4 @@
-"""Tries batched agents before an expensive run: what holds for agents, and that members do not get in each other's way.
+"""Try batched agents before an expensive run: what holds for agents, and that members do not disturb one another.
 
 Intervals are compared as in `check_agent`. Members 0, 1, ... of a batch are built from seeds s0, s1, ...; c and c' are
 configurations that differ in everything; T0 and T1 stand for what interval 1 made of members 0 and 1.
@@ -109,16 +109,16 @@ class _BatchCheck:
             self._memory()
 
     def _well(self) -> bool:
-        """Whether there is nothing yet that would show in other rules too, as a wrong word of `applied` does not."""
+        """Tell whether no problem was found that would show in other rules too; what `applied` says does not."""
         findings = self._trials.findings()
         return not any(finding.status == "problem" and finding.rule != Rule.APPLIED for finding in findings)
 
     def _configs(self, *first: Config) -> list[Config]:
-        """Those of the first members; the rest train with the first again."""
+        """List configurations: those of the first members; the rest train with c."""
         return [*first, *[self._contrast.first] * (self._trials.size - len(first))]
 
     def _begin(self) -> None:
-        """Intervals 1 and 2, with a configuration that training survives."""
+        """Train intervals 1 and 2, with a configuration that training survives."""
         for contrast in islice(contrasts(self._space, self._seed), FIRST_TRIES):
             self._contrast, c, d = contrast, contrast.first, contrast.second
             with self._trials.batch(self._seeds) as agents:
@@ -134,7 +134,7 @@ class _BatchCheck:
         )
 
     def _repeat(self) -> bool:
-        """Intervals 3 and 4; whether intervals can be compared at all. If not, the check of one member says why."""
+        """Train intervals 3 and 4; tell whether intervals can be compared. If not, the check of one member says why."""
         c, d = self._contrast.first, self._contrast.second
         with self._trials.batch(self._seeds) as agents:
             again = self._trials.train_all(agents, self._configs(c, d), "a new batch of the same seeds", [0, 1])
@@ -155,7 +155,7 @@ class _BatchCheck:
         return False
 
     def _company(self) -> bool:
-        """Intervals 5 and 6: members that had one another beside them. Where this fails, nothing else can be told."""
+        """Train intervals 5 and 6; tell whether company matters. Where it does, nothing else can be told."""
         text = (
             "a member must train alike as number {} and as number {}, beside members with other values than before; "
             "give every member random numbers of its own, and draw as many whatever the others do; let members share "
@@ -173,7 +173,7 @@ class _BatchCheck:
         return True
 
     def _copy(self) -> None:
-        """What intervals 2 and 4 tell."""
+        """Compare intervals 2 and 4."""
         text = (
             "after copy([1, 0, 0, ...]) each must go on as its source would have; copy weights, optimizer, counters "
             "and random states, from all sources as they were before the call"
@@ -182,7 +182,7 @@ class _BatchCheck:
             self._same(BatchRule.COPY, got, self._onward[source], text)
 
     def _load(self) -> None:
-        """Interval 7."""
+        """Train interval 7."""
         with self._trials.batch(self._others) as agents:
             self._trials.bring(agents, 0, self._start[0])
             self._trials.bring(agents, 1, self._start[1])
@@ -190,7 +190,7 @@ class _BatchCheck:
             self._loaded = self._trials.train_all(agents, configs, "from checkpoints", [0, 1])
 
     def _apart(self) -> None:
-        """Intervals 8 and 9."""
+        """Train intervals 8 and 9."""
         c, d = self._contrast.first, self._contrast.second
         with self._trials.batch(self._seeds) as agents:
             self._trials.train_all(agents, self._configs(c, d), "a new batch of the same seeds", [])
@@ -208,7 +208,7 @@ class _BatchCheck:
         self._same(BatchRule.RESET, new, self._start[0], text)
 
     def _diverge(self) -> None:
-        """Intervals 10 and 11."""
+        """Train intervals 10 and 11."""
         c, d = self._contrast.first, self._contrast.second
         broken = self._broken(c)
         if broken == c:  # There is nothing that could be NaN.
@@ -236,13 +236,13 @@ class _BatchCheck:
             self._same(BatchRule.DIVERGED, got, wanted, text if how else "a member must go on beside them; overwrite")
 
     def _broken(self, config: Config) -> Config:
-        """A configuration with NaN for each number that is no integer: with them most training diverges."""
+        """Put NaN for each number that is no integer: with them most training diverges."""
         floats = {parameter.name for parameter in self._space.numerical if parameter.kind == "float"}
         flat = self._space.flatten(config)
         return self._space.nest({name: math.nan if name in floats else value for name, value in flat.items()})
 
     def _size(self) -> None:
-        """Interval 12."""
+        """Train interval 12."""
         with self._trials.batch([self._seed]) as agents:
             (alone,) = self._trials.train_all(agents, [self._contrast.first], "a batch of one", [0])
         if math.isclose(alone.score, self._start[0].score, rel_tol=1e-3, abs_tol=1e-6):
@@ -256,7 +256,7 @@ class _BatchCheck:
         )
 
     def _memory(self) -> None:
-        """What intervals 4 and 7 tell. Where a checkpoint lacks something, the check of one member has said so."""
+        """Compare intervals 4 and 7. Where a checkpoint lacks something, the check of one member has said so."""
         for got, expected in zip(self._onward, self._loaded, strict=True):
             text = (
                 "with new hyperparameters, a member must train alike from memory and from its checkpoint; let train "
