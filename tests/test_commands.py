@@ -52,8 +52,31 @@ class Falling(Climber):
     def train(self, config):
         raise ValueError("fell off")
 
+class Climbers:
+    """Single ones, as a batch."""
+
+    def __init__(self, seeds):
+        self.all = [Climber(seed) for seed in seeds]
+
+    def train(self, configs):
+        return [climber.train(config) for climber, config in zip(self.all, configs)]
+
+    def copy(self, sources):
+        for climber, height in zip(self.all, [self.all[source].height for source in sources]):
+            climber.height = height
+
+    def reset(self, member, seed):
+        self.all[member] = Climber(seed)
+
+    def save(self, member, directory):
+        self.all[member].save(directory)
+
+    def load(self, member, directory):
+        self.all[member].load(directory)
+
 space = {"step": (0.0, 1.0), "count": (1, 9), "way": ["up", "down"]}
 experiment = Experiment(Climber, space, PBT(), rounds=4)
+together = Experiment(Climbers, space, PBT(), rounds=4, engine="batched")
 falling = Experiment(Falling, space, PBT(), rounds=4)
 hidden = Experiment(lambda seed: Climber(seed), space, PBT(), rounds=4)
 '''
@@ -169,7 +192,7 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
     ("option", "message"),
     [
         ("--mode mox", "mode must be 'max' or 'min', got 'mox'"),
-        ("--engine thread", "engine must be one of in-process, threads, processes, ray, got 'thread'"),
+        ("--engine thread", "engine must be one of in-process, threads, processes, ray, batched, got 'thread'"),
         ("--method pb3", "method: none is called 'pb3'; there are random, pbt,"),
         ("--population 0", "size must be a whole number of at least 1, got 0"),
         ("--quantile 0.9", "quantile must be above 0 and at most 0.5, got 0.9"),
@@ -223,6 +246,32 @@ def test_an_agent_that_only_fails_ends_the_run_with_its_reason(
     assert "popbandits: a run ends when no interval has completed yet; the last failure: ValueError: fell off" in err
     assert "Traceback" in err
     assert "raise ValueError" in err
+
+
+def test_a_batched_experiment_runs_like_any_other(
+    folder: Path, undisturbed: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "climb.py:together", "--dry-run"]) == 0
+    assert "batched, 4 at a time" in capsys.readouterr().out
+    assert main(["run", "climb.py:together", "-o", "there", "--rounds", "3"]) == 0
+    assert main(["resume", "there", "--rounds", "4"]) == 0
+    assert History.load("there") == undisturbed
+    assert "4/4 rounds  best " in capsys.readouterr().err
+    assert main(["status", "there"]) == 0
+    assert "finished" in capsys.readouterr().out
+    assert main(["replay", "there"]) == 0
+    assert ": exactly as recorded." in capsys.readouterr().out
+    assert main(["report", "there", "-o", "there.html"]) == 0
+    assert "PBT trained 4 members for 4 of 4 rounds" in Path("there.html").read_text()
+
+
+def test_a_batched_run_is_not_resumed_with_an_engine_for_single_agents(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "climb.py:together", "-o", "other", "--rounds", "2"]) == 0
+    with pytest.raises(SystemExit, match="2"):
+        main(["resume", "other", "--rounds", "3", "--engine", "threads"])
+    assert "a run whose agent builds all members from a list of seeds" in capsys.readouterr().err
 
 
 # Stop, kill, resume
@@ -396,6 +445,14 @@ def test_an_export_that_cannot_be_written_says_why(undisturbed: History, capsys:
 def test_check_tries_an_agent(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *arguments]) == 0
     assert "a checkpoint holds all that training goes on from" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["climb.py:together"], ["climb.py:Climbers", "--space", "climb.py:space", "--batched"]]
+)
+def test_check_tries_a_batch(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *arguments]) == 0
+    assert "ok        a member trains alike in any company" in capsys.readouterr().out
 
 
 def test_check_fails_for_an_agent_that_does(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,6 +97,13 @@ class Deaf(Walker):
         return super().train(getattr(self, "old", config))
 
 
+class Stubborn(Walker):
+    """Goes on with the hyperparameters that it was first given."""
+
+    def train(self, config: dict[str, Any]) -> float | Outcome:
+        return super().train(self.config or config)
+
+
 class Once:
     """Misbehaves in the interval of one member and round that it is told of, and nowhere else."""
 

@@ -22,8 +22,10 @@ from popbandits.errors import HistoryError
 from popbandits.history import Observation
 from popbandits.history.store import Store
 from tests.engines.agents import Walker, space
+from tests.engines.batches import Walkers
 
 SETTINGS: dict[str, Any] = {"rounds": 5, "population": 3, "progress": False}
+BATCHED: dict[str, Any] = {"agent": Walkers, "engine": "batched"}
 
 
 def in_a_child(work: Callable[[], Any]) -> int:
@@ -44,23 +46,27 @@ def begin_or_resume(directory: Path, **settings: Any) -> None:
     try:
         resume(directory, progress=False)
     except HistoryError:  # Killed before there was a run.
-        tune(Walker, space(), directory=directory, **(SETTINGS | settings))
+        tune(**({"agent": Walker, "space": space(), "directory": directory} | SETTINGS | settings))
 
 
+@pytest.mark.parametrize(("settings", "kills"), [({}, 25), (BATCHED, 8)], ids=["in-process", "batched"])
 @pytest.mark.parametrize("synchronous", [True, False])
-def test_a_killed_run_resumes_with_nothing_lost(synchronous: bool, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_with_nothing_lost(
+    settings: dict[str, Any], kills: int, synchronous: bool, tmp_path: Path
+) -> None:
     begin = time.monotonic()
     whole = tune(Walker, space(), directory=tmp_path / "whole", synchronous=synchronous, **SETTINGS)
     usual = time.monotonic() - begin
     instants = random.Random(0)
-    for number in range(25):
+    settings = settings | {"synchronous": synchronous}
+    for number in range(kills):
         directory = tmp_path / str(number)
         for _ in range(2):  # The second kill hits a run that was resumed.
-            pid = in_a_child(partial(begin_or_resume, directory, synchronous=synchronous))
+            pid = in_a_child(partial(begin_or_resume, directory, **settings))
             time.sleep(instants.uniform(0, usual))
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        begin_or_resume(directory, synchronous=synchronous)
+        begin_or_resume(directory, **settings)
         assert list(History.load(directory)) == list(whole.history), f"run {number}"
         assert contents(directory) == contents(whole.directory), f"run {number}"
 
@@ -161,12 +167,15 @@ def test_a_request_to_terminate_ends_the_process_after_what_is_in_training(tmp_p
     assert resume(tmp_path / "x", progress=False).history == whole.history
 
 
-def test_an_asynchronous_run_that_was_interrupted_keeps_what_undecided_members_need(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [{"agent": Walker}, BATCHED], ids=["in-process", "batched"])
+def test_an_asynchronous_run_that_was_interrupted_keeps_what_undecided_members_need(
+    engine: dict[str, Any], tmp_path: Path
+) -> None:
     settings = SETTINGS | {"synchronous": False, "rounds": 8}
     whole = tune(Walker, space(), directory=tmp_path / "whole", **settings)
-    for after in range(1, 24):
+    for after in range(1, 24, 1 if engine is not BATCHED else 5):
         directory = tmp_path / str(after)
-        tune(Walker, space(), directory=directory, **(settings | {"progress": Interrupting(after)}))
+        tune(space=space(), directory=directory, **(settings | engine | {"progress": Interrupting(after)}))
         assert list(resume(directory, progress=False).history) == list(whole.history)
 
 

@@ -14,7 +14,7 @@ def how(parser: argparse.ArgumentParser) -> None:
     """What may differ from one start of a run to the next."""
     add = parser.add_argument_group("how it runs").add_argument
     add("--rounds", type=int, metavar="N", help="intervals of training of each member")
-    add("--engine", metavar="NAME", help="in-process, threads, processes or ray")
+    add("--engine", metavar="NAME", help="in-process, threads, processes, ray or batched")
     add("--workers", type=int, metavar="N", help="members that train at a time")
     add("--round-timeout", type=float, metavar="SECONDS", help="an interval that takes longer has failed")
     add("--max-failures", type=int, metavar="N", help="the run ends when more intervals than these have failed")

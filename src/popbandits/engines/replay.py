@@ -7,10 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from popbandits.agent import MakeAgent
+from popbandits.agent import MakeAgent, MakeAgents
+from popbandits.engines.batched import Batched
+from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.loop import agent_seed
 from popbandits.engines.recipes import on_record
-from popbandits.engines.work import Bench, Job, Report
+from popbandits.engines.work import Job, Report
 from popbandits.errors import HistoryError, RunError
 from popbandits.history import Assignment, History, Observation, Store
 
@@ -34,7 +36,7 @@ class Replay:
 
 def replay(
     directory: str | Path,
-    agent: MakeAgent | None = None,
+    agent: MakeAgent | MakeAgents | None = None,
     seed: int | None = None,
     save: str | Path | None = None,
     after: Callable[[Observation, float], Any] = lambda observation, score: None,
@@ -46,7 +48,8 @@ def replay(
 
     Args:
         directory: the run's folder.
-        agent: builds an agent from a seed; None for the run's own.
+        agent: builds an agent from a seed (all members from a list of seeds, if the run was batched: then the whole
+            population trains along the schedule, in the shapes of the run); None for the run's own.
         seed: of the agent; None for that with which the run built the first ancestor.
         save: a folder that does not exist yet, for the checkpoint at the end.
         after: told of each interval, what was recorded and what it scored now.
@@ -59,14 +62,18 @@ def replay(
     with Store.open(directory, readonly=True) as store:
         about = store.about
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
-    bench, scores = Bench(on_record(about, "agent", Path(directory)) if agent is None else agent), []
+    make: Any = on_record(about, "agent", Path(directory)) if agent is None else agent
+    engine: Engine = Batched(make, about["size"]) if about.get("engine") == "batched" else InProcess(make)
+    scores: list[float] = []
     source: Path | None = None
     with TemporaryDirectory(prefix="popbandits-") as temporary:
         try:
             for step, observation in enumerate(lineage):
                 draft = Path(temporary) / str(step)
-                assignment = Assignment(observation.member, observation.round, observation.config)
-                report = bench.do(Job(assignment, used, source, draft))
+                parent = lineage[step - 1].key if step else None
+                assignment = Assignment(observation.member, observation.round, observation.config, parent)
+                engine.submit(Job(assignment, used, source, draft))
+                (report,) = engine.wait()
                 if report.outcome is None:
                     raise RunError(f"the schedule must train as it did, but its interval {step} failed: {_why(report)}")
                 scores.append(report.outcome.score)
@@ -75,7 +82,7 @@ def replay(
                     shutil.rmtree(source)
                 source = draft
         finally:
-            bench.close()
+            engine.close()
         if save is not None and source is not None:
             Path(save).parent.mkdir(parents=True, exist_ok=True)
             shutil.move(source, save)

@@ -7,7 +7,7 @@ from pathlib import Path
 from platform import python_version
 from typing import Any, Literal
 
-from popbandits.agent import MakeAgent
+from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.engines.checkpoints import Checkpoints, Keep
 from popbandits.engines.experiment import EngineName, Experiment
 from popbandits.engines.lock import Lock
@@ -21,7 +21,7 @@ from popbandits.history.store import Store
 
 
 def tune(
-    agent: MakeAgent,
+    agent: MakeAgent | MakeAgents,
     space: Any,
     method: Any = None,
     population: int = 4,
@@ -64,7 +64,8 @@ def tune(
     True 5
 
     Args:
-        agent: builds an agent from a seed; a class will do (`popbandits.agent.Agent` is the contract).
+        agent: builds an agent from a seed; a class will do (`popbandits.agent.Agent` is the contract). With
+            engine="batched", builds a population from a list of seeds (`popbandits.agent.BatchedAgents`).
         progress: whether to show the run in the terminal; or a View of your own.
 
     The others are the fields of `Experiment`, which says what they mean.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.engines.checkpoints import seal, verify
@@ -59,6 +59,18 @@ class Report:
     failure: Failure | None = None
 
 
+class Checkpointed(Protocol):
+    """Anything with checkpoints: an agent, or one member of a batch."""
+
+    def save(self, directory: Path, /) -> None:
+        """Write everything to an empty folder."""
+        ...
+
+    def load(self, directory: Path, /) -> None:
+        """Become what was saved there."""
+        ...
+
+
 class Bench:
     """A worker's place: the agents of its members, kept from interval to interval."""
 
@@ -73,7 +85,7 @@ class Bench:
             outcome = self._train(job)
             failure = None
         except (Exception, SystemExit) as error:
-            outcome, failure = None, _failure(error)
+            outcome, failure = None, failure_of(error)
             self._dismiss(job.assignment.member)  # Who knows what state it is in.
         return Report(job.assignment.key, time.perf_counter() - start, outcome, failure)
 
@@ -84,19 +96,10 @@ class Bench:
 
     def _train(self, job: Job) -> Outcome:
         agent = self._agent(job)
-        config = copy.deepcopy(job.assignment.config)
         if job.source is not None:
-            verify(job.source)
-            agent.load(job.source)
+            load_verified(agent, job.source)
         announce(agent, job.assignment.key)
-        outcome = as_outcome(agent.train(config))
-        if not math.isfinite(outcome.score):
-            raise _NoScore(f"the score must be finite, got {outcome.score}")
-        require_applied(agent, job.assignment.config)
-        job.draft.mkdir(parents=True)
-        agent.save(job.draft)
-        seal(job.draft)
-        return outcome
+        return accept(agent, job, agent.train(copy.deepcopy(job.assignment.config)))
 
     def _agent(self, job: Job) -> Agent:
         """The member's own; a new one for a fresh start, or if it has none here."""
@@ -108,10 +111,7 @@ class Bench:
         return self._agents[member]
 
     def _dismiss(self, member: int) -> None:
-        close = getattr(self._agents.pop(member, None), "close", None)
-        if callable(close):
-            with suppress(Exception):  # It is gone anyway.
-                close()
+        dismiss(self._agents.pop(member, None))
 
 
 def build(make_agent: MakeAgent, seed: int) -> Agent:
@@ -124,6 +124,31 @@ def build(make_agent: MakeAgent, seed: int) -> Agent:
     if takes:
         return make_agent(seed)
     return make_agent(seed=seed) if any(p.name == "seed" for p in parameters) else make_agent()
+
+
+def dismiss(agent: object) -> None:
+    """Let an agent give back what it holds, if it has a way to."""
+    if callable(close := getattr(agent, "close", None)):
+        with suppress(Exception):  # It is gone anyway.
+            close()
+
+
+def load_verified(agent: Checkpointed, source: Path) -> None:
+    """Load a checkpoint that is what was saved."""
+    verify(source)
+    agent.load(source)
+
+
+def accept(agent: Checkpointed, job: Job, result: Any) -> Outcome:
+    """Judge what `train` returned, and save the agent to a sealed draft."""
+    outcome = as_outcome(result)
+    if not math.isfinite(outcome.score):
+        raise _NoScore(f"the score must be finite, got {outcome.score}")
+    require_applied(agent, job.assignment.config)
+    job.draft.mkdir(parents=True)
+    agent.save(job.draft)
+    seal(job.draft)
+    return outcome
 
 
 def announce(agent: Agent, key: Key) -> None:
@@ -149,7 +174,7 @@ def as_outcome(result: Any) -> Outcome:
     return Outcome(score, None if steps is None else float(steps), plain(given.metrics, "metrics"))
 
 
-def require_applied(agent: Agent, config: Mapping[str, Any]) -> None:
+def require_applied(agent: Checkpointed, config: Mapping[str, Any]) -> None:
     """Raise unless the hyperparameters that an agent says it trained with are those it was given."""
     if not callable(applied := getattr(agent, "applied", None)):
         return
@@ -193,7 +218,8 @@ class _NoScore(AgentError):
     """NaN or an infinity: the interval failed."""
 
 
-def _failure(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> Failure:
+    """Put an error in the words of a report."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     trace = "".join(traceback.format_exception(error))[-TRACEBACK:]
     match error:
