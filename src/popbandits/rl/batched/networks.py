@@ -1,6 +1,7 @@
 """Small networks for many members: one flat row of weights each, applied as batched matrix products."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -52,12 +53,15 @@ class Perceptron:
         self.shapes = [shape for inputs, outputs in self.layers for shape in ((inputs, outputs), (1, outputs))]
         """Of a member's tensors: the weights and the biases of each layer."""
 
-    def __call__(self, weights: list[Tensor], rows: Tensor) -> Tensor:
-        """Apply it: (A, B, inputs) to (A, B, outputs); `weights` are (A, *shape) each."""
+    def __call__(self, weights: list[Tensor], rows: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
+        """Apply it: (A, B, inputs) to (A, B, outputs); `weights` are (A, *shape) each.
+
+        `masks`, (A, B, width) each, multiply the units of the hidden layers, such as those of dropout.
+        """
         for number in range(len(self.layers)):
             rows = affine(rows, weights[2 * number], weights[2 * number + 1])
             if number < len(self.layers) - 1:
-                rows = rows.tanh()
+                rows = rows.tanh() * masks[number] if masks else rows.tanh()
         return rows
 
     def draw(self, streams: Streams) -> list[Tensor]:

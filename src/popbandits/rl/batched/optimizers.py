@@ -2,7 +2,7 @@
 
 All three are one rule with coefficients that differ, so that members need no branches:
 
-    m ← a m + b g,   v ← c v + (1 - c) g²,   w ← w - η (m / M) / (√(v / V) + ε)
+    g ← clip(∇) + λ w,   m ← a m + b g,   v ← c v + (1 - c) g²,   w ← w - η (m / M) / (√(v / V) + ε)
 
 | | a | b | c | M | V | divided by √(v / V) + ε |
 |---|---|---|---|---|---|---|
@@ -10,7 +10,7 @@ All three are one rule with coefficients that differ, so that members need no br
 | rmsprop | 0 | 1 | α | 1 | 1 | yes |
 | sgd | μ | 1 | – | 1 | 1 | no |
 
-g is the gradient with its norm clipped, η the learning rate, t the number of steps.
+∇ is the gradient, its norm clipped, λ the weight decay, η the learning rate, t the number of steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,18 @@ from popbandits.errors import ArgumentError
 OPTIMIZERS = ("adam", "rmsprop", "sgd")
 BETA2 = 0.999
 EPSILON = 1e-5
+MINIBATCHES = (1, 2, 4, 8, 16)
+"""Minibatches an epoch may have; the last is also the number of its chunks, C."""
 
-COEFFICIENTS = ("lr", "keep", "take", "smooth", "correct1", "correct2", "divide", "max_grad_norm")
-"""Names of a member's row: η, a, b, c, β₁ and β₂ of the corrections (0 for none), whether to divide, and the clip."""
+COEFFICIENTS = ("lr", "keep", "take", "smooth", "correct1", "correct2", "divide", "max_grad_norm", "weight_decay")
+"""Names of a member's row: η, a, b, c, β₁ and β₂ of the corrections (0 for none), whether to divide, the clip, λ."""
 
 
 def coefficients(config: Mapping[str, Any]) -> dict[str, float]:
-    """Read the coefficients of a configuration: lr, optimizer, and beta1, smoothing or momentum."""
+    """Read the coefficients of a configuration: lr, optimizer, and beta1, smoothing or momentum.
+
+    Without max_grad_norm nothing is clipped; without weight_decay nothing decays.
+    """
     match config["optimizer"]:
         case "adam":
             beta1 = config.get("beta1", 0.9)
@@ -42,7 +47,19 @@ def coefficients(config: Mapping[str, Any]) -> dict[str, float]:
         case other:
             raise ArgumentError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {other!r}")
     common = {"lr": config["lr"], "correct1": 0.0, "correct2": 0.0, "divide": 1.0}
-    return {**common, "max_grad_norm": config.get("max_grad_norm", float("inf")), **own}
+    optional = {"max_grad_norm": float("inf"), "weight_decay": 0.0}
+    return {**common, **{name: config.get(name, default) for name, default in optional.items()}, **own}
+
+
+def minibatch_ends(minibatches: Tensor) -> Tensor:
+    """Mark the chunks of an epoch that end a minibatch of each member, (C, A, 1), from their numbers, (A,).
+
+    >>> minibatch_ends(torch.tensor([1.0, 4.0])).squeeze(-1).sum(0)
+    tensor([1, 4])
+    """
+    chunks = MINIBATCHES[-1]
+    last = torch.arange(1, chunks + 1, device=minibatches.device)[:, None]
+    return (last * minibatches % chunks == 0)[..., None]
 
 
 class BatchedOptimizer:
@@ -55,13 +72,18 @@ class BatchedOptimizer:
         self.gradient = torch.zeros_like(weights)
         """Of the chunks since the last step; nothing is left over at the end of an epoch."""
         self.steps = torch.zeros(members, 1, device=weights.device)
-        self.kind = torch.full((members,), -1, device=weights.device)
-        """Index of the optimizer whose moments these are; -1 for none yet."""
+        self.kind = torch.zeros(members, dtype=torch.int64, device=weights.device)
+        """Index of the optimizer whose moments these are; moments of zero are any optimizer's."""
         self._row = torch.zeros(len(COEFFICIENTS), members, 1, device=weights.device)
         self.settings: dict[str, Tensor] = dict(zip(COEFFICIENTS, self._row, strict=True))
         """By name, (A, 1), at addresses that stay."""
         # Compiled, a step is a third as long: its two dozen passes over the weights become three.
         self._step = torch.compile(_accumulate_and_step) if weights.is_cuda else _accumulate_and_step
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Name the tensors of a checkpoint, a row for each member; all begin at 0."""
+        return {"first": self.first, "second": self.second, "steps": self.steps, "kind": self.kind}
 
     def configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
         """Take over the settings of an interval; moments of another optimizer are dropped."""
@@ -108,6 +130,7 @@ def _accumulate_and_step(
     correct2: Tensor,
     divide: Tensor,
     max_grad_norm: Tensor,
+    weight_decay: Tensor,
 ) -> None:
     """Write the rule of the module's docstring, in place, for the members that are due."""
     summed = gradient + torch.cat([part.flatten(1) for part in gradients], dim=1)
@@ -115,8 +138,9 @@ def _accumulate_and_step(
     norm = torch.linalg.vector_norm(summed, dim=1, keepdim=True)
     now = due & norm.isfinite()
     clipped = torch.where(now, summed * (max_grad_norm / (norm + 1e-6)).clamp(max=1.0), 0.0)
-    m = keep * first + take * clipped
-    v = smooth * second + (1 - smooth) * clipped.square()
+    decayed = clipped + weight_decay * weights
+    m = keep * first + take * decayed
+    v = smooth * second + (1 - smooth) * decayed.square()
     steps += now
     taken = steps.clamp(min=1)
     scale = (v / (1 - correct2**taken)).sqrt() + EPSILON

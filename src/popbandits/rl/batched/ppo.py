@@ -20,7 +20,6 @@ reductions are within a member, and random numbers depend on a member's own key 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,14 +28,14 @@ from torch import Tensor
 from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
 from popbandits.rl.batched.brains import Brains
-from popbandits.rl.batched.optimizers import OPTIMIZERS, BatchedOptimizer
-from popbandits.rl.batched.random import Streams, derive_keys, keys_of
+from popbandits.rl.batched.members import MemberRows
+from popbandits.rl.batched.optimizers import MINIBATCHES, OPTIMIZERS, BatchedOptimizer, minibatch_ends
+from popbandits.rl.batched.random import Streams, keys_of
 from popbandits.rl.batched.rollouts import Rollout, World
 from popbandits.rl.cuda_graphs import Replayed, stream_on
 from popbandits.rl.threads import use_one_thread
 
 ADVANTAGES = ("minibatch", "rollout", "none")
-MINIBATCHES = (1, 2, 4, 8, 16)
 _SETTINGS = ("gae_lambda", "clip", "entropy", "vf_coef", "epochs", "minibatches", "value_clip")
 
 
@@ -63,7 +62,7 @@ class Settings:
         return self.updates * self.rollout * self.copies
 
 
-class BatchedPPO:
+class BatchedPPO(MemberRows):
     """A population of PPO agents that keeps the contract of batched agents.
 
     A configuration holds lr, one_minus_gamma, gae_lambda, clip, entropy, vf_coef, max_grad_norm, epochs, minibatches,
@@ -74,14 +73,11 @@ class BatchedPPO:
     def __init__(self, seeds: Sequence[int], world: World, settings: Settings, device: str | torch.device = "cpu"):
         if (rows := settings.rollout * settings.copies) % MINIBATCHES[-1]:
             raise ArgumentError(f"rollout * copies must be a multiple of {MINIBATCHES[-1]}, got {rows}")
-        self.world, self.settings, self.device = world, settings, torch.device(device)
-        members, stream = len(seeds), stream_on(self.device)
+        members, stream = len(seeds), stream_on(torch.device(device))
+        super().__init__(members, device)
+        self.world, self.settings = world, settings
         self.brains = self._make_brains(members)
         self.optimizer = BatchedOptimizer(self.brains.flat)
-        self._keys = torch.zeros(members, dtype=torch.int64, device=self.device)
-        self._trained = torch.zeros(members, dtype=torch.int64, device=self.device)
-        self._labels: tuple[Tensor, ...] = ()  # of the interval that comes next
-        self._configs: list[dict[str, Any]] = []
         self._make_buffers(members)
         self.rollout = Rollout.empty(self.brains, settings.rollout, settings.copies)
         self.play = world.play(self.brains, self._gamma, self.rollout, stream)
@@ -112,51 +108,15 @@ class BatchedPPO:
         self._order = zeros(members, rows, dtype=torch.int64)
         self._due = zeros(MINIBATCHES[-1], members, 1, dtype=torch.bool)
 
-    @property
-    def state(self) -> dict[str, Tensor]:
-        """Name everything a checkpoint holds, a row for each member."""
-        own = self.optimizer
-        moments = {"first": own.first, "second": own.second, "steps": own.steps, "kind": own.kind}
-        return {**self.brains.state, **moments, "key": self._keys, "trained": self._trained}
+    def _rows(self) -> dict[str, Tensor]:
+        """Name the tensors that make up what was learnt, a row for each member."""
+        return {**self.brains.state, **self.optimizer.state}
 
-    def _start(self, members: Sequence[int], seeds: Sequence[int]) -> None:
-        """Make members what they are before any training."""
-        rows = torch.tensor(list(members), device=self.device)
-        keys = keys_of(seeds, self.device)
-        fresh = self._make_brains(len(rows))
+    def _fresh(self, keys: Tensor) -> dict[str, Tensor]:
+        """Draw first weights and begin the scales, a row for each key."""
+        fresh = self._make_brains(len(keys))
         fresh.flat.copy_(fresh.draw(Streams(keys)))
-        values: dict[str, Tensor | int] = {**fresh.state, "key": keys, "kind": -1}
-        with torch.no_grad():
-            for name, tensor in self.state.items():
-                tensor[rows] = values.get(name, 0)
-
-    def reset(self, member: int, seed: int) -> None:
-        """Give one member a fresh start."""
-        self._start([member], [seed])
-
-    def copy(self, sources: Sequence[int]) -> None:
-        """Make member i what member sources[i] is, all at once."""
-        rows = torch.tensor(list(sources), device=self.device)
-        with torch.no_grad():
-            for tensor in self.state.values():
-                tensor.copy_(tensor[rows])
-
-    def save(self, member: int, directory: Path) -> None:
-        """Write a member's state."""
-        torch.save(
-            {name: tensor[member].detach().cpu().clone() for name, tensor in self.state.items()}, directory / "ppo.pt"
-        )
-
-    def load(self, member: int, directory: Path) -> None:
-        """Make a member what was saved."""
-        saved = torch.load(directory / "ppo.pt", weights_only=True)
-        with torch.no_grad():
-            for name, tensor in self.state.items():
-                tensor[member] = saved[name].to(self.device)
-
-    def assigned(self, keys: Sequence[tuple[int, int]]) -> None:
-        """Let the random numbers of the next interval depend on each (member, round)."""
-        self._labels = tuple(torch.tensor(label, device=self.device) for label in zip(*keys, strict=True))
+        return fresh.state
 
     def applied(self) -> list[dict[str, Any]]:
         """Read the hyperparameters of the last interval where they act."""
@@ -184,8 +144,7 @@ class BatchedPPO:
             use_one_thread()
         torch.backends.cuda.matmul.allow_tf32 = self.settings.tf32
         self._configure(configs)
-        streams = Streams(derive_keys(self._keys, self._trained, *self._labels))
-        self._labels = ()
+        streams = self._next_streams()
         self.play.begin(streams)
         for _ in range(self.settings.updates):
             self.play.collect(streams)
@@ -230,10 +189,7 @@ class BatchedPPO:
 
     def _set_due(self, epoch: int) -> None:
         """Say after which chunks of an epoch each member's optimizer steps."""
-        chunks = MINIBATCHES[-1]
-        last = torch.arange(1, chunks + 1, device=self.device)[:, None]
-        ends = last * self._own["minibatches"] % chunks == 0
-        self._due.copy_((ends & (epoch < self._own["epochs"]))[..., None])
+        self._due.copy_(minibatch_ends(self._own["minibatches"]) & (epoch < self._own["epochs"])[:, None])
 
     @torch.no_grad()
     def _prepare_rollout(self) -> None:

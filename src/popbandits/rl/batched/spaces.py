@@ -1,10 +1,12 @@
 """What is tuned of PPO: a stranger's wide ranges, an expert's narrow ones, and what libraries take by default."""
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer, OrdinalHyperparameter
 
-from popbandits.rl.batched.ppo import ADVANTAGES, MINIBATCHES
+from popbandits.rl.batched.optimizers import MINIBATCHES
+from popbandits.rl.batched.ppo import ADVANTAGES
 
 DEFAULTS: dict[str, Any] = {
     "lr": 3e-4,
@@ -79,18 +81,31 @@ def _space(
     advantages: tuple[str, ...],
 ) -> ConfigurationSpace:
     """Put ranges together."""
-    optimizer = Categorical("optimizer", optimizers, default="adam")
-    numbers = {
-        name: Float(name, bounds, log=name in _LOG, default=DEFAULTS.get(name)) for name, bounds in ranges.items()
-    }
-    space = ConfigurationSpace()
+    space = space_with_optimizer(ranges, _LOG, optimizers, DEFAULTS)
     space.add(
-        optimizer,
-        *numbers.values(),
         Integer("epochs", epochs, default=DEFAULTS["epochs"]),
         OrdinalHyperparameter("minibatches", minibatches, default_value=DEFAULTS["minibatches"]),
         Categorical("advantages", advantages, default=DEFAULTS["advantages"]),
         Categorical("value_clip", [True, False], default=DEFAULTS["value_clip"]),
     )
+    return space
+
+
+def space_with_optimizer(
+    ranges: Mapping[str, tuple[float, float]],
+    log: Collection[str],
+    optimizers: Sequence[str],
+    defaults: Mapping[str, Any],
+) -> ConfigurationSpace:
+    """Make a space of numbers and the choice of an optimizer, on which beta1, smoothing and momentum depend.
+
+    Numbers named in `log` have logarithmic ranges; those without a default take the middle of theirs.
+    """
+    optimizer = Categorical("optimizer", optimizers, default=defaults["optimizer"])
+    numbers = {
+        name: Float(name, bounds, log=name in log, default=defaults.get(name)) for name, bounds in ranges.items()
+    }
+    space = ConfigurationSpace()
+    space.add(optimizer, *numbers.values())
     space.add(*(EqualsCondition(numbers[_CHILDREN[name]], optimizer, name) for name in optimizers))
     return space
