@@ -227,6 +227,7 @@ class BatchedPPO(MemberRows):
     def _learn_epoch(self) -> None:
         """Go once through the rollout in the given order; step the optimizers where they are due."""
         brains, chunks = self.brains, MINIBATCHES[-1]
+        self.optimizer.gradient.zero_()  # Members whose epochs are over are never due: theirs would pile up.
 
         def shuffled(rows: Tensor) -> Tensor:
             order = self._order.view(*self._order.shape, *(1,) * (rows.ndim - 2)).expand(-1, -1, *rows.shape[2:])
