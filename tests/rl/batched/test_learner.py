@@ -84,8 +84,8 @@ def test_two_intervals_are_those_of_a_plain_agent_for_every_kind_of_configuratio
         for one, config in zip(plain, configs, strict=True):
             one.begin(config)
         for update in range(SETTINGS.updates):
-            epochs = range(max(config["epochs"] for config in configs))
-            orders = [streams.uniform(LENGTH * COPIES).argsort(1) for _ in epochs]
+            forked = streams.fork(update)
+            orders = [forked.uniform(LENGTH * COPIES).argsort(1) for _ in range(3)]
             for i, one in enumerate(plain):
                 steps = {name: tensor[i] for name, tensor in rollouts[2 * interval + update].items()}
                 one.update(steps, [order[i] for order in orders[: configs[i]["epochs"]]])

@@ -59,6 +59,17 @@ def test_derived_keys_and_their_streams_do_not_meet() -> None:
     assert len(bits.unique()) == bits.numel()
 
 
+def test_a_fork_does_not_depend_on_what_was_drawn_and_moves_nothing() -> None:
+    one, two = Streams(keys_of([1, 2], CPU)), Streams(keys_of([1, 2], CPU))
+    one.uniform(5)
+    forked = one.fork(3).uniform(4)
+    assert torch.equal(forked, two.fork(3).uniform(4))
+    assert not torch.equal(forked, two.fork(4).uniform(4))
+    two.uniform(5)
+    assert torch.equal(one.uniform(4), two.uniform(4))
+    assert not torch.equal(forked, one.uniform(4))
+
+
 def test_labels_can_differ_by_member_and_their_order_counts() -> None:
     keys = keys_of([7, 7, 7], CPU)
     one, two, three = derive_keys(keys, torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1])).tolist()

@@ -143,11 +143,13 @@ class BatchedPPO(MemberRows):
         self._configure(configs)
         streams = self._next_streams()
         self.play.begin(streams)
-        for _ in range(self.settings.updates):
+        for update in range(self.settings.updates):
             self.play.collect(streams)
             self._prepare()
+            # The number of epochs is the company's: what a member draws later must not depend on it.
+            orders = streams.fork(update)
             for epoch in range(max(int(config["epochs"]) for config in configs)):
-                self._order.copy_(streams.uniform(self._order.shape[1]).argsort(dim=1))
+                self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
                 self._set_due(epoch)
                 self._epoch()
         self._trained += 1
