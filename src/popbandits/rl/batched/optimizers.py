@@ -22,6 +22,8 @@ from torch import Tensor
 from popbandits.errors import ArgumentError
 
 OPTIMIZERS = ("adam", "rmsprop", "sgd")
+_CHILDREN = {"adam": ("beta1", "keep"), "rmsprop": ("smoothing", "smooth"), "sgd": ("momentum", "keep")}
+"""The hyperparameter that only this optimizer has, and the coefficient that it becomes."""
 BETA2 = 0.999
 EPSILON = 1e-5
 MINIBATCHES = (1, 2, 4, 8, 16)
@@ -95,6 +97,16 @@ class BatchedOptimizer:
         for moment in (self.first, self.second, self.steps):
             moment.copy_(torch.where(same, moment, 0.0))
         self.kind.copy_(kind)
+
+    def applied(self) -> list[dict[str, Any]]:
+        """Read each member's settings where they act, named as in a configuration."""
+        own = {name: tensor.flatten().tolist() for name, tensor in self.settings.items()}
+        found = []
+        for i, kind in enumerate(self.kind.tolist()):
+            child, place = _CHILDREN[OPTIMIZERS[kind]]
+            common = {name: own[name][i] for name in ("lr", "max_grad_norm")}
+            found.append({**common, "optimizer": OPTIMIZERS[kind], child: own[place][i]})
+        return found
 
     def step(self, gradients: Sequence[Tensor], due: Tensor) -> None:
         """Add the gradients of a chunk, (A, ...) each; then step the members that are due, (A, 1).

@@ -29,14 +29,15 @@ from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
 from popbandits.rl.batched.brains import Brains
 from popbandits.rl.batched.members import MemberRows
-from popbandits.rl.batched.optimizers import MINIBATCHES, OPTIMIZERS, BatchedOptimizer, minibatch_ends
+from popbandits.rl.batched.optimizers import MINIBATCHES, BatchedOptimizer, minibatch_ends
 from popbandits.rl.batched.random import Streams, keys_of
 from popbandits.rl.batched.rollouts import Rollout, World
 from popbandits.rl.cuda_graphs import Replayed, stream_on
 from popbandits.rl.threads import use_one_thread
 
 ADVANTAGES = ("minibatch", "rollout", "none")
-_SETTINGS = ("gae_lambda", "clip", "entropy", "vf_coef", "epochs", "minibatches", "value_clip")
+_NUMBERS = ("one_minus_gamma", "gae_lambda", "clip", "entropy", "vf_coef")
+_SETTINGS = (*_NUMBERS, "epochs", "minibatches", "value_clip")
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,6 @@ class BatchedPPO(MemberRows):
         self.world, self.settings = world, settings
         self.brains = self._make_brains(members)
         self.optimizer = BatchedOptimizer(self.brains.flat)
-        self._configs: list[dict[str, Any]] = []
         self._make_buffers(members)
         self.rollout = Rollout.empty(self.brains, settings.rollout, settings.copies)
         self.play = world.play(self.brains, self._gamma, self.rollout, stream)
@@ -122,21 +122,17 @@ class BatchedPPO(MemberRows):
     def applied(self) -> list[dict[str, Any]]:
         """Read the hyperparameters of the last interval where they act."""
         own = {name: tensor.tolist() for name, tensor in self._own.items()}
-        steps = {name: tensor.flatten().tolist() for name, tensor in self.optimizer.settings.items()}
-        gamma, kinds = self._gamma.flatten().tolist(), self.optimizer.kind.tolist()
-        normalisation = self._normalisation.tolist()
         return [
             {
-                "lr": steps["lr"][i],
-                "max_grad_norm": steps["max_grad_norm"][i],
-                "one_minus_gamma": 1 - gamma[i],
-                "optimizer": OPTIMIZERS[kinds[i]],
-                "advantages": ADVANTAGES[normalisation[i]],
-                **{name: own[name][i] for name in ("gae_lambda", "clip", "entropy", "vf_coef")},
+                **steps,
+                "advantages": ADVANTAGES[normalisation],
+                **{name: own[name][i] for name in _NUMBERS},
                 **{name: round(own[name][i]) for name in ("epochs", "minibatches")},
                 "value_clip": bool(own["value_clip"][i]),
             }
-            for i in range(len(kinds))
+            for i, (steps, normalisation) in enumerate(
+                zip(self.optimizer.applied(), self._normalisation.tolist(), strict=True)
+            )
         ]
 
     def train(self, configs: Sequence[Mapping[str, Any]]) -> list[Outcome]:
@@ -147,18 +143,21 @@ class BatchedPPO(MemberRows):
         self._configure(configs)
         streams = self._next_streams()
         self.play.begin(streams)
-        for _ in range(self.settings.updates):
+        for update in range(self.settings.updates):
             self.play.collect(streams)
             self._prepare()
+            # The number of epochs is the company's: what a member draws later must not depend on it.
+            orders = streams.fork(update)
             for epoch in range(max(int(config["epochs"]) for config in configs)):
-                self._order.copy_(streams.uniform(self._order.shape[1]).argsort(dim=1))
+                self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
                 self._set_due(epoch)
                 self._epoch()
         self._trained += 1
         returns = self.test(streams)
         sound = self.brains.flat.isfinite().all(1)
         scores = torch.where(sound, returns.mean(1), math.nan).tolist()
-        errors = (returns.std(1) / math.sqrt(returns.shape[1])).tolist()
+        count = returns.shape[1]
+        errors = (returns.std(1) / math.sqrt(count)).tolist() if count > 1 else [math.nan] * len(scores)
         steps = self.settings.steps
         return [
             Outcome(s, steps, {"standard_error": e} if math.isfinite(e) else {})
@@ -183,7 +182,7 @@ class BatchedPPO(MemberRows):
                 raise ArgumentError(f"advantages must be one of {ADVANTAGES}, got {config['advantages']!r}")
         self.optimizer.configure(configs)
         self._table.copy_(torch.tensor([[float(config[name]) for config in configs] for name in _SETTINGS]))
-        self._gamma.copy_(torch.tensor([[1 - config["one_minus_gamma"]] for config in configs]))
+        self._gamma.copy_((1 - self._own["one_minus_gamma"].double())[:, None])
         self._normalisation.copy_(torch.tensor([ADVANTAGES.index(config["advantages"]) for config in configs]))
         self.brains.observed.refresh()
         self.brains.rewarded.refresh()
@@ -228,7 +227,7 @@ class BatchedPPO(MemberRows):
     def _learn_epoch(self) -> None:
         """Go once through the rollout in the given order; step the optimizers where they are due."""
         brains, chunks = self.brains, MINIBATCHES[-1]
-        self.optimizer.gradient.zero_()  # Members whose epochs are over leave gradients that nobody steps with.
+        self.optimizer.gradient.zero_()  # Members whose epochs are over are never due: theirs would pile up.
 
         def shuffled(rows: Tensor) -> Tensor:
             order = self._order.view(*self._order.shape, *(1,) * (rows.ndim - 2)).expand(-1, -1, *rows.shape[2:])

@@ -52,6 +52,10 @@ class Streams:
         self._keys = keys  # (A,), int64
         self._drawn = 0
 
+    def fork(self, label: int) -> "Streams":
+        """Make streams that neither depend on how much was drawn from these nor move them."""
+        return Streams(derive_keys(self._keys, label))
+
     def uniform(self, *shape: int) -> Tensor:
         """Draw from [0, 1) for each member, (A, *shape), float32."""
         count = math.prod(shape)
