@@ -1,4 +1,4 @@
-"""Methods compared on real training: `python -m benchmarks.real run|table|figures`."""
+"""Methods compared on real training: `python -m benchmarks.real run|cost|table|figures`."""
 
 import argparse
 import sys
@@ -8,6 +8,7 @@ from popbandits.errors import PopbanditsError
 
 COMMANDS = {
     "run": ("benchmarks.real.run", "train populations on real tasks and store what they came to"),
+    "cost": ("benchmarks.real.cost", "time the parts of a round beside their floors"),
     "table": ("benchmarks.real.tables", "print the tables of the stored results, or write them into a docs page"),
     "figures": ("benchmarks.real.figures", "draw the figures of the stored results"),
 }

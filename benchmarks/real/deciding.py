@@ -1,6 +1,7 @@
 """Populations that decide in processes of their own, while the device trains others."""
 
 import math
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
@@ -130,14 +131,20 @@ class Tuned:
 _TUNED: dict[int, Tuned] = {}  # in a worker: populations by number
 
 
-def _advance(jobs: list[tuple[int, Spec | None, Sequence[float] | None]]) -> list[tuple[int, list[Order] | None]]:
+Job = tuple[int, Spec | None, Sequence[float] | None]
+"""A population's number, what makes it if it is new, and its scores."""
+Answers = tuple[list[tuple[int, list[Order] | None]], float]
+"""Orders by population, and how many seconds they took."""
+
+
+def _advance(jobs: list[Job]) -> Answers:
     """Advance populations in a worker; those that are new come along, those that are done stay until fetched."""
-    answers = []
+    start, answers = time.perf_counter(), []
     for number, new, scores in jobs:
         if new is not None:
             _TUNED[number] = Tuned(new)
         answers.append((number, _TUNED[number].advance(scores)))
-    return answers
+    return answers, time.perf_counter() - start
 
 
 def _fetch(numbers: list[int]) -> list[tuple[int, Summary]]:
@@ -161,11 +168,12 @@ class Deciders:
         self._next += count
         return range(self._next - count, self._next)
 
-    def advance(
-        self, jobs: Sequence[tuple[int, Spec | None, Sequence[float] | None]]
-    ) -> list["Future[list[tuple[int, list[Order] | None]]]"]:
+    def __len__(self) -> int:
+        return len(self._pools)
+
+    def advance(self, jobs: Sequence[Job]) -> list["Future[Answers]"]:
         """Let populations take their scores and decide, each in its own worker; does not wait."""
-        shares: list[list[tuple[int, Spec | None, Sequence[float] | None]]] = [[] for _ in self._pools]
+        shares: list[list[Job]] = [[] for _ in self._pools]
         for job in jobs:
             shares[job[0] % len(shares)].append(job)
         return [pool.submit(_advance, share) for pool, share in zip(self._pools, shares, strict=True) if share]

@@ -26,6 +26,8 @@ class Clock:
 
     training: float = 0.0
     """Of the device: acting, learning and scoring."""
+    deciding: float = 0.0
+    """Of one core, while the device trains others."""
     waiting: float = 0.0
     """For decisions, the device idle."""
     building: float = 0.0
@@ -100,7 +102,9 @@ class _Running:
 
     def _orders(self) -> list[Order] | None:
         """Gather every member's order, in the order of the members."""
-        answers = dict(answer for future in self.deciding for answer in future.result())
+        found = [future.result() for future in self.deciding]
+        self.clock.deciding += sum(seconds for _, seconds in found) / len(self.deciders)
+        answers = dict(answer for share, _ in found for answer in share)
         by_population = [answers[number] for number in self.numbers]
         if any(orders is None for orders in by_population):
             return None
