@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -45,7 +45,8 @@ class Part:
         """Write a row of the table; rates are per second."""
         floor = max(self.operations / rate, self.moved / bandwidth)
         limit = "products" if self.operations / rate > self.moved / bandwidth else "memory"
-        return f"| {self.name} | {1e3 * self.seconds:.2f} ms | {1e3 * floor:.2f} ms ({limit}) | {self.seconds / floor:.1f} |"
+        times = f"{1e3 * self.seconds:.2f} ms | {1e3 * floor:.2f} ms ({limit})"
+        return f"| {self.name} | {times} | {self.seconds / floor:.1f} |"
 
 
 def main(options: argparse.Namespace) -> None:
@@ -56,19 +57,18 @@ def main(options: argparse.Namespace) -> None:
     ground = GROUNDS[options.task]
     agents = ground.make(range(members), 1, options.device)
     assert isinstance(agents, BatchedPPO)
-    print(
-        f"{options.task}, {members:,} members; copies {bandwidth / 1e9:,.0f} GB/s, products {rate / 1e12:.1f} TFLOP/s\n"
-    )
+    print(f"{options.task}, {members:,} members, {ground.steps:,} steps a rollout")
+    print(f"copies {bandwidth / 1e9:,.0f} GB/s, float32 products {rate / 1e9:,.0f} GFLOP/s\n")
     print("| part | time | floor | times its floor |\n| --- | ---: | ---: | ---: |")
     for part in _parts(agents, device):
         print(part.row(rate, bandwidth), flush=True)
     del agents
     if options.rounds:
-        seeds = max(1, options.populations // len(COMPARED))
-        halves = [range(0, seeds // 2), range(seeds // 2, seeds)] if seeds > 1 else [range(seeds)]
+        seeds = max(2, options.populations // len(COMPARED))
+        short = replace(ground, updates=options.rounds)
         batches = [
-            Batch(ground, "wide", ground.updates, COMPARED, half, "development", stop_after=options.rounds)
-            for half in halves
+            Batch(short, "wide", options.rounds, COMPARED, half, "development")
+            for half in (range(seeds // 2), range(seeds // 2, seeds))
         ]
         clock = sit(batches, options.device, lambda records: None, lambda text: None, workers=options.workers)
         print(f"\n{options.rounds} rounds of {seeds * len(COMPARED)} populations, one update each: {clock}")
