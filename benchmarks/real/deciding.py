@@ -118,7 +118,7 @@ class Tuned:
         config = assignment.config
         self._configs[assignment.key] = config
         before = self._configs.get(assignment.parent) if assignment.parent else None
-        if before is None or before == config or 3 * assignment.round <= 2 * self.rounds:
+        if before is None or before == config or 3 * assignment.round < 2 * self.rounds:
             return
         unit = dict(zip((p.name for p in self._encoding.numerical), self._encoding.encode([config]).x[0], strict=True))
         # Of whole numbers and of a few levels the ends are ordinary values.
