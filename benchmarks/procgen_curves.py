@@ -20,7 +20,8 @@ from popbandits.experiments.procgen import short
 from popbandits.history import Observation
 from popbandits.reports import published
 from popbandits.reports.procgen import Trial, trials
-from popbandits.reports.stats import deviation, welch
+from popbandits.reports.stats import deviation
+from popbandits.selection.t_test import welch
 from popbandits.wording import counted
 
 RESULTS = Path(__file__).with_name("results")

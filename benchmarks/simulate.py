@@ -14,7 +14,7 @@ from benchmarks.landscapes import Problem, State
 from benchmarks.problems import make
 from popbandits.experiments.methods import METHODS
 from popbandits.population import Population
-from popbandits.population.selection import replaced_count
+from popbandits.selection.truncation import replaced_count
 
 VARIANTS: dict[str, dict[str, Any]] = {"all": {"explore": "all"}, "half": {"quantile": 0.5}}
 PERFECT = "perfect"

@@ -219,7 +219,8 @@ def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys
     said = {name: value.strip() for name, value in lines.items()}
     assert said["agent"] == "Climber"
     assert said["method"].startswith("PBT(")
-    assert said["population"] == "4 members, 25% replaced at a time, those that are replaced explore, in rounds"
+    assert said["population"] == "4 members, those that are replaced explore, in rounds"
+    assert said["selection"] == "Truncation(quantile=0.25)"
     assert said["budget"] == "7 rounds, 28 intervals of training, each 1:30 at the longest"
     assert said["engine"] == "processes, 2 at a time"
     assert said["folder"] == "a new one in runs"

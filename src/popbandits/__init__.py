@@ -36,6 +36,7 @@ _HOMES = {
         "Proposal",
         "RandomSearch",
     ),
+    "popbandits.selection": ("Selection", "Smoothed", "TTest", "Truncation"),
     "popbandits.population": ("Population",),
     "popbandits.engines": ("Experiment", "Result", "resume", "tune"),
 }
@@ -72,6 +73,10 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.history import History as History
     from popbandits.history import Observation as Observation
     from popbandits.population import Population as Population
+    from popbandits.selection import Selection as Selection
+    from popbandits.selection import Smoothed as Smoothed
+    from popbandits.selection import Truncation as Truncation
+    from popbandits.selection import TTest as TTest
     from popbandits.space import Space as Space
 else:  # Out of a type checker's sight, or it would believe that every name exists.
 

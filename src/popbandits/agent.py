@@ -19,6 +19,9 @@ class Outcome:
     """Budget that was spent, such as environment steps; None if every interval spends the same."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else should be on record: numbers, strings, and lists and dicts of them."""
+    standard_error: float | None = None
+    """That of the score, where it is known: of a mean over n episodes, their standard deviation by the root of n. It is
+    kept as a metric of this name, and selections that know noise use it."""
 
 
 class Agent(Protocol):

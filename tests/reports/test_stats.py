@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from popbandits.reports.stats import deviation, regression, standard_error, welch
+from popbandits.reports.stats import deviation, regression, standard_error
+from popbandits.selection.t_test import welch
 
 
 def t_by_least_squares(x: np.ndarray, y: np.ndarray) -> float:

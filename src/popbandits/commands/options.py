@@ -1,10 +1,10 @@
 """The fields of an experiment as options of the command line."""
 
 import argparse
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from popbandits.experiments.methods import METHODS
+from popbandits.experiments.methods import METHODS, SELECTIONS, make_selection
 
 if TYPE_CHECKING:
     from popbandits.engines import Experiment
@@ -29,6 +29,7 @@ def what(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, metavar="N", help="of everything random")
     add("--mode", metavar="max|min", help="which scores are better")
     add("--quantile", type=float, metavar="SHARE", help="the share of members that are replaced in a round")
+    add("--selection", metavar="NAME", help=f"who goes on from whose weights: one of {', '.join(SELECTIONS)}")
     add("--explore", metavar="replaced|all", help="who tries something new in a round")
     add("--initial-score", type=float, metavar="SCORE", help="what an agent scores before any training")
     add("--asynchronous", dest="synchronous", action="store_const", const=False, help="nobody waits for others")
@@ -48,8 +49,9 @@ def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experim
 
     given = changes(
         arguments,
-        *("population", "seed", "mode", "quantile", "explore", "initial_score", "synchronous", "directory"),
+        *("population", "seed", "mode", "explore", "initial_score", "synchronous", "directory"),
     )
+    given |= _selected(experiment, arguments)
     if arguments.method is not None:
         if arguments.method not in METHODS:
             raise ArgumentError(f"method: none is called {arguments.method!r}; there are {', '.join(METHODS)}")
@@ -58,6 +60,27 @@ def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experim
     experiment = replace(experiment, **given)
     experiment.make_population()  # Complains about what only a population can judge.
     return experiment
+
+
+def _selected(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, Any]:
+    """The selection and its quantile, as far as options change them; a quantile stays with another selection."""
+    from popbandits.errors import ArgumentError
+    from popbandits.selection import as_selection
+
+    name, quantile = arguments.selection, arguments.quantile
+    if name is None and (quantile is None or experiment.selection is None):
+        return {} if quantile is None else {"quantile": quantile}
+    before: Any = as_selection(experiment.selection, experiment.quantile)
+    if quantile is None:
+        quantile = getattr(before, "quantile", None)
+    settings = {} if quantile is None else {"quantile": quantile}
+    if name is None:
+        if not (is_dataclass(before) and hasattr(before, "quantile")):
+            raise ArgumentError(f"quantile: {type(before).__name__} has none, got {quantile}; leave it out")
+        return {"selection": replace(before, **settings), "quantile": None}
+    if name not in SELECTIONS:
+        raise ArgumentError(f"selection: none is called {name!r}; there are {', '.join(SELECTIONS)}")
+    return {"selection": make_selection(name, **settings), "quantile": None}
 
 
 def _keep(text: str) -> int | str:

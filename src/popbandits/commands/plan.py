@@ -18,7 +18,8 @@ def print_plan(experiment: Experiment) -> int:
         [
             ("agent", getattr(experiment.agent, "__qualname__", repr(experiment.agent))),
             ("method", repr(population.method)),
-            ("population", f"{counted(population.size, 'member')}, {_selection(experiment)}"),
+            ("population", f"{counted(population.size, 'member')}, {_who(experiment)}"),
+            ("selection", repr(population.selection)),
             ("budget", _budget(experiment)),
             ("scores", "more is better" if experiment.mode == "max" else "less is better"),
             ("seed", str(experiment.seed)),
@@ -41,10 +42,10 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _selection(experiment: Experiment) -> str:
+def _who(experiment: Experiment) -> str:
     who = "those that are replaced explore" if experiment.explore == "replaced" else "everybody explores"
     when = "in rounds" if experiment.synchronous else "each at its own pace"
-    return f"{experiment.quantile:.0%} replaced at a time, {who}, {when}"
+    return f"{who}, {when}"
 
 
 def _budget(experiment: Experiment) -> str:

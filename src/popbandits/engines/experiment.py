@@ -17,6 +17,7 @@ from popbandits.explorers import PB2Fuse
 from popbandits.history import Mode
 from popbandits.history.store import Store
 from popbandits.population import Population
+from popbandits.selection import Selection, as_selection
 from popbandits.typing import is_real, is_whole
 
 EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
@@ -42,7 +43,8 @@ class Experiment:
     rounds: int | None = 50
     seed: int = 0
     mode: Mode = "max"
-    quantile: float = 0.25
+    quantile: float | None = None
+    """The share of members that truncation selection replaces; None for 0.25, or for that of `selection`."""
     explore: Literal["replaced", "all"] = "replaced"
     synchronous: bool = True
     initial_score: float | None = None
@@ -61,6 +63,8 @@ class Experiment:
     """How many intervals may fail before the run ends; None for any number, as long as others complete."""
     keep: Keep = 0
     """How many checkpoints of each member to keep beyond those that are needed, or "all"."""
+    selection: Selection | None = None
+    """Whose weights and hyperparameters a member goes on with; None for Truncation(quantile)."""
 
     def __post_init__(self) -> None:
         if not callable(self.agent):
@@ -112,6 +116,7 @@ class Experiment:
             synchronous=self.synchronous,
             initial_score=self.initial_score,
             history=history,
+            selection=self.selection,
         )
 
     def make_engine(self) -> Engine:
@@ -141,7 +146,6 @@ class Experiment:
                 "rounds",
                 "seed",
                 "mode",
-                "quantile",
                 "explore",
                 "synchronous",
                 "initial_score",
@@ -154,7 +158,9 @@ class Experiment:
             )
         }
         method = PB2Fuse() if self.method is None else self.method
-        return {**kept, "size": self.population, "agent": recipe(self.agent), "method": recipe(method)}
+        selection = as_selection(self.selection, self.quantile)
+        kept |= {"size": self.population, "quantile": getattr(selection, "quantile", None)}
+        return kept | {"agent": recipe(self.agent), "method": recipe(method), "selection": recipe(selection)}
 
     @staticmethod
     def recorded(store: Store, **changes: Any) -> "Experiment":
@@ -176,6 +182,9 @@ class Experiment:
             )
         if before != after:  # Settings of the one may not suit the other.
             kept |= {"workers": None, "resources": None, "round_timeout": None}
-        for name in ("agent", "method"):
-            kept[name] = None if name in given else on_record(about, name, store.path.parent)
+        for name in ("agent", "method", "selection"):
+            if name != "selection" or name in about:  # Runs from before there was a choice keep their quantile.
+                kept[name] = None if name in given else on_record(about, name, store.path.parent)
+        if "selection" in given:
+            kept["quantile"] = None
         return Experiment(**(kept | given))

@@ -48,7 +48,7 @@ def prepare(given: Recipe) -> Any:
 
 
 def on_record(about: Mapping[str, Any], name: str, run: Path) -> Any:
-    """The agent or the method of a run, by what is known of the run."""
+    """The agent, the method or the selection of a run, by what is known of the run."""
     give = f"give it with {name}=" + (", or with --agent file.py:make_agent" if name == "agent" else "")
     if about.get(name) is None:
         raise RunError(f"a run needs its {name}, and {run} does not say where that can be imported from; {give}")

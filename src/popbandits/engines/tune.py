@@ -18,6 +18,7 @@ from popbandits.engines.view import View
 from popbandits.errors import ArgumentError, RunError
 from popbandits.history import Mode
 from popbandits.history.store import Store
+from popbandits.selection import Selection
 
 
 def tune(
@@ -28,7 +29,7 @@ def tune(
     rounds: int | None = 50,
     seed: int = 0,
     mode: Mode = "max",
-    quantile: float = 0.25,
+    quantile: float | None = None,
     explore: Literal["replaced", "all"] = "replaced",
     synchronous: bool = True,
     initial_score: float | None = None,
@@ -39,6 +40,7 @@ def tune(
     round_timeout: float | None = None,
     max_failures: int | None = None,
     keep: Keep = 0,
+    selection: Selection | None = None,
     *,
     progress: bool | View = True,
 ) -> Result:
@@ -96,13 +98,14 @@ def run(experiment: Experiment, progress: bool | View = True) -> Result:
 def resume(directory: str | Path, *, progress: bool | View = True, **changes: Any) -> Result:
     """Go on with a run that was stopped or killed, or that has new rounds to do, as if it had never stopped.
 
-    `changes` are fields of `Experiment` that may differ from now on: `agent` and `method`, where the record cannot say
-    where they are imported from; `rounds`; `engine`, `workers`, `resources`, `round_timeout`, `max_failures` and
-    `keep`.
+    `changes` are fields of `Experiment` that may differ from now on: `agent`, `method` and `selection`, where the
+    record cannot say where they are imported from; `rounds`; `engine`, `workers`, `resources`, `round_timeout`,
+    `max_failures` and `keep`.
     """
     changeable = {
         "agent",
         "method",
+        "selection",
         "rounds",
         "engine",
         "workers",

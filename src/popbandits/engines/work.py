@@ -16,7 +16,7 @@ from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.engines.checkpoints import seal, verify
 from popbandits.errors import AgentError, CheckpointError
 from popbandits.history import Assignment, Key
-from popbandits.history.records import plain
+from popbandits.history.records import plain, with_standard_error
 from popbandits.typing import is_real
 
 TRACEBACK = 20_000
@@ -171,7 +171,8 @@ def as_outcome(result: Any) -> Outcome:
     steps = given.steps
     if steps is not None and not (is_real(steps) and 0 < steps < math.inf):
         raise AgentError(f"steps must be a positive number, or None if unknown, got {steps!r}; leave it out")
-    return Outcome(score, None if steps is None else float(steps), plain(given.metrics, "metrics"))
+    metrics = with_standard_error(plain(given.metrics, "metrics"), given.standard_error)
+    return Outcome(score, None if steps is None else float(steps), metrics, given.standard_error)
 
 
 def require_applied(agent: Checkpointed, config: Mapping[str, Any]) -> None:

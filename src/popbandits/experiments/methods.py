@@ -1,11 +1,15 @@
-"""The methods that experiments compare, by the names that the command line takes. Cheap to import."""
+"""The methods that experiments compare, and the selections, by the names that the command line takes.
+
+Cheap to import.
+"""
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from popbandits.explorers import Explorer
+    from popbandits.selection import Selection
 
 Explore = Literal["replaced", "all"]
 
@@ -40,3 +44,12 @@ METHODS = {
 
 COMPARED = tuple(name for name in METHODS if name != "cocabo")
 """The paper's methods, and ours: what the synthetic experiment compares unless told otherwise."""
+
+SELECTIONS = {"truncation": "Truncation", "smoothed": "Smoothed", "t-test": "TTest"}
+"""Classes of `popbandits.selection`, by the names that the command line takes."""
+
+
+def make_selection(name: str, **settings: Any) -> "Selection":
+    """A selection by its name; what is not set has its default."""
+    made: Selection = getattr(import_module("popbandits.selection"), SELECTIONS[name])(**settings)
+    return made

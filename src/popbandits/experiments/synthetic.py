@@ -26,7 +26,7 @@ from popbandits.experiments.parallel import in_processes, worker_count
 from popbandits.experiments.results import Floor, Results, Run, Start, provenance
 from popbandits.history import Config, History
 from popbandits.population import Population
-from popbandits.population.selection import replaced_count
+from popbandits.selection.truncation import replaced_count
 from popbandits.typing import FloatArray
 
 SPACE = {"h": ["sin", "cos"], "x": (0.0, math.pi / 2)}

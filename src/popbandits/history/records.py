@@ -20,6 +20,10 @@ Status = Literal["completed", "failed", "lost"]
 """Lost: the checkpoint of its parent was missing or damaged, so it never trained, and says nothing of its config."""
 
 
+STANDARD_ERROR = "standard_error"
+"""The metric that holds the standard error of a score."""
+
+
 @dataclass(frozen=True)
 class Assignment:
     """One interval of training to do: load `parent`'s checkpoint, then train with `config`."""
@@ -116,6 +120,12 @@ class Observation:
         return self.score - self.score_before
 
     @property
+    def standard_error(self) -> float | None:
+        """The standard error of the score, where it was told; it is one of the metrics, so that any run can hold it."""
+        told: Any = self.metrics.get(STANDARD_ERROR)
+        return float(told) if is_real(told) and 0 <= told < math.inf else None
+
+    @property
     def failed(self) -> bool:
         """Whether the interval ended without a usable score."""
         return self.status != "completed"
@@ -188,6 +198,19 @@ def plain(value: Any, name: str) -> Any:
         f"{name}: a record holds numbers, strings, booleans, None, and lists and dicts of them, got {value!r}; "
         "convert it"
     )
+
+
+def with_standard_error(metrics: Mapping[str, Any], error: float | None) -> Mapping[str, Any]:
+    """The metrics, with the standard error of the score among them where it is known.
+
+    >>> with_standard_error({"episodes": 4}, 0.5)
+    {'episodes': 4, 'standard_error': 0.5}
+    """
+    if error is None or error != error:  # That of a single episode is NaN.
+        return metrics
+    if not (is_real(error) and 0 <= error < math.inf):
+        raise HistoryError(f"standard_error must be at least 0, or None if unknown, got {error!r}; leave it out")
+    return {**metrics, STANDARD_ERROR: float(error)}
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -13,11 +13,12 @@ import numpy as np
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Explorer, PB2Fuse, Proposal, as_explorer
 from popbandits.history import Assignment, Config, Decision, History, Key, Mode, Observation, Store
-from popbandits.history.records import plain
-from popbandits.history.standing import NOWHERE, Standing
+from popbandits.history.records import plain, with_standard_error
+from popbandits.history.standing import Standing
 from popbandits.population.initial import initial_points
-from popbandits.population.selection import select
 from popbandits.population.training import Training
+from popbandits.selection import Picks, Selection, as_selection
+from popbandits.selection.selection import check_picks, start_afresh, stay
 from popbandits.space import Space
 from popbandits.typing import IntArray, is_real, is_whole
 
@@ -55,16 +56,19 @@ class Population:
         rounds: int | None = 50,
         seed: int = 0,
         mode: Mode = "max",
-        quantile: float = 0.25,
+        quantile: float | None = None,
         explore: Literal["replaced", "all"] = "replaced",
         synchronous: bool = True,
         initial_score: float | None = None,
         history: Iterable[Observation] | Store = (),
+        selection: Selection | None = None,
     ):
         self.space = Space(space)
         self.method = PB2Fuse() if method is None else as_explorer(method)
         self.size, self.rounds, self.seed = size, rounds, seed
-        self.quantile, self.explore, self.synchronous = quantile, explore, synchronous
+        self.explore, self.synchronous = explore, synchronous
+        self.selection = as_selection(selection, quantile)
+        self.quantile: float | None = getattr(self.selection, "quantile", None)
         self.initial_score = math.nan if initial_score is None else initial_score
         """What a member scores before any training, where that is known; it is guessed otherwise."""
         self._check_arguments()
@@ -100,9 +104,11 @@ class Population:
         metrics: Mapping[str, Any] | None = None,
         seconds: float | None = None,
         lost: bool = False,
+        standard_error: float | None = None,
     ) -> None:
         """What came of an assignment. NaN, an infinity or None as the score mean that it failed.
 
+        `standard_error` is that of the score, where it is known; it is kept as a metric of this name.
         `lost` says that its parent's checkpoint was missing or damaged, so that it never trained. Nobody is sent to
         that checkpoint again, and its configuration is not blamed.
         """
@@ -121,7 +127,7 @@ class Population:
             steps=steps,
             seconds=seconds,
             status="lost" if lost else "completed" if math.isfinite(value) else "failed",
-            metrics={} if metrics is None else metrics,
+            metrics=with_standard_error({} if metrics is None else metrics, standard_error),
             decision=mine.decision,
         )
         self.history.append(observation)
@@ -175,28 +181,27 @@ class Population:
         if round_ == 0:
             first = zip(members, self.space.decode(self._first[list(members)]), strict=True)
             return [Decision(Assignment(m, 0, config), known=0, time=time.time()) for m, config in first]
-        standing = known.standing()
-        parents = self._parents(known, standing, self._rng(SELECT, *stream))
-        everyone = self.explore == "all" or self.method.restarts
-        going_on = [] if everyone else [m for m in members if parents[m] == standing.latest[m]]
-        carried = {m: known[int(parents[m])].config for m in going_on}
+        picks = self._select(known, np.array(members), self._rng(SELECT, *stream))
+        parents = {m: picks.parent(row, known) for row, m in enumerate(members)}
+        explores = np.full(len(members), True) if self.explore == "all" else picks.explores
+        kept = zip(members, picks.config.tolist(), explores.tolist(), strict=True)
+        carried = {m: known[place].config for m, place, new in kept if not new}
         exploring = [m for m in members if m not in carried]
         if self.synchronous:
-            training = Training([(m, round_) for m in going_on], lambda key: carried[key[0]])
+            training = Training([(m, round_) for m in carried], lambda key: carried[key[0]])
         else:
-            training = Training(self._beside(members[0], standing) if exploring else [], self._config)
-        sources = [None if parents[m] == NOWHERE else known[int(parents[m])] for m in exploring]
+            training = Training(self._beside(members[0], known.standing()) if exploring else [], self._config)
+        sources = [parents[m] for m in exploring]
         began = time.perf_counter()
         proposals = self._explore(sources, known, training, stream)
         seconds = (time.perf_counter() - began) / max(1, len(exploring))
         now, given = time.time(), tuple(training.keys[-RECORDED:])
+        keys = {m: None if parent is None else parent.key for m, parent in parents.items()}
         decided = {
-            m: Decision(Assignment(m, round_, config, (m, round_ - 1)), len(known), time=now)
-            for m, config in carried.items()
+            m: Decision(Assignment(m, round_, config, keys[m]), len(known), time=now) for m, config in carried.items()
         }
-        for m, source, proposal in zip(exploring, sources, proposals, strict=True):
-            parent = None if source is None else source.key
-            assignment = Assignment(m, round_, proposal.config, parent, proposal.decision)
+        for m, proposal in zip(exploring, proposals, strict=True):
+            assignment = Assignment(m, round_, proposal.config, keys[m], proposal.decision)
             decided[m] = Decision(assignment, len(known), given, seconds, now)
         return [decided[m] for m in members]
 
@@ -215,30 +220,14 @@ class Population:
             return decision.assignment.config
         return self.history[self.history.place(key)].config
 
-    def _parents(self, known: History, standing: Standing, rng: np.random.Generator) -> IntArray:
-        """By member, where the weights stand that it starts from: its own, a stronger member's, or none."""
+    def _select(self, known: History, members: IntArray, rng: np.random.Generator) -> Picks:
+        """Ask the selection whose weights and configuration members go on with, unless the method has its own way."""
         if self.method.restarts:
-            return np.full(self.size, NOWHERE)
-        lost = [known.place(key) for key in known.lost]
-
-        def usable(places: IntArray) -> IntArray:
-            return np.where(np.isin(places, lost), NOWHERE, places) if lost else places
-
-        own = usable(standing.completed)
+            return start_afresh(members)
         if not self.method.exploits:
-            return own
-        members = np.flatnonzero(standing.latest != NOWHERE)
-        latest = usable(standing.latest[members])
-        scores = known.scores(latest)
-        survivors = np.empty(0, dtype=np.int64)
-        if np.isnan(scores).all():
-            best = NOWHERE if known.best is None else known.place(known.best.key)
-            earlier = dict.fromkeys([*own.tolist(), *usable(np.array([best])).tolist()])
-            survivors = np.array([place for place in earlier if place != NOWHERE], dtype=np.int64)
-        replaced, sources = select(latest, scores, self.quantile, rng, (survivors, known.scores(survivors)))
-        parents = own.copy()
-        parents[members[replaced]] = sources
-        return parents
+            return stay(known, members)
+        picks = self.selection.select(known, members, rng)
+        return check_picks(picks, known, members, type(self.selection).__name__)
 
     def _explore(
         self, parents: Sequence[Observation | None], known: History, training: Sequence[Config], stream: tuple[int, ...]
@@ -274,8 +263,6 @@ class Population:
             if value is None or not is_whole(value, least):
                 raise ArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}; change it")
             setattr(self, name, int(value))  # Numpy's integers cannot be stored.
-        if not (is_real(self.quantile) and 0 < self.quantile <= 0.5):
-            raise ArgumentError(f"quantile must be above 0 and at most 0.5, got {self.quantile!r}; 0.25 is usual")
         if self.explore not in ("replaced", "all"):
             raise ArgumentError(f"explore must be 'replaced' or 'all', got {self.explore!r}; choose one")
         if not isinstance(self.synchronous, bool):

@@ -45,6 +45,7 @@ class Record:
             "engine": "ray-tune",
             "agent": None,
             "method": recipe(population.method),
+            "selection": recipe(population.selection),
             "trials": [],
             "python": python_version(),
             "popbandits": version("popbandits"),

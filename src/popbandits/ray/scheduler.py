@@ -27,6 +27,7 @@ from popbandits.ray.intervals import Intervals, Result, check_applied
 from popbandits.ray.record import CHECKPOINT, TIME, Record
 from popbandits.ray.space import as_space, population_size
 from popbandits.ray.trials import AnyTrial
+from popbandits.selection import Selection, as_selection
 
 WAITING = (Trial.PENDING, Trial.PAUSED)
 
@@ -47,7 +48,8 @@ class PopulationScheduler(TrialScheduler):
         mode: "max" or "min"; here, or in `TuneConfig`.
         perturbation_interval: how long an interval is, in units of `time_attr`.
         burn_in: until when nothing is decided; `burn_in_period` is Tune's name for it.
-        quantile_fraction: how many members are replaced, as a fraction.
+        quantile_fraction: how many members are replaced, as a fraction; 0.25 if neither this nor `selection` is given.
+        selection: whose weights and hyperparameters a trial goes on with; `Truncation(quantile_fraction)` if left out.
         require_attrs: whether a result without `time_attr` or `metric` is an error; it is passed over otherwise.
         synch: whether members wait for one another at the end of each interval.
     """
@@ -72,7 +74,8 @@ class PopulationScheduler(TrialScheduler):
         space: Any = None,
         burn_in: float = 0.0,
         burn_in_period: float | None = None,
-        quantile_fraction: float = 0.25,
+        quantile_fraction: float | None = None,
+        selection: Selection | None = None,
         require_attrs: bool = True,
         synch: bool = False,
         seed: int = 0,
@@ -86,7 +89,8 @@ class PopulationScheduler(TrialScheduler):
         burn_in = burn_in if burn_in_period is None else burn_in_period
         self._intervals = Intervals(time_attr, perturbation_interval, burn_in, require_attrs)
         self._space, self._bounds = space, hyperparam_bounds
-        self._quantile, self._synch, self._seed = quantile_fraction, synch, seed
+        self._selection = as_selection(selection, quantile_fraction)
+        self._synch, self._seed = synch, seed
         self._forget()
 
     def _forget(self) -> None:
@@ -226,7 +230,7 @@ class PopulationScheduler(TrialScheduler):
             rounds=None,
             seed=self._seed,
             mode=self._mode,
-            quantile=self._quantile,
+            selection=self._selection,
             synchronous=self._synch,
             history=history,
         )

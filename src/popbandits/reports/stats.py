@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtrit
 
 from popbandits.typing import FloatArray
 
@@ -50,22 +50,6 @@ def regression(x: FloatArray, y: FloatArray) -> Regression | None:
     if rest <= n * (1e-12 * float(np.abs(y).max())) ** 2:
         return None
     return Regression(slope / math.sqrt(rest / (n - 2) / sxx), n)
-
-
-def welch(a: Sequence[float], b: Sequence[float]) -> float:
-    """The two-sided p of Welch's t-test that both have the same mean; NaN where a spread is unknown.
-
-    >>> round(welch([1.0, 2.0, 3.0], [4.0, 6.0, 8.0]), 4)
-    0.0548
-    """
-    if min(len(a), len(b)) < 2:
-        return math.nan
-    va, vb = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
-    if va + vb == 0:
-        return math.nan
-    t = (np.mean(a) - np.mean(b)) / math.sqrt(va + vb)
-    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    return float(2 * stdtr(freedom, -abs(t)))
 
 
 def deviation(values: Sequence[float]) -> float:

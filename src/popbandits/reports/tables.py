@@ -11,7 +11,8 @@ from popbandits.experiments.procgen import AGENT, WHERE
 from popbandits.history.frame import flat
 from popbandits.reports.export import text
 from popbandits.reports.run import LABEL, Run, shortened
-from popbandits.reports.stats import deviation, welch
+from popbandits.reports.stats import deviation
+from popbandits.selection.t_test import welch
 from popbandits.wording import number
 
 BASELINES = ("PB2-Rand", "PBT")

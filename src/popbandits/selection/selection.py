@@ -1,0 +1,124 @@
+"""The contract of a selection: what a member that begins an interval goes on with, from what happened so far.
+
+For each such member a selection picks whose weights it loads, whose configuration it takes, and whether the explorer
+changes that configuration. Everything it may use is in the history: `history.standing().finished` holds the round that
+each member is about to begin, a member's number can name its sub-population, and an observation without a parent after
+round 0 is a restart. Strategies that are not here yet fit in like this:
+
+- **Sub-populations with intervals of their own** (MF-PBT, arXiv 2506.03225). Member m belongs to group m modulo the
+  number of groups. Where the coming round is no multiple of the group's interval, `stay`. Otherwise the group's bottom
+  quarter picks `weights = config = ` one of its top quarter, and explores; a member of its third quarter whose score is
+  below that of another group picks that member's place as `weights`, its own place as `config` (the other's, if that
+  group is the slower one), and does not explore.
+- **Restarts** (IPBT, arXiv 2511.09190). When the best score, smoothed, has not risen for three intervals since the
+  last restart, every member starts afresh: `weights = NOWHERE`, and either `config = NOWHERE` (the explorer is asked
+  with no parent, and draws or models) or the place of a configuration to keep. Doubling the interval is the rule of the
+  groups above, with the number of restarts counted in the history. Its half of members that go on from shrunk weights
+  (0.2 w + 0.1 fresh) needs an agent that can shrink: one more array in `Picks`, and a field of `Assignment`.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from popbandits.errors import ArgumentError
+from popbandits.history import History, Observation
+from popbandits.history.standing import NOWHERE
+from popbandits.typing import BoolArray, IntArray, is_real
+
+
+@dataclass(frozen=True)
+class Picks:
+    """What members go on with: arrays, an entry for each member that was asked about.
+
+    Places are positions in the history, NOWHERE for none.
+    """
+
+    weights: IntArray
+    """The place whose checkpoint is loaded; NOWHERE for a fresh start. See `checkpoints` for those there are."""
+    config: IntArray
+    """The place whose configuration is taken; NOWHERE only where a fresh start explores."""
+    explores: BoolArray
+    """Whether the explorer changes that configuration. In a fresh start it is asked with no parent."""
+
+    def __getitem__(self, rows: IntArray) -> "Picks":
+        """Those of some rows."""
+        return Picks(self.weights[rows], self.config[rows], self.explores[rows])
+
+    def parent(self, row: int, history: History) -> Observation | None:
+        """The parent that an explorer is asked with: the observation behind the weights, with the picked config."""
+        weights, config = int(self.weights[row]), int(self.config[row])
+        if weights == NOWHERE:
+            return None
+        return history[weights] if config == weights else replace(history[weights], config=history[config].config)
+
+
+class Selection:
+    """A way of selecting. A subclass defines `select` and, as a frozen dataclass, is recorded with a run.
+
+    >>> class Loyal(Selection):
+    ...     def select(self, history, members, rng):
+    ...         return stay(history, members)
+    """
+
+    def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
+        """Pick what `members` go on with; each has finished an interval.
+
+        A pure function of its arguments: no memory, no randomness but `rng`. In synchronous runs `members` are all, and
+        the history ends with a whole round; in asynchronous ones there is one, and others may not have begun.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define select")
+
+
+def check_quantile(quantile: float) -> None:
+    """Raise unless a share of members can be replaced by as many others."""
+    if not (is_real(quantile) and 0 < quantile <= 0.5):
+        raise ArgumentError(f"quantile must be above 0 and at most 0.5, got {quantile!r}; 0.25 is usual")
+
+
+def usable(history: History, places: IntArray) -> IntArray:
+    """The places, with NOWHERE for those whose checkpoint was lost."""
+    lost = [history.place(key) for key in history.lost]
+    return np.where(np.isin(places, lost), NOWHERE, places) if lost else places
+
+
+def checkpoints(history: History) -> IntArray:
+    """Places whose weights can be loaded: every member's last completed interval, and the best one."""
+    best = NOWHERE if history.best is None else history.place(history.best.key)
+    places = usable(history, np.append(history.standing().completed, best))
+    kept: IntArray = places[places != NOWHERE]
+    return kept
+
+
+def stay(history: History, members: IntArray) -> Picks:
+    """Go on with what each member has; one whose last interval did not complete explores."""
+    standing = history.standing()
+    own = usable(history, standing.completed)[members]
+    return Picks(own, own, own != standing.latest[members])
+
+
+def start_afresh(members: IntArray) -> Picks:
+    """Start with new weights and a configuration that the explorer draws."""
+    nowhere = np.full(len(members), NOWHERE)
+    return Picks(nowhere, nowhere, np.ones(len(members), dtype=np.bool_))
+
+
+def check_picks(picks: object, history: History, members: IntArray, name: str) -> Picks:
+    """The picks, if they keep the contract: a user's own selection is code like any other."""
+    count = len(members)
+    if not isinstance(picks, Picks) or [len(part) for part in vars(picks).values()] != [count] * 3:
+        raise ArgumentError(f"{name} must return Picks for {count} members, got {picks!r}")
+    wrong = ~np.isin(picks.weights, np.append(checkpoints(history), NOWHERE))
+    if wrong.any():
+        raise ArgumentError(
+            f"{name} must pick weights that are kept, the last completed ones of a member or the best, "
+            f"got place {picks.weights[wrong][0]}; choose among checkpoints(history)"
+        )
+    open_ = (picks.config == NOWHERE) & (picks.weights == NOWHERE) & picks.explores
+    wrong = ~open_ & ((picks.config < 0) | (picks.config >= len(history)))
+    if wrong.any():
+        raise ArgumentError(
+            f"{name} must pick configurations of the history, places 0 to {len(history) - 1}, "
+            f"got place {picks.config[wrong][0]}; NOWHERE is for fresh starts that explore"
+        )
+    return picks

@@ -1,0 +1,88 @@
+"""Selection by a t-test: a member copies another that is better beyond doubt (Jaderberg et al. 2017, section 4.1).
+
+Paper: a member draws another one at random and compares the last 10 episodic returns by Welch's t-test; if the other's
+mean is higher and the difference significant, it copies the other's weights and hyperparameters, and explores. Here:
+the scores are those of the last 10 intervals of each one's lineage, because a population is told one score an interval.
+Intervals that both descend from say nothing of their difference and are left out, so that a member which has just
+copied is left alone for a while. Where both were told with a standard error, the last scores alone are compared, as
+normal variables with these.
+
+Nobody is replaced without a reason, so a population of equals goes on as it is. Failures are replaced as in truncation.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, stdtr
+
+from popbandits.errors import ArgumentError
+from popbandits.history import History
+from popbandits.selection.lineage import last_intervals
+from popbandits.selection.selection import Picks, Selection, check_quantile
+from popbandits.selection.truncation import rank, replace_members
+from popbandits.typing import IntArray, is_real, is_whole
+
+
+@dataclass(frozen=True)
+class TTest(Selection):
+    """Each member compares itself to one other, and copies it if that is significantly better."""
+
+    quantile: float = 0.25
+    """A member whose interval failed loads weights drawn from the top quantile, as in truncation."""
+    level: float = 0.05
+    """Below which two-sided p a difference is significant."""
+    last: int = 10
+    """How many intervals of a lineage are compared."""
+
+    def __post_init__(self) -> None:
+        check_quantile(self.quantile)
+        if not (is_real(self.level) and 0 < self.level < 1):
+            raise ArgumentError(f"level must be between 0 and 1, got {self.level!r}; 0.05 is usual")
+        if not is_whole(self.last, 2):
+            raise ArgumentError(f"last must be a whole number of at least 2, got {self.last!r}; 10 is usual")
+
+    def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
+        """Pick another member's weights where a test says so."""
+        standing = history.standing()
+        ranking = rank(history, self.quantile, rng, history.scores)
+        sound = np.flatnonzero((standing.latest >= 0) & ~ranking.failed)
+        weights, replaced = standing.latest.copy(), ranking.failed.copy()
+        weights[replaced] = ranking.draw(int(replaced.sum()), rng)
+        for member in members[~replaced[members]].tolist():
+            others = sound[sound != member]
+            if not len(others):
+                continue
+            rival = int(standing.latest[others[rng.integers(len(others))]])
+            if self._is_better(history, rival, int(standing.latest[member])):
+                weights[member], replaced[member] = rival, True
+        return replace_members(history, members, replaced, weights[replaced])
+
+    def _is_better(self, history: History, rival: int, own: int) -> bool:
+        """Whether the checkpoint at one place is significantly better than that at another."""
+        a, b = history[rival], history[own]
+        if a.standard_error is not None and b.standard_error is not None:
+            difference, error = history.sign * (a.score - b.score), math.hypot(a.standard_error, b.standard_error)
+            p = 2 * float(ndtr(-abs(difference) / error)) if error else 0.0
+            return difference > 0 and p < self.level
+        theirs, mine = (last_intervals(history, place, self.last) for place in (rival, own))
+        shared = {o.key for o in theirs} & {o.key for o in mine}
+        x, y = ([history.sign * o.score for o in line if o.key not in shared] for line in (theirs, mine))
+        return welch(x, y) < self.level and np.mean(x) > np.mean(y)
+
+
+def welch(a: Sequence[float], b: Sequence[float]) -> float:
+    """The two-sided p of Welch's t-test that both have the same mean; NaN where a spread is unknown.
+
+    >>> round(welch([1.0, 2.0, 3.0], [4.0, 6.0, 8.0]), 4)
+    0.0548
+    """
+    if min(len(a), len(b)) < 2:
+        return math.nan
+    va, vb = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
+    if va + vb == 0:
+        return math.nan
+    t = (np.mean(a) - np.mean(b)) / math.sqrt(va + vb)
+    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
+    return float(2 * stdtr(freedom, -abs(t)))
