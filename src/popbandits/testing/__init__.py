@@ -1,4 +1,4 @@
-"""What every explorer and every agent must do, as checks that yours can be given too.
+"""What every explorer, every selection and every agent must do, as checks that yours can be given too.
 
 >>> from popbandits.explorers import RandomSearch
 >>> check_explorer(RandomSearch(), {"lr": (0.0, 1.0), "aug": ["crop", "flip"]})
@@ -10,6 +10,8 @@ With pytest, a test for every rule and every kind of space:
     def test_my_explorer_keeps_the_contract(check, space):
         check(MyExplorer(), space)
 
+A selection of yours has its own: `check_selection(MySelection())`, or a test for each of SELECTION_CHECKS.
+
 An agent is tried on a few intervals; the report says what is wrong, what to do about it, and what the agent costs:
 
     print(check_agent(make_agent, space))  # or check_batched(make_agents, space)
@@ -19,11 +21,13 @@ from popbandits.testing.agent_report import BatchRule, Costs, Finding, Report, R
 from popbandits.testing.agents import check_agent
 from popbandits.testing.batches import check_batched
 from popbandits.testing.contract import EXPLORER_CHECKS, check_explorer
+from popbandits.testing.selections import SELECTION_CHECKS, check_selection
 from popbandits.testing.situations import SITUATIONS, Question, question, toy_history, toy_score
 from popbandits.testing.spaces import spaces
 
 __all__ = [
     "EXPLORER_CHECKS",
+    "SELECTION_CHECKS",
     "SITUATIONS",
     "BatchRule",
     "Costs",
@@ -34,6 +38,7 @@ __all__ = [
     "check_agent",
     "check_batched",
     "check_explorer",
+    "check_selection",
     "question",
     "spaces",
     "toy_history",

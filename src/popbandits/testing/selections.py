@@ -1,0 +1,260 @@
+"""The rules that a selection keeps, one check each: AssertionError where one is broken."""
+
+import copy
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from popbandits.errors import ArgumentError
+from popbandits.explorers import PBT
+from popbandits.history import History, Mode, Observation
+from popbandits.history.standing import NOWHERE
+from popbandits.population import Population
+from popbandits.selection import Picks, Selection
+from popbandits.selection.selection import check_picks, checkpoints
+
+Check = Callable[[Selection], None]
+SPACE = {"x": (0.0, 1.0)}
+SEEDS = 40
+"""Generators with which a random choice is looked at."""
+
+
+def check_selection(selection: Selection) -> None:
+    """Raise AssertionError, with the rule and the situation, unless the selection keeps every rule.
+
+    >>> from popbandits.selection import Truncation
+    >>> check_selection(Truncation(quantile=0.5))
+    """
+    for rule, check in SELECTION_CHECKS.items():
+        try:
+            check(copy.deepcopy(selection))  # what one check taught it must not help in the next
+        except AssertionError as error:
+            raise AssertionError(f"{rule}: {error}") from error
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How a history is drawn; each member goes on from itself, or from member 0 at times."""
+
+    size: int = 4
+    rounds: int = 6
+    fails: float = 0.0
+    """Probability that an interval fails."""
+    collapse: bool = False
+    """Whether the whole last round fails."""
+    lost: bool = False
+    """Whether the checkpoint of the best member turns out to be lost in the last round."""
+    ties: bool = False
+    uneven: bool = False
+    """Whether members are at different rounds, and the last one has not begun."""
+    errors: bool = False
+    """Whether scores come with standard errors."""
+
+    def history(self, seed: int = 0, mode: Mode = "max") -> History:
+        """Draw it; a mode of "min" negates the scores and changes nothing else."""
+        rng = np.random.default_rng(seed)
+        made = History(SPACE, mode=mode, size=self.size, rounds=100)
+        for round_ in range(self.rounds):
+            last = round_ == self.rounds - 1
+            best = None if made.best is None else made.best.key
+            for member in range(self.size):
+                if self.uneven and (member == self.size - 1 or (member % 2 and round_ > self.rounds // 2)):
+                    continue
+                own = made.last_completed(0 if rng.random() < 0.2 else member)
+                chance, noise = rng.random(), float(rng.normal())
+                is_lost = self.lost and last and member == 0 and best is not None
+                failed = is_lost or chance < self.fails or (self.collapse and last)
+                level = 0.0 if own is None else made.sign * own.score
+                made.append(
+                    Observation(
+                        member=member,
+                        round=round_,
+                        config={"x": float(rng.random())},
+                        parent=best if is_lost else None if own is None else own.key,
+                        score_before=np.nan if own is None or is_lost else own.score,
+                        score=np.nan if failed else made.sign * (1.0 if self.ties else level + noise),
+                        status="lost" if is_lost else "failed" if failed else "completed",
+                        metrics={"standard_error": 0.5} if self.errors else {},
+                    )
+                )
+        return made
+
+
+DRAWN: dict[str, Drawn] = {
+    "some rounds": Drawn(),
+    "the first round": Drawn(rounds=1),
+    "a population of one": Drawn(size=1),
+    "a population of one, failing": Drawn(size=1, collapse=True),
+    "a large population": Drawn(size=13, rounds=4),
+    "some failures": Drawn(size=6, fails=0.3),
+    "everyone failing": Drawn(collapse=True),
+    "everyone always failing": Drawn(fails=1.0),
+    "a lost checkpoint": Drawn(lost=True),
+    "a lost checkpoint, everyone failing": Drawn(lost=True, collapse=True),
+    "equal scores": Drawn(ties=True),
+    "members at different rounds": Drawn(size=6, uneven=True),
+    "standard errors": Drawn(errors=True),
+}
+"""Histories that a selection may be asked about, by name."""
+
+
+def picks_what_there_is(selection: Selection) -> None:
+    """Weights whose checkpoint is kept and not lost, configurations of the history; a pick for each member asked."""
+    for name, history, members in _situations():
+        for asked in (members, members[:1]):
+            _ask(selection, history, asked, name)
+
+
+def replaces_what_failed(selection: Selection) -> None:
+    """A failure ranks last: its member goes on from completed weights, and starts afresh only if there are none."""
+    for name, history, members in _situations():
+        picks, standing = _ask(selection, history, members, name), history.standing()
+        for member, place in zip(members.tolist(), picks.weights.tolist(), strict=True):
+            failed = history[int(standing.latest[member])].failed
+            _require(
+                not failed or place != NOWHERE or not len(checkpoints(history)),
+                f"with {name}, member {member} failed and must load weights that there are, got a fresh start",
+            )
+
+
+def leaves_one_member_alone(selection: Selection) -> None:
+    """A population of one has nobody to be replaced by: it goes on with its own last weights."""
+    history = DRAWN["a population of one"].history()
+    picks = _ask(selection, history, np.array([0]), "a population of one")
+    _require(
+        picks.weights[0] in (history.standing().latest[0], NOWHERE),
+        f"a population of one goes on with its own weights, got place {picks.weights[0]}",
+    )
+
+
+def decides_by_its_arguments_alone(selection: Selection) -> None:
+    """Equal arguments and generators give equal picks, also by a pickled copy; there is no other randomness."""
+    unused = pickle.loads(pickle.dumps(selection))
+    np.random.random(), random.random()  # noqa: NPY002 - to where no selection can have left them
+    before = repr(np.random.get_state(legacy=False)), random.getstate()  # noqa: NPY002
+    for name, history, members in _situations():
+        first, second = (_ask(selection, history, members, name, seed=3) for _ in range(2))
+        fresh = _ask(pickle.loads(pickle.dumps(unused)), history, members, name, seed=3)
+        _require(
+            _same(first, second) and _same(first, fresh),
+            f"with {name}, equal questions must have equal answers, got {first}, {second} and {fresh}",
+        )
+    after = repr(np.random.get_state(legacy=False)), random.getstate()  # noqa: NPY002
+    _require(before == after, "a selection must draw from the generator it is given, it used a global one")
+
+
+def leaves_its_arguments_alone(selection: Selection) -> None:
+    """The history and the members are the same afterwards."""
+    for name, history, members in _situations():
+        before = copy.deepcopy((list(history), members.tolist(), vars(history.standing())))
+        _ask(selection, history, members, name)
+        after = list(history), members.tolist(), vars(history.standing())
+        _require(repr(before) == repr(after), f"with {name}, a selection must not change its arguments")
+
+
+def turns_with_the_direction(selection: Selection) -> None:
+    """With mode="min" and every score negated, the picks are the same."""
+    for name, drawn in DRAWN.items():
+        up, down = (_ask(selection, h, _members(h), name) for h in (drawn.history(), drawn.history(mode="min")))
+        _require(_same(up, down), f"with {name}, it must minimise as it maximises (history.sign), got {up} and {down}")
+
+
+def breaks_ties_at_random(selection: Selection) -> None:
+    """Among members with equal scores, whoever is replaced, if anybody, is not always the same."""
+    history = DRAWN["equal scores"].history()
+    own = history.standing().latest
+    replaced = np.array([_ask(selection, history, np.arange(4), "ties", s).weights != own for s in range(SEEDS)])
+    always = replaced.any() and bool((replaced == replaced[0]).all())
+    _require(not always, f"ties must be broken at random, got members {np.flatnonzero(replaced[0])} every time")
+
+
+def resumes_where_it_stopped(selection: Selection) -> None:
+    """A run that was stored, stopped and taken up again makes the same history as one that was not."""
+    modes: tuple[Mode, Mode] = ("max", "min")
+    for synchronous, mode in zip((True, False), modes, strict=True):
+        whole = _train(_population(selection, synchronous, mode))
+        with TemporaryDirectory() as folder:
+            whole.history.save(folder)
+            stored = History.load(folder)
+        again = _train(_population(selection, synchronous, mode, stored.until(17)))  # in the middle of a round
+        for one, other in zip(whole.history, again.history, strict=True):
+            _require(one == other, f"a run must go on as if it had not stopped, got {other} for {one}")
+
+
+SELECTION_CHECKS: dict[str, Check] = {
+    check.__name__.replace("_", " "): check
+    for check in (
+        picks_what_there_is,
+        replaces_what_failed,
+        leaves_one_member_alone,
+        decides_by_its_arguments_alone,
+        leaves_its_arguments_alone,
+        turns_with_the_direction,
+        breaks_ties_at_random,
+        resumes_where_it_stopped,
+    )
+}
+"""Every rule, by its name."""
+
+
+# What the checks are made of
+
+
+def _require(rule_holds: bool, message: str) -> None:
+    """As `assert`, which python -O would leave out."""
+    if not rule_holds:
+        raise AssertionError(message)
+
+
+def _situations() -> Iterator[tuple[str, History, Any]]:
+    """Name, history, and the members that have finished an interval."""
+    for name, drawn in DRAWN.items():
+        for seed in range(2):
+            history = drawn.history(seed)
+            yield name, history, _members(history)
+
+
+def _members(history: History) -> Any:
+    return np.flatnonzero(history.standing().latest != NOWHERE)
+
+
+def _ask(selection: Selection, history: History, members: Any, name: str, seed: int = 0) -> Picks:
+    try:
+        picks = selection.select(history, members, np.random.default_rng(seed))
+        return check_picks(picks, history, members, type(selection).__name__)
+    except ArgumentError as error:
+        raise AssertionError(f"with {name}, {error}") from error
+    except Exception as error:
+        raise AssertionError(f"{type(selection).__name__} must cope with {name}, got {error!r}") from error
+
+
+def _same(one: Picks, other: Picks) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(other).values(), strict=True))
+
+
+def _population(selection: Selection, synchronous: bool, mode: Mode, history: Any = ()) -> Population:
+    return Population(
+        SPACE, PBT(), 3, rounds=12, seed=5, mode=mode, synchronous=synchronous, history=history, selection=selection
+    )
+
+
+def _train(population: Population) -> Population:
+    """Tell until done, in an odd order; one interval fails, and some scores have a standard error."""
+    sign = population.history.sign
+    waiting: list[Any] = []
+    while not population.done:
+        waiting += population.ask()
+        # An order that depends on what is in training alone, so that a resumed run tells in the same one.
+        assignment = max(waiting, key=lambda each: ((each.member * 2 + each.round) % 5, each.member))
+        waiting.remove(assignment)
+        parent = None if assignment.parent is None else population.history.find(assignment.parent)
+        noise = float(np.random.default_rng(assignment.key).normal())
+        score = (0.0 if parent is None else parent.score) + sign * (assignment.config["x"] + noise)
+        error = 0.5 if assignment.member == 2 else None
+        population.tell(assignment, np.nan if assignment.key == (1, 1) else score, standard_error=error)
+    return population
