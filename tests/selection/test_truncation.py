@@ -9,24 +9,54 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from popbandits.history import History, Mode, Observation
 from popbandits.history.standing import NOWHERE
-from popbandits.population.selection import ranked, replaced_count, select
+from popbandits.selection import Truncation
+from popbandits.selection.truncation import ranked, replaced_count
+from popbandits.space import Space
 
-NOBODY = (np.empty(0, dtype=np.int64), np.empty(0))
+SPACE = Space({"x": (0.0, 1.0)})
 
 
 def turned(scores: list[float | None], sign: float = 1.0) -> Any:
     return np.array([math.nan if score is None else sign * score for score in scores])
 
 
+def after(rounds: list[list[float | None]], mode: Mode = "max") -> History:
+    """A history in which members scored this, round by round, each from its own weights; None for a failure."""
+    history = History(SPACE, mode=mode, size=len(rounds[0]))
+    for round_, scores in enumerate(rounds):
+        for member, score in enumerate(scores):
+            own = history.last_completed(member)
+            history.append(
+                Observation(
+                    member,
+                    round_,
+                    {"x": 0.5},
+                    parent=None if own is None else own.key,
+                    score=math.nan if score is None else score,
+                    status="failed" if score is None else "completed",
+                )
+            )
+    return history
+
+
 def copies(
-    scores: list[float | None], seed: int = 0, quantile: float = 0.25, sign: float = 1.0, survivors: Any = NOBODY
+    scores: list[float | None],
+    seed: int = 0,
+    quantile: float = 0.25,
+    sign: float = 1.0,
+    earlier: list[float | None] | None = None,
 ) -> dict[int, int | None]:
-    """Who is replaced by whom, of members whose observations stand at places 100, 101, …"""
-    places = 100 + np.arange(len(scores))
-    chosen = select(places, turned(scores, sign), quantile, np.random.default_rng(seed), survivors)
+    """Who explores, and whose weights it loads (None: a fresh start), after a last round with these scores."""
+    history = after([*([] if earlier is None else [earlier]), scores], "max" if sign > 0 else "min")
+    picks = Truncation(quantile).select(history, np.arange(len(scores)), np.random.default_rng(seed))
+    assert picks.config.tolist() == picks.weights.tolist()
+    for member in np.flatnonzero(~picks.explores).tolist():
+        assert picks.weights[member] == history.standing().latest[member]
     return {
-        m: None if place == NOWHERE else place - 100 for m, place in zip(*(c.tolist() for c in chosen), strict=True)
+        member: None if (place := int(picks.weights[member])) == NOWHERE else history[place].member
+        for member in np.flatnonzero(picks.explores).tolist()
     }
 
 
@@ -83,8 +113,7 @@ def test_with_one_survivor_all_load_from_it() -> None:
 
 
 def test_if_everyone_failed_weights_come_from_earlier_survivors() -> None:
-    earlier = np.array([30, 31, 32]), turned([1.0, 9.0, 5.0])
-    assert copies([None, None, None], survivors=earlier) == dict.fromkeys(range(3), 31 - 100)
+    assert copies([None, None, None], earlier=[1.0, 9.0, 5.0]) == dict.fromkeys(range(3), 1)
 
 
 def test_if_nobody_ever_survived_all_start_afresh() -> None:

@@ -1,52 +1,51 @@
-r"""Noise-aware truncation: rank by the level of a lineage, not by its last score.
+r"""Noise-aware truncation: rank by the skill that a lineage's scores speak for, not by the last score.
 
-A score is the skill of a checkpoint plus the luck of its evaluation. Members are chosen because their score is high, so
-the chosen are lucky, and the next score of the same weights is lower. Along a lineage, the line of checkpoints from
-which a member descends, skill moves little from one interval to the next while luck is drawn anew. So earlier scores
-say something about the present skill: a local level model, whose posterior mean is Kalman's filter.
+A score is the skill of a checkpoint plus the luck of its evaluation. Members are copied because their score is high, so
+those that are copied were lucky, and the next score is lower. Along a lineage skill moves little in an interval while
+luck is drawn anew, so earlier scores say something about the present skill. The model is a local linear trend whose
+slope belongs to the configuration, filtered (Kalman) from each observation's parent to itself:
 
 | symbol | meaning |
 |---|---|
-| y_t | score after the t-th interval of a lineage, turned so that more is better |
-| theta_t | skill then: the mean score of these weights, over all evaluations |
-| d | gain of a usual interval (drift) |
-| q | variance of an interval's gain around d, whatever the configuration |
-| r_t | variance of the score's noise |
-| m_t, p_t | posterior mean and variance of theta_t |
+| y | score of an interval, turned so that more is better |
+| theta | skill at its end: the mean score of these weights over all evaluations |
+| b | what its configuration gains in an interval; drawn anew when the configuration changes |
+| d, v | mean and variance of b over configurations |
+| q | variance of what else an interval gains |
+| r | variance of the score's noise: the standard error squared where it was told |
+| m, p, c, s | mean and variance of theta; covariance of theta and b; variance of b, whose mean is also called b |
 
-    theta_t = theta_{t-1} + d + w_t,  w_t ~ N(0, q)         y_t = theta_t + e_t,  e_t ~ N(0, r_t)
+    theta = theta_parent + b + N(0, q),    b = b_parent, or N(d, v) for a new configuration,    y = theta + N(0, r)
 
-    m_1 = y_1, p_1 = r_1                                                              (1) nothing is known before
-    m' = m_{t-1} + d,  p' = p_{t-1} + q,  k = p' / (p' + r_t)                         (2) predict
-    m_t = m' + k (y_t - m'),  p_t = (1 - k) p'                                        (3) correct
+    m = y, p = r, b = d, c = 0, s = v                                   (1) where nothing is known before
+    b = d, c = 0, s = v                                                 (2) a new configuration
+    m += b,  p += 2 c + s + q,  c += s                                  (3) predict
+    e = y - m,  t = p + r,  k = p / t
+    m += k e,  b += c e / t,  s -= c^2 / t,  p *= 1 - k,  c *= 1 - k    (4) correct
 
-Members are ranked by m_t. Without noise (r = 0) k is 1 and m_t = y_t: plain truncation, to the last bit. A score
-further than JUMP standard deviations from its prediction is no luck but a leap or a collapse, which a normal w_t does
-not know: then m_t = y_t, p_t = r_t. m_t is increasing in y_t either way.
+Members are ranked by m. Without noise (r = 0) k is 1 and m = y: plain truncation, to the last bit. A score further than
+JUMP sqrt(t) from its prediction is no luck but a leap or a collapse, which a normal step does not know: then m = y, p =
+r, c = 0. Either way m increases with y.
 
-r_t is the square of the score's standard error where it was told. Otherwise it is estimated from gains g_t = y_t -
-y_{t-1} of recent intervals, dead branches included. What luck gives to one gain it takes from the next:
+The variances are those of greatest likelihood over the recent intervals, dead branches included:
 
-    cov(g_t, g_{t-1}) = -r,        var(g_t) = q + 2 r                                  (4)
+    log L = -1/2 sum (min(e^2 / t, JUMP^2) + log t)                     (5)
 
-    r = max(0, (s(g_t - g_{t-1})^2 - s(g_t + g_{t-1})^2) / 4),    q = max(0, s(g_t)^2 - 2 r)        (5)
-
-with the covariance as Gnanadesikan and Kettenring (1972) make a robust one, s being the scale by the median absolute
-deviation: a few collapses do not count as noise. d is the median gain. Where learning slows down, or a configuration
-goes on being good, gains are alike from one interval to the next, and (5) finds too little noise rather than too much:
-the error is on the side of plain truncation. While there are fewer than ENOUGH pairs of gains, noise that was not told
-is taken for 0.
+Who is copied depends on scores alone, which are all in the product, so that selection does not bias it; cutting at JUMP
+keeps collapses from counting as noise. A gain y - y_parent has the variance v + q + 2 r, which is known (the median
+absolute deviation is its robust scale). What is left is how it is shared among the three, and that is looked up on a
+GRID. Noise must be worth its while: a model with it is taken if its log L is higher by EVIDENCE. In the first rounds,
+with fewer than ENOUGH gains, noise that was not told is taken for 0.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from popbandits.errors import ArgumentError
-from popbandits.history import History, Observation
-from popbandits.selection.lineage import last_intervals
+from popbandits.history import History, Key, Observation
 from popbandits.selection.selection import Picks, Selection, check_quantile
 from popbandits.selection.truncation import truncate
 from popbandits.typing import FloatArray, IntArray, is_real, is_whole
@@ -54,11 +53,17 @@ from popbandits.typing import FloatArray, IntArray, is_real, is_whole
 JUMP = 3.0
 """How many standard deviations a score may be from its prediction before it counts as a leap or a collapse."""
 
-ENOUGH = 8
-"""How many gains, or pairs of gains, an estimate takes."""
+ENOUGH = 12
+"""How many gains an estimate takes."""
 
-LOOKED_AT = 2048
-"""How many observations a decision looks at, about: a large population looks back over fewer intervals."""
+EVIDENCE = 2.0
+"""By how much noise must raise the log-likelihood."""
+
+GRID = [(noise, slope) for noise in (0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 0.99) for slope in (0.02, 0.2, 0.8)]
+"""Shares that are tried: 2 r of the variance of gains, and v of the rest."""
+
+LOOKED_AT = 512
+"""How many observations an estimate looks at: a large population looks back over fewer rounds."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Smoothed(Selection):
     noise: float | None = None
     """Standard deviation of a score's noise, for scores told without a standard error; None to estimate it."""
     window: int = 16
-    """How many intervals of a lineage count, and from how many rounds the noise is estimated."""
+    """How many rounds a lineage is followed back, and the noise estimated from."""
 
     def __post_init__(self) -> None:
         check_quantile(self.quantile)
@@ -84,76 +89,83 @@ class Smoothed(Selection):
             raise ArgumentError(f"window must be a whole number of at least 1, got {self.window!r}; 16 is usual")
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
-        """Pick by the levels of the lineages."""
+        """Pick by the skill that scores speak for."""
         size = len(history.standing().latest)
-        window = min(self.window, max(3, LOOKED_AT // size))
-        level = local_level(history, history[-window * size :], self.noise)
+        recent = history[-size * min(self.window, max(3, LOOKED_AT // size)) :]
+        model = estimate(recent, history.sign, self.noise)
+        levels = {} if model is None else model.follow(recent)[0]
 
         def judge(places: IntArray) -> FloatArray:
             scores = history.scores(places)
-            if level is None:
-                return scores
-            known = np.flatnonzero(~np.isnan(scores))
-            for row in known.tolist():
-                scores[row] = level.at(last_intervals(history, int(places[row]), window))
+            for row in np.flatnonzero(~np.isnan(scores)).tolist() if levels else ():
+                scores[row] = levels.get(history[int(places[row])].key, scores[row])
             return scores
 
         return truncate(history, members, self.quantile, rng, judge)
 
 
 @dataclass(frozen=True)
-class LocalLevel:
-    """The local level model of a run."""
+class Trend:
+    """The model of a run's lineages."""
 
     sign: float
     """+1 where more is better, -1 where less is."""
-    drift: float
-    step: float
-    """q."""
-    noise: float
-    """r, where no standard error was told."""
+    d: float
+    v: float
+    q: float
+    r: float
+    """Where no standard error was told."""
 
-    def noise_of(self, observation: Observation) -> float:
-        """r_t."""
+    def noise(self, observation: Observation) -> float:
+        """The variance of a score's noise."""
         error = observation.standard_error
-        return self.noise if error is None else error**2
+        return self.r if error is None else error**2
 
-    def at(self, line: Sequence[Observation]) -> float:
-        """m_t at the end of a line of completed observations."""
-        mean = variance = math.nan
-        for t, observation in enumerate(line):
-            score, noise = self.sign * observation.score, self.noise_of(observation)
-            guess, spread = mean + self.drift, variance + self.step  # (2)
-            total = spread + noise
-            if t == 0 or noise == 0 or abs(score - guess) > JUMP * math.sqrt(total):
-                mean, variance = score, noise  # (1), or a leap
-            else:
-                gain = spread / total
-                mean, variance = guess + gain * (score - guess), (1 - gain) * spread  # (3)
-        return mean
+    def follow(self, observations: Iterable[Observation]) -> tuple[dict[Key, float], float]:
+        """The skill at the end of each completed interval, by key, and log L; parents come first."""
+        states: dict[Key, tuple[Observation, float, float, float, float, float]] = {}
+        log = 0.0
+        for observation in observations:
+            if observation.failed:
+                continue
+            y, r = self.sign * observation.score, self.noise(observation)
+            state = None if observation.parent is None else states.get(observation.parent)
+            m, b, p, c, s = y, self.d, r, 0.0, self.v  # (1)
+            if state is not None:
+                parent, m, b, p, c, s = state
+                if parent.config != observation.config:
+                    b, c, s = self.d, 0.0, self.v  # (2)
+                m, p, c = m + b, p + 2 * c + s + self.q, c + s  # (3)
+                e, t = y - m, p + r
+                far = e * e / t if t > 0 else math.inf if e else 0.0
+                log -= (min(far, JUMP**2) + math.log(max(t, 1e-300))) / 2  # (5)
+                if far > JUMP**2 or t <= 0:
+                    m, p, c = y, r, 0.0
+                else:
+                    k = p / t
+                    m, b, s = m + k * e, b + c * e / t, max(0.0, s - c * c / t)  # (4)
+                    p, c = (1 - k) * p, (1 - k) * c
+                m = y if r == 0 else m  # to the last bit
+            states[observation.key] = observation, m, b, p, c, s
+        return {key: state[1] for key, state in states.items()}, log
 
 
-def local_level(history: History, recent: Sequence[Observation], noise: float | None) -> LocalLevel | None:
-    """Estimate the model from recent observations; None while there are too few, and where nothing varies."""
-    gains = {o.key: history.sign * o.change for o in recent if o.parent is not None and math.isfinite(o.change)}
-    if len(gains) < ENOUGH:
+def estimate(recent: Sequence[Observation], sign: float, noise: float | None) -> Trend | None:
+    """The model of greatest likelihood; None while there are too few gains, and where nothing is noise."""
+    gains = np.array([sign * o.change for o in recent if o.parent is not None and math.isfinite(o.change)])
+    told = any(o.standard_error for o in recent)
+    if len(gains) < ENOUGH or noise == 0 and not told:
         return None
-    pairs = np.array([(gains[o.key], gains[o.parent]) for o in recent if o.key in gains and o.parent in gains])
-    guess = 0.0
-    if noise is not None:
-        guess = noise**2
-    elif len(pairs) >= ENOUGH:
-        after, before = pairs.T
-        guess = max(0.0, (_scale(after - before) ** 2 - _scale(after + before) ** 2) / 4)  # (5)
-    values = np.array(list(gains.values()))
-    model = LocalLevel(history.sign, float(np.median(values)), 0.0, guess)
-    noises = [model.noise_of(o) for o in recent if o.key in gains]
-    step = max(0.0, _scale(values) ** 2 - 2 * float(np.median(noises)))  # (5)
-    if not math.isfinite(step + guess) or not any(noises):  # Scores of 1e200 have no variance; exact ones no noise.
+    d = float(np.median(gains))
+    total = (1.4826 * float(np.median(np.abs(gains - d)))) ** 2
+    if not 0 < total < math.inf:
         return None
-    return LocalLevel(history.sign, model.drift, step, guess)
 
+    def model(share: float, slope: float) -> Trend:
+        rest = (1 - share) * total
+        return Trend(sign, d, slope * rest, (1 - slope) * rest, share * total / 2 if noise is None else noise**2)
 
-def _scale(values: FloatArray) -> float:
-    """The standard deviation by the median absolute deviation, right for a normal distribution."""
-    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+    models = [model(*shares) for shares in GRID]
+    worth = [m.follow(recent)[1] + (EVIDENCE if m.r == 0 else 0.0) for m in models]
+    best = models[int(np.argmax(worth))]
+    return best if best.r > 0 or told else None

@@ -111,13 +111,14 @@ def picks_what_there_is(selection: Selection) -> None:
 
 
 def replaces_what_failed(selection: Selection) -> None:
-    """A failure ranks last: its member goes on from completed weights, and starts afresh only if there are none."""
+    """A failure ranks last: its member goes on from completed weights, unless there are none or everybody restarts."""
     for name, history, members in _situations():
         picks, standing = _ask(selection, history, members, name), history.standing()
+        restarted = bool((picks.weights == NOWHERE).all())
         for member, place in zip(members.tolist(), picks.weights.tolist(), strict=True):
             failed = history[int(standing.latest[member])].failed
             _require(
-                not failed or place != NOWHERE or not len(checkpoints(history)),
+                not failed or place != NOWHERE or restarted or not len(checkpoints(history)),
                 f"with {name}, member {member} failed and must load weights that there are, got a fresh start",
             )
 

@@ -1,0 +1,184 @@
+"""Noise-aware selection: what is noise is found, and a lucky last score does not decide."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from popbandits.explorers import PBT
+from popbandits.history import History, Key, Observation
+from popbandits.population import Population
+from popbandits.selection import Selection, Smoothed, Truncation, TTest
+from popbandits.selection.smoothed import Trend, estimate
+from popbandits.space import Space
+
+SPACE = Space({"x": (0.0, 1.0), "z": (0.0, 1.0)})
+
+
+def trained(
+    selection: Selection, seed: int, noise: float, size: int = 6, rounds: int = 20, told: float | None = None
+) -> tuple[History, dict[Key, float]]:
+    """A run whose configurations differ in what they gain an interval, with noise on the scores; and the true skills."""
+    population = Population(SPACE, PBT(), size=size, rounds=rounds, seed=seed, selection=selection)
+    skill: dict[Key, float] = {}
+    while not population.done:
+        for assignment in population.ask():
+            rng = np.random.default_rng([seed, *assignment.key])
+            x, z = assignment.config["x"], assignment.config["z"]
+            before = 0.0 if assignment.parent is None else skill[assignment.parent]
+            skill[assignment.key] = before + 0.3 - 1.5 * ((x - 0.7) ** 2 + (z - 0.3) ** 2) + 0.1 * rng.normal()
+            population.tell(assignment, skill[assignment.key] + noise * rng.normal(), standard_error=told)
+    return population.history, skill
+
+
+def line(*scores: float, errors: float | None = None, configs: str = "") -> list[Observation]:
+    """One lineage; a letter of `configs` names each interval's configuration."""
+    metrics = {} if errors is None else {"standard_error": errors}
+    return [
+        Observation(
+            0,
+            t,
+            {"x": configs[t] if configs else "a"},
+            parent=(0, t - 1) if t else None,
+            score_before=scores[t - 1] if t else math.nan,
+            score=score,
+            metrics=metrics,
+        )
+        for t, score in enumerate(scores)
+    ]
+
+
+def test_without_noise_it_is_truncation() -> None:
+    plain, _ = trained(Truncation(0.5), 3, noise=0.0)
+    for selection, told in ((Smoothed(0.5, noise=0.0), None), (Smoothed(0.5), 0.0)):
+        assert [o.parent for o in trained(selection, 3, noise=0.0, told=told)[0]] == [o.parent for o in plain]
+
+
+def test_in_the_first_rounds_it_is_truncation() -> None:
+    plain, _ = trained(Truncation(), 4, noise=1.0, rounds=3)
+    assert trained(Smoothed(), 4, noise=1.0, rounds=3)[0] == plain
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0, 3.0])
+def test_the_noise_is_found_in_the_scores_of_a_run(noise: float) -> None:
+    found = []
+    for seed in range(6):
+        history, _ = trained(Truncation(), seed, noise)
+        model = estimate(history[-96:], history.sign, None)
+        found.append(0.0 if model is None else math.sqrt(model.r))
+    assert np.median(found) == pytest.approx(noise, rel=0.3, abs=0.05)
+
+
+def test_collapses_are_not_taken_for_noise() -> None:
+    rng = np.random.default_rng(0)
+    history = History(SPACE, size=4)
+    for round_ in range(20):
+        for member in range(4):
+            before = history.latest(member)
+            score = (0.0 if before is None else before.score) + 1.0 + 0.1 * float(rng.normal())
+            collapsed = rng.random() < 0.1
+            history.append(
+                Observation(
+                    member,
+                    round_,
+                    {"x": 0.5, "z": 0.5},
+                    parent=None if before is None else before.key,
+                    score_before=math.nan if before is None else before.score,
+                    score=score - 50 * collapsed,
+                )
+            )
+    model = estimate(history[:], 1.0, None)
+    assert model is None or math.sqrt(model.r) < 0.2
+
+
+def test_the_skill_is_nearer_to_the_truth_than_the_score() -> None:
+    raw, smoothed = [], []
+    for seed in range(4):
+        history, skill = trained(Truncation(), seed, noise=1.0)
+        model = estimate(history[-96:], history.sign, None)
+        assert model is not None
+        levels, _ = model.follow(history[-96:])
+        last = [(member, 19) for member in range(6)]
+        true = np.array([skill[key] for key in last])
+        for found, values in ((raw, [o.score for o in history[-6:]]), (smoothed, [levels[key] for key in last])):
+            error = np.array(values) - true
+            found.append(float(np.var(error)))  # What all have in common does not rank them.
+    assert np.mean(smoothed) < 0.5 * np.mean(raw)
+
+
+def test_a_lucky_last_score_does_not_decide() -> None:
+    steady, lucky = line(*[5.0] * 12), line(*[4.0] * 11, 6.0)
+    model = Trend(1.0, d=0.0, v=0.01, q=0.01, r=1.0)
+    assert model.follow(lucky)[0][0, 11] < 4.7 < 4.99 < model.follow(steady)[0][0, 11]
+
+
+def test_a_collapse_counts_at_once() -> None:
+    model = Trend(1.0, d=0.0, v=0.01, q=0.01, r=1.0)
+    assert model.follow(line(*[5.0] * 11, -50.0))[0][0, 11] == -50.0
+
+
+def test_told_standard_errors_stand_above_the_estimate() -> None:
+    model = Trend(1.0, d=0.0, v=0.01, q=0.01, r=1.0)
+    trusted, doubted = (model.follow(line(*[0.0] * 8, 2.0, errors=e))[0][0, 8] for e in (0.01, 5.0))
+    assert trusted == pytest.approx(2.0, abs=0.05)
+    assert doubted < 0.5
+    assert model.follow(line(*[0.0] * 8, 2.0, errors=0.0))[0][0, 8] == 2.0
+
+
+def test_the_filter_is_the_posterior_mean_of_the_model() -> None:
+    d, v, q, r = 0.3, 0.5, 0.2, 1.5
+    scores, configs = [1.0, 0.4, 2.1, 2.0, 3.5, 2.2], "aabbbc"
+    # Theta relative to the first skill: sums of slopes (one a configuration) and steps; the first skill is unknown.
+    n = len(scores)
+    slopes, steps = np.zeros((n, 4)), np.tril(np.ones((n, n)))[:, 1:]
+    for t in range(1, n):
+        # A slope that goes on is that of the letter; the first interval's is that of its own configuration.
+        slopes[t:, "abc".index(configs[t])] += 1
+    prior = v * slopes @ slopes.T + q * steps @ steps.T + 1e8
+    mean = d * np.arange(n)
+    weights = np.linalg.solve(prior + r * np.eye(n), np.array(scores) - mean)
+    expected = mean + prior @ weights
+    found, _ = Trend(1.0, d, v, q, r).follow(line(*scores, configs=configs))
+    assert found[0, n - 1] == pytest.approx(expected[-1], abs=1e-5)
+
+
+def second(selection: Selection, a: list[float], b: list[float], errors: tuple[Any, Any] = (None, None)) -> Any:
+    """Whether two members with these scores copy each other; by member, the member whose weights are loaded."""
+    history = History(SPACE, size=2)
+    for t, scores in enumerate(zip(a, b, strict=True)):
+        for member, score in enumerate(scores):
+            metrics = {} if errors[member] is None else {"standard_error": errors[member]}
+            history.append(
+                Observation(
+                    member, t, {"x": 0.5, "z": 0.5}, (member, t - 1) if t else None, score=score, metrics=metrics
+                )
+            )
+    picks = selection.select(history, np.arange(2), np.random.default_rng(0))
+    return [history[int(place)].member for place in picks.weights]
+
+
+def test_a_member_copies_another_that_is_significantly_better() -> None:
+    low, high = [1.0, 1.1, 0.9, 1.0, 1.1], [2.0, 2.1, 1.9, 2.2, 2.0]
+    assert second(TTest(), low, high) == [1, 1]
+    assert second(TTest(), high, low) == [0, 0]
+    assert second(TTest(), low, [1.2, 0.7, 1.3, 1.0, 1.1]) == [0, 1]
+    assert second(TTest(), low[:1], high[:1]) == [0, 1]
+
+
+def test_standard_errors_decide_a_test_of_the_last_scores() -> None:
+    assert second(TTest(), [1.0], [2.0], (0.1, 0.1)) == [1, 1]
+    assert second(TTest(), [1.0], [2.0], (1.0, 1.0)) == [0, 1]
+    assert second(TTest(), [1.0], [2.0], (0.0, 0.0)) == [1, 1]
+
+
+def test_one_that_has_just_copied_is_left_alone() -> None:
+    history = History(SPACE, size=2)
+    for t in range(8):
+        history.append(Observation(0, t, {"x": 0.5, "z": 0.5}, (0, t - 1) if t else None, score=5.0 + 0.1 * (t % 3)))
+        parent = None if t == 0 else (0, 6) if t == 7 else (1, t - 1)
+        history.append(Observation(1, t, {"x": 0.5, "z": 0.5}, parent, score=1.0 + 0.1 * (t % 3)))
+    members = np.arange(2)
+    before = TTest().select(history.until(14), members, np.random.default_rng(0))
+    after = TTest().select(history, members, np.random.default_rng(0))
+    assert (before.weights.tolist(), after.weights.tolist()) == ([12, 12], [14, 15])
