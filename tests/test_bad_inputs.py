@@ -331,6 +331,16 @@ TOLD: dict[str, Case] = {
         HistoryError,
         "steps must be a positive number, or None if unknown, got 'many'; leave it out",
     ),
+    "a negative standard error": (
+        lambda: told(standard_error=-0.5),
+        HistoryError,
+        "standard_error must be at least 0, or None if unknown, got -0.5; leave it out",
+    ),
+    "text for a standard error": (
+        lambda: told(standard_error="small"),
+        HistoryError,
+        "standard_error must be at least 0, or None if unknown, got 'small'; leave it out",
+    ),
     "negative seconds": (
         lambda: told(seconds=-1.0),
         HistoryError,

@@ -19,7 +19,7 @@ SPACE = Space({"x": (0.0, 1.0), "z": (0.0, 1.0)})
 def trained(
     selection: Selection, seed: int, noise: float, size: int = 6, rounds: int = 20, told: float | None = None
 ) -> tuple[History, dict[Key, float]]:
-    """A run whose configurations differ in what they gain an interval, with noise on the scores; and the true skills."""
+    """A run whose configurations differ in what they gain an interval, with noise on the scores; and true skills."""
     population = Population(SPACE, PBT(), size=size, rounds=rounds, seed=seed, selection=selection)
     skill: dict[Key, float] = {}
     while not population.done:
@@ -93,7 +93,8 @@ def test_collapses_are_not_taken_for_noise() -> None:
 
 
 def test_the_skill_is_nearer_to_the_truth_than_the_score() -> None:
-    raw, smoothed = [], []
+    raw: list[float] = []
+    smoothed: list[float] = []
     for seed in range(4):
         history, skill = trained(Truncation(), seed, noise=1.0)
         model = estimate(history[-96:], history.sign, None)

@@ -1,7 +1,7 @@
 """The fields of an experiment as options of the command line."""
 
 import argparse
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from popbandits.experiments.methods import METHODS, SELECTIONS, make_selection
@@ -75,7 +75,7 @@ def _selected(experiment: "Experiment", arguments: argparse.Namespace) -> dict[s
         quantile = getattr(before, "quantile", None)
     settings = {} if quantile is None else {"quantile": quantile}
     if name is None:
-        if not (is_dataclass(before) and hasattr(before, "quantile")):
+        if not hasattr(before, "quantile"):
             raise ArgumentError(f"quantile: {type(before).__name__} has none, got {quantile}; leave it out")
         return {"selection": replace(before, **settings), "quantile": None}
     if name not in SELECTIONS:

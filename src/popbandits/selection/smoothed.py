@@ -154,7 +154,7 @@ def estimate(recent: Sequence[Observation], sign: float, noise: float | None) ->
     """The model of greatest likelihood; None while there are too few gains, and where nothing is noise."""
     gains = np.array([sign * o.change for o in recent if o.parent is not None and math.isfinite(o.change)])
     told = any(o.standard_error for o in recent)
-    if len(gains) < ENOUGH or noise == 0 and not told:
+    if len(gains) < ENOUGH or (noise == 0 and not told):
         return None
     d = float(np.median(gains))
     total = (1.4826 * float(np.median(np.abs(gains - d)))) ** 2
