@@ -3,6 +3,9 @@
 An agent writes to a draft beside them; the draft is sealed with its manifest, and renamed into place when its interval
 is accepted. So a folder under its final name is whole, whenever a process was killed; what a disk did to it since then
 is found by `verify`, before anybody trains on it.
+
+Only folders with names of this module's making are ever removed or renamed. Whatever else is there is left alone, links
+included.
 """
 
 import hashlib
@@ -16,12 +19,15 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Literal
+from uuid import uuid4
 
-from popbandits.errors import AgentError, CheckpointError
+from popbandits.engines.disk import required
+from popbandits.errors import AgentError, CheckpointError, RunError
 from popbandits.history import Key
 
 MANIFEST = "popbandits.manifest.json"
-_NAME = re.compile(r"member-(\d+)-round-(\d+)")
+_NAME = re.compile(r"member-(0|[1-9][0-9]*)-round-(0|[1-9][0-9]*)")
+_TEMPORARY = re.compile(r"(draft|removed)-[0-9a-f]+-[0-9]+")
 
 Keep = int | Literal["all"]
 
@@ -66,19 +72,44 @@ class Checkpoints:
         self.directory, self.keep = directory, keep
         self._holds: Counter[Key] = Counter()
         self._spare: dict[int, deque[Key]] = {}  # of each member, those that nobody holds, the oldest first
-        self._numbers = count()
+        self._numbers, self._token = count(), uuid4().hex
+
+    def require_new(self) -> None:
+        """Raise RunError unless a new run can keep its checkpoints here; nothing is written."""
+        self._require_own()
+        with required("read", self.directory):
+            found = sorted(path.name for path in self.directory.iterdir()) if self.directory.is_dir() else []
+        if found:
+            names = ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
+            raise RunError(f"{self.directory} must be empty for a new run, got {names}; give another directory")
+
+    def _require_own(self) -> None:
+        with required("read", self.directory):
+            if self.directory.is_symlink():
+                got = f"a link to {os.readlink(self.directory)}"
+            elif self.directory.exists() and not self.directory.is_dir():
+                got = "a file"
+            else:
+                return
+        raise RunError(f"{self.directory} must be a folder of the run's own, got {got}; give another directory")
 
     def path(self, key: Key) -> Path:
         """Where the checkpoint of (member, round) is, or would be."""
         return self.directory / f"member-{key[0]}-round-{key[1]}"
 
     def draft(self) -> Path:
-        """A new name beside the checkpoints, for an agent to write to."""
-        return self.directory / f"draft-{os.getpid()}-{next(self._numbers)}"
+        """Return a new name beside the checkpoints, for an agent to write to."""
+        return self._temporary("draft")
+
+    def _temporary(self, kind: str) -> Path:
+        # Not the process's id: a thread that was left behind may still write while the same process resumes the run.
+        return self.directory / f"{kind}-{self._token}-{next(self._numbers)}"
 
     def publish(self, draft: Path, key: Key) -> None:
         """Give a sealed draft its final name."""
-        os.rename(draft, self.path(key))
+        final = self.path(key)
+        with required(f"rename {draft} to", final):
+            os.rename(draft, final)
 
     def hold(self, key: Key) -> None:
         """Say that a checkpoint is needed, once more."""
@@ -102,21 +133,30 @@ class Checkpoints:
             self.discard(self.path(spare.popleft()))
 
     def discard(self, folder: Path) -> None:
-        """Remove a folder. It loses its name first: nobody must find half of a checkpoint under it."""
-        doomed = self.directory / f"removed-{os.getpid()}-{next(self._numbers)}"
+        """Remove a folder of ours. It loses its name first: nobody must find half of a checkpoint under it."""
+        doomed = self._temporary("removed")
         with suppress(OSError):  # What cannot be removed now is removed when the run is next opened.
+            if folder.is_symlink() or not folder.is_dir():  # Nothing that a run makes.
+                return
             os.rename(folder, doomed)
             shutil.rmtree(doomed)
 
     def tidy(self, recorded: Callable[[Key], bool]) -> None:
         """Remove what a killed run left behind: drafts, checkpoints that were never recorded, and those that nobody
         holds but for `keep`."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self._require_own()
+        with required("write to", self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            folders = list(self.directory.iterdir())
         spare: dict[int, list[Key]] = {}
-        for folder in list(self.directory.iterdir()):
+        for folder in folders:
             match = _NAME.fullmatch(folder.name)
-            key = (int(match[1]), int(match[2])) if match else None
-            if key is None or not recorded(key):
+            if match is None:
+                if _TEMPORARY.fullmatch(folder.name):
+                    self.discard(folder)
+                continue
+            key = int(match[1]), int(match[2])
+            if not recorded(key):
                 self.discard(folder)
             elif not self._holds[key]:
                 spare.setdefault(key[0], []).append(key)

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from popbandits.agent import MakeAgent
+from popbandits.engines.disk import anchored
 from popbandits.engines.loop import agent_seed
 from popbandits.engines.recipes import on_record
 from popbandits.engines.work import Bench, Job, Report
@@ -51,7 +52,8 @@ def replay(
         save: a folder that does not exist yet, for the checkpoint at the end.
         after: told of each interval, what was recorded and what it scored now.
     """
-    if save is not None and Path(save).exists():
+    directory, save = anchored(directory), None if save is None else anchored(save)
+    if save is not None and save.exists():
         raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
     lineage = History.load(directory).lineage()
     if not lineage:
@@ -59,7 +61,7 @@ def replay(
     with Store.open(directory, readonly=True) as store:
         about = store.about
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
-    bench, scores = Bench(on_record(about, "agent", Path(directory)) if agent is None else agent), []
+    bench, scores = Bench(on_record(about, "agent", directory) if agent is None else agent), []
     source: Path | None = None
     with TemporaryDirectory(prefix="popbandits-") as temporary:
         try:
@@ -77,7 +79,7 @@ def replay(
         finally:
             bench.close()
         if save is not None and source is not None:
-            Path(save).parent.mkdir(parents=True, exist_ok=True)
+            save.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(source, save)
     return Replay(used, tuple(lineage), tuple(scores))
 
