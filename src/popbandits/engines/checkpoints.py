@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from popbandits.engines.disk import required
-from popbandits.errors import AgentError, CheckpointError, RunError
+from popbandits.engines.disk import reason, required
+from popbandits.errors import AgentError, CheckpointError, DiskError, RunError
 from popbandits.history import Key
 
 MANIFEST = "popbandits.manifest.json"
@@ -37,30 +37,40 @@ def seal(directory: Path) -> None:
 
     A machine that loses power must not lose the checkpoints that others were removed for.
     """
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
     manifest = {}
-    for path in files:
-        name = path.relative_to(directory).as_posix()
-        if name == MANIFEST:
-            raise AgentError(f"save must not write {MANIFEST}, got one in {directory}; name that file otherwise")
-        manifest[name] = {"bytes": path.stat().st_size, "sha256": _checksum(path)}
-        _flush(path)
-    written = directory / MANIFEST
-    written.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    _flush(written)
+    with required("write all of", directory):
+        for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+            name = path.relative_to(directory).as_posix()
+            if name == MANIFEST:
+                raise AgentError(f"save must not write {MANIFEST}, got one in {directory}; name that file otherwise")
+            try:
+                manifest[name] = {"bytes": path.stat().st_size, "sha256": _checksum(path)}
+                _flush(path)
+            except FileNotFoundError:
+                raise AgentError(f"what save wrote must stay, but {name} is gone from {directory}") from None
+        written = directory / MANIFEST
+        written.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+        _flush(written)
 
 
 def verify(directory: Path) -> None:
-    """Raise CheckpointError unless everything that was saved is there, unchanged."""
+    """Raise CheckpointError unless everything that was saved is there, unchanged; DiskError if that cannot be seen."""
     try:
         manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         for name, expected in manifest.items():
             path = directory / name
             if path.stat().st_size != expected["bytes"] or _checksum(path) != expected["sha256"]:
                 raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not what was saved")
-    except OSError as error:
-        reason = f"{error.strerror}: {error.filename}"
-        raise CheckpointError(f"the checkpoint {directory} cannot be read: {reason}") from error
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        if not directory.parent.is_dir():  # All of them at once: a disk that is not there.
+            raise DiskError(f"could not read {directory.parent}: {reason(error)}") from error
+        text = f"{error.strerror}: {error.filename}"
+        raise CheckpointError(f"the checkpoint {directory} cannot be read: {text}") from error
+    except OSError as error:  # Perhaps not for long: others must not be told that it is lost.
+        raise DiskError(
+            f"could not read {error.filename or directory}: {reason(error)}; if that stays so, remove the checkpoint "
+            f"{directory} to go on without it"
+        ) from error
     except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"the checkpoint {directory} is damaged: its manifest cannot be read") from error
 
@@ -172,5 +182,9 @@ def _checksum(path: Path) -> str:
 
 def _flush(path: Path) -> None:
     """Wait until a file is on the disk. Names follow with the record's next commit, on file systems with a journal."""
-    with path.open("rb+") as file:
-        os.fsync(file)
+    # An agent may have made its files read-only; only Windows insists on writing.
+    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,7 +1,6 @@
 """One assignment, done: build or load the agent, train, check, save. The same for every engine."""
 
 import copy
-import errno
 import math
 import time
 import traceback
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.engines.checkpoints import seal, verify
+from popbandits.engines.disk import fault, required
 from popbandits.errors import AgentError, CheckpointError
 from popbandits.history import Assignment, Key
 from popbandits.history.records import plain
@@ -21,8 +21,6 @@ from popbandits.typing import is_real
 
 TRACEBACK = 20_000
 """How many characters of a traceback are kept, from its end."""
-
-_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Bench:
             outcome = self._train(job)
             failure = None
         except (Exception, SystemExit) as error:
-            outcome, failure = None, _failure(error)
+            outcome, failure = None, _failure(error, job.draft)
             self._dismiss(job.assignment.member)  # Who knows what state it is in.
         return Report(job.assignment.key, time.perf_counter() - start, outcome, failure)
 
@@ -93,7 +91,8 @@ class Bench:
         if not math.isfinite(outcome.score):
             raise _NoScore(f"the score must be finite, got {outcome.score}")
         require_applied(agent, job.assignment.config)
-        job.draft.mkdir(parents=True)
+        with required("write to", job.draft):
+            job.draft.mkdir()
         agent.save(job.draft)
         seal(job.draft)
         return outcome
@@ -193,7 +192,7 @@ class _NoScore(AgentError):
     """NaN or an infinity: the interval failed."""
 
 
-def _failure(error: BaseException) -> Failure:
+def _failure(error: BaseException, draft: Path) -> Failure:
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     trace = "".join(traceback.format_exception(error))[-TRACEBACK:]
     match error:
@@ -203,6 +202,6 @@ def _failure(error: BaseException) -> Failure:
             return Failure("misapplied", str(error))
         case CheckpointError():
             return Failure("lost", str(error))
-        case OSError() if error.errno in _DISK:
-            return Failure("disk", text, trace)
+    if (refused := fault(error, draft)) is not None:
+        return Failure("disk", refused, trace)
     return Failure("raised", text[:1000], trace)
