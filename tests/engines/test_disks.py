@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ class Disk:
     def fill(self, left: int) -> None:
         """Leave so many bytes."""
         if not self.is_mounted:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (max(left, 200_000), self._limit[1]))
+            for pid in (os.getpid(), *(child.pid for child in active_children() if child.pid)):
+                resource.prlimit(pid, resource.RLIMIT_FSIZE, (max(left, 200_000), self._limit[1]))
             return
         usage = os.statvfs(self.path)
         with open(self.path / "filler", "wb") as file:

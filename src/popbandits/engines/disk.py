@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from popbandits.errors import ArgumentError, DiskError
+from popbandits.wording import error_text
 
 REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE}
 """Errors that only a disk makes, whoever wrote to it."""
@@ -73,7 +74,7 @@ def fault(error: BaseException, folder: Path) -> str | None:
     if (refused := _probe(folder)) is not None:
         return refused
     # There may be room again: another member's checkpoint was removed meanwhile.
-    texts = (found[0] for cause in causes if (found := _TEXTS.search(_text(cause))))
+    texts = (found[0] for cause in causes if (found := _TEXTS.search(error_text(cause))))
     return next((f"could not write to {folder}: {text}" for text in texts), None)
 
 
@@ -87,13 +88,6 @@ def _behind(error: BaseException) -> Iterator[BaseException]:
         yield cause
         parts = cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
         waiting += [other for other in (*parts, cause.__context__, cause.__cause__) if other is not None]
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except BaseException:  # Whatever somebody's __str__ does.
-        return ""
 
 
 def _probe(folder: Path) -> str | None:

@@ -52,6 +52,7 @@ class Loop:
         self._make_engine = make_engine
         self.stopping = False
         """Whether it was asked to stop: what is in training ends, nothing new begins."""
+        self._at_once = False  # without waiting for what is in training
         self._asked_to_end = False  # the process, not the run alone
         self._waiting: list[Assignment] = []  # decided, and not with the engine yet
         self._jobs: dict[Key, Job] = {}
@@ -82,12 +83,16 @@ class Loop:
             while not self.population.done:
                 self._submit(engine)
                 reports = engine.wait()
+                if self._at_once:  # Whatever an agent made of the interrupt.
+                    raise KeyboardInterrupt
                 if not reports:  # Stopped, and nothing is in training any more.
                     break
                 for report in reports:
                     self._accept(report)
         finally:
             engine.close()
+            for job in self._jobs.values():
+                self.checkpoints.discard(job.draft)
 
     def _open(self) -> None:
         """Find out what is needed, and remove what a killed run left behind."""
@@ -233,6 +238,7 @@ class Loop:
 
         def stop(number: int, frame: FrameType | None) -> None:
             if self.stopping:
+                self._at_once = True
                 raise KeyboardInterrupt
             self.stopping, self._asked_to_end = True, number == signal.SIGTERM
             self.view.happened(Event("stopping", "what is in training ends first; again to stop at once"))

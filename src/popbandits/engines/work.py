@@ -2,14 +2,17 @@
 
 import copy
 import math
+import os
+import shutil
+import signal
+import threading
 import time
 import traceback
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.engines.checkpoints import seal, verify
@@ -18,6 +21,9 @@ from popbandits.errors import AgentError, CheckpointError
 from popbandits.history import Assignment, Key
 from popbandits.history.records import plain
 from popbandits.typing import is_real
+from popbandits.wording import error_text, storable
+
+T = TypeVar("T")
 
 TRACEBACK = 20_000
 """How many characters of a traceback are kept, from its end."""
@@ -46,6 +52,10 @@ class Failure:
     """In a sentence."""
     traceback: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("text", "traceback"):
+            object.__setattr__(self, name, storable(getattr(self, name)))
+
 
 @dataclass(frozen=True)
 class Report:
@@ -60,9 +70,10 @@ class Report:
 class Bench:
     """A worker's place: the agents of its members, kept from interval to interval."""
 
-    def __init__(self, make_agent: MakeAgent):
+    def __init__(self, make_agent: MakeAgent, abandoned: threading.Event | None = None):
         self._make_agent = make_agent
         self._agents: dict[int, Agent] = {}
+        self._abandoned = abandoned or threading.Event()  # Once it is set nobody waits for reports any more.
 
     def do(self, job: Job) -> Report:
         """Do a job. Whatever an agent does wrong ends up in the report."""
@@ -70,9 +81,13 @@ class Bench:
         try:
             outcome = self._train(job)
             failure = None
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if _is_ctrl_c(error):
+                raise
             outcome, failure = None, _failure(error, job.draft)
             self._dismiss(job.assignment.member)  # Who knows what state it is in.
+        if self._abandoned.is_set():
+            shutil.rmtree(job.draft, ignore_errors=True)
         return Report(job.assignment.key, time.perf_counter() - start, outcome, failure)
 
     def close(self) -> None:
@@ -85,15 +100,17 @@ class Bench:
         config = copy.deepcopy(job.assignment.config)
         if job.source is not None:
             verify(job.source)
-            agent.load(job.source)
-        announce(agent, job.assignment.key)
-        outcome = as_outcome(agent.train(config))
+            _call(agent.load, job.source)
+        _call(announce, agent, job.assignment.key)
+        outcome = as_outcome(_call(agent.train, config))
         if not math.isfinite(outcome.score):
             raise _NoScore(f"the score must be finite, got {outcome.score}")
-        require_applied(agent, job.assignment.config)
+        _call(require_applied, agent, job.assignment.config)
+        if self._abandoned.is_set():
+            raise TimeoutError("the interval ended after it was given up")
         with required("write to", job.draft):
             job.draft.mkdir()
-        agent.save(job.draft)
+        _call(agent.save, job.draft)
         seal(job.draft)
         return outcome
 
@@ -103,14 +120,36 @@ class Bench:
         if job.source is None:
             self._dismiss(member)
         if member not in self._agents:
-            self._agents[member] = build(self._make_agent, job.seed)
+            self._agents[member] = _call(build, self._make_agent, job.seed)
         return self._agents[member]
 
     def _dismiss(self, member: int) -> None:
         close = getattr(self._agents.pop(member, None), "close", None)
         if callable(close):
-            with suppress(Exception):  # It is gone anyway.
-                close()
+            try:
+                _call(close)
+            except BaseException as error:  # The agent is gone anyway.
+                if _is_ctrl_c(error):
+                    raise
+
+
+def _call(method: Callable[..., T], *args: Any) -> T:
+    """Call an agent's code. A process that it forks ends here, instead of going on as a second worker or driver."""
+    pid = os.getpid()
+    try:
+        return method(*args)
+    finally:
+        if os.getpid() != pid:
+            os._exit(0)
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Whether somebody pressed it: only Python's own handler raises it here, and a run replaces that one."""
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
 
 
 def build(make_agent: MakeAgent, seed: int) -> Agent:
@@ -193,8 +232,12 @@ class _NoScore(AgentError):
 
 
 def _failure(error: BaseException, draft: Path) -> Failure:
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    trace = "".join(traceback.format_exception(error))[-TRACEBACK:]
+    name, said = type(error).__name__, error_text(error)
+    text = f"{name}: {said}" if said else name
+    try:
+        trace = "".join(traceback.format_exception(error))[-TRACEBACK:]
+    except BaseException:  # Whatever an exception of somebody's does when it is looked at.
+        trace = ""
     match error:
         case _NoScore():
             return Failure("score", str(error))
