@@ -1,6 +1,9 @@
 """A run touches the names that it made in its folder, and nothing else, wherever its agents go."""
 
 import os
+import signal
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import pytest
 from popbandits import PBT
 from popbandits.engines import Result, resume, tune
 from popbandits.engines.replay import replay
+from popbandits.engines.scratch import YOUNG, scratch
 from popbandits.errors import RunError
 from tests.engines.agents import Walker, space
 from tests.engines.test_kills import Interrupting
@@ -109,7 +113,13 @@ def test_a_resumed_run_removes_its_own_leftovers_and_nothing_else(stopped: Path,
     foreign = listing(tmp_path)
     foreign = {name: content for name, content in foreign.items() if "member-0-round-9" in name or "elsewhere" in name}
     foreign |= {name: content for name, content in listing(tmp_path).items() if name.endswith("weights")}
-    for name in ("draft-4242-7", "removed-4242-8", "draft-0123456789abcdef-0", "member-2-round-99"):
+    for name in (
+        "draft-4242-7",
+        "removed-4242-8",
+        "draft-0123456789abcdef-0",
+        "seen-0123456789abcdef-0",
+        "member-2-round-99",
+    ):
         (put(checkpoints / name / "weights").parent / "deep").mkdir()
     (checkpoints / "draft-4242-7" / "link").symlink_to(elsewhere)
     assert resume(stopped, progress=False).done
@@ -193,3 +203,25 @@ def test_a_resumed_and_a_replayed_run_keep_their_folders(here: Path) -> None:
     assert again.score == whole.best.score
     assert sorted(path.name for path in here.iterdir() if path.name != "there") == ["again", "run", "whole"]
     assert lazy.checkpoint.is_dir()
+
+
+def test_temporary_folders_of_killed_processes_are_removed_and_those_of_others_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kept = put(tmp_path / "popbandits-scratch-file").name, put(tmp_path / "else" / "weights").parent.name
+    with scratch() as used:
+        put(used / "weights")
+        if (killed := os.fork()) == 0:
+            left = scratch()
+            put(left.__enter__() / "weights")
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(killed, 0)
+        assert len(list(tmp_path.iterdir())) == 4
+        long_ago = time.time() - 2 * YOUNG
+        for path in tmp_path.iterdir():
+            os.utime(path, (long_ago, long_ago))
+        with scratch() as new:
+            assert {path.name for path in tmp_path.iterdir()} == {*kept, used.name, new.name}
+            assert (used / "weights").exists()
+    assert {path.name for path in tmp_path.iterdir()} == set(kept)

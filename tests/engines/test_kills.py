@@ -2,7 +2,9 @@
 
 import os
 import random
+import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -18,7 +20,7 @@ import pytest
 from popbandits import History
 from popbandits.engines import Result, resume, tune
 from popbandits.engines.view import View
-from popbandits.errors import HistoryError
+from popbandits.errors import HistoryError, RunError
 from popbandits.history import Observation
 from popbandits.history.store import Store
 from tests.engines.agents import Walker, space
@@ -76,6 +78,7 @@ class Watched(Walker):
 
     def __init__(self, seed: int, pids: Path):
         super().__init__(seed)
+        self.pids = pids
         (pids / str(os.getpid())).touch()
 
     def train(self, config: dict[str, Any]) -> Any:
@@ -128,6 +131,62 @@ def test_workers_end_with_a_killed_driver(tmp_path: Path) -> None:
     before = len(Result(directory).history)
     result = resume(directory, agent=maker, rounds=before // 4 + 2, engine="in-process", progress=False)
     assert result.done
+
+
+class Parent(Watched):
+    """Starts a process of its own, and dies or holds the interpreter's lock in its second interval."""
+
+    def __init__(self, seed: int, pids: Path, way: str):
+        super().__init__(seed, pids)
+        self.way = way
+
+    def assigned(self, member: int, round_: int) -> None:
+        if round_ == 1:
+            (self.pids / str(subprocess.Popen(["sleep", "1000"]).pid)).touch()
+            if self.way == "hold":
+                (self.pids / "holding").touch()
+                re.match(r"(a+)+$", "a" * 64 + "b")  # Would take centuries, and lets no other thread run.
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def none_lives(pids: Path) -> bool:
+    """Whether all processes have ended that left their number here; zombies have."""
+    for path in pids.iterdir():
+        with suppress(OSError):
+            if path.name.isdigit() and Path("/proc", path.name, "cmdline").read_bytes():
+                return False
+    return True
+
+
+def test_what_a_dead_worker_had_started_is_ended(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    with pytest.raises(RunError, match="max_failures is 1"):
+        tune(
+            partial(Parent, pids=pids, way="die"),
+            space(),
+            engine="processes",
+            workers=1,
+            max_failures=1,
+            directory=tmp_path / "run",
+            **SETTINGS,
+        )
+    assert len(list(pids.iterdir())) >= 4
+    until(lambda: none_lives(pids))
+
+
+def test_a_worker_that_holds_the_interpreter_lock_ends_with_a_killed_driver(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    maker = partial(Parent, pids=pids, way="hold")
+    driver = in_a_child(
+        partial(tune, maker, space(), engine="processes", workers=1, directory=tmp_path / "run", **SETTINGS)
+    )
+    until((pids / "holding").exists)
+    assert not none_lives(pids)
+    os.kill(driver, signal.SIGKILL)
+    os.waitpid(driver, 0)
+    until(lambda: none_lives(pids), seconds=10)
 
 
 class Interrupting(View):

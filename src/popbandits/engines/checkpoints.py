@@ -27,7 +27,7 @@ from popbandits.history import Key
 
 MANIFEST = "popbandits.manifest.json"
 _NAME = re.compile(r"member-(0|[1-9][0-9]*)-round-(0|[1-9][0-9]*)")
-_TEMPORARY = re.compile(r"(draft|removed)-[0-9a-f]+-[0-9]+")
+_TEMPORARY = re.compile(r"(draft|removed|seen)-[0-9a-f]+-[0-9]+")
 
 Keep = int | Literal["all"]
 

@@ -4,13 +4,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from popbandits.agent import MakeAgent
 from popbandits.engines.disk import anchored
 from popbandits.engines.loop import agent_seed
 from popbandits.engines.recipes import on_record
+from popbandits.engines.scratch import scratch
 from popbandits.engines.work import Bench, Job, Report
 from popbandits.errors import HistoryError, RunError
 from popbandits.history import Assignment, History, Observation, Store
@@ -63,10 +63,10 @@ def replay(
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
     bench, scores = Bench(on_record(about, "agent", directory) if agent is None else agent), []
     source: Path | None = None
-    with TemporaryDirectory(prefix="popbandits-") as temporary:
+    with scratch() as temporary:
         try:
             for step, observation in enumerate(lineage):
-                draft = Path(temporary) / str(step)
+                draft = temporary / str(step)
                 assignment = Assignment(observation.member, observation.round, observation.config)
                 report = bench.do(Job(assignment, used, source, draft))
                 if report.outcome is None:

@@ -200,10 +200,10 @@ class ProcessWorker(Worker):
     def end(self) -> None:
         """Kill it and what it started."""
         super().end()
-        self.line.close()
-        if self.process.is_alive() and hasattr(os, "killpg"):
-            with suppress(ProcessLookupError, PermissionError):  # It ended meanwhile, or has no group yet.
+        if hasattr(os, "killpg"):  # Also if it died: what it had started lives on in its group.
+            with suppress(ProcessLookupError, PermissionError):  # Nobody is left in it, or there is none yet.
                 os.killpg(self.process.pid, signal.SIGKILL)
+        self.line.close()
         self.process.kill()
         self.process.join()
         self.process.close()
