@@ -5,10 +5,8 @@ import random
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -17,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.reliability import WAYS, contents, marked, survive_faults, survive_kills
+from benchmarks.syscalls import can_trace, in_a_child
 from popbandits import History
 from popbandits.engines import Result, resume, tune
 from popbandits.engines.view import View
@@ -26,20 +26,6 @@ from popbandits.history.store import Store
 from tests.engines.agents import Walker, space
 
 SETTINGS: dict[str, Any] = {"rounds": 5, "population": 3, "progress": False}
-
-
-def in_a_child(work: Callable[[], Any]) -> int:
-    """Start work in a forked process, which begins at once, with everything imported; its id."""
-    sys.stdout.flush()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child uses none of them
-        pid = os.fork()
-    if pid:
-        return pid
-    try:  # The child never returns into pytest.
-        work()
-    finally:
-        os._exit(0)
 
 
 def begin_or_resume(directory: Path, **settings: Any) -> None:
@@ -67,10 +53,26 @@ def test_a_killed_run_resumes_with_nothing_lost(synchronous: bool, tmp_path: Pat
         assert contents(directory) == contents(whole.directory), f"run {number}"
 
 
-def contents(directory: Path) -> dict[str, bytes]:
-    """The checkpoints of a run, file by file."""
-    folder = directory / "checkpoints"
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+@pytest.mark.skipif(not can_trace(), reason="calls can be counted on Linux, on x86-64 and ARM")
+@pytest.mark.parametrize(
+    ("engine", "synchronous", "kills"),
+    [("in-process", True, 20), ("in-process", False, 10), ("threads", True, 10), ("processes", False, 2)],
+)
+def test_a_run_that_is_killed_at_a_file_system_call_ends_as_if_it_had_not_been(
+    engine: str, synchronous: bool, kills: int
+) -> None:
+    with marked() as folder:
+        tally = survive_kills(engine, synchronous, kills, folder)
+    assert tally.trials >= kills
+    assert tally.faults == 0, tally
+
+
+@pytest.mark.parametrize("engine", ["in-process", "threads", "processes"])
+def test_a_run_in_which_two_intervals_of_five_fail_loses_none(engine: str) -> None:
+    with marked() as folder:
+        tally = survive_faults(engine, engine != "threads", WAYS[engine], 6, folder / "run", limit=3.0)
+    assert tally.trials >= 5
+    assert tally.faults == 0, tally
 
 
 class Watched(Walker):
