@@ -21,6 +21,7 @@ from typing import Any
 
 from popbandits.agent import MakeAgent
 from popbandits.engines.checkpoints import verify
+from popbandits.engines.disk import required
 from popbandits.engines.engine import Engine
 from popbandits.engines.result import CHECKPOINTS
 from popbandits.engines.scratch import scratch
@@ -188,9 +189,12 @@ class RayEngine(Engine):
     def _begin(self, seat: Seat, job: Job) -> Any:
         if seat.sees_folder:
             return seat.actor.do.remote(job)
-        if job.source is not None:
-            verify(job.source)
-        return seat.actor.do_apart.remote(job, None if job.source is None else self._ray.put(pack(job.source)))
+        if job.source is None:
+            return seat.actor.do_apart.remote(job, None)
+        verify(job.source)
+        with required("read", job.source):
+            content = pack(job.source)
+        return seat.actor.do_apart.remote(job, self._ray.put(content))
 
     # Answers
 
@@ -220,7 +224,8 @@ class RayEngine(Engine):
             return [answer]
         report, content = answer
         if content is not None:
-            unpack(content, job.draft)
+            with required("write to", job.draft):
+                unpack(content, job.draft)
             verify(job.draft)
         return [report]
 

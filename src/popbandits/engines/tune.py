@@ -20,6 +20,7 @@ from popbandits.engines.view import View
 from popbandits.errors import ArgumentError
 from popbandits.history import Mode
 from popbandits.history.schema import FILE as RECORD
+from popbandits.history.schema import holds_run
 from popbandits.history.store import Store
 
 
@@ -83,12 +84,14 @@ def run(experiment: Experiment, progress: bool | View = True) -> Result:
     experiment = replace(experiment, directory=directory)
     population = experiment.make_population()  # Complains about bad arguments before anything is written.
     made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
-    Checkpoints(directory / CHECKPOINTS).require_new()
     with required("make", directory):
+        if not holds_run(directory / RECORD):  # That is complained about below, by whoever runs it or by the record.
+            Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
     lock = Lock(directory)
     try:
-        Store.create(directory, population.space, experiment.record() | made).close()
+        with required("write to", directory):
+            Store.create(directory, population.space, experiment.record() | made).close()
         return _go(experiment, directory, progress)
     finally:
         lock.release()
@@ -118,7 +121,7 @@ def resume(directory: str | Path, *, progress: bool | View = True, **changes: An
     directory = anchored(directory)
     with required("read", directory):
         recorded = Store.open(directory, readonly=True)
-    with recorded as store:
+    with required("read", recorded.path, (sqlite3.Error,)), recorded as store:
         experiment = Experiment.recorded(store, **changes)
     lock = Lock(directory)
     try:
