@@ -155,9 +155,10 @@ def test_an_experiment_runs_is_kept_and_says_where(engine: str, folder: Path) ->
     assert status == 0, err
     best = History.load(folder / "runs/first").best
     assert best is not None
-    checkpoint = Path(f"runs/first/checkpoints/member-{best.member}-round-{best.round}")
-    assert f"Its checkpoint: {checkpoint}\nThe run is kept in runs/first\n" in out
-    assert (folder / checkpoint / "height").read_text() == repr(best.score)
+    run = folder.resolve() / "runs" / "first"
+    checkpoint = run / "checkpoints" / f"member-{best.member}-round-{best.round}"
+    assert f"Its checkpoint: {checkpoint}\nThe run is kept in {run}\n" in out
+    assert (checkpoint / "height").read_text() == repr(best.score)
     assert "4/4 rounds  best " in err
 
 

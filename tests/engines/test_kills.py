@@ -2,11 +2,11 @@
 
 import os
 import random
+import re
 import signal
-import sys
+import subprocess
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.reliability import WAYS, contents, marked, survive_faults, survive_kills
+from benchmarks.syscalls import can_trace, in_a_child
 from popbandits import History
 from popbandits.engines import Result, resume, tune
 from popbandits.engines.view import View
-from popbandits.errors import HistoryError
+from popbandits.errors import HistoryError, RunError
 from popbandits.history import Observation
 from popbandits.history.store import Store
 from tests.engines.agents import Walker, space
@@ -26,20 +28,6 @@ from tests.engines.batches import Walkers
 
 SETTINGS: dict[str, Any] = {"rounds": 5, "population": 3, "progress": False}
 BATCHED: dict[str, Any] = {"agent": Walkers, "engine": "batched"}
-
-
-def in_a_child(work: Callable[[], Any]) -> int:
-    """Start work in a forked process, which begins at once, with everything imported; its id."""
-    sys.stdout.flush()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child uses none of them
-        pid = os.fork()
-    if pid:
-        return pid
-    try:  # The child never returns into pytest.
-        work()
-    finally:
-        os._exit(0)
 
 
 def begin_or_resume(directory: Path, **settings: Any) -> None:
@@ -71,10 +59,26 @@ def test_a_killed_run_resumes_with_nothing_lost(
         assert contents(directory) == contents(whole.directory), f"run {number}"
 
 
-def contents(directory: Path) -> dict[str, bytes]:
-    """The checkpoints of a run, file by file."""
-    folder = directory / "checkpoints"
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+@pytest.mark.skipif(not can_trace(), reason="calls can be counted on Linux, on x86-64 and ARM")
+@pytest.mark.parametrize(
+    ("engine", "synchronous", "kills"),
+    [("in-process", True, 20), ("in-process", False, 10), ("threads", True, 10), ("processes", False, 2)],
+)
+def test_a_run_that_is_killed_at_a_file_system_call_ends_as_if_it_had_not_been(
+    engine: str, synchronous: bool, kills: int
+) -> None:
+    with marked() as folder:
+        tally = survive_kills(engine, synchronous, kills, folder)
+    assert tally.trials >= kills
+    assert tally.faults == 0, tally
+
+
+@pytest.mark.parametrize("engine", ["in-process", "threads", "processes"])
+def test_a_run_in_which_two_intervals_of_five_fail_loses_none(engine: str) -> None:
+    with marked() as folder:
+        tally = survive_faults(engine, engine != "threads", WAYS[engine], 6, folder / "run", limit=3.0)
+    assert tally.trials >= 5
+    assert tally.faults == 0, tally
 
 
 class Watched(Walker):
@@ -82,6 +86,7 @@ class Watched(Walker):
 
     def __init__(self, seed: int, pids: Path):
         super().__init__(seed)
+        self.pids = pids
         (pids / str(os.getpid())).touch()
 
     def train(self, config: dict[str, Any]) -> Any:
@@ -134,6 +139,62 @@ def test_workers_end_with_a_killed_driver(tmp_path: Path) -> None:
     before = len(Result(directory).history)
     result = resume(directory, agent=maker, rounds=before // 4 + 2, engine="in-process", progress=False)
     assert result.done
+
+
+class Parent(Watched):
+    """Starts a process of its own, and dies or holds the interpreter's lock in its second interval."""
+
+    def __init__(self, seed: int, pids: Path, way: str):
+        super().__init__(seed, pids)
+        self.way = way
+
+    def assigned(self, member: int, round_: int) -> None:
+        if round_ == 1:
+            (self.pids / str(subprocess.Popen(["sleep", "1000"]).pid)).touch()
+            if self.way == "hold":
+                (self.pids / "holding").touch()
+                re.match(r"(a+)+$", "a" * 64 + "b")  # Would take centuries, and lets no other thread run.
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def none_lives(pids: Path) -> bool:
+    """Whether all processes have ended that left their number here; zombies have."""
+    for path in pids.iterdir():
+        with suppress(OSError):
+            if path.name.isdigit() and Path("/proc", path.name, "cmdline").read_bytes():
+                return False
+    return True
+
+
+def test_what_a_dead_worker_had_started_is_ended(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    with pytest.raises(RunError, match="max_failures is 1"):
+        tune(
+            partial(Parent, pids=pids, way="die"),
+            space(),
+            engine="processes",
+            workers=1,
+            max_failures=1,
+            directory=tmp_path / "run",
+            **SETTINGS,
+        )
+    assert len(list(pids.iterdir())) >= 4
+    until(lambda: none_lives(pids))
+
+
+def test_a_worker_that_holds_the_interpreter_lock_ends_with_a_killed_driver(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    maker = partial(Parent, pids=pids, way="hold")
+    driver = in_a_child(
+        partial(tune, maker, space(), engine="processes", workers=1, directory=tmp_path / "run", **SETTINGS)
+    )
+    until((pids / "holding").exists)
+    assert not none_lives(pids)
+    os.kill(driver, signal.SIGKILL)
+    os.waitpid(driver, 0)
+    until(lambda: none_lives(pids), seconds=10)
 
 
 class Interrupting(View):

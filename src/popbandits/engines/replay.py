@@ -4,14 +4,15 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.engines.batched import Batched
+from popbandits.engines.disk import anchored
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.loop import agent_seed
 from popbandits.engines.recipes import on_record
+from popbandits.engines.scratch import scratch
 from popbandits.engines.work import Job, Report
 from popbandits.errors import HistoryError, RunError
 from popbandits.history import Assignment, History, Observation, Store
@@ -54,7 +55,8 @@ def replay(
         save: a folder that does not exist yet, for the checkpoint at the end.
         after: told of each interval, what was recorded and what it scored now.
     """
-    if save is not None and Path(save).exists():
+    directory, save = anchored(directory), None if save is None else anchored(save)
+    if save is not None and save.exists():
         raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
     lineage = History.load(directory).lineage()
     if not lineage:
@@ -62,14 +64,14 @@ def replay(
     with Store.open(directory, readonly=True) as store:
         about = store.about
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
-    make: Any = on_record(about, "agent", Path(directory)) if agent is None else agent
+    make: Any = on_record(about, "agent", directory) if agent is None else agent
     engine: Engine = Batched(make, about["size"]) if about.get("engine") == "batched" else InProcess(make)
     scores: list[float] = []
     source: Path | None = None
-    with TemporaryDirectory(prefix="popbandits-") as temporary:
+    with scratch() as temporary:
         try:
             for step, observation in enumerate(lineage):
-                draft = Path(temporary) / str(step)
+                draft = temporary / str(step)
                 parent = lineage[step - 1].key if step else None
                 assignment = Assignment(observation.member, observation.round, observation.config, parent)
                 engine.submit(Job(assignment, used, source, draft))
@@ -84,7 +86,7 @@ def replay(
         finally:
             engine.close()
         if save is not None and source is not None:
-            Path(save).parent.mkdir(parents=True, exist_ok=True)
+            save.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(source, save)
     return Replay(used, tuple(lineage), tuple(scores))
 
