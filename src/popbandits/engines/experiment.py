@@ -8,7 +8,7 @@ from popbandits.agent import MakeAgent
 from popbandits.engines.checkpoints import Keep
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine, Resources
-from popbandits.engines.recipes import on_record, recipe
+from popbandits.engines.recipes import Role, on_record, recipe
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
@@ -148,8 +148,8 @@ class Experiment:
         return {**kept, "size": self.population, "agent": recipe(self.agent), "method": recipe(method)}
 
     @staticmethod
-    def recorded(store: Store, **changes: Any) -> "Experiment":
-        """The experiment of a stored run, with what is not None changed."""
+    def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
+        """The experiment of a stored run, with what is not None changed; `trust` as `resume` takes it."""
         about, given = store.about, {name: value for name, value in changes.items() if value is not None}
         if "seed" not in about:
             raise RunError(
@@ -159,6 +159,7 @@ class Experiment:
         kept |= {"space": store.space, "population": about["size"], "directory": store.path.parent}
         if given.get("engine", kept["engine"]) != kept["engine"]:  # Settings of the one may not suit the other.
             kept |= {"workers": None, "resources": None, "round_timeout": None}
-        for name in ("agent", "method"):
-            kept[name] = None if name in given else on_record(about, name, store.path.parent)
+        roles: tuple[Role, ...] = ("agent", "method")
+        for name in roles:
+            kept[name] = None if name in given else on_record(about, name, store.path.parent, "resume", trust)
         return Experiment(**(kept | given))

@@ -38,6 +38,8 @@ def replay(
     seed: int | None = None,
     save: str | Path | None = None,
     after: Callable[[Observation, float], Any] = lambda observation, score: None,
+    *,
+    trust: bool = False,
 ) -> Replay:
     """Train one agent from scratch along the winning schedule of a run.
 
@@ -50,6 +52,7 @@ def replay(
         seed: of the agent; None for that with which the run built the first ancestor.
         save: a folder that does not exist yet, for the checkpoint at the end.
         after: told of each interval, what was recorded and what it scored now.
+        trust: whether the record may name any code as its agent; `resume` says more.
     """
     if save is not None and Path(save).exists():
         raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
@@ -59,7 +62,7 @@ def replay(
     with Store.open(directory, readonly=True) as store:
         about = store.about
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
-    bench, scores = Bench(on_record(about, "agent", Path(directory)) if agent is None else agent), []
+    bench, scores = Bench(on_record(about, "agent", Path(directory), "replay", trust) if agent is None else agent), []
     source: Path | None = None
     with TemporaryDirectory(prefix="popbandits-") as temporary:
         try:

@@ -47,7 +47,8 @@ def run_grid(
         sitting.shown, sitting.label = view(experiment), f"{directory} ({place} of {len(experiments)})"
         try:
             if begun:
-                result = resume(directory, progress=sitting, agent=experiment.agent, engine=experiment.engine)
+                given = {"agent": experiment.agent, "method": experiment.method, "engine": experiment.engine}
+                result = resume(directory, progress=sitting, **given)
             else:
                 result = run(experiment, sitting)
         except RunError as error:
