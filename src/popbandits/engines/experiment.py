@@ -92,6 +92,12 @@ class Experiment:
 
     def make_population(self, history: Any = ()) -> Population:
         """The population that decides."""
+        if isinstance(history, Store):
+            with history.blamed():
+                return self._population(history)
+        return self._population(history)
+
+    def _population(self, history: Any) -> Population:
         return Population(
             self.space,
             self.method,
@@ -156,7 +162,10 @@ class Experiment:
                 f"{store.path} holds a history but not how it was made; go on by hand with Population(history=…)"
             )
         kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
-        kept |= {"space": store.space, "population": about["size"], "directory": store.path.parent}
+        kept |= {"space": store.space, "directory": store.path.parent}
+        with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.
+            kept["population"] = about["size"]
+            Experiment(**(kept | {"agent": Experiment, "method": None})).make_population()
         if given.get("engine", kept["engine"]) != kept["engine"]:  # Settings of the one may not suit the other.
             kept |= {"workers": None, "resources": None, "round_timeout": None}
         roles: tuple[Role, ...] = ("agent", "method")

@@ -12,7 +12,8 @@ from popbandits.engines.loop import agent_seed
 from popbandits.engines.recipes import on_record
 from popbandits.engines.work import Bench, Job, Report
 from popbandits.errors import HistoryError, RunError
-from popbandits.history import Assignment, History, Observation, Store
+from popbandits.history import Assignment, History, Observation
+from popbandits.history.store import reading
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def replay(
     lineage = History.load(directory).lineage()
     if not lineage:
         raise HistoryError(f"no interval of {directory} has completed, so there is no schedule to replay")
-    with Store.open(directory, readonly=True) as store:
+    with reading(directory) as store:
         about = store.about
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
     bench, scores = Bench(on_record(about, "agent", Path(directory), "replay", trust) if agent is None else agent), []

@@ -20,9 +20,9 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.responses import StreamingResponse as Stream
 from starlette.routing import Route
 
-from popbandits.errors import ArgumentError
-from popbandits.history import Store
-from popbandits.reports.html import PAGE, scripts, themes
+from popbandits.errors import ArgumentError, PopbanditsError
+from popbandits.history.store import reading
+from popbandits.reports.html import PAGE, scripts, strict_json, themes
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.live.follow import stamp
 from popbandits.reports.live.guard import Guard
@@ -32,6 +32,7 @@ from popbandits.reports.live.runs import HERE, Runs
 from popbandits.reports.run import Run
 from popbandits.reports.single import single
 from popbandits.reports.status import Status
+from popbandits.wording import visible
 
 USUAL = 8765
 """The port, if it is free."""
@@ -111,7 +112,7 @@ class Pages:
         number, round_ = _whole(request, "member"), _whole(request, "round")
 
         def said() -> str | None:
-            with Store.open(directory, readonly=True) as store:
+            with reading(directory) as store:
                 return failures(store, number, round_).get(round_)
 
         text = await run_in_threadpool(said)
@@ -135,7 +136,7 @@ class Pages:
             message = await run_in_threadpool(news.since, version)
             if message is not None:
                 version, spoke = message["version"], time.monotonic()
-                yield f"data: {json.dumps(message, allow_nan=False, separators=(',', ':'))}\n\n"
+                yield f"data: {strict_json(message)}\n\n"
                 if message.get("more"):
                     continue
             elif time.monotonic() - spoke > SILENCE:
@@ -206,13 +207,18 @@ async def _refused(request: Request, error: Exception) -> Response:
     return PlainTextResponse(f"{error.detail}\n", error.status_code)
 
 
+async def _unreadable(request: Request, error: Exception) -> Response:
+    """Say what is wrong with the run that was asked for."""
+    return PlainTextResponse(f"{visible(str(error))}\n", 422)
+
+
 class Server(uvicorn.Server):
     """Serves until it is stopped, whoever is still looking."""
 
     def __init__(self, root: Path, token: str | None = None, ready: Callable[[], None] = lambda: None):
         import_module("altair")  # It takes a second, which the first to look need not wait for.
         self.pages, self._ready = Pages(root), ready
-        handlers: Any = {HTTPException: _refused}
+        handlers: Any = {HTTPException: _refused, PopbanditsError: _unreadable}
         guard = Middleware(Guard, token=token)
         app = Starlette(routes=self.pages.routes(), middleware=[guard], exception_handlers=handlers)
         app.router.redirect_slashes = False
