@@ -181,10 +181,17 @@ class News:
             failed = not run.numbers[place, COMPLETED]
             ended = self._state == "finished" or run.about.get("rounds") == run.numbers[place, ROUND] + 1
             doing = "failed" if failed else "done" if ended else "waiting"
-        score = run.numbers[last, SCORE] if last >= 0 else math.nan
-        change = score - run.numbers[last, BEFORE] if last >= 0 else math.nan
+        score, before = map(float, run.numbers[last, [SCORE, BEFORE]]) if last >= 0 else (math.nan, math.nan)
         came = "" if parent is None else "itself" if parent[0] == member else f"member {parent[0]}"
-        return [member, doing, int(source[ROUND]), _number(score), _number(change), came, self._texts[member][1]]
+        return [
+            member,
+            doing,
+            int(source[ROUND]),
+            _number(score),
+            _number(score - before),
+            came,
+            self._texts[member][1],
+        ]
 
     def _tell(self, store: Store) -> None:
         """Put into the log who copied whom and tries what, and what else happened."""

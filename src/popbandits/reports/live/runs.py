@@ -38,6 +38,9 @@ class Runs:
                 below = (folder for folder in runs_below(self.root) if self._inside(folder / FILE))
                 self._found = dict(sorted((_name(folder.relative_to(self.root)), folder) for folder in below))
                 self._looked = time.monotonic()
+                for known in (self._news, self._statuses):
+                    for gone in known.keys() - self._found.keys():
+                        known.pop(gone)
             return self._found
 
     def _inside(self, path: Path) -> bool:

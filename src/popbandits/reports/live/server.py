@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import socket
 import threading
 import time
@@ -24,6 +25,7 @@ from popbandits.errors import ArgumentError, PopbanditsError
 from popbandits.history.store import reading
 from popbandits.reports.html import PAGE, scripts, strict_json, themes
 from popbandits.reports.libraries import Libraries
+from popbandits.reports.live.connections import LINES, Few, Impatient
 from popbandits.reports.live.follow import stamp
 from popbandits.reports.live.guard import Guard
 from popbandits.reports.live.member import failures, member
@@ -38,6 +40,8 @@ USUAL = 8765
 """The port, if it is free."""
 POLL = 0.25
 """Seconds between two looks at a run that somebody follows."""
+LOGS = ("uvicorn.error", "asyncio")
+"""What writes to the log."""
 SILENCE = 15.0
 """Seconds after which a page is told that there is nothing, so that nobody in between hangs up."""
 
@@ -222,7 +226,13 @@ class Server(uvicorn.Server):
         guard = Middleware(Guard, token=token)
         app = Starlette(routes=self.pages.routes(), middleware=[guard], exception_handlers=handlers)
         app.router.redirect_slashes = False
-        super().__init__(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=2))
+        config = uvicorn.Config(
+            app, http=Impatient, ws="none", log_level="warning", lifespan="off", timeout_graceful_shutdown=2
+        )
+        super().__init__(config)
+        self._few = Few(LINES)
+        for name in LOGS:
+            logging.getLogger(name).addFilter(self._few)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin, and say so: from here on a signal ends it in order."""
@@ -233,6 +243,8 @@ class Server(uvicorn.Server):
         """Let those who follow a run go, then end."""
         self.pages.close()
         await super().shutdown(sockets)
+        for name in LOGS:
+            logging.getLogger(name).removeFilter(self._few)
 
 
 def bound(host: str, port: int | None) -> socket.socket:
