@@ -12,6 +12,8 @@
 | decision_seconds, fallback | what exploring for it took; why the explorer did without its model, if it did |
 | config.NAME | a hyperparameter; empty where it is not active |
 | metrics.NAME | what else the agent reported |
+
+In CSV, text that a spreadsheet would compute begins with an apostrophe, and control characters are written out.
 """
 
 import csv
@@ -28,6 +30,7 @@ from popbandits.history import Key, Observation, Store
 from popbandits.history.frame import flat, table_row
 from popbandits.history.store import reading
 from popbandits.space import Space
+from popbandits.wording import visible
 
 Kind = Literal["csv", "json", "parquet"]
 KINDS: tuple[Kind, ...] = ("csv", "json", "parquet")
@@ -149,10 +152,28 @@ def text(value: Any) -> str:
 def _write_csv(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]) -> None:
     lines = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(map(text, columns))
+    writer.writerow(map(cell, columns))
     for row in rows:
-        writer.writerow([text(row[name]) if name in row else "" for name in columns])
+        writer.writerow([cell(row[name]) if name in row else "" for name in columns])
     lines.detach()
+
+
+def cell(value: Any) -> str:
+    """A value in a table that a spreadsheet opens, or a terminal shows: as text, whatever a record says.
+
+    What would be a formula begins with an apostrophe, and control characters are written out.
+
+    >>> cell("=1+1"), cell("-1"), cell(-1.0), cell("a\\x1b[2J")
+    ("'=1+1", '-1', '-1.0', 'a\\\\x1b[2J')
+    """
+    said = visible(text(value))
+    if not (isinstance(value, str) and said.lstrip().startswith(("=", "+", "-", "@"))):
+        return said
+    try:
+        float(said)
+    except ValueError:
+        return f"'{said}"
+    return said
 
 
 def _write_json(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]) -> None:
