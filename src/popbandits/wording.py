@@ -32,6 +32,17 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
 
 
+def visible(text: str) -> str:
+    r"""The text with what a terminal would obey, or could not show, written out; line ends and tabs stay.
+
+    >>> visible("a\x1b[31mb\nc\udc80")
+    'a\\x1b[31mb\nc\\udc80'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
 def duration(seconds: float) -> str:
     """How long something took.
 

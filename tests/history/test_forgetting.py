@@ -1,7 +1,7 @@
 """A history that leaves old numbers to its file answers as one that forgot nothing, and its memory is bounded."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -36,6 +36,7 @@ def _small() -> Iterator[None]:
         patch.setattr(windows, "LOOK_BACK", 12)
         patch.setattr(module, "IN_MEMORY", TAIL - 12 - MEMBERS)
         patch.setattr(module, "ROUNDS_BEHIND", 1)
+        patch.setattr(module, "AT_A_TIME", MEMBERS)
         yield
 
 
@@ -261,17 +262,17 @@ def test_what_was_read_back_for_a_view_is_there_for_the_history_and_forgotten_ag
 
 def test_reading_back_holds_few_observations_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[int] = []
-    original = Shelf.append
+    original = Shelf.extend
 
-    def counted(shelf: Shelf, observation: Observation) -> None:
-        original(shelf, observation)
+    def counted(shelf: Shelf, observations: Sequence[Observation]) -> None:
+        original(shelf, observations)
         held.append(len(shelf._held))
 
     with stored(run(9, 300)) as store:
         history = kept(store)
-        monkeypatch.setattr(Shelf, "append", counted)
+        monkeypatch.setattr(Shelf, "extend", counted)
         history.recent()
-    assert len(held) >= 300 - 2 * TAIL
+    assert len(held) >= (300 - 2 * TAIL) / MEMBERS
     assert max(held) < 2 * MEMBERS * 2
 
 

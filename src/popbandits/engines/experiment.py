@@ -9,7 +9,7 @@ from popbandits.engines.batched import Batched
 from popbandits.engines.checkpoints import Keep
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine, Resources
-from popbandits.engines.recipes import on_record, recipe
+from popbandits.engines.recipes import Role, on_record, recipe
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
@@ -100,6 +100,12 @@ class Experiment:
 
     def make_population(self, history: Any = ()) -> Population:
         """The population that decides."""
+        if isinstance(history, Store):
+            with history.blamed():
+                return self._population(history)
+        return self._population(history)
+
+    def _population(self, history: Any) -> Population:
         return Population(
             self.space,
             self.method,
@@ -157,15 +163,18 @@ class Experiment:
         return {**kept, "size": self.population, "agent": recipe(self.agent), "method": recipe(method)}
 
     @staticmethod
-    def recorded(store: Store, **changes: Any) -> "Experiment":
-        """The experiment of a stored run, with what is not None changed."""
+    def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
+        """The experiment of a stored run, with what is not None changed; `trust` as `resume` takes it."""
         about, given = store.about, {name: value for name, value in changes.items() if value is not None}
         if "seed" not in about:
             raise RunError(
                 f"{store.path} holds a history but not how it was made; go on by hand with Population(history=…)"
             )
         kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
-        kept |= {"space": store.space, "population": about["size"], "directory": store.path.parent}
+        kept |= {"space": store.space, "directory": store.path.parent}
+        with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.
+            kept["population"] = about["size"]
+            Experiment(**(kept | {"agent": Experiment, "method": None})).make_population()
         before, after = kept["engine"], given.get("engine", kept["engine"])
         if (before == "batched") != (after == "batched") and "agent" not in given:
             one, all_ = "an agent from a seed", "all members from a list of seeds"
@@ -176,6 +185,7 @@ class Experiment:
             )
         if before != after:  # Settings of the one may not suit the other.
             kept |= {"workers": None, "resources": None, "round_timeout": None}
-        for name in ("agent", "method"):
-            kept[name] = None if name in given else on_record(about, name, store.path.parent)
+        roles: tuple[Role, ...] = ("agent", "method")
+        for name in roles:
+            kept[name] = None if name in given else on_record(about, name, store.path.parent, "resume", trust)
         return Experiment(**(kept | given))

@@ -15,7 +15,8 @@ from popbandits.engines.recipes import on_record
 from popbandits.engines.scratch import scratch
 from popbandits.engines.work import Job, Report
 from popbandits.errors import HistoryError, RunError
-from popbandits.history import Assignment, History, Observation, Store
+from popbandits.history import Assignment, History, Observation
+from popbandits.history.store import reading
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ def replay(
     seed: int | None = None,
     save: str | Path | None = None,
     after: Callable[[Observation, float], Any] = lambda observation, score: None,
+    *,
+    trust: bool = False,
 ) -> Replay:
     """Train one agent from scratch along the winning schedule of a run.
 
@@ -54,6 +57,7 @@ def replay(
         seed: of the agent; None for that with which the run built the first ancestor.
         save: a folder that does not exist yet, for the checkpoint at the end.
         after: told of each interval, what was recorded and what it scored now.
+        trust: whether the record may name any code as its agent; `resume` says more.
     """
     directory, save = anchored(directory), None if save is None else anchored(save)
     if save is not None and save.exists():
@@ -61,10 +65,10 @@ def replay(
     lineage = History.load(directory).lineage()
     if not lineage:
         raise HistoryError(f"no interval of {directory} has completed, so there is no schedule to replay")
-    with Store.open(directory, readonly=True) as store:
+    with reading(directory) as store:
         about = store.about
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
-    make: Any = on_record(about, "agent", directory) if agent is None else agent
+    make: Any = on_record(about, "agent", directory, "replay", trust) if agent is None else agent
     engine: Engine = Batched(make, about["size"]) if about.get("engine") == "batched" else InProcess(make)
     scores: list[float] = []
     source: Path | None = None

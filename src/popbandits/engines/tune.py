@@ -98,12 +98,16 @@ def run(experiment: Experiment, progress: bool | View = True) -> Result:
         lock.release()
 
 
-def resume(directory: str | Path, *, progress: bool | View = True, **changes: Any) -> Result:
+def resume(directory: str | Path, *, trust: bool = False, progress: bool | View = True, **changes: Any) -> Result:
     """Go on with a run that was stopped or killed, or that has new rounds to do, as if it had never stopped.
 
     `changes` are fields of `Experiment` that may differ from now on: `agent` and `method`, where the record cannot say
     where they are imported from; `rounds`; `engine`, `workers`, `resources`, `round_timeout`, `max_failures` and
     `keep`.
+
+    Args:
+        trust: whether the record may name any code as its agent and its method. Without it a record builds what
+            popbandits ships, and what this account put on record itself; anything else is refused by its name.
     """
     changeable = {
         "agent",
@@ -123,7 +127,7 @@ def resume(directory: str | Path, *, progress: bool | View = True, **changes: An
     with required("read", directory):
         recorded = Store.open(directory, readonly=True)
     with required("read", recorded.path, (sqlite3.Error,)), recorded as store:
-        experiment = Experiment.recorded(store, **changes)
+        experiment = Experiment.recorded(store, trust, **changes)
     lock = Lock(directory)
     try:
         return _go(experiment, directory, progress)
