@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ import pytest
 from popbandits import History
 from popbandits.engines import Result, resume, tune
 from popbandits.engines.view import View
-from popbandits.errors import HistoryError
+from popbandits.errors import ArgumentError, HistoryError
 from popbandits.history import Observation
 from popbandits.history.store import Store
 from tests.engines.agents import Walker, space
@@ -49,13 +50,18 @@ def begin_or_resume(directory: Path, **settings: Any) -> None:
         tune(**({"agent": Walker, "space": space(), "directory": directory} | SETTINGS | settings))
 
 
-@pytest.mark.parametrize(("settings", "kills"), [({}, 25), (BATCHED, 8)], ids=["in-process", "batched"])
+@pytest.mark.parametrize(
+    ("settings", "kills"),
+    [({}, 25), (BATCHED, 8), ({"start": "defaults"}, 3)],
+    ids=["in-process", "batched", "with a start"],
+)
 @pytest.mark.parametrize("synchronous", [True, False])
 def test_a_killed_run_resumes_with_nothing_lost(
     settings: dict[str, Any], kills: int, synchronous: bool, tmp_path: Path
 ) -> None:
     begin = time.monotonic()
-    whole = tune(Walker, space(), directory=tmp_path / "whole", synchronous=synchronous, **SETTINGS)
+    made = {"synchronous": synchronous, "start": settings.get("start")} | SETTINGS
+    whole = tune(Walker, space(), directory=tmp_path / "whole", **made)
     usual = time.monotonic() - begin
     instants = random.Random(0)
     settings = settings | {"synchronous": synchronous}
@@ -165,6 +171,29 @@ def test_a_request_to_terminate_ends_the_process_after_what_is_in_training(tmp_p
         tune(Walker, space(), directory=tmp_path / "x", **(SETTINGS | {"progress": Interrupting(4, signal.SIGTERM)}))
     assert 4 <= len(History.load(tmp_path / "x")) <= 6
     assert resume(tmp_path / "x", progress=False).history == whole.history
+
+
+def test_a_run_resumes_without_the_past_run_that_it_began_with(tmp_path: Path) -> None:
+    old, directory = tmp_path / "old", tmp_path / "x"
+    tune(Walker, space(), directory=old, **SETTINGS)
+    settings = SETTINGS | {"start": old}
+    whole = tune(Walker, space(), directory=tmp_path / "whole", **settings)
+    assert whole.history.find((0, 0)).decision["start"] == str(old)
+    tune(Walker, space(), directory=directory, **(settings | {"progress": Interrupting(1)}))
+    assert len(History.load(directory)) < 3, "the first round is to be decided again"
+    shutil.rmtree(old)
+    with pytest.raises(ArgumentError, match="a resumed run keeps its start, got another"):
+        resume(directory, progress=False, start="defaults")
+    assert resume(directory, progress=False).history == whole.history
+
+
+def test_a_run_recorded_before_there_were_starts_goes_on(tmp_path: Path) -> None:
+    whole = tune(Walker, space(), directory=tmp_path, **SETTINGS)
+    with Store.open(tmp_path) as store:
+        store.connection.execute("DELETE FROM run WHERE name = 'start'")
+    again = resume(tmp_path, rounds=6, progress=False)
+    assert again.done
+    assert list(again.history)[:15] == list(whole.history)[:15]
 
 
 @pytest.mark.parametrize("engine", [{"agent": Walker}, BATCHED], ids=["in-process", "batched"])

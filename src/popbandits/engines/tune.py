@@ -18,6 +18,7 @@ from popbandits.engines.view import View
 from popbandits.errors import ArgumentError, RunError
 from popbandits.history import Mode
 from popbandits.history.store import Store
+from popbandits.population.start import Start
 
 
 def tune(
@@ -39,6 +40,7 @@ def tune(
     round_timeout: float | None = None,
     max_failures: int | None = None,
     keep: Keep = 0,
+    start: Start = None,
     *,
     progress: bool | View = True,
 ) -> Result:
@@ -80,6 +82,7 @@ def run(experiment: Experiment, progress: bool | View = True) -> Result:
     directory = Path(experiment.directory) if experiment.directory is not None else _new_folder()
     experiment = replace(experiment, directory=directory)
     population = experiment.make_population()  # Complains about bad arguments before anything is written.
+    experiment = replace(experiment, start=population.start)  # A past run is read once.
     made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
     try:
         directory.mkdir(parents=True, exist_ok=True)
