@@ -162,6 +162,7 @@ def test_a_record_gives_the_same_start_again() -> None:
     again = from_record(to_record(start))
     assert again == start
     assert resolve(again, space, 4) == start
+    assert resolve([Proposal({"kernel": (3, 3)})], space, 4) == start[:1], "a proposal may leave its origin out"
 
 
 # A run with a start depends on the history, the seed and the start alone

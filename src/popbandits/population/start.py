@@ -61,12 +61,12 @@ def from_record(kept: Sequence[dict[str, Any]]) -> tuple[Proposal, ...]:
 
 def _proposal(entry: Any, where: str, space: Space) -> Proposal:
     """Complete one configuration; one that is resolved already keeps its origin."""
-    given = entry if isinstance(entry, Proposal) else Proposal(entry, {"start": "given"})
+    given = entry if isinstance(entry, Proposal) else Proposal(entry)
     try:
         config = space.nest(space.complete(given.config))
     except SpaceError as error:
         raise SpaceError(f"{where}: {error}") from error
-    return Proposal(config, plain(given.decision, where))
+    return Proposal(config, plain({"start": "given", **given.decision}, where))
 
 
 def _winners(history: History, source: str, space: Space, size: int) -> tuple[Proposal, ...]:
