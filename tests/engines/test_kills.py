@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -20,7 +21,7 @@ from benchmarks.syscalls import can_trace, in_a_child
 from popbandits import History
 from popbandits.engines import Result, resume, tune
 from popbandits.engines.view import View
-from popbandits.errors import HistoryError, RunError
+from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.history import Observation
 from popbandits.history.store import Store
 from tests.engines.agents import Walker, space
@@ -226,6 +227,31 @@ def test_a_request_to_terminate_ends_the_process_after_what_is_in_training(tmp_p
         tune(Walker, space(), directory=tmp_path / "x", **(SETTINGS | {"progress": Interrupting(4, signal.SIGTERM)}))
     assert 4 <= len(History.load(tmp_path / "x")) <= 6
     assert resume(tmp_path / "x", progress=False).history == whole.history
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+def test_a_killed_run_resumes_without_the_past_run_that_it_began_with(synchronous: bool, tmp_path: Path) -> None:
+    old, directory = tmp_path / "old", tmp_path / "x"
+    tune(Walker, space(), directory=old, **SETTINGS)
+    settings = SETTINGS | {"start": old, "synchronous": synchronous}
+    whole = tune(Walker, space(), directory=tmp_path / "whole", **settings)
+    assert whole.history.find((0, 0)).decision["start"] == str(old)
+    killed = settings | {"progress": Interrupting(1, signal.SIGKILL)}
+    os.waitpid(in_a_child(partial(tune, Walker, space(), directory=directory, **killed)), 0)
+    assert len(History.load(directory)) == 1, "most of the first round is to be decided again"
+    shutil.rmtree(old)
+    with pytest.raises(ArgumentError, match="a resumed run keeps its start, got another"):
+        resume(directory, progress=False, start="defaults")
+    assert list(resume(directory, progress=False).history) == list(whole.history)
+
+
+def test_a_run_recorded_before_there_were_starts_goes_on(tmp_path: Path) -> None:
+    whole = tune(Walker, space(), directory=tmp_path, **SETTINGS)
+    with Store.open(tmp_path) as store:
+        store.connection.execute("DELETE FROM run WHERE name = 'start'")
+    again = resume(tmp_path, rounds=6, progress=False)
+    assert again.done
+    assert list(again.history)[:15] == list(whole.history)[:15]
 
 
 @pytest.mark.parametrize("engine", [{"agent": Walker}, BATCHED], ids=["in-process", "batched"])

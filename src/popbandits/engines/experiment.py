@@ -17,6 +17,8 @@ from popbandits.explorers import PB2Fuse
 from popbandits.history import Mode
 from popbandits.history.store import Store
 from popbandits.population import Population
+from popbandits.population.start import Start, from_record, resolve, to_record
+from popbandits.space import Space
 from popbandits.typing import is_real, is_whole
 
 EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
@@ -61,6 +63,9 @@ class Experiment:
     """How many intervals may fail before the run ends; None for any number, as long as others complete."""
     keep: Keep = 0
     """How many checkpoints of each member to keep beyond those that are needed, or "all"."""
+    start: Start = None
+    """What the first members begin with: a list of configurations, "defaults" for the space's, or a past run (a
+    `History` or a folder) for its winning configurations; `Population` says more. None for random ones."""
 
     def __post_init__(self) -> None:
         if not callable(self.agent):
@@ -118,6 +123,7 @@ class Experiment:
             synchronous=self.synchronous,
             initial_score=self.initial_score,
             history=history,
+            start=self.start,
         )
 
     def make_engine(self) -> Engine:
@@ -160,7 +166,9 @@ class Experiment:
             )
         }
         method = PB2Fuse() if self.method is None else self.method
-        return {**kept, "size": self.population, "agent": recipe(self.agent), "method": recipe(method)}
+        made = {"agent": recipe(self.agent), "method": recipe(method)}
+        start = to_record(resolve(self.start, Space(self.space), self.population))
+        return {**kept, **made, "size": self.population, "start": start}
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
@@ -173,7 +181,7 @@ class Experiment:
         kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
         kept |= {"space": store.space, "directory": store.path.parent}
         with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.
-            kept["population"] = about["size"]
+            kept |= {"population": about["size"], "start": from_record(about.get("start", []))}
             Experiment(**(kept | {"agent": Experiment, "method": None})).make_population()
         before, after = kept["engine"], given.get("engine", kept["engine"])
         if (before == "batched") != (after == "batched") and "agent" not in given:

@@ -22,6 +22,7 @@ from popbandits.history import Mode
 from popbandits.history.schema import FILE as RECORD
 from popbandits.history.schema import holds_run
 from popbandits.history.store import Store
+from popbandits.population.start import Start
 
 
 def tune(
@@ -43,6 +44,7 @@ def tune(
     round_timeout: float | None = None,
     max_failures: int | None = None,
     keep: Keep = 0,
+    start: Start = None,
     *,
     progress: bool | View = True,
 ) -> Result:
@@ -84,6 +86,7 @@ def run(experiment: Experiment, progress: bool | View = True) -> Result:
     directory = anchored(experiment.directory) if experiment.directory is not None else _new_folder()
     experiment = replace(experiment, directory=directory)
     population = experiment.make_population()  # Complains about bad arguments before anything is written.
+    experiment = replace(experiment, start=population.start)  # A past run is read once.
     made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
     with required("make", directory):
         if not holds_run(directory / RECORD):  # That is complained about below, by whoever runs it or by the record.
