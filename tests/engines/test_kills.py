@@ -41,7 +41,7 @@ def test_a_killed_run_resumes_with_nothing_lost(synchronous: bool, tmp_path: Pat
     whole = tune(Walker, space(), directory=tmp_path / "whole", synchronous=synchronous, **SETTINGS)
     usual = time.monotonic() - begin
     instants = random.Random(0)
-    for number in range(25):
+    for number in range(10):
         directory = tmp_path / str(number)
         for _ in range(2):  # The second kill hits a run that was resumed.
             pid = in_a_child(partial(begin_or_resume, directory, synchronous=synchronous))
@@ -174,6 +174,33 @@ def test_what_a_dead_worker_had_started_is_ended(tmp_path: Path) -> None:
             **SETTINGS,
         )
     assert len(list(pids.iterdir())) >= 4
+    until(lambda: none_lives(pids))
+
+
+class Heir(Watched):
+    """Dies in its second interval, and leaves a forked process that has all of its files open."""
+
+    def assigned(self, member: int, round_: int) -> None:
+        if round_ == 1:
+            if pid := os.fork():
+                (self.pids / str(pid)).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(1000)
+
+
+def test_a_dead_worker_is_noticed_though_a_process_that_it_forked_lives(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    with pytest.raises(RunError, match=r"2 intervals failed and max_failures is 1; .*ended by signal 9"):
+        tune(
+            partial(Heir, pids=pids),
+            space(),
+            engine="processes",
+            workers=1,
+            max_failures=1,
+            directory=tmp_path / "run",
+            **SETTINGS,
+        )
     until(lambda: none_lives(pids))
 
 
