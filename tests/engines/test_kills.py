@@ -41,7 +41,7 @@ def test_a_killed_run_resumes_with_nothing_lost(synchronous: bool, tmp_path: Pat
     whole = tune(Walker, space(), directory=tmp_path / "whole", synchronous=synchronous, **SETTINGS)
     usual = time.monotonic() - begin
     instants = random.Random(0)
-    for number in range(10):
+    for number in range(25):
         directory = tmp_path / str(number)
         for _ in range(2):  # The second kill hits a run that was resumed.
             pid = in_a_child(partial(begin_or_resume, directory, synchronous=synchronous))
