@@ -34,6 +34,7 @@ bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, an
 	$(BIN)/python -m benchmarks.demo_seeds
 	$(BIN)/python -m benchmarks.report_cost
 	$(BIN)/python -m benchmarks.watch_cost
+	$(BIN)/python -m benchmarks.reliability
 
 clean: ## Remove the environment and the caches; runs/ stays
 	@if [ -e $(VENV)/pyvenv.cfg ]; then rm -rf $(VENV); fi

@@ -184,6 +184,33 @@ def test_what_a_dead_worker_had_started_is_ended(tmp_path: Path) -> None:
     until(lambda: none_lives(pids))
 
 
+class Heir(Watched):
+    """Dies in its second interval, and leaves a forked process that has all of its files open."""
+
+    def assigned(self, member: int, round_: int) -> None:
+        if round_ == 1:
+            if pid := os.fork():
+                (self.pids / str(pid)).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(1000)
+
+
+def test_a_dead_worker_is_noticed_though_a_process_that_it_forked_lives(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    with pytest.raises(RunError, match=r"2 intervals failed and max_failures is 1; .*ended by signal 9"):
+        tune(
+            partial(Heir, pids=pids),
+            space(),
+            engine="processes",
+            workers=1,
+            max_failures=1,
+            directory=tmp_path / "run",
+            **SETTINGS,
+        )
+    until(lambda: none_lives(pids))
+
+
 def test_a_worker_that_holds_the_interpreter_lock_ends_with_a_killed_driver(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     pids.mkdir()

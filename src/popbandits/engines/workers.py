@@ -32,7 +32,7 @@ STARTS = 5
 START_SECONDS = 120.0
 """How long it may take to be ready, at least, where there is a limit: it imports whatever its agents need."""
 TICK = 1.0
-"""Seconds after which a wait looks up: a signal that arrives just before it would else be noticed only at its end."""
+"""Seconds after which a wait looks up: for a signal that arrived just before it, and for workers that died."""
 
 
 class Worker:
@@ -48,6 +48,10 @@ class Worker:
         self.ready = False
         self.since = time.monotonic()
         """When it was started, or its job was sent."""
+
+    def is_dead(self) -> bool:
+        """Whether it ended on its own. Its line may not tell: what it forked keeps that open."""
+        return False
 
     def death(self) -> str | None:
         """How it ended on its own; None if it lives."""
@@ -91,6 +95,8 @@ class WorkerEngine(Engine):
             for number, worker in enumerate(self._workers):
                 if worker.connection in ready:
                     reports += self._receive(number, worker)
+                elif worker.is_dead() and not worker.connection.poll():
+                    reports += self._replace(number, worker, Failure("died", worker.death() or "its worker ended"))
                 elif self._patience(worker) == 0:
                     limit = f"did not end within {self.round_timeout:g} seconds"
                     reports += self._replace(number, worker, Failure("timeout", limit))
@@ -188,6 +194,10 @@ class ProcessWorker(Worker):
     def __init__(self, connection: Connection, process: Any, line: Connection):
         super().__init__(connection)
         self.process, self.line = process, line
+
+    def is_dead(self) -> bool:
+        """Whether its process has ended."""
+        return not self.process.is_alive()
 
     def death(self) -> str | None:
         """Its exit status in words."""
