@@ -165,8 +165,8 @@ def test_what_is_applied_is_what_was_asked_for_anywhere_in_the_space() -> None:
     space = wide()
     space.seed(0)
     configs = [dict(config) for config in space.sample_configuration(30)]
-    agent = make(list(range(30)))
-    agent._configure(configs)
+    agent = make(list(range(30)), settings=Settings(copies=4, rollout=4, updates=1, episodes=2, hidden=4))
+    agent.train(configs)
     applied = agent.applied()
     assert [set(config) for config in applied] == [set(config) for config in configs]
     # As engines compare them: to a relative error of 1e-6.
