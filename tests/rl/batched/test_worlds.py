@@ -201,6 +201,22 @@ def test_a_choice_of_no_probability_is_never_made() -> None:
     assert brains.act(outputs, noise).tolist() == [[1, 1, 1, 1]]
 
 
+def test_probabilities_that_add_up_to_less_than_1_still_give_a_choice() -> None:
+    brains = Brains(1, 1, 7, True, 4, CPU)
+    outputs = torch.randn(1, 2000, 7, generator=torch.Generator().manual_seed(0))
+    noise = torch.full((1, 2000, 1), 1 - 2**-24)
+    assert (outputs.softmax(-1).cumsum(-1)[..., -1:] <= noise).any()
+    assert brains.act(outputs, noise).max() == 6
+
+
+def test_first_policies_are_nearly_indifferent_and_first_critics_are_not() -> None:
+    brains = make_brains(TASKS["numbers"])
+    brains.flat.copy_(brains.draw(Streams(keys_of(range(MEMBERS), CPU))))
+    assert brains.weights[4].norm(dim=1).flatten().tolist() == pytest.approx([0.01] * MEMBERS)
+    assert brains.weights[10].norm(dim=1).flatten().tolist() == pytest.approx([1.0] * MEMBERS)
+    assert not brains.weights[12].any()  # a deviation of 1
+
+
 def test_states_are_chosen_by_environment_whatever_their_shapes() -> None:
     condition = torch.tensor([[True, False]])
     yes, no = (torch.ones(1, 2), torch.ones(1, 2, 3, 4)), (torch.zeros(1, 2), torch.zeros(1, 2, 3, 4))
