@@ -137,10 +137,12 @@ class _Running:
         for index, number in enumerate(self.numbers):
             if (member := summaries[number].handed_over) is not None:
                 chosen[number] = MEMBERS * index + member
-        seeds = [TEST_SEED + self.keys[index // MEMBERS].seed for index in chosen.values()]
-        returns = self.agents.evaluate(list(chosen.values()), EPISODES, seeds)
-        means = dict(zip(chosen, returns.mean(1).tolist(), strict=True))
-        errors = dict(zip(chosen, (returns.std(1) / math.sqrt(returns.shape[1])).tolist(), strict=True))
+        means, errors = dict[int, float](), dict[int, float]()
+        if chosen:
+            seeds = [TEST_SEED + self.keys[index // MEMBERS].seed for index in chosen.values()]
+            returns = self.agents.evaluate(list(chosen.values()), EPISODES, seeds)
+            means = dict(zip(chosen, returns.mean(1).tolist(), strict=True))
+            errors = dict(zip(chosen, (returns.std(1) / math.sqrt(returns.shape[1])).tolist(), strict=True))
         self.clock.testing += time.perf_counter() - start
         return [
             Record(
