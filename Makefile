@@ -28,7 +28,7 @@ test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run ev
 
 # What was tried is kept in runs/mutation: stop it and start it again. For another sample: rm -r runs/mutation.
 mutation: export OPENBLAS_NUM_THREADS = 1
-mutation: $(VENV)/.has-mutation ## Change the code in 300 places, one at a time, and count the changes that a test notices (hours)
+mutation: $(VENV)/.has-dev ## Change the code in 300 places, one at a time, and count what the tests notice (hours)
 	@if [ ! -e runs/mutation/plan.json ]; then $(BIN)/python -m benchmarks.mutation plan; fi
 	$(BIN)/python -m benchmarks.mutation run
 
@@ -52,7 +52,6 @@ $(BIN)/python:
 # A stamp for each set of packages; all share one environment, since constraints.txt makes them agree.
 $(VENV)/.has-rl: EXTRAS = [rl]
 $(VENV)/.has-dev: EXTRAS = [report,rl,ray,dev]
-$(VENV)/.has-mutation: EXTRAS = [report,rl,ray,dev,mutation]
 $(VENV)/.has-bench: EXTRAS = [report,rl,bench]
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.$(EXTRAS)'

@@ -3,8 +3,11 @@
 import argparse
 import json
 import os
+import signal
+import sys
 import time
 from collections import Counter
+from dataclasses import asdict
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,7 @@ def main() -> None:
     parser.add_argument("--slowest", type=float, default=10.0, help="leave out tests that take longer (%(default)s s)")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that trials end with it
     {"plan": write_plan, "run": run, "report": report}[options.command](options)
 
 
@@ -52,15 +56,16 @@ def run(options: argparse.Namespace) -> None:
         for mutant in read_plan(options.folder)[part - 1 :: parts]
         if mutant.id not in tried and (not options.only or folder_of(mutant) in options.only)
     ]
-    known = options.folder / f"times-{part}-of-{parts}.json"
-    times: trials.Times = json.loads(known.read_text()) if known.exists() else {}
+    measured = options.folder / f"tests-{part}-of-{parts}.json"
+    known: dict[str, Any] = json.loads(measured.read_text()) if measured.exists() else {"files": [], "tests": {}}
     with trials.make_copies(options.workers) as copies:
-        if new := {mutant.file for mutant in mutants} - {name.split("::")[0] for name in times}:
-            times |= trials.measure(new, copies)
-            times |= dict.fromkeys(new, 0.0)  # Measured, also where a file has no doctest.
-            known.write_text(json.dumps(times))
+        if new := {mutant.file for mutant in mutants} - set(known["files"]):
+            known["tests"] |= {name: asdict(test) for name, test in trials.measure(new, copies).items()}
+            known["files"] += sorted(new)
+            measured.write_text(json.dumps(known))
+        tests = {name: trials.Known(**test) for name, test in known["tests"].items()}
         results = options.folder / f"results-{part}-of-{parts}.jsonl"
-        trials.run(mutants, times, copies, options.slowest, results, until)
+        trials.run(mutants, tests, copies, options.slowest, results, until)
     report(options)
 
 
@@ -81,10 +86,8 @@ def report(options: argparse.Namespace) -> None:
     for number, line in sorted(outcomes.items()):
         if line["outcome"] not in ("killed", "timeout"):
             mutant = mutants[number]
-            print(
-                f"#{number} {line['outcome']} {mutant.file}:{mutant.line} {mutant.kind}: {mutant.old!r} -> {mutant.new!r}"
-            )
-            print(f"    {_line_of(mutant)}")
+            print(f"#{number} {line['outcome']} {mutant.file}:{mutant.line} {mutant.kind}: {_line_of(mutant)}")
+            print(f"    {mutant.old!r} -> {mutant.new!r}")
 
 
 def folder_of(mutant: Mutant) -> str:

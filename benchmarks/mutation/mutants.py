@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,13 @@ class Site:
 
 def plan(count: int, seed: int) -> dict[str, Any]:
     """Draw sites, one change at each; all sites for a count of 0."""
-    sites = [site for path in sources() for site in find_sites(path)]
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in sources()}
+    sites = [site for file, source in texts.items() for site in find_sites(file, source)]
     rng = random.Random(seed)
     rng.shuffle(sites)
     mutants: list[dict[str, Any]] = []
     for site in sites:
-        if (made := _make(site, len(mutants), rng)) is not None:
+        if (made := make(site, texts[site.file], len(mutants), rng)) is not None:
             mutants.append(asdict(made))
         if len(mutants) == count:
             break
@@ -81,11 +83,10 @@ def sources() -> list[Path]:
     return [path for pattern in SOURCES for path in sorted(folder.glob(pattern)) if path.name != CLUSTERS]
 
 
-def find_sites(path: Path) -> list[Site]:
+def find_sites(file: str, source: str) -> list[Site]:
     """All places of a file that can be changed, but for those that nothing executes."""
     from cosmic_ray.ast import ast_nodes, get_ast
 
-    source = path.read_text("utf-8")
     nodes = list(ast_nodes(get_ast(source)))
     ignored = list(_ignored(source))
     sites: dict[Any, Site] = {}
@@ -95,7 +96,6 @@ def find_sites(path: Path) -> list[Site]:
             for span in operator.mutation_positions(node):
                 choice, occurrence = (name, operator, occurrence), occurrence + 1
                 if not any(first <= span[0] < last for first, last in ignored):
-                    file = path.relative_to(ROOT).as_posix()
                     sites.setdefault((span, name.split("_")[0]), Site(file, span, [])).choices.append(choice)
     return list(sites.values())
 
@@ -127,22 +127,19 @@ def _ignored(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
                 yield (part.lineno, part.col_offset), (part.end_lineno, part.end_col_offset)
 
 
-def _make(site: Site, number: int, rng: random.Random) -> Mutant | None:
-    """The first change, in random order, that is another program."""
+def make(site: Site, source: str, number: int, rng: random.Random) -> Mutant | None:
+    """The first change at a site, in random order, that makes another program; None if none does."""
     from cosmic_ray.mutating import mutate_code
 
-    source = (ROOT / site.file).read_text("utf-8")
     for name, operator, occurrence in rng.sample(site.choices, len(site.choices)):
         changed = mutate_code(source, operator, occurrence)
         if changed is None or not _differs(source, changed):
             continue
-        start = next(i for i, (a, b) in enumerate(zip(source, changed, strict=False)) if a != b)
-        tail = 0
-        while source[-1 - tail] == changed[-1 - tail] and tail < min(len(source), len(changed)) - start:
-            tail += 1
+        start = _in_common(source, changed)
+        tail = _in_common(source[start:][::-1], changed[start:][::-1])
         old, new = source[start : len(source) - tail], changed[start : len(changed) - tail]
-        checksum = hashlib.sha256(source.encode()).hexdigest()
-        return Mutant(number, site.file, source.count("\n", 0, start) + 1, name, start, old, new, checksum)
+        line = source.count("\n", 0, start + len(old) - len(old.lstrip())) + 1
+        return Mutant(number, site.file, line, name, start, old, new, hashlib.sha256(source.encode()).hexdigest())
     return None
 
 
@@ -151,3 +148,8 @@ def _differs(source: str, changed: str) -> bool:
         return ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
     except SyntaxError:
         return False
+
+
+def _in_common(a: str, b: str) -> int:
+    """The number of characters with which both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))

@@ -1,15 +1,18 @@
 """The trials: each mutant in a copy of the checkout, in a forked process that runs pytest and stops at a failure."""
 
+import ast
 import json
 import os
 import shutil
 import signal
 import sys
+import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,31 +37,84 @@ SLACK = 60.0
 """Seconds that a trial may take beyond four times what its tests take without a change."""
 PRELOADED = ("numpy", "scipy.optimize", "scipy.stats", "ConfigSpace", "threadpoolctl", "rich.console", "sqlite3")
 """Imported once, before processes are forked; nothing of ours is."""
+SAID = "said.json"
+"""Where a process leaves what its plugin saw."""
 
-Times = dict[str, float]
-"""Seconds of each test that passes without a change."""
+
+@dataclass
+class Known:
+    """What is known of a test that passes without a change."""
+
+    seconds: float
+    calls: list[str]
+    """The functions of ours that it calls, in its own process, as `file:line`."""
 
 
-class Order:
-    """A pytest plugin: the tests that are known to pass, the fastest first; it notes how long each took."""
+Tests = dict[str, Known]
 
-    def __init__(self, known: Times | None, slowest: float):
-        self.known, self.slowest = known, slowest
-        self.times: Times = {}
+
+class Watch:
+    """A pytest plugin: which tests fail, how long each takes, and what it calls."""
+
+    def __init__(self, copy: Path):
+        self.source = f"{copy}{os.sep}src{os.sep}"
+        self.seconds: Counter[str] = Counter()
+        self.calls: dict[str, list[str]] = {}
+        self.failed: list[str] = []
+
+    def pytest_collection_modifyitems(self) -> None:
+        import popbandits
+
+        assert popbandits.__file__.startswith(self.source), "another copy is tested than that which is changed"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        codes: dict[int, Any] = {}
+
+        def called(frame: Any, event: str, argument: Any) -> None:
+            if event == "call":
+                codes[id(frame.f_code)] = frame.f_code
+
+        threading.setprofile(called)
+        sys.setprofile(called)
+        try:
+            return (yield)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+            ours = (code for code in codes.values() if code.co_filename.startswith(self.source))
+            short = len(self.source) - len(f"src{os.sep}")
+            self.calls[item.nodeid] = sorted({f"{c.co_filename[short:]}:{c.co_firstlineno}" for c in ours})
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.seconds[report.nodeid] += report.duration
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def said(self) -> dict[str, Any]:
+        """What it saw."""
+        good = {name: seconds for name, seconds in self.seconds.items() if name not in self.failed}
+        return {"tests": {n: (s, self.calls[n]) for n, s in good.items()}, "failed": self.failed}
+
+
+class Notice:
+    """A pytest plugin: the tests that it is given, the fastest first, and which of them failed."""
+
+    def __init__(self, tests: list[str]):
+        self.places = {name: place for place, name in enumerate(tests)}
         self.failed: list[str] = []
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        import popbandits
-
-        assert Path.cwd() in Path(popbandits.__file__).parents, "another copy is tested than that which is changed"
-        if self.known is not None:
-            known = {name: seconds for name, seconds in self.known.items() if seconds <= self.slowest}
-            items[:] = sorted((i for i in items if i.nodeid in known), key=lambda item: known[item.nodeid])
+        chosen = [item for item in items if item.nodeid in self.places]
+        items[:] = sorted(chosen, key=lambda item: self.places[item.nodeid])
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self.times[report.nodeid] = self.times.get(report.nodeid, 0.0) + report.duration
         if report.failed:
             self.failed.append(report.nodeid)
+
+    def said(self) -> dict[str, Any]:
+        """What it saw."""
+        return {"failed": self.failed}
 
 
 @dataclass
@@ -74,29 +130,54 @@ class Trial:
 
 
 def tests_of(file: str) -> list[str]:
-    """The tests that are to notice a change in a file, and its own doctests."""
+    """The files and folders with the tests that are to notice a change in a file: its own doctests are among them."""
     return [file, *TESTS[Path(file).parts[2]]]
 
 
-def measure(files: set[str], copies: list[Path]) -> Times:
-    """Run the tests of these files once without a change; those that fail on this machine are left out of the trials."""
-    times: Times = {}
+def choose(mutant: Mutant, tests: Tests, slowest: float) -> list[str]:
+    """The tests that call the function that is changed, the fastest first; all of them if none does."""
+    places = tuple(tests_of(mutant.file))
+    near = {name: known for name, known in tests.items() if name.startswith(places) and known.seconds <= slowest}
+    lines = {f"{mutant.file}:{line}" for line in _function_at(mutant)}
+    touching = {name for name, known in near.items() if not lines.isdisjoint(known.calls)}
+    return sorted(touching or near, key=lambda name: near[name].seconds)
 
-    def done(status: int | None, wrote: dict[str, Any]) -> None:
-        times.update({name: s for name, s in wrote["times"].items() if name not in wrote["failed"]})
-        for name in wrote["failed"]:
+
+def _function_at(mutant: Mutant) -> range:
+    """The lines of the outermost function that is changed; none outside of functions."""
+    tree = ast.parse((ROOT / mutant.file).read_text("utf-8"))
+    functions = [
+        node
+        for holder in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef)))
+        for node in holder.body
+        if isinstance(node, ast.FunctionDef)
+    ]
+    for function in functions:
+        first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+        if first <= mutant.line <= (function.end_lineno or 0):
+            return range(first, (function.end_lineno or 0) + 1)
+    return range(0)
+
+
+def measure(files: set[str], copies: list[Path]) -> Tests:
+    """Run the tests of these files once without a change; those that fail so are left out of the trials."""
+    tests: Tests = {}
+
+    def done(status: int | None, said: dict[str, Any]) -> None:
+        tests.update({name: Known(*known) for name, known in said["tests"].items()})
+        for name in said["failed"]:
             print(f"fails without a change, and is left out: {name}", flush=True)
 
     wanted = {test for file in files for test in tests_of(file)}
-    parts = [
-        [test] for test in sorted(wanted) if not test.startswith("src") and Path(test).parent.as_posix() not in wanted
+    outer = [
+        test for test in sorted(wanted) if not test.startswith("src") and Path(test).parent.as_posix() not in wanted
     ]
-    parts.append(sorted(test for test in wanted if test.startswith("src")))  # doctests
-    _all_of([(lambda copy, part=part: _start(copy, part, None, 0.0, 3600.0, done)) for part in parts], copies)
-    return times
+    parts = [[test] for test in outer] + [sorted(test for test in wanted if test.startswith("src"))]
+    _all_of([partial(_start, part, Watch, [], 3600.0, done) for part in parts], copies)
+    return tests
 
 
-def run(mutants: list[Mutant], times: Times, copies: list[Path], slowest: float, results: Path, until: float) -> None:
+def run(mutants: list[Mutant], tests: Tests, copies: list[Path], slowest: float, results: Path, until: float) -> None:
     """Try mutants until the time is over, each on a copy; a line of `results` for each."""
 
     def trial(mutant: Mutant, copy: Path) -> Trial:
@@ -105,27 +186,24 @@ def run(mutants: list[Mutant], times: Times, copies: list[Path], slowest: float,
         path.write_text(mutant.applied(original), "utf-8")
         # Python takes compiled code for current by the second: every mutant has another one.
         os.utime(path, (1e9 + mutant.id, 1e9 + mutant.id))
-        tests = tests_of(mutant.file)
-        usual = sum(s for name, s in times.items() if s <= slowest and name.startswith(tuple(tests)))
+        chosen = choose(mutant, tests, slowest)
+        began = time.monotonic()
 
-        def done(status: int | None, wrote: dict[str, Any]) -> None:
+        def done(status: int | None, said: dict[str, Any]) -> None:
             path.write_text(original, "utf-8")
             os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
             outcome = {None: "timeout", 0: "survived", 1: "killed", 2: "killed"}.get(status, f"error {status}")
-            line = {
-                "id": mutant.id,
-                "outcome": outcome,
-                "seconds": round(time.monotonic() - began, 1),
-                "by": (wrote.get("failed") or [None])[0],
-            }
+            seconds, by = round(time.monotonic() - began, 1), next(iter(said.get("failed", ())), None)
             with results.open("a", encoding="utf-8") as file:
+                line = {"id": mutant.id, "outcome": outcome, "seconds": seconds, "tests": len(chosen), "by": by}
                 file.write(json.dumps(line) + "\n")
-            print(f"{outcome:<9}{line['seconds']:>7.1f} s  {mutant.file}:{mutant.line} {mutant.kind}", flush=True)
+            print(f"{outcome:<9}{seconds:>7.1f} s  {mutant.file}:{mutant.line} {mutant.kind}", flush=True)
 
-        began = time.monotonic()
-        return _start(copy, tests, times, slowest, 4.0 * usual + SLACK, done)
+        files = sorted({name.split("::")[0] for name in chosen})
+        limit = 4.0 * sum(tests[name].seconds for name in chosen) + SLACK
+        return _start(files, lambda _: Notice(chosen), ["-x"], limit, done, copy)
 
-    _all_of([(lambda copy, mutant=mutant: trial(mutant, copy)) for mutant in mutants], copies, until)
+    _all_of([partial(trial, mutant) for mutant in mutants], copies, until)
 
 
 @contextmanager
@@ -159,9 +237,9 @@ def _all_of(tasks: list[Callable[[Path], Trial]], copies: list[Path], until: flo
                     _end(trial, waited=bool(pid))
                     going.remove(trial)
                     free.append(trial.copy)
-                    said = trial.copy / "said.json"
-                    wrote = json.loads(said.read_text()) if said.exists() else {}
-                    trial.done(os.waitstatus_to_exitcode(status) if pid else None, wrote)
+                    said = trial.copy / SAID
+                    told = json.loads(said.read_text()) if said.exists() else {}
+                    trial.done(os.waitstatus_to_exitcode(status) if pid else None, told)
             time.sleep(0.02)
     finally:
         for trial in going:
@@ -176,9 +254,11 @@ def _end(trial: Trial, waited: bool) -> None:
         os.waitpid(trial.pid, 0)
 
 
-def _start(copy: Path, tests: list[str], known: Times | None, slowest: float, limit: float, done: Any) -> Trial:
+def _start(
+    tests: list[str], plugin: Callable[[Path], Any], arguments: list[str], limit: float, done: Any, copy: Path
+) -> Trial:
     """Fork a process that runs these tests in this copy."""
-    (copy / "said.json").unlink(missing_ok=True)
+    (copy / SAID).unlink(missing_ok=True)
     sys.stdout.flush()
     pid = os.fork()
     if pid:
@@ -193,17 +273,9 @@ def _start(copy: Path, tests: list[str], known: Times | None, slowest: float, li
             os.dup2(output.fileno(), 2)
         for name in [name for name in sys.modules if name.split(".")[0] in ("benchmarks", "tests", "popbandits")]:
             del sys.modules[name]
-        order = Order(known, slowest)
-        arguments = [
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            "--hypothesis-seed=0",
-            f"--basetemp={copy / 'tmp'}",
-        ]
-        status = int(pytest.main([*arguments, *(["-x"] if known else []), *tests], plugins=[order]))
-        Path("said.json").write_text(json.dumps({"times": order.times, "failed": order.failed}))
+        watching = plugin(copy)
+        plain = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", f"--basetemp={copy / 'tmp'}"]
+        status = int(pytest.main([*plain, *arguments, *tests], plugins=[watching]))
+        Path(SAID).write_text(json.dumps(watching.said()))
     finally:
         os._exit(status)
