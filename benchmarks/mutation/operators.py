@@ -47,7 +47,8 @@ class RemoveArgument(Operator):  # type: ignore[misc]
 def _is_call_or_del(node: Any) -> bool:
     if node.type == "del_stmt":
         return True
-    return node.type == "atom_expr" and node.children[-1].type == "trailer" and node.children[-1].children[0] == "("
+    last = node.children[-1] if node.type == "atom_expr" else node
+    return last.type == "trailer" and bool(last.children[0] == "(")
 
 
 def _named(node: Any) -> list[int]:

@@ -26,35 +26,21 @@ class Box:
 """
 
 
-def changes(source: str) -> list[tuple[str, str, str]]:
-    """A change at every site: its kind, the line before it and after it."""
-    found = []
-    for site in find_sites("a.py", source):
-        mutant = make(site, source, 0, random.Random(0))
-        assert mutant is not None
-        changed = mutant.applied(source)
-        ast.parse(changed)
-        line = mutant.line - 1
-        found.append((mutant.kind, source.splitlines()[line].strip(), changed.splitlines()[line].strip()))
-    return found
-
-
 def test_whatever_is_executed_is_changed_and_annotations_and_guards_are_not() -> None:
-    found = changes(SOURCE)
-    assert {kind.split("_")[0] for kind, _, _ in found} == {
+    kinds, words = set(), set()
+    for site in find_sites("box.py", SOURCE):
+        mutant = make(site, SOURCE, 0, random.Random(0))
+        assert mutant is not None
+        changed = mutant.applied(SOURCE)
+        ast.parse(changed)
+        assert all(changed.count(kept) == SOURCE.count(kept) for kept in ("int | None", "float | None", "strict=True"))
+        kinds.add(mutant.kind.split("_")[0])
+        words.add(SOURCE.splitlines()[mutant.line - 1].split()[0])
+    assert words == {"@dataclass(frozen=True)", "size:", "if", "self.tell(by,", "return"}
+    assert kinds == {
         *("AddNot", "NumberReplacer", "RemoveArgument", "RemoveDecorator", "RemoveStatement"),
         *("ReplaceBinaryOperator", "ReplaceComparisonOperator", "ReplaceTrueWithFalse"),
     }
-    assert {before.split()[0] for _, before, _ in found} == {
-        "@dataclass(frozen=True)",
-        "size:",
-        "if",
-        "self.tell(by,",
-        "return",
-    }
-    for _, before, after in found:
-        for kept in ("int | None", "-> float | None", "strict=True"):
-            assert (kept in after) == (kept in before)
 
 
 @pytest.mark.parametrize("operator", [RemoveStatement, RemoveArgument])
