@@ -1,6 +1,7 @@
 """The commands: `plan`, `run` and `report`."""
 
 import argparse
+import hashlib
 import json
 import os
 import signal
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.mutation import __doc__ as about
-from benchmarks.mutation.mutants import Mutant, plan
+from benchmarks.mutation import trials
+from benchmarks.mutation.mutants import ROOT, Mutant, plan
 
 FOLDER = Path("runs/mutation")
 
@@ -27,6 +29,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes at a time (%(default)s)")
     parser.add_argument("--shard", default="1/1", help="which part of the plan, such as 3/16 (%(default)s)")
     parser.add_argument("--only", nargs="*", help="the folders to take mutants from, such as models")
+    parser.add_argument("--again", action="store_true", help="try also those again that survived: there are new tests")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no trial after so long")
     parser.add_argument("--slowest", type=float, default=10.0, help="leave out tests that take longer (%(default)s s)")
     options = parser.parse_args()
@@ -46,34 +49,42 @@ def write_plan(options: argparse.Namespace) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Try what was not tried yet."""
-    from benchmarks.mutation import trials
-
     part, parts = map(int, options.shard.split("/"))
     until = time.monotonic() + 60.0 * options.minutes
-    tried = {line["id"] for line in read_results(options.folder)}
+    tried = {
+        number
+        for number, line in read_results(options.folder).items()
+        if not (options.again and line["outcome"] == "survived")
+    }
     mutants = [
         mutant
         for mutant in read_plan(options.folder)[part - 1 :: parts]
         if mutant.id not in tried and (not options.only or folder_of(mutant) in options.only)
     ]
-    measured = options.folder / f"tests-{part}-of-{parts}.json"
-    known: dict[str, Any] = json.loads(measured.read_text()) if measured.exists() else {"files": [], "tests": {}}
     with trials.make_copies(options.workers) as copies:
-        if new := {mutant.file for mutant in mutants} - set(known["files"]):
-            known["tests"] |= {name: asdict(test) for name, test in trials.measure(new, copies).items()}
-            known["files"] += sorted(new)
-            measured.write_text(json.dumps(known))
-        tests = {name: trials.Known(**test) for name, test in known["tests"].items()}
+        wanted = {test for file in {mutant.file for mutant in mutants} for test in trials.files_with_tests(file)}
+        tests = measured(sorted(wanted), options.folder / f"tests-{part}-of-{parts}.json", copies)
         results = options.folder / f"results-{part}-of-{parts}.jsonl"
         trials.run(mutants, tests, copies, options.slowest, results, until)
     report(options)
+
+
+def measured(files: list[str], path: Path, copies: list[Path]) -> trials.Tests:
+    """What is known of the tests in these files; measured now where a file is new or has changed."""
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    now = {file: hashlib.sha256((ROOT / file).read_bytes()).hexdigest() for file in files}
+    new = [file for file in files if kept.get(file, {}).get("sha256") != now[file]]
+    for file, tests in trials.measure(new, copies).items():
+        kept[file] = {"sha256": now[file], "tests": {name: asdict(known) for name, known in tests.items()}}
+        path.write_text(json.dumps(kept))
+    return {name: trials.Known(**known) for file in files for name, known in kept[file]["tests"].items()}
 
 
 def report(options: argparse.Namespace) -> None:
     """Print the score with its interval, by folder, and who survived."""
     planned = read_plan(options.folder)
     mutants = {mutant.id: mutant for mutant in planned}
-    outcomes = {line["id"]: line for line in read_results(options.folder)}
+    outcomes = read_results(options.folder)
     folders = Counter(folder_of(mutants[i]) for i in outcomes)
     killed = Counter(folder_of(mutants[i]) for i, line in outcomes.items() if line["outcome"] in ("killed", "timeout"))
     print(
@@ -115,11 +126,10 @@ def read_plan(folder: Path) -> list[Mutant]:
     return [Mutant(**each) for each in json.loads((folder / "plan.json").read_text("utf-8"))["mutants"]]
 
 
-def read_results(folder: Path) -> list[dict[str, Any]]:
-    """What was tried so far, of any part."""
-    return [
-        json.loads(line) for path in sorted(folder.glob("results*.jsonl")) for line in path.read_text().splitlines()
-    ]
+def read_results(folder: Path) -> dict[int, dict[str, Any]]:
+    """What came of each mutant that was tried, of any part; the last time, if it was tried again."""
+    lines = (line for path in sorted(folder.glob("results*.jsonl")) for line in path.read_text().splitlines())
+    return {result["id"]: result for result in map(json.loads, lines)}
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ import pytest
 from benchmarks.mutation.mutants import ROOT, Mutant
 
 TESTS = {
-    "models": ["tests/models", "tests/explorers/test_arms.py", "tests/explorers/test_fits.py"],
-    "explorers": ["tests/explorers", "tests/population"],
-    "population": ["tests/population", "tests/explorers/test_methods.py"],
-    "engines": ["tests/engines"],
-    "history": ["tests/history"],
+    "models": ("tests/models", "tests/explorers/test_arms.py", "tests/explorers/test_fits.py"),
+    "explorers": ("tests/explorers", "tests/population", "tests/test_bad_inputs.py"),
+    "population": ("tests/population", "tests/explorers/test_methods.py", "tests/test_bad_inputs.py"),
+    "engines": ("tests/engines", "tests/test_bad_inputs.py"),
+    "history": ("tests/history", "tests/test_bad_inputs.py"),
 }
 """Which tests are to notice a change in which folder; the file's own doctests come on top."""
 
@@ -129,15 +129,17 @@ class Trial:
     copy: Path
 
 
-def tests_of(file: str) -> list[str]:
-    """The files and folders with the tests that are to notice a change in a file: its own doctests are among them."""
-    return [file, *TESTS[Path(file).parts[2]]]
+def files_with_tests(file: str) -> list[str]:
+    """The files with the tests that are to notice a change in a file: its own doctests are among them."""
+    places = [ROOT / place for place in TESTS[Path(file).parts[2]]]
+    found = [path for place in places for path in (sorted(place.glob("test_*.py")) if place.is_dir() else [place])]
+    return [file, *(path.relative_to(ROOT).as_posix() for path in found)]
 
 
 def choose(mutant: Mutant, tests: Tests, slowest: float) -> list[str]:
     """The tests that call the function that is changed, the fastest first; all of them if none does."""
-    places = tuple(tests_of(mutant.file))
-    near = {name: known for name, known in tests.items() if name.startswith(places) and known.seconds <= slowest}
+    files = set(files_with_tests(mutant.file))
+    near = {n: known for n, known in tests.items() if n.split("::")[0] in files and known.seconds <= slowest}
     lines = {f"{mutant.file}:{line}" for line in _function_at(mutant)}
     touching = {name for name, known in near.items() if not lines.isdisjoint(known.calls)}
     return sorted(touching or near, key=lambda name: near[name].seconds)
@@ -159,21 +161,16 @@ def _function_at(mutant: Mutant) -> range:
     return range(0)
 
 
-def measure(files: set[str], copies: list[Path]) -> Tests:
+def measure(files: list[str], copies: list[Path]) -> dict[str, Tests]:
     """Run the tests of these files once without a change; those that fail so are left out of the trials."""
-    tests: Tests = {}
+    tests: dict[str, Tests] = {}
 
-    def done(status: int | None, said: dict[str, Any]) -> None:
-        tests.update({name: Known(*known) for name, known in said["tests"].items()})
+    def done(file: str, status: int | None, said: dict[str, Any]) -> None:
+        tests[file] = {name: Known(*known) for name, known in said["tests"].items()}
         for name in said["failed"]:
             print(f"fails without a change, and is left out: {name}", flush=True)
 
-    wanted = {test for file in files for test in tests_of(file)}
-    outer = [
-        test for test in sorted(wanted) if not test.startswith("src") and Path(test).parent.as_posix() not in wanted
-    ]
-    parts = [[test] for test in outer] + [sorted(test for test in wanted if test.startswith("src"))]
-    _all_of([partial(_start, part, Watch, [], 3600.0, done) for part in parts], copies)
+    _all_of([partial(_start, [file], Watch, [], 3600.0, partial(done, file)) for file in files], copies)
     return tests
 
 

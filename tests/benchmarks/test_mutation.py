@@ -72,13 +72,16 @@ def test_the_tests_that_call_the_changed_function_are_chosen_the_fastest_first()
     line = text[: text.index("def dependent_rounding")].count("\n") + 1
     here = [f"{mutant.file}:{line}"]
     tests = {
-        "tests/models/test_a.py::slow": Known(2.0, here),
-        "tests/models/test_a.py::fast": Known(1.0, here),
-        "tests/models/test_a.py::elsewhere": Known(0.1, ["src/popbandits/models/gp.py:1"]),
-        "tests/models/test_a.py::endless": Known(20.0, here),
-        "tests/engines/test_b.py::far": Known(0.1, here),
+        "tests/models/test_rounding.py::slow": Known(2.0, here),
+        "tests/models/test_rounding.py::fast": Known(1.0, here),
+        "tests/models/test_rounding.py::elsewhere": Known(0.1, ["src/popbandits/models/gp.py:1"]),
+        "tests/models/test_rounding.py::endless": Known(20.0, here),
+        "tests/engines/test_kills.py::far": Known(0.1, here),
     }
-    assert choose(mutant, tests, slowest=10.0) == ["tests/models/test_a.py::fast", "tests/models/test_a.py::slow"]
+    assert choose(mutant, tests, slowest=10.0) == [
+        "tests/models/test_rounding.py::fast",
+        "tests/models/test_rounding.py::slow",
+    ]
     outside = replaced("_TOLERANCE = 1e-9", "_TOLERANCE = 1e-8")
     assert [name.split("::")[1] for name in choose(outside, tests, slowest=10.0)] == ["elsewhere", "fast", "slow"]
 
