@@ -201,6 +201,12 @@ def test_too_few_observations_are_no_model_and_the_observation_says_so() -> None
     assert {o.fallback for o in history if o.round == 2} == {None}
 
 
+@pytest.mark.parametrize(("numbers", "enough"), [("xabc", False), ("xab", True)])
+def test_one_observation_more_than_there_are_numbers_is_enough_for_a_model(numbers: str, enough: bool) -> None:
+    history = play(Population(dict.fromkeys(numbers, (0.0, 1.0)), PB2Mix(), rounds=2, explore="all")).history
+    assert all((o.fallback is None) == enough for o in history if o.round == 1)
+
+
 def test_a_fallback_survives_storage(tmp_path: Path) -> None:
     space = dict.fromkeys("xabcd", (0.0, 1.0))
     history = play(Population(space, PB2Mix(), rounds=2, explore="all")).history

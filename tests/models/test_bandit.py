@@ -238,6 +238,28 @@ def test_without_a_horizon_gamma_is_that_of_epochs_that_double() -> None:
     assert bandit.gamma(4, 10**6) < 0.01
 
 
+def test_a_round_that_is_not_named_is_the_first() -> None:
+    """Its number matters without a horizon alone: the first epoch is one round long, with a γ of 1."""
+    bandit = TVEXP3M(arms=6, changes=1)
+    uneven = np.log([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
+    assert bandit.gamma(4) == bandit.gamma(4, 0) == 1.0
+    assert bandit.gamma(4, 1) == 1.0 > bandit.gamma(4, 40)
+    big = TVEXP3M(arms=2)
+    assert big.gamma(50) == big.gamma(50, 0) > big.gamma(50, 1), "so many plays that it is below 1"
+    tilted = np.log([0.9, 0.1])
+    assert big.expected_plays(tilted, 50).tolist() == big.expected_plays(tilted, 50, 0).tolist()
+    assert big.expected_plays(tilted, 50).tolist() != big.expected_plays(tilted, 50, 1).tolist()
+    arms, gains = np.array([0, 1] * 25), np.linspace(0.0, 1.0, 50)
+    assert big.update(tilted, arms, gains).tolist() == big.update(tilted, arms, gains, 0).tolist()
+    assert big.update(tilted, arms, gains).tolist() != big.update(tilted, arms, gains, 1).tolist()
+    draws = [
+        [big.draw(tilted, 51, np.random.default_rng(seed), *named).tolist() for seed in range(20)]
+        for named in ((), (0,), (1,))
+    ]
+    assert draws[0] == draws[1] != draws[2]
+    assert bandit.expected_plays(uneven, 2).tolist() == [2 / 6] * 6
+
+
 def test_with_more_plays_than_arms_an_arm_uses_the_sum_of_its_gains() -> None:
     bandit = TVEXP3M(arms=2, exploration=0.2, sharing=0.0)  # n = 2 each, k γ / C = 0.4
     change = grown_by(bandit, [0, 1, 1, 0], [1.0, 0.0, 0.25, 0.5], bandit.initial())
@@ -315,7 +337,9 @@ def test_a_single_arm_is_always_played() -> None:
         ({"arms": 3, "horizon": 0}, r"'horizon': must be at least 1, got 0"),
         ({"arms": 3, "changes": 0}, r"'changes': must be at least 1, got 0"),
         ({"arms": 3, "exploration": 0.0}, r"'exploration': must be above 0 and at most 1, got 0.0"),
+        ({"arms": 3, "exploration": 1.01}, r"'exploration': must be above 0 and at most 1, got 1.01"),
         ({"arms": 3, "exploration": "papers"}, r"'exploration': must be one of .*, got 'papers'"),
+        ({"arms": 3, "sharing": 1.01}, r"'sharing': must be in \[0, 1\], got 1.01"),
         ({"arms": 3, "sharing": math.nan}, r"'sharing': must be in \[0, 1\], got nan"),
     ],
 )

@@ -239,6 +239,13 @@ def test_what_is_likely_beforehand_and_where_a_fit_starts_is_within_its_bounds(s
     assert labels_age[-2] > labels_age[-3] + 1.0, "and the other way round"
 
 
+def test_a_fit_ends_after_the_iterations_it_is_given():
+    likelihood = Likelihood(STRUCTURES["mixed"], *some_data(STRUCTURES["mixed"]))
+    short, long = (fit(likelihood, starts(STRUCTURES["mixed"]), iterations) for iterations in (2, 60))
+    assert short.evaluations < 20 < long.evaluations
+    assert short.log_posterior < long.log_posterior
+
+
 def test_data_that_no_kernel_fits_are_refused_not_modelled():
     structure = STRUCTURES["no labels"]
     inputs, y = some_data(structure)
