@@ -190,6 +190,20 @@ def test_a_fit_recovers_what_made_the_data():
     assert np.exp(found.theta[3]) == pytest.approx(0.1, rel=0.5)
 
 
+@pytest.mark.parametrize(
+    ("name", "fixed"),
+    [
+        ("mixed", ""),
+        ("no labels", "b c r2"),
+        ("labels only", "a c l r1"),
+        ("no time", "r1 r2"),
+    ],
+)
+def test_a_part_of_the_kernel_that_does_not_exist_is_not_fitted(name, fixed):
+    entries = ["a", "b", "c", "l", "r1", "r2", "noise"]
+    assert [entry for entry, free in zip(entries, STRUCTURES[name].free, strict=True) if not free] == fixed.split()
+
+
 def log_prior(structure, theta):
     """Up to a constant: log-normal, with the medians and deviations that `PRIOR` holds; lengths grow with sqrt(d)."""
     amplitudes, rates = [PRIOR["amplitude"]] * 3, [PRIOR["rate"]] * 2
