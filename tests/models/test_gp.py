@@ -16,6 +16,7 @@ STRUCTURES = {
     "a length-scale each": Structure(Embedding(np.zeros(3, dtype=bool)), per_dimension=True),
     "no labels": Structure(Embedding(np.zeros(3, dtype=bool)), labels=False),
     "labels only": Structure(Embedding(np.zeros(0, dtype=bool))),
+    "one number": Structure(Embedding(np.zeros(1, dtype=bool))),
     "no time": Structure(Embedding(np.zeros(3, dtype=bool)), time=False),
     "conditional numbers": Structure(Embedding(np.array([False, True, True])), per_dimension=True),
     "with context": Structure(Embedding(np.zeros(3, dtype=bool)), context=1, per_dimension=True),
