@@ -242,6 +242,23 @@ def test_a_fit_is_the_best_of_its_starts(structure):
 
 
 @EVERY_STRUCTURE
+def test_a_fit_begins_where_it_is_told_to_or_at_the_nearest_bound(structure):
+    likelihood = Likelihood(structure, *some_data(structure))
+    found = fit(likelihood, starts(structure))
+    again = fit(likelihood, found.theta[None])
+    assert again.evaluations <= 5, "there is little left to do at a maximum"
+    assert again.log_posterior == pytest.approx(found.log_posterior, abs=1e-3)
+    low, high = bounds(structure).T
+    for beyond, nearest in ((low - 3.0, low), (high + 3.0, high)):
+        reached = [fit(likelihood, start[None], iterations=3).theta for start in (beyond, nearest)]
+        np.testing.assert_array_equal(*reached)
+    assert (
+        fit(likelihood, low[None], iterations=1).log_posterior
+        != fit(likelihood, high[None], iterations=1).log_posterior
+    )
+
+
+@EVERY_STRUCTURE
 def test_what_is_likely_beforehand_and_where_a_fit_starts_is_within_its_bounds(structure):
     low, high = bounds(structure).T
     median, deviation = prior(structure).T
