@@ -278,6 +278,17 @@ def test_a_fit_ends_after_the_iterations_it_is_given():
     assert short.log_posterior < long.log_posterior
 
 
+@pytest.mark.parametrize("d", [2, 4, 9])
+def test_with_more_numbers_points_are_further_apart_and_lengths_are_expected_to_be_longer(d):
+    """Squared distances between random points grow with d, and their spread with sqrt(d): so do the lengths."""
+    one, many = (Structure(Embedding(np.zeros(numbers, dtype=bool))) for numbers in (1, d))
+    for one_length, many_length in (
+        (prior(one)[3, 0], prior(many)[3, 0]),
+        *zip(starts(one)[:, 3], starts(many)[:, 3], strict=True),
+    ):
+        assert many_length - one_length == pytest.approx(0.5 * np.log(d))
+
+
 def test_data_that_no_kernel_fits_are_refused_not_modelled():
     structure = STRUCTURES["no labels"]
     inputs, y = some_data(structure)
