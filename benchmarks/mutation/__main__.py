@@ -31,7 +31,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="the folders to take mutants from, such as models")
     parser.add_argument("--again", action="store_true", help="try also those again that survived: there are new tests")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no trial after so long")
-    parser.add_argument("--slowest", type=float, default=10.0, help="leave out tests that take longer (%(default)s s)")
+    usual = trials.Limits()
+    parser.add_argument("--slowest", type=float, default=usual.slowest, help="leave out tests above (%(default)s s)")
+    parser.add_argument("--together", type=float, default=usual.together, help="tests of a mutant (%(default)s s)")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that trials end with it
@@ -65,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
         wanted = {test for file in {mutant.file for mutant in mutants} for test in trials.files_with_tests(file)}
         tests = measured(sorted(wanted), options.folder / f"tests-{part}-of-{parts}.json", copies)
         results = options.folder / f"results-{part}-of-{parts}.jsonl"
-        trials.run(mutants, tests, copies, options.slowest, results, until)
+        trials.run(mutants, tests, copies, trials.Limits(options.slowest, options.together), results, until)
     report(options)
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -136,13 +137,25 @@ def files_with_tests(file: str) -> list[str]:
     return [file, *(path.relative_to(ROOT).as_posix() for path in found)]
 
 
-def choose(mutant: Mutant, tests: Tests, slowest: float) -> list[str]:
-    """The tests that call the function that is changed, the fastest first; all of them if none does."""
+@dataclass(frozen=True)
+class Limits:
+    """How long tests may take, in seconds as measured without a change."""
+
+    slowest: float = 10.0
+    """A test that takes longer is left out."""
+    together: float = 120.0
+    """All tests that a mutant meets; the slowest are left out until it holds."""
+
+
+def choose(mutant: Mutant, tests: Tests, limits: Limits) -> list[str]:
+    """The tests that call the function that is changed, the fastest first; any of its folder if none does."""
     files = set(files_with_tests(mutant.file))
-    near = {n: known for n, known in tests.items() if n.split("::")[0] in files and known.seconds <= slowest}
+    near = {n: known for n, known in tests.items() if n.split("::")[0] in files and known.seconds <= limits.slowest}
     lines = {f"{mutant.file}:{line}" for line in _function_at(mutant)}
     touching = {name for name, known in near.items() if not lines.isdisjoint(known.calls)}
-    return sorted(touching or near, key=lambda name: near[name].seconds)
+    ordered = sorted(touching or near, key=lambda name: near[name].seconds)
+    spent = accumulate(near[name].seconds for name in ordered)
+    return [name for name, seconds in zip(ordered, spent, strict=True) if seconds <= limits.together]
 
 
 def _function_at(mutant: Mutant) -> range:
@@ -174,7 +187,7 @@ def measure(files: list[str], copies: list[Path]) -> dict[str, Tests]:
     return tests
 
 
-def run(mutants: list[Mutant], tests: Tests, copies: list[Path], slowest: float, results: Path, until: float) -> None:
+def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits, results: Path, until: float) -> None:
     """Try mutants until the time is over, each on a copy; a line of `results` for each."""
 
     def trial(mutant: Mutant, copy: Path) -> Trial:
@@ -183,7 +196,7 @@ def run(mutants: list[Mutant], tests: Tests, copies: list[Path], slowest: float,
         path.write_text(mutant.applied(original), "utf-8")
         # Python takes compiled code for current by the second: every mutant has another one.
         os.utime(path, (1e9 + mutant.id, 1e9 + mutant.id))
-        chosen = choose(mutant, tests, slowest)
+        chosen = choose(mutant, tests, limits)
         began = time.monotonic()
 
         def done(status: int | None, said: dict[str, Any]) -> None:

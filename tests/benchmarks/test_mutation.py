@@ -12,7 +12,7 @@ import pytest
 from benchmarks.mutation.__main__ import interval
 from benchmarks.mutation.mutants import ROOT, Mutant, find_sites, make
 from benchmarks.mutation.operators import RemoveArgument, RemoveStatement
-from benchmarks.mutation.trials import Known, choose, make_copies, run
+from benchmarks.mutation.trials import Known, Limits, choose, make_copies, run
 
 SOURCE = """
 @dataclass(frozen=True)
@@ -78,12 +78,13 @@ def test_the_tests_that_call_the_changed_function_are_chosen_the_fastest_first()
         "tests/models/test_rounding.py::endless": Known(20.0, here),
         "tests/engines/test_kills.py::far": Known(0.1, here),
     }
-    assert choose(mutant, tests, slowest=10.0) == [
+    assert choose(mutant, tests, Limits()) == [
         "tests/models/test_rounding.py::fast",
         "tests/models/test_rounding.py::slow",
     ]
+    assert choose(mutant, tests, Limits(together=2.5)) == ["tests/models/test_rounding.py::fast"]
     outside = replaced("_TOLERANCE = 1e-9", "_TOLERANCE = 1e-8")
-    assert [name.split("::")[1] for name in choose(outside, tests, slowest=10.0)] == ["elsewhere", "fast", "slow"]
+    assert [name.split("::")[1] for name in choose(outside, tests, Limits())] == ["elsewhere", "fast", "slow"]
 
 
 def test_a_trial_tells_what_is_noticed_from_what_is_not_and_leaves_the_sources_alone(
@@ -98,7 +99,7 @@ def test_a_trial_tells_what_is_noticed_from_what_is_not_and_leaves_the_sources_a
     endless = replaced("    values = expected.tolist()", "    while True: pass", number=3)
     before = {path: path.read_text() for path in (ROOT / "src" / "popbandits" / "models").glob("*.py")}
     with make_copies(1) as copies:
-        arguments: Any = ({name: Known(0.0, [])}, copies, 10.0, tmp_path / "results", float("inf"))
+        arguments: Any = ({name: Known(0.0, [])}, copies, Limits(), tmp_path / "results", float("inf"))
         run(mutants, *arguments)
         monkeypatch.setattr("benchmarks.mutation.trials.SLACK", 1.0)
         run([endless], *arguments)
