@@ -52,6 +52,8 @@ class Known:
 
 
 Tests = dict[str, Known]
+OUTCOMES = {None: "timeout", 0: "survived", 1: "killed", 2: "killed", 5: "survived"}
+"""By pytest's exit status: 2 is a file that cannot be imported, 5 a mutant for which there is no test."""
 
 
 class Watch:
@@ -89,6 +91,10 @@ class Watch:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         self.seconds[report.nodeid] += report.duration
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             self.failed.append(report.nodeid)
 
@@ -179,8 +185,8 @@ def measure(files: list[str], copies: list[Path]) -> dict[str, Tests]:
     tests: dict[str, Tests] = {}
 
     def done(file: str, status: int | None, said: dict[str, Any]) -> None:
-        tests[file] = {name: Known(*known) for name, known in said["tests"].items()}
-        for name in said["failed"]:
+        tests[file] = {name: Known(*known) for name, known in said.get("tests", {}).items()}
+        for name in said.get("failed", [f"{file} (it ended with {status})"]):
             print(f"fails without a change, and is left out: {name}", flush=True)
 
     _all_of([partial(_start, [file], Watch, [], 3600.0, partial(done, file)) for file in files], copies)
@@ -202,14 +208,14 @@ def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits,
         def done(status: int | None, said: dict[str, Any]) -> None:
             path.write_text(original, "utf-8")
             os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
-            outcome = {None: "timeout", 0: "survived", 1: "killed", 2: "killed"}.get(status, f"error {status}")
+            outcome = OUTCOMES.get(status, f"error {status}")
             seconds, by = round(time.monotonic() - began, 1), next(iter(said.get("failed", ())), None)
             with results.open("a", encoding="utf-8") as file:
                 line = {"id": mutant.id, "outcome": outcome, "seconds": seconds, "tests": len(chosen), "by": by}
                 file.write(json.dumps(line) + "\n")
             print(f"{outcome:<9}{seconds:>7.1f} s  {mutant.file}:{mutant.line} {mutant.kind}", flush=True)
 
-        files = sorted({name.split("::")[0] for name in chosen})
+        files = sorted({name.split("::")[0] for name in chosen}) or [mutant.file]  # without any, pytest runs them all
         limit = 4.0 * sum(tests[name].seconds for name in chosen) + SLACK
         return _start(files, lambda _: Notice(chosen), ["-x"], limit, done, copy)
 
