@@ -34,8 +34,10 @@ TESTS = {
 
 COPIED = ("src", "tests", "docs", "pyproject.toml")
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "golden", "rl", "*.png")
-SLACK = 60.0
-"""Seconds that a trial may take beyond four times what its tests take without a change."""
+SLACK = 120.0
+"""Seconds that a trial may take beyond ten times what its tests take without a change."""
+HANGS = 30.0
+"""Seconds that a single test may take beyond the same."""
 PRELOADED = ("numpy", "scipy.optimize", "scipy.stats", "ConfigSpace", "threadpoolctl", "rich.console", "sqlite3")
 """Imported once, before processes are forked; nothing of ours is."""
 SAID = "said.json"
@@ -52,7 +54,7 @@ class Known:
 
 
 Tests = dict[str, Known]
-OUTCOMES = {None: "timeout", 0: "survived", 1: "killed", 2: "killed", 5: "survived"}
+OUTCOMES = {None: "timeout", -signal.SIGALRM: "timeout", 0: "survived", 1: "killed", 2: "killed", 5: "survived"}
 """By pytest's exit status: 2 is a file that cannot be imported, 5 a mutant for which there is no test."""
 
 
@@ -105,11 +107,23 @@ class Watch:
 
 
 class Notice:
-    """A pytest plugin: the tests that it is given, the fastest first, and which of them failed."""
+    """A pytest plugin: the tests that it is given, in that order, and which of them failed.
 
-    def __init__(self, tests: list[str]):
+    A test that takes ten times as long as usual, and half a minute, ends the process: most likely it would never end.
+    """
+
+    def __init__(self, tests: Tests):
+        self.usual = {name: known.seconds for name, known in tests.items()}
         self.places = {name: place for place, name in enumerate(tests)}
         self.failed: list[str] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        signal.alarm(int(10.0 * self.usual[item.nodeid] + HANGS))
+        try:
+            return (yield)
+        finally:
+            signal.alarm(0)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         chosen = [item for item in items if item.nodeid in self.places]
@@ -216,8 +230,8 @@ def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits,
             print(f"{outcome:<9}{seconds:>7.1f} s  {mutant.file}:{mutant.line} {mutant.kind}", flush=True)
 
         files = sorted({name.split("::")[0] for name in chosen}) or [mutant.file]  # without any, pytest runs them all
-        limit = 4.0 * sum(tests[name].seconds for name in chosen) + SLACK
-        return _start(files, lambda _: Notice(chosen), ["-x"], limit, done, copy)
+        limit = 10.0 * sum(tests[name].seconds for name in chosen) + SLACK
+        return _start(files, lambda _: Notice({name: tests[name] for name in chosen}), ["-x"], limit, done, copy)
 
     _all_of([partial(trial, mutant) for mutant in mutants], copies, until)
 

@@ -101,7 +101,7 @@ def test_a_trial_tells_what_is_noticed_from_what_is_not_and_leaves_the_sources_a
     with make_copies(1) as copies:
         arguments: Any = ({name: Known(0.0, [])}, copies, Limits(), tmp_path / "results", float("inf"))
         run(mutants, *arguments)
-        monkeypatch.setattr("benchmarks.mutation.trials.SLACK", 1.0)
+        monkeypatch.setattr("benchmarks.mutation.trials.HANGS", 1.0)
         run([endless], *arguments)
     lines = [json.loads(line) for line in (tmp_path / "results").read_text().splitlines()]
     outcomes = {line["id"]: (line["outcome"], line["by"]) for line in lines}
