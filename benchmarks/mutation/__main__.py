@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes at a time (%(default)s)")
     parser.add_argument("--shard", default="1/1", help="which part of the plan, such as 3/16 (%(default)s)")
     parser.add_argument("--only", nargs="*", help="the folders to take mutants from, such as models")
-    parser.add_argument("--again", action="store_true", help="try also those again that survived: there are new tests")
+    parser.add_argument("--again", type=int, nargs="*", help="try survivors again: these, or all if none is named")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no trial after so long")
     usual = trials.Limits()
     parser.add_argument("--slowest", type=float, default=usual.slowest, help="leave out tests above (%(default)s s)")
@@ -50,22 +50,23 @@ def write_plan(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Try what was not tried yet."""
+    """Try what was not tried yet, or survivors again."""
+    tried = read_results(options.folder)
+
+    def wanted(mutant: Mutant) -> bool:
+        if options.only and folder_of(mutant) not in options.only:
+            return False
+        if options.again is None:
+            return mutant.id not in tried
+        survived = mutant.id in tried and tried[mutant.id]["outcome"] == "survived"
+        return survived and (not options.again or mutant.id in options.again)
+
     part, parts = map(int, options.shard.split("/"))
     until = time.monotonic() + 60.0 * options.minutes
-    tried = {
-        number
-        for number, line in read_results(options.folder).items()
-        if not (options.again and line["outcome"] == "survived")
-    }
-    mutants = [
-        mutant
-        for mutant in read_plan(options.folder)[part - 1 :: parts]
-        if mutant.id not in tried and (not options.only or folder_of(mutant) in options.only)
-    ]
+    mutants = [mutant for mutant in read_plan(options.folder)[part - 1 :: parts] if wanted(mutant)]
     with trials.make_copies(options.workers) as copies:
-        wanted = {test for file in {mutant.file for mutant in mutants} for test in trials.files_with_tests(file)}
-        tests = measured(sorted(wanted), options.folder / f"tests-{part}-of-{parts}.json", copies)
+        files = {test for file in {mutant.file for mutant in mutants} for test in trials.files_with_tests(file)}
+        tests = measured(sorted(files), options.folder / f"tests-{part}-of-{parts}.json", copies)
         results = options.folder / f"results-{part}-of-{parts}.jsonl"
         trials.run(mutants, tests, copies, trials.Limits(options.slowest, options.together), results, until)
     report(options)
