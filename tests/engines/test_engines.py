@@ -267,3 +267,10 @@ def test_tune_takes_the_fields_of_an_experiment_with_their_defaults() -> None:
     taken = {name: p.default for name, p in inspect.signature(tune).parameters.items() if name != "progress"}
     fields = {name: p.default for name, p in inspect.signature(Experiment).parameters.items()}
     assert list(taken.items()) == list(fields.items())
+    population = {"size" if name == "population" else name: default for name, default in fields.items()}
+    own = {
+        name: p.default
+        for name, p in inspect.signature(Population).parameters.items()
+        if name not in ("space", "history")
+    }
+    assert own.items() <= population.items(), "and a population by itself has the same"

@@ -248,6 +248,22 @@ def test_the_first_interrupt_lets_what_is_in_training_end(engine: Any, tmp_path:
     assert resume(tmp_path / "x", progress=False).history == whole.history
 
 
+@pytest.mark.parametrize("way", ["to its end", "interrupted"])
+def test_a_run_gives_the_signals_back(way: str, tmp_path: Path) -> None:
+    """Who calls `tune` from a program or a notebook keeps their own answer to Ctrl-C."""
+
+    def theirs(number: int, frame: Any) -> None: ...
+
+    before = {number: signal.signal(number, theirs) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        view = Interrupting(4) if way == "interrupted" else View()
+        tune(Walker, space(), directory=tmp_path, **(SETTINGS | {"progress": view}))
+        assert {signal.getsignal(number) for number in before} == {theirs}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_a_request_to_terminate_ends_the_process_after_what_is_in_training(tmp_path: Path) -> None:
     whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
     with pytest.raises(SystemExit, match="143"):
