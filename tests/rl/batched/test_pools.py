@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from popbandits.errors import ArgumentError
 from popbandits.rl.batched.brains import Brains
 from popbandits.rl.batched.pools import PoolWorld
 from popbandits.rl.batched.ppo import BatchedPPO, Settings
@@ -19,7 +20,7 @@ from popbandits.rl.batched.spaces import DEFAULTS
 pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting to float32")
 CPU = torch.device("cpu")
 MEMBERS, COPIES, STEPS = 2, 3, 20
-LIMITS = {"CartPole-v1": 25, "Pendulum-v1": 15}
+LIMITS = {"CartPole-v1": 25, "LunarLanderContinuous-v3": 15}
 
 
 def make(name: str, threads: int = 1) -> tuple[PoolWorld, Brains]:
@@ -56,7 +57,7 @@ def environments(name: str, streams: Streams) -> list[list[ByHand]]:
     return [[ByHand(name, seed) for seed in row] for row in seeds]
 
 
-@pytest.mark.parametrize(("name", "threads"), [("CartPole-v1", 1), ("CartPole-v1", 2), ("Pendulum-v1", 1)])
+@pytest.mark.parametrize(("name", "threads"), [("CartPole-v1", 1), ("CartPole-v1", 2), ("LunarLanderContinuous-v3", 1)])
 def test_two_rollouts_are_those_of_the_same_environments_stepped_by_hand(name: str, threads: int) -> None:
     world, brains = make(name, threads)
     gamma = torch.tensor([[0.9], [0.7]])
@@ -94,7 +95,7 @@ def test_two_rollouts_are_those_of_the_same_environments_stepped_by_hand(name: s
     assert (ends["terminated"] > 0) == world.discrete
 
 
-@pytest.mark.parametrize(("name", "threads"), [("CartPole-v1", 2), ("Pendulum-v1", 1)])
+@pytest.mark.parametrize(("name", "threads"), [("CartPole-v1", 2), ("LunarLanderContinuous-v3", 1)])
 def test_returns_of_fresh_episodes_are_those_of_the_same_environments_stepped_by_hand(name: str, threads: int) -> None:
     world, brains = make(name, threads)
     found = world.test(brains, COPIES, None)(Streams(keys_of([5, 6], CPU)))
@@ -120,9 +121,9 @@ def test_returns_of_fresh_episodes_are_those_of_the_same_environments_stepped_by
 
 
 def test_a_task_has_the_sizes_of_its_environments() -> None:
-    pole, pendulum = PoolWorld("CartPole-v1", 10), PoolWorld("Pendulum-v1", 10)
+    pole, lander = PoolWorld("CartPole-v1", 10), PoolWorld("LunarLanderContinuous-v3", 10)
     assert (pole.inputs, pole.actions, pole.discrete) == (4, 2, True)
-    assert (pendulum.inputs, pendulum.actions, pendulum.discrete) == (3, 1, False)
+    assert (lander.inputs, lander.actions, lander.discrete) == (8, 2, False)
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -136,3 +137,8 @@ def test_a_member_that_diverged_does_not_disturb_the_pool_that_all_share(name: s
     assert np.isnan(found[1].score)
     assert all(torch.equal(ill.state[name][[0, 2]], sound.state[name][[0, 2]]) for name in sound.state)
     assert ill.rollout.observations.isfinite().all()
+
+
+def test_a_task_whose_actions_have_other_bounds_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"between -1 and 1, got Pendulum-v1, where they lie between -2"):
+        PoolWorld("Pendulum-v1", 200)
