@@ -151,8 +151,8 @@ class Forking(Walker):
         return outcome
 
     def save(self, directory: Path) -> None:
-        self.fork()
         super().save(directory)
+        self.fork()  # Not before: both would write.
 
     def load(self, directory: Path) -> None:
         super().load(directory)
