@@ -19,7 +19,7 @@ from popbandits.population.population import EXPLORE
 from popbandits.testing import EXPLORER_CHECKS, spaces
 from tests.benchmarks import climbers
 
-BOUNDS = {"lr": (2.0**-13, 1.0), "decay": (0.0, 0.125)}  # exact in 32 bits, to which Ray rounds
+BOUNDS = {"decay": (0.0, 0.125), "lr": (2.0**-13, 1.0)}  # In our order; exact in 32 bits, to which Ray rounds.
 SIZE, ROUNDS = 8, 6
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -40,12 +40,12 @@ def play(batch: Batch) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def sitting() -> Iterator[tuple[list[Record], Climbers]]:
+def sitting() -> tuple[list[Record], Climbers]:
     """Every method with three seeds, in one batch."""
     track = Track()
     records = play(Batch(ground(track), "wide", ROUNDS, COMPARED, SEEDS, "development"))
     (agents,) = track.built
-    yield records, agents
+    return records, agents
 
 
 def orders_of(agents: Climbers) -> list[list[dict[str, Any]]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from popbandits import PBT, History, resume, tune
 from popbandits.agent import Outcome
@@ -85,16 +86,16 @@ def test_batched_ppo_keeps_the_contract_of_batched_agents() -> None:
 
 
 class Diverging(BatchedPPO):
-    """Gives member 2 a learning rate in its second interval that nothing survives."""
+    """Breaks the weights of member 2 in its second interval."""
 
     calls = 0
 
     def train(self, configs: Any) -> list[Outcome]:
         self.calls += 1
         if self.calls == 2:
-            configs[2]["lr"] = 1e38
+            with torch.no_grad():
+                self.state["weights"][2] = math.nan
         return super().train(configs)
-
 
 
 def events(directory: Path) -> list[Event]:
