@@ -18,7 +18,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 import pandas as pd
 from ray.tune.schedulers import pb2
-from sklearn.exceptions import ConvergenceWarning
+from sklearn import gaussian_process as _  # noqa: F401 (without it Ray imports its PB2, which then fails)
 
 from benchmarks.peers.ray_pb2 import trial_name
 from popbandits.explorers.explorer import Explorer, Proposal, completed, sampled
@@ -43,27 +43,22 @@ class RayPB2(Explorer):
         numbers = _Numbers(space)
         table, current = _table(numbers, history), None
         proposals = []
-        for place, parent in enumerate(parents):
-            if parent is None:  # A trial of Ray's would have ended.
-                proposals.append(Proposal(sampled(space, rng)))
-                continue
-            if not numbers.bounds:
-                proposals.append(Proposal(parent.config))
-                continue
-            old = numbers.of(parent.config)
-            # Nobody's: its rows are for the next interval, whose table is made anew.
-            child = f"child_{place}"
-            try:
-                with _seeded(rng), one_blas_thread():
-                    new, table = pb2._explore(
-                        table, numbers.bounds, current, trial_name(parent.member), child, dict(old)
-                    )
-                decision: dict[str, Any] = {}
-            except (ValueError, np.linalg.LinAlgError) as error:  # Ray's experiment would have ended.
-                new, decision = old, {"fallback": str(error)}
-            row = np.array([[new[name] for name in numbers.bounds]])
-            current = row if current is None else np.concatenate([current, row])
-            proposals.append(Proposal(numbers.put_into(parent.config, new, rng), decision))
+        with _seeded(rng), one_blas_thread():
+            for place, parent in enumerate(parents):
+                if parent is None:  # A trial of Ray's would have ended.
+                    proposals.append(Proposal(sampled(space, rng)))
+                    continue
+                new, decision = numbers.of(parent.config), {}
+                # The child's row matters from the next round on, whose table is made anew: any name will do.
+                trials = trial_name(parent.member), f"child_{place}"
+                try:
+                    if numbers.bounds:
+                        new, table = pb2._explore(table, numbers.bounds, current, *trials, new)
+                except (ValueError, np.linalg.LinAlgError) as error:  # Ray's experiment would have ended.
+                    decision = {"fallback": str(error)}
+                row = np.array([[new[name] for name in numbers.bounds]])
+                current = row if current is None else np.concatenate([current, row])
+                proposals.append(Proposal(numbers.put_into(parent.config, new, rng), decision))
         return proposals
 
 
@@ -89,32 +84,39 @@ class _Numbers:
         for name, column in self._columns.items():
             values[0, column] = new[name]
         point = completed(self.space, Points(self.space.unit(values), points.h), rng)
-        return config if point is None else self.space.decode(point)[0]
+        if point is None:
+            return config
+        flat = self.space.flatten(self.space.decode(point)[0])
+        # To the last digit, within bounds that Ray's rounding to 32 bits may leave.
+        exact = {name: min(max(new[name], low), high) for name, (low, high) in self.bounds.items() if name in flat}
+        return self.space.nest(flat | exact)
 
 
 def _table(numbers: _Numbers, history: History) -> pd.DataFrame:
-    """Write a history as Ray's scheduler logs it."""
-    rows: list[list[Any]] = []
+    """Write a history as Ray's scheduler logs it: of each time the intervals, then those that begin there."""
+    ends: list[list[Any]] = []
+    beginnings: list[list[Any]] = []
     for observation in history:
         if observation.failed:  # Its trial would have reported nothing.
             continue
         trial, values = trial_name(observation.member), numbers.of(observation.config)
+        ends.append([trial, float(observation.round + 1), *values.values(), history.sign * observation.score])
         parent = history.find(observation.parent) if observation.parent else None
         # Where it has nothing to learn from, Ray copies the numbers and logs no row.
         if parent is not None and numbers.of(parent.config) != values:
-            rows.append([trial, float(parent.round + 1), *values.values(), history.sign * parent.score])
-        rows.append([trial, float(observation.round + 1), *values.values(), history.sign * observation.score])
+            beginnings.append([trial, float(parent.round + 1), *values.values(), history.sign * parent.score])
+    rows = sorted(ends + beginnings, key=lambda row: row[1])
     return pd.DataFrame(rows, columns=["Trial", "Time", *numbers.bounds, "Reward"])
 
 
 @contextmanager
 def _seeded(rng: np.random.Generator) -> Iterator[None]:
-    """Let Ray, which draws from numpy's global generator, depend on `rng` and leave no trace; hush its model."""
+    """Let Ray, which draws from numpy's global generator, depend on `rng` and leave no trace; its warnings are not shown."""
     before = np.random.get_state()  # noqa: NPY002
     np.random.seed(rng.integers(2**32))  # noqa: NPY002
     try:
         with catch_warnings():
-            simplefilter("ignore", ConvergenceWarning)  # Without noise, its variance ends at the upper bound.
+            simplefilter("ignore")  # Its variance ends at a bound, and SciPy deprecates what it passes.
             yield
     finally:
         np.random.set_state(before)  # noqa: NPY002

@@ -68,10 +68,10 @@ def _batches(options: argparse.Namespace) -> Iterator[Batch]:
                         seed: tuple(m for m in options.methods if Key(task, space, rounds, m, seed) in missing)
                         for seed in seeds
                     }
-                    for methods, alike in groupby(seeds, by_seed.__getitem__):
+                    for methods, group in groupby(seeds, by_seed.__getitem__):
+                        alike = list(group)
                         if methods:
-                            first, count = next(alike), 1 + len(list(alike))
-                            yield replace(whole, methods=methods, seeds=range(first, first + count))
+                            yield replace(whole, methods=methods, seeds=range(alike[0], alike[-1] + 1))
 
 
 def _batches_of_seeds(options: argparse.Namespace) -> list[range]:

@@ -54,7 +54,7 @@ class Climbers(MemberRows):
         self.done.append(("train", [dict(config) for config in configs]))
         noise = self._next_streams().uniform(1)[:, 0]
         for i, config in enumerate(configs):
-            if self.doomed or noise[i] < config["lr"] ** 0.3:
+            if self.doomed or noise[i] < config["lr"] ** 0.2:
                 self.height[i] = math.nan
             self.height[i] *= 1 - (config["lr"] * config["epochs"]) ** 0.5 * (0.5 + noise[i]) / 2
         self._trained += 1

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from popbandits.population import Population
 from tests.benchmarks.climbers import STEPS, Climbers, Track, ground, space
 
 ROUNDS = 15
-SEEDS = range(3)
+SEEDS = range(2)
 NAN = math.nan
 
 
@@ -40,12 +40,12 @@ def play(batch: Batch) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def sitting() -> Iterator[tuple[list[Record], Climbers]]:
+def sitting() -> tuple[list[Record], Climbers]:
     """Every method with three seeds, in one batch."""
     track = Track()
     records = play(Batch(ground(track), "wide", ROUNDS, COMPARED, SEEDS, "development"))
     (agents,) = track.built
-    yield records, agents
+    return records, agents
 
 
 def orders_of(agents: Climbers) -> list[list[dict[str, Any]]]:
@@ -168,7 +168,7 @@ def test_who_is_handed_over_is_tested_with_seeds_that_training_never_had(
 ) -> None:
     records, agents = sitting
     ((members, seeds),) = [what for name, what in agents.done if name == "evaluate"]
-    assert len(members) > 10
+    assert len(members) > 8
     assert seeds == [TEST_SEED + records[member // MEMBERS].seed for member in members]
     for member in members:
         record = records[member // MEMBERS]
