@@ -3,6 +3,9 @@
 A made-up run of each size is written as a run's file would be, with decisions on record; the report of it is made in a
 process of its own, so that imports count. Seconds of wall clock and of this machine's processors, size of the page, and
 the most memory the process held.
+
+`--load` measures reading alone, `History.load`: processor seconds in bulk, and one observation after another, as it was
+before; the best of three.
 """
 
 import argparse
@@ -11,6 +14,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,7 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from popbandits.history import Assignment, Decision, Observation, Store
+from popbandits.history import Assignment, Decision, History, Observation, Store, coding
 from popbandits.space import Space
 
 SIZES = {
@@ -26,6 +30,7 @@ SIZES = {
     "1,000 rounds x 100 members": (100, 1000),
     "100 rounds x 1,000 members": (1000, 100),
 }
+COSTS = ("seconds", "processor seconds", "page, MB", "memory, MB")
 METHOD = {"make": "popbandits.explorers.pb2_fuse:PB2Fuse", "settings": {}}
 SPACE = {**{f"x{i}": (0.0, 1.0) for i in range(4)}, "h": [f"label {i}" for i in range(8)]}
 
@@ -87,18 +92,41 @@ def report(directory: Path, output: Path) -> dict[str, float]:
     }
 
 
+def load(directory: Path) -> tuple[float, float]:
+    """Processor seconds to read the history of a run: in bulk, and one observation after another."""
+
+    def one_by_one() -> None:
+        with Store.open(directory, readonly=True) as store:
+            history = History(store.space, size=store.about["size"])
+            for row in store.connection.execute(f"SELECT {coding.OBSERVATION} FROM observation ORDER BY id"):
+                history.append(coding.observation(row))
+
+    def seconds(read: Callable[[], object]) -> float:
+        began = time.process_time()
+        read()
+        return time.process_time() - began
+
+    bulk, single = lambda: History.load(directory), one_by_one
+    return min(seconds(bulk) for _ in range(3)), min(seconds(single) for _ in range(3))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--one", nargs=2, type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--load", action="store_true", help="measure reading alone")
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(report(*arguments.one)))
         return
-    view = Table("run", "observations", "seconds", "processor seconds", "page, MB", "memory, MB")
+    cost_columns = ("in bulk, s", "one by one, s") if arguments.load else COSTS
+    view = Table("run", "observations", *cost_columns)
     with TemporaryDirectory() as folder:
         for name, (members, rounds) in SIZES.items():
             directory, output = Path(folder) / str(members), Path(folder) / f"{members}.html"
             write_run(directory, members, rounds)
+            if arguments.load:
+                view.add_row(name, f"{members * rounds:,}", *(f"{value:.2f}" for value in load(directory)))
+                continue
             command = [sys.executable, "-m", "benchmarks.report_cost", "--one", str(directory), str(output)]
             cost = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
             figures = (cost["seconds"], cost["processor"], cost["megabytes"], cost["memory"])

@@ -155,21 +155,26 @@ def test_an_experiment_runs_is_kept_and_says_where(engine: str, folder: Path) ->
     assert status == 0, err
     best = History.load(folder / "runs/first").best
     assert best is not None
-    checkpoint = Path(f"runs/first/checkpoints/member-{best.member}-round-{best.round}")
-    assert f"Its checkpoint: {checkpoint}\nThe run is kept in runs/first\n" in out
-    assert (folder / checkpoint / "height").read_text() == repr(best.score)
+    run = folder.resolve() / "runs" / "first"
+    checkpoint = run / "checkpoints" / f"member-{best.member}-round-{best.round}"
+    assert f"Its checkpoint: {checkpoint}\nThe run is kept in {run}\n" in out
+    assert (checkpoint / "height").read_text() == repr(best.score)
     assert "4/4 rounds  best " in err
 
 
 def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) -> None:
     options = (
         "--population 3 --rounds 2 --seed 5 --mode min --method pb2-fuse/all --engine threads --workers 2 --keep all "
-        "--round-timeout 50 --max-failures 7 --quantile 0.5 --asynchronous --initial-score 0.5 --directory there"
+        "--round-timeout 50 --max-failures 7 --quantile 0.5 --asynchronous --initial-score 0.5 --start defaults "
+        "--directory there"
     )
     assert main(["run", "climb:experiment", *options.split()]) == 0
     history = History.load("there")
     assert (len(history), history.size, history.rounds, history.mode) == (6, 3, 2, "min")
     assert history[0].score_before == 0.5
+    first = history.find((0, 0))
+    assert first is not None
+    assert (first.config, first.decision) == ({"step": 0.5, "count": 5, "way": "up"}, {"start": "defaults"})
     assert len(list(Path("there/checkpoints").iterdir())) == 6
     with Store.open("there", readonly=True) as store:
         about = store.about
@@ -196,6 +201,10 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
         ("--method pb3", "method: none is called 'pb3'; there are random, pbt,"),
         ("--population 0", "size must be a whole number of at least 1, got 0"),
         ("--quantile 0.9", "quantile must be above 0 and at most 0.5, got 0.9"),
+        (
+            "--start nowhere",
+            "start must be a list of configurations, 'defaults', a History, or the folder of a run, got",
+        ),
         ("--round-timeout 5", "the in-process engine cannot end an agent that hangs"),
     ],
 )
@@ -221,6 +230,7 @@ def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys
     assert said["method"].startswith("PBT(")
     assert said["population"] == "4 members, those that are replaced explore, in rounds"
     assert said["selection"] == "Truncation(quantile=0.25)"
+    assert said["start"] == "random configurations"
     assert said["budget"] == "7 rounds, 28 intervals of training, each 1:30 at the longest"
     assert said["engine"] == "processes, 2 at a time"
     assert said["folder"] == "a new one in runs"
@@ -237,6 +247,17 @@ def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, caps
     assert main(["run", "climb.py", "-o", "undisturbed"]) == 1
     assert "holds a run already" in capsys.readouterr().err
     assert History.load("undisturbed") == undisturbed
+
+
+def test_a_run_begins_with_what_won_in_a_past_one(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "climb.py", "--start", "undisturbed", "--population", "2", "--rounds", "1", "-o", "there"]
+    assert main([*arguments, "--dry-run"]) == 0
+    assert "1 member from undisturbed, 1 random" in capsys.readouterr().out
+    assert main(arguments) == 0
+    winner = undisturbed.lineage()[-1]
+    first = History.load("there").find((0, 0))
+    assert first is not None
+    assert (first.config, first.decision) == (winner.config, {"start": "undisturbed", "from": list(winner.key)})
 
 
 def test_an_agent_that_only_fails_ends_the_run_with_its_reason(
@@ -352,9 +373,9 @@ def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(folder: Path, tmp
     Path("climb.py").rename("moved.py")
     with Store.open("there") as store:
         store.describe(agent={"import": "climb:Climber", "settings": {}, "root": str(folder)})
-    status, _, err = command(folder, "replay", "there")
+    status, _, err = command(folder, "replay", "there", "--trust")
     assert status == 1
-    assert "that of there is not where it was: No module named 'climb'; call it from the folder" in err
+    assert "that of there is not where it was: No module named 'climb'; give it with agent=, or with --agent" in err
     status, _, err = command(folder, "resume", "there", "--rounds", "2", "--agent", "moved.py:Climber")
     assert status == 0, err
 

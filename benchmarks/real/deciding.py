@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from ConfigSpace import ConfigurationSpace
 
+from benchmarks.real.methods import METHODS
 from benchmarks.real.records import TENTHS
-from popbandits.engines.spawning import spawning
-from popbandits.experiments.methods import METHODS
+from popbandits.engines.spawning import end_with, spawning
 from popbandits.experiments.parallel import ONE_THREAD, worker_count
-from popbandits.history import Assignment
+from popbandits.history import Assignment, Key
 from popbandits.population import Population
 from popbandits.space import Space
 
@@ -31,8 +31,8 @@ class Order:
     """What a member does in the next interval."""
 
     config: dict[str, Any]
-    parent: int | None
-    """Member whose weights it goes on from; None for a fresh start."""
+    parent: Key | None
+    """Member and round whose weights it goes on from; None for a fresh start. Rounds count from 0."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Spec:
     """What makes a population."""
 
     method: str
-    """A name of `popbandits.experiments.methods`, or "defaults": nobody is tuned and nobody is copied."""
+    """A name of `benchmarks.real.methods`, or "defaults": nobody is tuned and nobody is copied."""
     space: ConfigurationSpace
     rounds: int
     seed: int
@@ -94,11 +94,11 @@ class Tuned:
         self.round += 1
         if self._population is None:
             config = dict(self.space.get_default_configuration())
-            return [Order(config, None if self.round == 1 else member) for member in range(MEMBERS)]
+            return [Order(config, None if self.round == 1 else (m, self.round - 2)) for m in range(MEMBERS)]
         self._asked = sorted(self._population.ask(), key=lambda assignment: assignment.member)
         for assignment in self._asked:
             self._count(assignment)
-        return [Order(a.config, a.parent[0] if a.parent else None) for a in self._asked]
+        return [Order(a.config, a.parent) for a in self._asked]
 
     @property
     def handed_over(self) -> int | None:
@@ -118,7 +118,7 @@ class Tuned:
         config = assignment.config
         self._configs[assignment.key] = config
         before = self._configs.get(assignment.parent) if assignment.parent else None
-        if before is None or before == config or 3 * assignment.round < 2 * self.rounds:
+        if before == config or 3 * assignment.round < 2 * self.rounds:
             return
         unit = dict(zip((p.name for p in self._encoding.numerical), self._encoding.encode([config]).x[0], strict=True))
         # Of whole numbers and of a few levels the ends are ordinary values.
@@ -157,8 +157,9 @@ class Deciders:
 
     def __init__(self, workers: int | None = None):
         context = get_context("spawn")
-        with spawning(ONE_THREAD):
-            self._pools = [ProcessPoolExecutor(1, context) for _ in range(worker_count(workers))]
+        listen, self._line = context.Pipe(duplex=False)
+        with listen, spawning(ONE_THREAD):
+            self._pools = [ProcessPoolExecutor(1, context, end_with, (listen,)) for _ in range(worker_count(workers))]
             for future in [pool.submit(_advance, []) for pool in self._pools]:
                 future.result()  # Spawned now, in this environment.
         self._next = 0
@@ -190,3 +191,4 @@ class Deciders:
         """End the workers."""
         for pool in self._pools:
             pool.shutdown(cancel_futures=True)
+        self._line.close()

@@ -1,6 +1,6 @@
 """The tasks of the benchmark: what trains, with which budget, and what is tuned."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +23,8 @@ from popbandits.rl.batched.tasks import TASKS
 class Agents(Protocol):
     """Members of many populations, trained by one program."""
 
+    @property
+    def state(self) -> Mapping[str, Tensor]: ...
     def train(self, configs: Sequence[dict[str, object]]) -> Sequence[Outcome]: ...
     def copy(self, sources: Sequence[int]) -> None: ...
     def reset(self, member: int, seed: int) -> None: ...
@@ -46,7 +48,7 @@ class Ground:
 
     def updates_in(self, rounds: int) -> int:
         """Return the rollouts of a round; the budget must divide evenly, so that all spend the same."""
-        if self.updates % rounds:
+        if rounds < 1 or self.updates % rounds:
             raise ArgumentError(f"rounds must divide the {self.updates} updates of {self.name}, got {rounds}")
         return self.updates // rounds
 

@@ -48,7 +48,7 @@ class Record:
     """Environment steps of one member over the whole run."""
     population: int
     method: str
-    """Name in `popbandits.experiments.methods`, or "defaults": every member with the space's defaults, no tuning."""
+    """Name in `benchmarks.real.methods`, or "defaults": every member with the space's defaults, no tuning."""
     seed: int
     final: float
     """Mean return of fresh episodes by the member a user would be handed: the one with the best last score."""

@@ -2,6 +2,8 @@
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import torch
@@ -9,10 +11,10 @@ import torch
 from benchmarks.real import grounds
 from benchmarks.real.deciding import DEFAULTS
 from benchmarks.real.grounds import GROUNDS
-from benchmarks.real.records import RESULTS, SPLITS, append, done
+from benchmarks.real.methods import METHODS
+from benchmarks.real.records import RESULTS, SPLITS, Key, append, done
 from benchmarks.real.sitting import Batch, sit
 from popbandits.errors import ArgumentError
-from popbandits.experiments.methods import METHODS
 
 COMPARED = (DEFAULTS, "random", "pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")
 
@@ -51,22 +53,38 @@ def main(options: argparse.Namespace) -> None:
 
 def _batches(options: argparse.Namespace) -> Iterator[Batch]:
     """Yield what is not stored yet, in the order in which it is asked for."""
-    first, last = _seeds(options.seeds)
+    for method in options.methods:
+        if method != DEFAULTS:
+            METHODS[method].make()  # Raises now, not in a worker, if it cannot be had.
     for space in options.spaces:
         for rounds in options.rounds:
             for task in options.tasks:
-                for seed in range(first, last, options.seeds_at_once):
-                    seeds = range(seed, min(seed + options.seeds_at_once, last))
-                    whole = Batch(GROUNDS[task], space, rounds, tuple(options.methods), seeds, options.split)
-                    stored = done(whole.keys, options.results)
-                    missing = tuple(m for m in options.methods if any(k.method == m for k in set(whole.keys) - stored))
-                    if missing:
-                        yield Batch(GROUNDS[task], space, rounds, missing, seeds, options.split)
+                ground = GROUNDS[task]
+                ground.updates_in(rounds)
+                for seeds in _batches_of_seeds(options):
+                    whole = Batch(ground, space, rounds, tuple(options.methods), seeds, options.split)
+                    missing = set(whole.keys) - done(whole.keys, options.results)
+                    by_seed = {
+                        seed: tuple(m for m in options.methods if Key(task, space, rounds, m, seed) in missing)
+                        for seed in seeds
+                    }
+                    for methods, group in groupby(seeds, by_seed.__getitem__):
+                        alike = list(group)
+                        if methods:
+                            yield replace(whole, methods=methods, seeds=range(alike[0], alike[-1] + 1))
 
 
-def _seeds(text: str) -> tuple[int, int]:
+def _batches_of_seeds(options: argparse.Namespace) -> list[range]:
     try:
-        first, last = map(int, text.split("-"))
+        first, last = map(int, options.seeds.split("-"))
     except ValueError:
-        raise ArgumentError(f"--seeds must be two whole numbers, such as 0-64, got {text!r}") from None
-    return first, last
+        first, last = 0, 0
+    if first >= last:
+        raise ArgumentError(
+            f"--seeds must be the first and one past the last, two rising whole numbers such as 0-64, "
+            f"got {options.seeds!r}"
+        )
+    if options.seeds_at_once < 1:
+        raise ArgumentError(f"--seeds-at-once must be at least 1, got {options.seeds_at_once}")
+    at_once = options.seeds_at_once
+    return [range(seed, min(seed + at_once, last)) for seed in range(first, last, at_once)]

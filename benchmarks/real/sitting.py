@@ -12,6 +12,7 @@ from benchmarks.real.deciding import MEMBERS, Deciders, Order, Spec
 from benchmarks.real.grounds import Ground
 from benchmarks.real.records import Key, Record, Space, Split
 from benchmarks.real.scales import scale_of
+from benchmarks.real.states import Kept
 from popbandits.engines.spawning import cores
 
 EPISODES = 100
@@ -76,6 +77,7 @@ class _Running:
         self.seeds = [MEMBERS * key.seed + member for key in self.keys for member in range(MEMBERS)]
         updates = batch.ground.updates_in(batch.rounds)
         self.agents = batch.ground.make(self.seeds, updates, device)
+        self.kept = Kept(self.agents, MEMBERS)
         clock.building += time.perf_counter() - start
         space = batch.ground.spaces[batch.space]()
         self.numbers = deciders.add(len(self.keys))
@@ -111,17 +113,20 @@ class _Running:
         return [order for orders in by_population if orders for order in orders]
 
     def _train(self, orders: Sequence[Order]) -> list[float]:
-        parents = [
-            index if order.parent is None else index - index % MEMBERS + order.parent
-            for index, order in enumerate(orders)
-        ]
-        self.agents.copy(parents)
-        if self.round > 1:  # Before, all are as they were built.
-            for index, order in enumerate(orders):
-                if order.parent is None:
-                    self.agents.reset(index, self.seeds[index] + 1_000_000 * self.round)
+        sources = list(range(len(orders)))
+        for index, order in enumerate(orders):
+            if order.parent is not None and order.parent[1] == self.round - 2:  # Rounds of parents count from 0.
+                sources[index] = index - index % MEMBERS + order.parent[0]
+        self.agents.copy(sources)
+        for index, order in enumerate(orders):  # After the copies: these overwrite what may be copied from.
+            if order.parent is None and self.round > 1:  # Before, all are as they were built.
+                self.agents.reset(index, self.seeds[index] + 1_000_000 * self.round)
+            elif order.parent is not None and order.parent[1] < self.round - 2:
+                self.kept.restore(index, order.parent)
         self.agents.assigned([(index % MEMBERS, self.round) for index in range(len(orders))])
-        return [outcome.score for outcome in self.agents.train([order.config for order in orders])]
+        scores = [outcome.score for outcome in self.agents.train([order.config for order in orders])]
+        self.kept.keep(self.round - 1, scores)
+        return scores
 
     def records(self, device_name: str) -> list[Record]:
         """Test who is handed over, and write every population down."""
@@ -132,10 +137,12 @@ class _Running:
         for index, number in enumerate(self.numbers):
             if (member := summaries[number].handed_over) is not None:
                 chosen[number] = MEMBERS * index + member
-        seeds = [TEST_SEED + self.keys[index // MEMBERS].seed for index in chosen.values()]
-        returns = self.agents.evaluate(list(chosen.values()), EPISODES, seeds)
-        means = dict(zip(chosen, returns.mean(1).tolist(), strict=True))
-        errors = dict(zip(chosen, (returns.std(1) / math.sqrt(returns.shape[1])).tolist(), strict=True))
+        means, errors = dict[int, float](), dict[int, float]()
+        if chosen:
+            seeds = [TEST_SEED + self.keys[index // MEMBERS].seed for index in chosen.values()]
+            returns = self.agents.evaluate(list(chosen.values()), EPISODES, seeds)
+            means = dict(zip(chosen, returns.mean(1).tolist(), strict=True))
+            errors = dict(zip(chosen, (returns.std(1) / math.sqrt(returns.shape[1])).tolist(), strict=True))
         self.clock.testing += time.perf_counter() - start
         return [
             Record(

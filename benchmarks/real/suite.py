@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.real.methods import METHODS
 from benchmarks.real.records import RESULTS, SPACES, SPLITS, Group, Record, Space, read
 from benchmarks.real.scales import scale_of
 from benchmarks.real.statistics import FloatArray
 from popbandits.errors import ArgumentError
-from popbandits.experiments.methods import METHODS
 from popbandits.wording import counted
 
 LABELS = {"defaults": "Defaults, no tuning"} | {name: method.label for name, method in METHODS.items()}

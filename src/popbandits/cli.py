@@ -10,6 +10,7 @@ from importlib import import_module
 from popbandits.commands import COMMANDS
 from popbandits.commands.registry import STOPPED, Parser
 from popbandits.errors import PopbanditsError
+from popbandits.wording import visible
 
 ABOUT = """\
 popbandits tunes the hyperparameters of training runs while they train. A small
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return arguments.do(arguments) or 0
     except PopbanditsError as error:
-        print(f"popbandits: {error}", file=sys.stderr)
+        print(f"popbandits: {visible(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("popbandits: stopped", file=sys.stderr)

@@ -32,6 +32,17 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(letter if letter.isprintable() else " " for letter in text)
 
 
+def visible(text: str) -> str:
+    r"""The text with what a terminal would obey, or could not show, written out; line ends and tabs stay.
+
+    >>> visible("a\x1b[31mb\nc\udc80")
+    'a\\x1b[31mb\nc\\udc80'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
 def duration(seconds: float) -> str:
     """How long something took.
 
@@ -85,3 +96,24 @@ def first_line(text: str, length: int = 200) -> str:
     """
     line = printable((text.strip().splitlines() or [""])[0])
     return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def error_text(error: BaseException) -> str:
+    """Return what an exception says, whatever its own `__str__` does.
+
+    >>> error_text(ValueError("the loss exploded"))
+    'the loss exploded'
+    """
+    try:
+        return str(error)
+    except BaseException as failure:
+        return f"(its text cannot be read: {type(failure).__name__})"
+
+
+def storable(text: str) -> str:
+    r"""Return a text that any file and terminal takes: lone surrogates are written as escapes.
+
+    >>> storable("caf\udce9")
+    'caf\\udce9'
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

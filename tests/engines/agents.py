@@ -116,9 +116,12 @@ class Once:
     def train(self, config: dict[str, Any]) -> float | Outcome:
         self.rounds += 1
         if self.rounds == 2 and config["optimizer"] == "sgd":
-            misbehave(self.way)
+            self.misbehave()
             return float("nan")
         return self.inner.train(config)
+
+    def misbehave(self) -> None:
+        misbehave(self.way)
 
     def save(self, directory: Path) -> None:
         self.inner.save(directory)

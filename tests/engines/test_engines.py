@@ -15,7 +15,7 @@ from popbandits.engines import Experiment, Result, run, tune
 from popbandits.engines.experiment import ENGINES as ALL_ENGINES
 from popbandits.engines.loop import agent_seed
 from popbandits.engines.view import View
-from popbandits.errors import AgentError, ArgumentError, RunError
+from popbandits.errors import AgentError, ArgumentError, DiskError, RunError
 from popbandits.history import Event, Observation
 from popbandits.history.store import Store
 from tests.engines.agents import Deaf, Faulty, Once, Stubborn, Walker, space
@@ -195,7 +195,7 @@ class Full(Walker):
 
 @pytest.mark.parametrize("engine", ["in-process", "batched"])
 def test_a_full_disk_stops_the_run_with_a_clear_error(engine: Any, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"must fit on the disk, got OSError: .*No space left.*free some space"):
+    with pytest.raises(DiskError, match=r"could not use .*: No space left on device; everything so far is in"):
         tuned(Full, tmp_path, engine=engine)
     assert not list((tmp_path / "checkpoints").iterdir())
 
@@ -267,3 +267,10 @@ def test_tune_takes_the_fields_of_an_experiment_with_their_defaults() -> None:
     taken = {name: p.default for name, p in inspect.signature(tune).parameters.items() if name != "progress"}
     fields = {name: p.default for name, p in inspect.signature(Experiment).parameters.items()}
     assert list(taken.items()) == list(fields.items())
+    population = {"size" if name == "population" else name: default for name, default in fields.items()}
+    own = {
+        name: p.default
+        for name, p in inspect.signature(Population).parameters.items()
+        if name not in ("space", "history")
+    }
+    assert own.items() <= population.items(), "and a population by itself has the same"

@@ -13,9 +13,10 @@ from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.commands.procgen import Preset
 from popbandits.engines import run as start
-from popbandits.engines.recipes import prepare, recipe
+from popbandits.engines.recipes import OURS, address, prepare, recipe
 from popbandits.errors import AgentError, ArgumentError
 from popbandits.experiments.procgen import parse_steps
+from popbandits.rl import demo, ppo
 from popbandits.rl.procgen.augmentations import AUGMENTATIONS
 from popbandits.rl.procgen.task import PUBLISHED, SPACE, Examined, Task, published
 
@@ -181,7 +182,12 @@ def test_a_run_s_record_can_make_its_agents_again() -> None:
     task = Task("leaper", "ucb-drac", 3, **TINY.agents)
     made = recipe(task)
     assert made is not None
-    assert prepare(made) == task
+    assert prepare(made, "agent") == task
+
+
+def test_the_agents_that_any_record_may_name_are_where_it_says() -> None:
+    ours = {("import", address(demo.make_agent)), ("import", address(ppo.PPO)), ("make", address(Task))}
+    assert OURS["agent"] == ours
 
 
 @dataclass

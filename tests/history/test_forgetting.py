@@ -1,7 +1,7 @@
 """A history that leaves old numbers to its file answers as one that forgot nothing, and its memory is bounded."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from popbandits.errors import HistoryError
 from popbandits.history import History, Observation, Store, windows
 from popbandits.history import history as module
 from popbandits.history.shelf import Shelf
@@ -36,6 +37,7 @@ def _small() -> Iterator[None]:
         patch.setattr(windows, "LOOK_BACK", 12)
         patch.setattr(module, "IN_MEMORY", TAIL - 12 - MEMBERS)
         patch.setattr(module, "ROUNDS_BEHIND", 1)
+        patch.setattr(module, "AT_A_TIME", MEMBERS)
         yield
 
 
@@ -261,17 +263,17 @@ def test_what_was_read_back_for_a_view_is_there_for_the_history_and_forgotten_ag
 
 def test_reading_back_holds_few_observations_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[int] = []
-    original = Shelf.append
+    original = Shelf.extend
 
-    def counted(shelf: Shelf, observation: Observation) -> None:
-        original(shelf, observation)
+    def counted(shelf: Shelf, observations: Sequence[Observation]) -> None:
+        original(shelf, observations)
         held.append(len(shelf._held))
 
     with stored(run(9, 300)) as store:
         history = kept(store)
-        monkeypatch.setattr(Shelf, "append", counted)
+        monkeypatch.setattr(Shelf, "extend", counted)
         history.recent()
-    assert len(held) >= 300 - 2 * TAIL
+    assert len(held) >= (300 - 2 * TAIL) / MEMBERS
     assert max(held) < 2 * MEMBERS * 2
 
 
@@ -340,3 +342,33 @@ def test_a_file_that_has_lost_observations_says_so() -> None:
         store.connection.execute("DELETE FROM observation WHERE id > 30")
         with pytest.raises(IndexError, match=r"run.sqlite holds 30 observations, got a request for number"):
             history.recent()
+
+
+@pytest.mark.parametrize("at_a_time", [1, 7, 1000])
+def test_a_history_in_bulk_is_to_the_last_bit_what_it_is_one_by_one(
+    at_a_time: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, one_by_one = run(5, 400), made()
+    for observation in told:
+        one_by_one.append(observation)
+    monkeypatch.setattr(module, "AT_A_TIME", at_a_time)
+    with stored(told) as store:
+        read = list(store.observations())
+    bulk = made()
+    bulk.extend(iter(read))
+    assert read == told
+    for name, column in one_by_one._columns.arrays.items():
+        assert column[:400].tobytes() == bulk._columns.arrays[name][:400].tobytes(), name
+    assert bulk.best == one_by_one.best
+    assert bulk.lost == one_by_one.lost
+    for field in fields(one_by_one.standing()):
+        assert (getattr(bulk.standing(), field.name) == getattr(one_by_one.standing(), field.name)).all()
+
+
+def test_of_observations_in_bulk_none_is_added_if_one_does_not_fit() -> None:
+    told, history = run(6, 8), made()
+    with pytest.raises(HistoryError, match="keep the order"):
+        history.extend([*told[:2], told[1]])
+    assert len(history) == 0
+    history.extend(told)
+    assert list(history) == told

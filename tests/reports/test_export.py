@@ -209,3 +209,30 @@ def test_parquet_without_its_extra_says_what_to_install(tmp_path: Path, monkeypa
 def test_there_is_nothing_to_export_where_there_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="holds no run"):
         export(tmp_path, "csv", io.BytesIO())
+
+
+FORMULAS = ("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "=cmd|' /C calc'!A0", "\x1b]0;owned\x07", "\r=2")
+
+
+def test_a_spreadsheet_computes_nothing_that_a_record_says(tmp_path: Path) -> None:
+    about = {"mode": "max", "size": 1, "rounds": None}
+    labels = [*FORMULAS, "-1", "plain"]
+    with Store.create(tmp_path, Space({"label": labels}), about) as store:
+        store.extend(
+            Observation(0, i, {"label": label}, score=-1.0, metrics={"=name": label, "loss": -0.5})
+            for i, label in enumerate(labels)
+        )
+    file = io.BytesIO()
+    export(tmp_path, "csv", file)
+    written = file.getvalue().decode()
+    assert not {"\x1b", "\x07", "\r"} & set(written)
+    head, *rows = csv.reader(io.StringIO(written))
+    assert "metrics.=name" in head
+    table = [dict(zip(head, row, strict=True)) for row in rows]
+    for name in ("config.label", "metrics.=name"):
+        cells = [row[name] for row in table]
+        assert all(cell.strip()[0] not in "=+-@" for cell in cells[: len(FORMULAS)])
+        assert cells[0] == "'=1+1"
+        assert cells[-2:] == ["-1", "plain"]
+    assert table[0]["score"] == "-1.0"
+    assert table[0]["metrics.loss"] == "-0.5"

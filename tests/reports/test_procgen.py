@@ -215,3 +215,39 @@ def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str
     assert rows["published, 25M"][1:3] == ["17.1 ± 2.9 (test 10.6 ± 1.9)", "8.9 ± 1.5 (test 4.0 ± 1.2)"]
     assert rows["pb2-mix/0"] == ["840", "7.1%", "0.6 ± 0.5 s.e.", "25 s", "36 s"]
     assert rows["500k"] == ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"game": None},
+        {"game": 3},
+        {"interval": "long"},
+        {"interval": -1},
+        {"interval": 10**300},
+        {"steps": None},
+        {"score_on": "luck"},
+        {"precision": []},
+    ],
+    ids=repr,
+)
+def test_a_damaged_run_is_left_out_by_its_name_and_hides_no_other(
+    wrong: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(2):
+        made_up(tmp_path, "bigfish", "pb2-mix", seed, 10.0)
+    with Store.open(tmp_path / "bigfish/pb2-mix/1") as store:
+        agent = store.about["agent"]
+        store.describe(agent=agent | {"settings": agent["settings"] | wrong})
+    assert main(["procgen", "--table", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "| 2 × 1M, 1 run |" in out
+    assert f"Left out: {tmp_path}/bigfish/pb2-mix/1/run.sqlite is damaged: {next(iter(wrong))} is " in out
+
+
+def test_the_name_of_a_game_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_up(tmp_path, "[link=file:x]fish\x1b[2J", "pb2-mix", 0, 10.0)
+    assert main(["procgen", "--table", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "[link=file:x]fish [2J" in out
+    assert "\x1b" not in out

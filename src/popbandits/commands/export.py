@@ -19,7 +19,9 @@ def export(parser: argparse.ArgumentParser) -> Command:
     score_before, score, change, steps, seconds; decision_seconds and fallback,
     what exploring took and why it did without its model, if it did. Then a column
     for each hyperparameter (config.NAME, empty where it is not active) and for
-    whatever else the agent reported (metrics.NAME).
+    whatever else the agent reported (metrics.NAME). In CSV, text that a
+    spreadsheet would compute (it begins with =, +, - or @) has an apostrophe
+    before it, and control characters are written out.
     """
     parser.add_argument("run", type=Path, metavar="RUN", help="its folder")
     kind = parser.add_mutually_exclusive_group(required=True)

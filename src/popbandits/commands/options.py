@@ -32,6 +32,7 @@ def what(parser: argparse.ArgumentParser) -> None:
     add("--selection", metavar="NAME", help=f"who goes on from whose weights: one of {', '.join(SELECTIONS)}")
     add("--explore", metavar="replaced|all", help="who tries something new in a round")
     add("--initial-score", type=float, metavar="SCORE", help="what an agent scores before any training")
+    add("--start", metavar="defaults|RUN", help="begin with the space's defaults, or with what won in a past run")
     add("--asynchronous", dest="synchronous", action="store_const", const=False, help="nobody waits for others")
     add("--synchronous", dest="synchronous", action="store_const", const=True, help="rounds end together")
     add("-o", "--directory", metavar="DIR", help="where the run is kept")
@@ -49,7 +50,7 @@ def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experim
 
     given = changes(
         arguments,
-        *("population", "seed", "mode", "explore", "initial_score", "synchronous", "directory"),
+        *("population", "seed", "mode", "explore", "initial_score", "synchronous", "directory", "start"),
     )
     given |= _selected(experiment, arguments)
     if arguments.method is not None:

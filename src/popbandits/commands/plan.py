@@ -5,6 +5,7 @@ from pathlib import Path
 
 from popbandits.engines import Experiment
 from popbandits.history import schema
+from popbandits.population import Population
 from popbandits.space import Space
 from popbandits.wording import counted, duration
 
@@ -20,6 +21,7 @@ def print_plan(experiment: Experiment) -> int:
             ("method", repr(population.method)),
             ("population", f"{counted(population.size, 'member')}, {_who(experiment)}"),
             ("selection", repr(population.selection)),
+            ("start", _start(population)),
             ("budget", _budget(experiment)),
             ("scores", "more is better" if experiment.mode == "max" else "less is better"),
             ("seed", str(experiment.seed)),
@@ -46,6 +48,15 @@ def _who(experiment: Experiment) -> str:
     who = "those that are replaced explore" if experiment.explore == "replaced" else "everybody explores"
     when = "in rounds" if experiment.synchronous else "each at its own pace"
     return f"{who}, {when}"
+
+
+def _start(population: Population) -> str:
+    if not population.start:
+        return "random configurations"
+    source = population.start[0].decision["start"]
+    said = {"given": "given configurations", "defaults": "the defaults"}.get(source, source)
+    chosen = len(population.start)
+    return f"{counted(chosen, 'member')} from {said}, {population.size - chosen} random"
 
 
 def _budget(experiment: Experiment) -> str:

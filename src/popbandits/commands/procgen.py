@@ -112,8 +112,9 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
 
 def _print_tables(directories: list[Path]) -> None:
     from popbandits.reports.procgen import print_tables, trials
+    from popbandits.wording import visible
 
-    print_tables(trials(directories, lambda error: print(f"Left out: {error}")))
+    print_tables(trials(directories, lambda error: print(f"Left out: {visible(str(error))}")))
 
 
 def _steps(text: str) -> int:

@@ -56,13 +56,23 @@ def agent_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def trust_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--trust`, for a run that somebody else started."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run whatever code the record names (only popbandits' own, and yours, without it)",
+    )
+
+
 def loaded(where: str | None) -> Any:
     """What `module:name` or `file.py:name` names, its `experiment` if no name is given; None for None."""
     from popbandits.engines.recipes import load
 
     if where is None:
         return None
-    return load(where if ":" in where and not where.endswith(".py") else f"{where}:experiment")
+    named = where if ":" in where and not where.endswith(".py") else f"{where}:experiment"
+    return load(named, Path.cwd())
 
 
 def made(folder: Path) -> Path:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from popbandits.agent import MakeAgent
-from popbandits.commands.registry import Command, agent_option, command, loaded
+from popbandits.commands.registry import Command, agent_option, command, loaded, trust_option
 from popbandits.errors import ArgumentError
 
 
@@ -18,6 +18,7 @@ def replay(parser: argparse.ArgumentParser) -> Command:
     """
     parser.add_argument("run", type=Path, metavar="RUN", help="its folder")
     agent_option(parser)
+    trust_option(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seed", type=int, metavar="N", help="of the agent (the one that the run used)")
     which.add_argument("--seeds", type=int, metavar="N", help="replay with N other seeds, 0 to N - 1")
@@ -33,14 +34,14 @@ def replay(parser: argparse.ArgumentParser) -> Command:
         except ArgumentError as error:
             parser.error(f"--agent: {error}")
         if arguments.seeds is None:
-            once(arguments.run, agent, arguments.seed, arguments.save)
+            once(arguments.run, agent, arguments.seed, arguments.save, arguments.trust)
         else:
-            several(arguments.run, agent, arguments.seeds)
+            several(arguments.run, agent, arguments.seeds, arguments.trust)
 
     return start
 
 
-def once(run: Path, agent: MakeAgent, seed: int | None, save: Path | None) -> None:
+def once(run: Path, agent: MakeAgent, seed: int | None, save: Path | None, trust: bool) -> None:
     """Replay, with a line for each interval."""
     from popbandits.engines.replay import replay as replay_run
     from popbandits.history import Observation
@@ -51,7 +52,7 @@ def once(run: Path, agent: MakeAgent, seed: int | None, save: Path | None) -> No
         print(f"{where:>14}  {number(observation.score):>10}  {number(score):>10}", flush=True)
 
     print(f"{'member, round':>14}  {'recorded':>10}  {'replayed':>10}", flush=True)
-    done = replay_run(run, agent, seed, save, say)
+    done = replay_run(run, agent, seed, save, say, trust=trust)
     same = done.scores == tuple(observation.score for observation in done.recorded)
     beside = "exactly as recorded" if same else f"recorded was {done.recorded[-1].score!r}"
     print(f"\nScore {done.score!r} with seed {done.seed}: {beside}.")
@@ -59,7 +60,7 @@ def once(run: Path, agent: MakeAgent, seed: int | None, save: Path | None) -> No
         print(f"Its checkpoint: {save}")
 
 
-def several(run: Path, agent: MakeAgent, seeds: int) -> None:
+def several(run: Path, agent: MakeAgent, seeds: int, trust: bool) -> None:
     """Replay with several seeds: the score of each, their mean and spread."""
     from statistics import mean, stdev
 
@@ -69,7 +70,7 @@ def several(run: Path, agent: MakeAgent, seeds: int) -> None:
     scores: list[float] = []
     recorded = 0.0
     for seed in range(seeds):
-        done = replay_run(run, agent, seed)
+        done = replay_run(run, agent, seed, trust=trust)
         recorded = done.recorded[-1].score
         scores.append(done.score)
         print(f"seed {seed}: {number(done.score)}", flush=True)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands import options
-from popbandits.commands.registry import Command, agent_option, command, loaded
+from popbandits.commands.registry import Command, agent_option, command, loaded, trust_option
 from popbandits.commands.run import summary
 from popbandits.errors import ArgumentError
 
@@ -15,9 +15,13 @@ def resume(parser: argparse.ArgumentParser) -> Command:
 
     What it did is read from its folder, and what comes next is what would have
     come. `--rounds` gives a finished run more to do.
+
+    A record names the code that trains. What popbandits ships, and what you started
+    yourself, is run; a folder that you were sent needs --trust, or --agent.
     """
     parser.add_argument("run", type=Path, metavar="RUN", help="its folder")
     agent_option(parser)
+    trust_option(parser)
     options.how(parser)
 
     def start(arguments: argparse.Namespace) -> int | None:
@@ -28,9 +32,9 @@ def resume(parser: argparse.ArgumentParser) -> Command:
         try:
             changes = {"agent": loaded(arguments.agent)} | options.changes(arguments)
             with Store.open(arguments.run, readonly=True) as store:
-                Experiment.recorded(store, **changes)
+                Experiment.recorded(store, arguments.trust, **changes)
         except ArgumentError as error:
             parser.error(str(error))
-        return summary(resume_it(arguments.run, **changes).directory)
+        return summary(resume_it(arguments.run, trust=arguments.trust, **changes).directory)
 
     return start

@@ -24,13 +24,14 @@ def status(parser: argparse.ArgumentParser) -> Command:
 
         from popbandits.history.folders import run_folders
         from popbandits.reports import status as report
+        from popbandits.wording import visible
 
         found, wrong = [], []
         for directory in run_folders(arguments.runs):
             try:
                 found.append(report.status(directory))
-            except HistoryError as error:
-                wrong.append(str(error))
+            except (HistoryError, OSError) as error:
+                wrong.append(visible(str(error)))
         if arguments.json:
             print(json.dumps([one.to_json() for one in found], indent=1))
         elif found:

@@ -18,7 +18,7 @@ from typing import Any
 
 from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.engine import Engine
-from popbandits.engines.work import Failure, Job, Report, accept, dismiss, failure_of, load_verified
+from popbandits.engines.work import Failure, Job, Report, accept, call, dismiss, failure_of, is_ctrl_c, load_verified
 from popbandits.errors import AgentError
 from popbandits.history import Key
 
@@ -83,9 +83,11 @@ class Batch:
         ends: dict[Key, Outcome | Failure] = {}
         try:
             trained = self._train(*self._prepare(jobs, ends))
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             for job in jobs:
-                ends.setdefault(job.assignment.key, failure_of(error))
+                ends.setdefault(job.assignment.key, failure_of(error, job.draft))
             self.close()  # Who knows what state it is in.
         else:
             self._save(trained, ends)
@@ -115,11 +117,13 @@ class Batch:
         for job in apart:  # After the copies: these overwrite what may be copied from.
             try:
                 if job.source is None:
-                    agents.reset(job.assignment.member, job.seed)
+                    call(agents.reset, job.assignment.member, job.seed)
                 else:
                     load_verified(Slot(agents, job.assignment.member), job.source)
-            except (Exception, SystemExit) as error:
-                ends[job.assignment.key] = failure_of(error)
+            except BaseException as error:
+                if is_ctrl_c(error):
+                    raise
+                ends[job.assignment.key] = failure_of(error, job.draft)
         return agents, [job for job in jobs if job.assignment.key not in ends]
 
     def _build(self, jobs: Sequence[Job]) -> BatchedAgents:
@@ -136,8 +140,9 @@ class Batch:
         copy_members(agents, [member if member in due else first.member for member in range(self._size)])
         doing = [due.get(member, first) for member in range(self._size)]
         if callable(assigned := getattr(agents, "assigned", None)):
-            assigned([assignment.key for assignment in doing])
-        scores = scores_of(agents.train([copy.deepcopy(assignment.config) for assignment in doing]), self._size)
+            call(assigned, [assignment.key for assignment in doing])
+        configs = [copy.deepcopy(assignment.config) for assignment in doing]
+        scores = scores_of(call(agents.train, configs), self._size)
         used = applied_by(agents, self._size)
         return [(job, Slot(agents, m, used[m]), scores[m]) for job, m in zip(jobs, due, strict=True)]
 
@@ -152,8 +157,10 @@ class Batch:
             try:
                 ends[key] = accept(slot, job, score)
                 self._holds[slot.member] = key
-            except (Exception, SystemExit) as error:
-                ends[key] = failure = failure_of(error)
+            except BaseException as error:
+                if is_ctrl_c(error):
+                    raise
+                ends[key] = failure = failure_of(error, job.draft)
                 full = failure if failure.kind == "disk" else None
 
 
@@ -163,7 +170,7 @@ def _report(key: Key, seconds: float, end: Outcome | Failure) -> Report:
 
 def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
     """Build a population, and see that it has the methods of one."""
-    agents = make_agents(seeds)
+    agents = call(make_agents, seeds)
     if missing := [name for name in METHODS if not callable(getattr(agents, name, None))]:
         raise AgentError(
             f"batched agents have {', '.join(METHODS)}, got {agents!r} without {', '.join(missing)}; add them, "
@@ -175,7 +182,7 @@ def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
 def copy_members(agents: BatchedAgents, sources: list[int]) -> None:
     """Let members become what others are, unless all go on."""
     if sources != list(range(len(sources))):
-        agents.copy(sources)
+        call(agents.copy, sources)
 
 
 def scores_of(results: Any, size: int) -> Sequence[Any]:
@@ -193,7 +200,7 @@ def applied_by(agents: BatchedAgents, size: int) -> Sequence[Mapping[str, Any]]:
     """List the hyperparameters that each member says it trained with, none where the batch does not tell."""
     if not callable(applied := getattr(agents, "applied", None)):
         return [{}] * size
-    used = list(applied())
+    used = list(call(applied))
     if len(used) != size or not all(isinstance(config, Mapping) for config in used):
         raise AgentError(f"applied must return a configuration for each of {size} members, got {used!r:.200}")
     return used

@@ -9,7 +9,7 @@ from popbandits.engines.batched import Batched
 from popbandits.engines.checkpoints import Keep
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine, Resources
-from popbandits.engines.recipes import on_record, recipe
+from popbandits.engines.recipes import Role, on_record, recipe
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
@@ -17,7 +17,9 @@ from popbandits.explorers import PB2Fuse
 from popbandits.history import Mode
 from popbandits.history.store import Store
 from popbandits.population import Population
+from popbandits.population.start import Start, from_record, resolve, to_record
 from popbandits.selection import Selection, as_selection
+from popbandits.space import Space
 from popbandits.typing import is_real, is_whole
 
 EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
@@ -63,6 +65,9 @@ class Experiment:
     """How many intervals may fail before the run ends; None for any number, as long as others complete."""
     keep: Keep = 0
     """How many checkpoints of each member to keep beyond those that are needed, or "all"."""
+    start: Start = None
+    """What the first members begin with: a list of configurations, "defaults" for the space's, or a past run (a
+    `History` or a folder) for its winning configurations; `Population` says more. None for random ones."""
     selection: Selection | None = None
     """Whose weights and hyperparameters a member goes on with; None for Truncation(quantile)."""
 
@@ -104,6 +109,12 @@ class Experiment:
 
     def make_population(self, history: Any = ()) -> Population:
         """The population that decides."""
+        if isinstance(history, Store):
+            with history.blamed():
+                return self._population(history)
+        return self._population(history)
+
+    def _population(self, history: Any) -> Population:
         return Population(
             self.space,
             self.method,
@@ -116,6 +127,7 @@ class Experiment:
             synchronous=self.synchronous,
             initial_score=self.initial_score,
             history=history,
+            start=self.start,
             selection=self.selection,
         )
 
@@ -159,19 +171,24 @@ class Experiment:
         }
         method = PB2Fuse() if self.method is None else self.method
         selection = as_selection(self.selection, self.quantile)
-        kept |= {"size": self.population, "quantile": getattr(selection, "quantile", None)}
-        return kept | {"agent": recipe(self.agent), "method": recipe(method), "selection": recipe(selection)}
+        made = {"agent": recipe(self.agent), "method": recipe(method), "selection": recipe(selection)}
+        start = to_record(resolve(self.start, Space(self.space), self.population))
+        quantile = getattr(selection, "quantile", None)
+        return {**kept, **made, "size": self.population, "quantile": quantile, "start": start}
 
     @staticmethod
-    def recorded(store: Store, **changes: Any) -> "Experiment":
-        """The experiment of a stored run, with what is not None changed."""
+    def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
+        """The experiment of a stored run, with what is not None changed; `trust` as `resume` takes it."""
         about, given = store.about, {name: value for name, value in changes.items() if value is not None}
         if "seed" not in about:
             raise RunError(
                 f"{store.path} holds a history but not how it was made; go on by hand with Population(history=…)"
             )
         kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
-        kept |= {"space": store.space, "population": about["size"], "directory": store.path.parent}
+        kept |= {"space": store.space, "directory": store.path.parent}
+        with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.
+            kept |= {"population": about["size"], "start": from_record(about.get("start", []))}
+            Experiment(**(kept | {"agent": Experiment, "method": None, "selection": None})).make_population()
         before, after = kept["engine"], given.get("engine", kept["engine"])
         if (before == "batched") != (after == "batched") and "agent" not in given:
             one, all_ = "an agent from a seed", "all members from a list of seeds"
@@ -182,9 +199,10 @@ class Experiment:
             )
         if before != after:  # Settings of the one may not suit the other.
             kept |= {"workers": None, "resources": None, "round_timeout": None}
-        for name in ("agent", "method", "selection"):
+        roles: tuple[Role, ...] = ("agent", "method", "selection")
+        for name in roles:
             if name != "selection" or name in about:  # Runs from before there was a choice keep their quantile.
-                kept[name] = None if name in given else on_record(about, name, store.path.parent)
+                kept[name] = None if name in given else on_record(about, name, store.path.parent, "resume", trust)
         if "selection" in given:
             kept["quantile"] = None
         return Experiment(**(kept | given))

@@ -1,26 +1,37 @@
-"""How to get a function, a class or an explorer back later: where it is imported from, and its settings."""
+"""How to get a function, a class or an explorer back later: where it is imported from, and its settings.
+
+A record says what built a run's agents, its method and its selection. Building it again runs code, so a record alone
+may only name what popbandits ships (`OURS`), and what this account itself put on record (`signing`). Anything else
+needs the caller's word: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
+"""
 
 import json
-import os
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from popbandits.errors import ArgumentError, RunError, SpaceError
+from popbandits.engines import signing
+from popbandits.errors import ArgumentError, PopbanditsError, RunError, SpaceError
+from popbandits.explorers import PBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch
+from popbandits.selection import Smoothed, Truncation, TTest
 from popbandits.space.storage import pack, unpack
+from popbandits.wording import visible
 
 Recipe = dict[str, Any]
+Role = Literal["agent", "method", "selection"]
+KINDS = ("import", "make", "partial")
 
 
 def recipe(value: Any) -> Recipe | None:
     """How to get `value` back, in plain values: a function or class, a dataclass object, or a partial of keywords.
 
     >>> from popbandits.explorers import PBT
-    >>> prepare(recipe(PBT())) == PBT()
+    >>> prepare(recipe(PBT()), "method") == PBT()
     True
     >>> recipe(lambda seed: None) is None
     True
@@ -31,34 +42,86 @@ def recipe(value: Any) -> Recipe | None:
     elif isinstance(value, partial) and not value.args:
         kind, value, settings = "partial", value.func, value.keywords
     where = address(value)
+    if where is None:
+        return None
     try:
-        return None if where is None else {kind: where, "settings": pack(settings, "settings"), "root": _root(value)}
+        given: Recipe = {kind: where, "settings": pack(settings, "settings"), "root": _root(value)}
     except SpaceError:  # Not all of it is plain.
         return None
+    if any((kind, where) in ours for ours in OURS.values()):
+        return given
+    signed = signing.signature(given)
+    return given if signed is None else given | {"signed": signed}
 
 
-def prepare(given: Recipe) -> Any:
-    """What a recipe was made of."""
-    settings = unpack(json.dumps(given["settings"]))
-    if given["root"] not in sys.path:  # Last, so that it can be found and hides nothing.
-        sys.path.append(given["root"])
-    if "make" in given:
-        return load(given["make"])(**settings)
-    return partial(load(given["partial"]), **settings) if "partial" in given else load(given["import"])
+def prepare(given: Any, role: Role, trust: bool = False) -> Any:
+    """Build what a recipe was made of; ArgumentError unless it may be built, RunError if it is none."""
+    kind, where, settings, root = _parts(given)
+    if (kind, where) in OURS[role]:
+        made = load(where)
+    else:
+        content = {kind: where, "settings": settings, "root": root}
+        if not (trust or signing.is_ours(content, given.get("signed"))):
+            raise Untrusted(where, root)
+        if Path(root).is_absolute() and root not in sys.path:  # Last, so that it can be found and hides nothing.
+            sys.path.append(root)
+        made = load(where)
+    keywords = unpack(json.dumps(settings))
+    if kind == "import":
+        return made
+    return made(**keywords) if kind == "make" else partial(made, **keywords)
 
 
-def on_record(about: Mapping[str, Any], name: str, run: Path) -> Any:
-    """The agent, the method or the selection of a run, by what is known of the run."""
-    give = f"give it with {name}=" + (", or with --agent file.py:make_agent" if name == "agent" else "")
-    if about.get(name) is None:
-        raise RunError(f"a run needs its {name}, and {run} does not say where that can be imported from; {give}")
+class Untrusted(PopbanditsError):
+    """A record names code that it may not run by itself."""
+
+    def __init__(self, where: str, root: str):
+        super().__init__(where, root)
+        self.where, self.root = where, root
+
+
+def _parts(given: Any) -> tuple[str, str, dict[str, Any], str]:
+    """Take a recipe apart: its kind, where it is imported from, the settings, and the folder to import from."""
+    if isinstance(given, dict) and len(named := [kind for kind in KINDS if kind in given]) == 1:
+        where, settings, root = given[named[0]], given.get("settings"), given.get("root")
+        if isinstance(where, str) and isinstance(settings, dict) and isinstance(root, str):
+            return named[0], where, settings, root
+    raise RunError(f"a recipe has one of {', '.join(KINDS)}, and settings and root, got {given!r:.200}")
+
+
+def on_record(about: Mapping[str, Any], role: Role, run: Path, command: str, trust: bool = False) -> Any:
+    """Build the agent, method or selection of a run from its record; RunError where it needs the caller's word.
+
+    Args:
+        about: what is known of the run.
+        run: its folder.
+        command: `resume` or `replay`, for the command to type.
+        trust: whether the record may name any code.
+    """
+    give = f"give it with {role}=" + (", or with --agent file.py:make_agent" if role == "agent" else "")
+    if about.get(role) is None:
+        raise RunError(f"a run needs its {role}, and {run} does not say where that can be imported from; {give}")
     try:
-        return prepare(about[name])
+        return prepare(about[role], role, trust)
+    except Untrusted as asked:
+        typed = shlex.join(["popbandits", command, str(run)])
+        own = f", or with an agent of your own: {typed} --agent FILE.py:NAME" if role == "agent" else ""
+        raise RunError(
+            f"{run} names {_said(asked.where)} (from {_said(asked.root)}) as its {role}: that is not part of "
+            f"popbandits, nor was it put on record by this account, so it is not run unasked. If you trust the folder: "
+            f"{typed} --trust{own} (in Python: trust=True, or {role}=)"
+        ) from None
     except ArgumentError as error:
         raise RunError(
-            f"a run needs its {name}, and that of {run} is not where it was: {error.__cause__ or error}; "
-            f"call it from the folder where the run was started, or {give}"
+            f"a run needs its {role}, and that of {run} is not where it was: {error.__cause__ or error}; {give}"
         ) from error
+    except (PopbanditsError, TypeError) as error:  # TypeError: settings that it does not take.
+        raise RunError(f"a run needs its {role}, and that of {run} cannot be made: {visible(str(error))}") from error
+
+
+def _said(text: str) -> str:
+    """Text of a record, of a length and in characters that can be shown."""
+    return visible(text[:200]) or "an empty name"
 
 
 def address(value: Any) -> str | None:
@@ -72,6 +135,20 @@ def address(value: Any) -> str | None:
     return f"{module}:{name}"
 
 
+OURS: dict[Role, set[tuple[str, str | None]]] = {
+    "method": {
+        ("make", address(explorer)) for explorer in (PBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch)
+    },
+    "selection": {("make", address(selection)) for selection in (Truncation, Smoothed, TTest)},
+    "agent": {
+        ("make", "popbandits.rl.procgen.task:Task"),
+        ("import", "popbandits.rl.demo:make_agent"),
+        ("import", "popbandits.rl.ppo:PPO"),
+    },
+}
+"""What any record may name: the kind of a recipe, and the address. Agents by name, since `rl` is slow to import."""
+
+
 def _root(value: Any) -> str:
     """The folder from which its module was imported."""
     module = sys.modules[value.__module__]
@@ -79,13 +156,13 @@ def _root(value: Any) -> str:
     return str(Path(getattr(module, "__file__", None) or "").resolve().parents[inside])
 
 
-def load(where: str) -> Any:
-    """What `module:name` or `file.py:name` names."""
+def load(where: str, search: Path | None = None) -> Any:
+    """What `module:name` or `file.py:name` names; a module is looked for in the folder `search` first, if given."""
     module, _, name = where.rpartition(":")
     if not module or not name:
         raise ArgumentError(f"give it as module:name or file.py:name, got {where!r}")
     try:
-        value: Any = _import(module)
+        value: Any = _import(module, search)
     except ImportError as error:
         fix = "give a module, or the path of a .py file"
         raise ArgumentError(f"{module!r} cannot be imported: {error}; {fix}") from error
@@ -96,12 +173,12 @@ def load(where: str) -> Any:
     return value
 
 
-def _import(module: str) -> Any:
+def _import(module: str, search: Path | None) -> Any:
     """A module by its dotted name, or a file; a file's folder becomes importable, as if it had been run."""
     path = Path(module)
     if path.suffix != ".py":
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
+        if search is not None and str(search) not in sys.path:
+            sys.path.insert(0, str(search))
         return import_module(module)
     if not path.is_file():
         raise ImportError(f"there is no file {path}")

@@ -4,17 +4,19 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.engines.batched import Batched
+from popbandits.engines.disk import anchored
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.loop import agent_seed
 from popbandits.engines.recipes import on_record
+from popbandits.engines.scratch import scratch
 from popbandits.engines.work import Job, Report
 from popbandits.errors import HistoryError, RunError
-from popbandits.history import Assignment, History, Observation, Store
+from popbandits.history import Assignment, History, Observation
+from popbandits.history.store import reading
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ def replay(
     seed: int | None = None,
     save: str | Path | None = None,
     after: Callable[[Observation, float], Any] = lambda observation, score: None,
+    *,
+    trust: bool = False,
 ) -> Replay:
     """Train one agent from scratch along the winning schedule of a run.
 
@@ -53,23 +57,25 @@ def replay(
         seed: of the agent; None for that with which the run built the first ancestor.
         save: a folder that does not exist yet, for the checkpoint at the end.
         after: told of each interval, what was recorded and what it scored now.
+        trust: whether the record may name any code as its agent; `resume` says more.
     """
-    if save is not None and Path(save).exists():
+    directory, save = anchored(directory), None if save is None else anchored(save)
+    if save is not None and save.exists():
         raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
     lineage = History.load(directory).lineage()
     if not lineage:
         raise HistoryError(f"no interval of {directory} has completed, so there is no schedule to replay")
-    with Store.open(directory, readonly=True) as store:
+    with reading(directory) as store:
         about = store.about
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
-    make: Any = on_record(about, "agent", Path(directory)) if agent is None else agent
+    make: Any = on_record(about, "agent", directory, "replay", trust) if agent is None else agent
     engine: Engine = Batched(make, about["size"]) if about.get("engine") == "batched" else InProcess(make)
     scores: list[float] = []
     source: Path | None = None
-    with TemporaryDirectory(prefix="popbandits-") as temporary:
+    with scratch() as temporary:
         try:
             for step, observation in enumerate(lineage):
-                draft = Path(temporary) / str(step)
+                draft = temporary / str(step)
                 parent = lineage[step - 1].key if step else None
                 assignment = Assignment(observation.member, observation.round, observation.config, parent)
                 engine.submit(Job(assignment, used, source, draft))
@@ -84,7 +90,7 @@ def replay(
         finally:
             engine.close()
         if save is not None and source is not None:
-            Path(save).parent.mkdir(parents=True, exist_ok=True)
+            save.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(source, save)
     return Replay(used, tuple(lineage), tuple(scores))
 

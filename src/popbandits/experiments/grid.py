@@ -12,8 +12,9 @@ from typing import Any
 from popbandits.engines import Experiment, Result, resume, run
 from popbandits.engines.view import View
 from popbandits.errors import RunError
-from popbandits.history import Decision, Event, Observation, Store
+from popbandits.history import Decision, Event, Observation
 from popbandits.history.schema import FILE
+from popbandits.history.store import reading
 from popbandits.population import Population
 from popbandits.wording import clock, counted
 
@@ -47,7 +48,8 @@ def run_grid(
         sitting.shown, sitting.label = view(experiment), f"{directory} ({place} of {len(experiments)})"
         try:
             if begun:
-                result = resume(directory, progress=sitting, agent=experiment.agent, engine=experiment.engine)
+                given = {"agent": experiment.agent, "method": experiment.method, "engine": experiment.engine}
+                result = resume(directory, progress=sitting, **given)
             else:
                 result = run(experiment, sitting)
         except RunError as error:
@@ -74,9 +76,9 @@ def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
     directory = _folder(experiment)
     if not (directory / FILE).exists():
         return
-    with Store.open(directory, readonly=True) as store:
-        kept = store.about
-    before, now = _identity(kept), _identity(json.loads(json.dumps(experiment.record())))
+    with reading(directory) as store:
+        before = _identity(store.about)
+    now = _identity(json.loads(json.dumps(experiment.record())))
     free = {f"agent.{name}" for name in may_differ}
     for name in now:
         if before.get(name) != now[name] and name not in free:

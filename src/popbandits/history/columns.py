@@ -1,6 +1,6 @@
 """A history's numbers as columns: all of them, or those that decisions look at with a run's file behind them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -44,14 +44,14 @@ class Columns:
         self._tail = 0
         self._read: Callable[[int], Columns]
 
-    def put(self, **values: Any) -> None:
-        """Add a row; the one after the last that fits makes room for as many again."""
+    def put(self, count: int, values: Mapping[str, Any]) -> None:
+        """Add rows, given by column; when they do not fit, there is room for as many again as there are."""
         row = self._length - self._forgotten
-        if row == len(self.arrays["member"]):
-            self.arrays = {name: _with_room(column, row) for name, column in self.arrays.items()}
+        if row + count > len(self.arrays["member"]):
+            self.arrays = {name: _with_room(column, max(row, count)) for name, column in self.arrays.items()}
         for name, value in values.items():
-            self.arrays[name][row] = value
-        self._length += 1
+            self.arrays[name][row : row + count] = value
+        self._length += count
 
     def take(self, name: str, places: IntArray) -> Column:
         """A column at these places."""

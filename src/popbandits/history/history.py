@@ -1,8 +1,10 @@
 """The history of a run: append-only observations, and the arrays that decisions are made from."""
 
 import copy
+import gc
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -12,13 +14,14 @@ import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError
 from popbandits.history import windows
-from popbandits.history.columns import Columns
+from popbandits.history.adding import Adding
+from popbandits.history.columns import Column, Columns
 from popbandits.history.places import Places
 from popbandits.history.records import Config, Key, Observation
 from popbandits.history.rows import Rows
 from popbandits.history.shelf import Shelf
 from popbandits.history.standing import NOWHERE, Bests, Standing
-from popbandits.history.store import Store
+from popbandits.history.store import Store, reading
 from popbandits.space import Space
 from popbandits.typing import FloatArray, IntArray, is_whole
 
@@ -29,6 +32,9 @@ Mode = Literal["max", "min"]
 
 _ABOUT: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
 """What a run's file says of its history; it may say more, of how the run is made."""
+
+AT_A_TIME = 2048
+"""Observations that are added at a time, of many."""
 
 IN_MEMORY = 4096
 """At least so many of the last observations stay in memory when a run's file keeps the others."""
@@ -74,8 +80,7 @@ class History(Sequence[Observation]):
         self._bests = Bests()
         self._lost: dict[Key, int] = {}  # whose checkpoint was missed, and where the observation stands that says so
         self._length: int | None = None  # of a view made by `until`
-        for observation in observations:
-            self.append(observation)
+        self.extend(observations)
 
     @property
     def sign(self) -> float:
@@ -84,51 +89,25 @@ class History(Sequence[Observation]):
 
     def append(self, observation: Observation) -> None:
         """Add what happened; the rounds of a member follow one another."""
+        self._take([observation])
+
+    def extend(self, observations: Iterable[Observation]) -> None:
+        """Add what happened, in order; many at a time take a fraction of the time."""
+        left = iter(observations)
+        with _all_is_kept():
+            while some := list(islice(left, AT_A_TIME)):
+                self._take(some)
+
+    def _take(self, new: Sequence[Observation]) -> None:
+        """Add some, or none of them if one does not fit."""
         if self._length is not None:
             raise HistoryError("an earlier state of a history is read-only; append to the history itself")
-        if not isinstance(observation, Observation):
-            raise HistoryError(
-                f"a history holds Observations, got {observation!r}; give History.load(directory) of a run"
-            )
-        member, round_ = observation.key
-        if round_ != self.finished(member):
-            raise HistoryError(
-                f"member {member} is at round {self.finished(member)}, "
-                f"got an observation of its round {round_}; keep the order"
-            )
-        if self.size is not None and member >= self.size:
-            raise HistoryError(
-                f"members are 0 to {self.size - 1}, got an observation of member {member}; raise the size"
-            )
-        parent = observation.parent
-        if parent is not None and not 0 <= parent[1] < self.finished(parent[0]):
-            raise HistoryError(f"a parent comes first, got {observation.key} with {parent} unseen; append it")
-        row, stage, last = len(self._observations), self.stage(parent), self.latest(member)
-        same = last is not None and last.config == observation.config
-        if same:  # A member that carries on has the encoding of its last row: computing it again would be waste.
-            before = self.place((member, round_ - 1))
-            x, h = self._columns.at("x", before), self._columns.at("h", before)
-        else:
-            points = self.space.encode([observation.config])
-            x, h = points.x[0], points.h[0]
-        lost = observation.status == "lost"
-        carried = last is not None and same and last.status != "lost"
-        self._columns.put(
-            x=x,
-            h=h,
-            member=member,
-            round=round_,
-            stage=stage,
-            score=self.sign * observation.score,
-            before=self.sign * observation.score_before,
-            steps=math.nan if observation.steps is None else observation.steps,
-            fresh=parent is None,
-            new=not carried and not lost,
-            lost=lost,
-        )
-        self._observations.append(observation)
-        self._places.append(member, row)
-        self._keep_up(row, observation)
+        adding = Adding(self, new)
+        self._columns.put(len(new), adding.columns())
+        self._observations.extend(new)
+        for row, observation in enumerate(new, adding.start):
+            self._places.append(observation.member, row)
+            self._keep_up(row, observation)
         self._forget()
 
     def _keep_up(self, row: int, observation: Observation) -> None:
@@ -265,6 +244,10 @@ class History(Sequence[Observation]):
         found[known] = self._columns.take("score", places[known])
         return found
 
+    def column(self, name: str, places: IntArray) -> Column:
+        """One of the columns that decisions are made from, at these places."""
+        return self._columns.take(name, places)
+
     @property
     def lost(self) -> set[Key]:
         """Whose checkpoints were missing or damaged when somebody wanted to start from them."""
@@ -324,7 +307,7 @@ class History(Sequence[Observation]):
     @staticmethod
     def load(directory: str | Path) -> "History":
         """The history of any run, finished or not."""
-        with Store.open(directory, readonly=True) as store:
+        with reading(directory) as store:
             about = store.about
             known = {name: about.get(name, default) for name, default in _ABOUT.items()}
             return History(store.space, store.observations(), **known)
@@ -345,8 +328,8 @@ class History(Sequence[Observation]):
         self._columns.keep(store, tail, partial(_read_columns, self.space, self.mode, store, enough))
         self._store = store
         self._forget()
-        for observation in store.observations(after=len(self)):
-            self.append(observation)
+        with store.blamed():
+            self.extend(store.observations(after=len(self)))
 
     def _agrees(self, store: Store) -> bool:
         """Whether the last observation that both have is the same."""
@@ -354,11 +337,22 @@ class History(Sequence[Observation]):
         return not both or self[both - 1] == store[both - 1]
 
 
+@contextmanager
+def _all_is_kept() -> Iterator[None]:
+    """Keep Python from looking for garbage among objects that all stay: of a long history that takes a fifth of it."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 def _read_columns(space: Space, mode: Mode, store: Store, enough: int, count: int) -> Columns:
     """The columns of the first `count` observations of a run's file, to the last bit as they were."""
     store[count - 1]  # A file that no longer has them says so.
     again = History(space, mode=mode)
     again._observations.keep(store, enough)
-    for observation in islice(store.observations(), count):
-        again.append(observation)
+    again.extend(islice(store.observations(), count))
     return again._columns

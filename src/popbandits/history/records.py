@@ -16,6 +16,7 @@ Config = dict[str, Any]
 Key = tuple[int, int]
 """(member, round): names an interval of training and the checkpoint at its end."""
 
+STATUSES = ("completed", "failed", "lost")
 Status = Literal["completed", "failed", "lost"]
 """Lost: the checkpoint of its parent was missing or damaged, so it never trained, and says nothing of its config."""
 
@@ -81,7 +82,7 @@ class Observation:
         parent: Any = self.parent
         if parent is not None and (type(parent) is not tuple or [is_whole(part, 0) for part in parent] != [True, True]):
             raise HistoryError(f"parent must be (member, round) or None, got {parent!r}; count both from 0")
-        if self.status not in ("completed", "failed", "lost"):
+        if self.status not in STATUSES:
             raise HistoryError(f"status must be 'completed', 'failed' or 'lost', got {self.status!r}; choose one")
         if self.status == "completed" and not (is_real(self.score) and math.isfinite(self.score)):
             raise HistoryError(f"a completed observation needs a finite score, got {self.score!r}; mark it as failed")
@@ -144,6 +145,13 @@ class Observation:
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+def assemble(values: Mapping[str, Any]) -> Observation:
+    """Make an observation of all its fields, which were checked and are plain values; they are not checked again."""
+    made = object.__new__(Observation)
+    made.__dict__.update(values)
+    return made
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,15 @@
 import json
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from popbandits.errors import HistoryError
+from popbandits.wording import first_line
 
 FILE = "run.sqlite"
 VERSION = 2
@@ -48,7 +51,27 @@ TABLES: dict[int, tuple[str, ...]] = {
 
 def holds_run(path: Path) -> bool:
     """Whether there is a file of a run; an empty one is what a program killed too early left."""
-    return path.exists() and path.stat().st_size > 0
+    try:
+        return path.exists() and path.stat().st_size > 0
+    except OSError as error:
+        raise HistoryError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def is_plain(path: Path) -> bool:
+    """Whether there is a regular file of this very name: not a link, nor a pipe that keeps its reader waiting."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _require_plain(path: Path) -> None:
+    """Raise HistoryError where opening a run's file, or one of those that SQLite opens with it, could wait for ever."""
+    if path.exists() and not path.is_file():
+        raise HistoryError(f"{path} is not a file, so it holds no run; give the folder of one")
+    for beside in (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm", "journal")):
+        if os.path.lexists(beside) and not is_plain(beside):
+            raise HistoryError(f"{beside} is not a file, as it is beside a run's record; remove it")
 
 
 def make(path: Path, run: Mapping[str, Any]) -> None:
@@ -74,17 +97,23 @@ def make(path: Path, run: Mapping[str, Any]) -> None:
 
 def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
     """The file of a run that exists, and its version; brought up to date unless it is only to be read."""
+    _require_plain(path)
     if not holds_run(path):
         raise HistoryError(f"{path.parent} holds no run: it has no {path.name}; give the folder of a run")
     connection = _reading(path) if readonly else sqlite3.connect(path, PATIENCE, isolation_level=None)
     try:
+        connection.execute("PRAGMA trusted_schema = OFF")  # Nothing in the file is run, whoever wrote it.
+        connection.execute("PRAGMA cell_size_check = ON")
+        _require_tables(connection, path)
         row = connection.execute("SELECT value FROM run WHERE name = 'version'").fetchone()
-        version = None if row is None else json.loads(row[0])
-        if version not in list(TABLES):
+        version = None if row is None else _version(row[0])
+        if version is None:
+            said = "none" if row is None else first_line(str(row[0]), 40)
             raise HistoryError(
-                f"{path} has schema version {'none' if row is None else row[0]}, this popbandits reads "
+                f"{path} has schema version {said}, this popbandits reads "
                 f"{' and '.join(map(str, TABLES))}; install the one that wrote it"
             )
+        _require_columns(connection, path, version)
         if not readonly:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")  # what was committed survives a power cut
@@ -102,6 +131,39 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
             raise HistoryError(f"{path} is not a popbandits run: {error}; give the folder of one") from error
         raise
     return connection, version
+
+
+def _version(text: Any) -> int | None:
+    """The version that a file says it has, if it is one that can be read."""
+    return next((version for version in TABLES if text == str(version)), None)
+
+
+@cache
+def _columns(version: int) -> dict[str, set[str]]:
+    """The columns of each table of a version."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        for statement in (text for number, texts in TABLES.items() if number <= version for text in texts):
+            connection.execute(statement)
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: {row[1] for row in connection.execute(f"PRAGMA table_info({name})")} for name in names}
+    finally:
+        connection.close()
+
+
+def _require_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise HistoryError for a file with anything that computes, a view say: it could keep its reader busy for ever."""
+    for kind, name, place in connection.execute("SELECT type, name, rootpage FROM sqlite_master"):
+        if kind not in ("table", "index") or not place:
+            raise HistoryError(f"{path} is damaged: a run's file holds tables, got the {kind} {name!r:.60}")
+
+
+def _require_columns(connection: sqlite3.Connection, path: Path, version: int) -> None:
+    """Raise HistoryError unless the file has the tables of its version, with their columns."""
+    for name, columns in _columns(version).items():
+        if missing := columns - {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}:
+            what = f"the columns {', '.join(sorted(missing))}" if len(missing) < len(columns) else "all of it"
+            raise HistoryError(f"{path} is damaged: of its table {name!r}, {what} is missing")
 
 
 def _reading(path: Path) -> sqlite3.Connection:

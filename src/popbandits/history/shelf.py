@@ -1,5 +1,7 @@
 """The observations themselves: all in memory, or the last ones with a run's file behind them."""
 
+from collections.abc import Sequence
+
 from popbandits.history.records import Observation
 from popbandits.history.store import Store
 
@@ -22,9 +24,9 @@ class Shelf:
         assert self._store is not None, "nothing is dropped without a store"
         return self._store[place]
 
-    def append(self, observation: Observation) -> None:
-        """Add one, and drop the oldest when twice as many are held as is enough."""
-        self._held.append(observation)
+    def extend(self, observations: Sequence[Observation]) -> None:
+        """Add some, and drop the oldest when twice as many are held as is enough."""
+        self._held.extend(observations)
         if self._store is not None and len(self._held) >= 2 * self._enough:
             self._drop(self._store)
 

@@ -1,31 +1,42 @@
 """A run's record on disk, written as it happens and readable while the run goes on."""
 
 import json
-import math
 import sqlite3
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-from popbandits.errors import ArgumentError, HistoryError
-from popbandits.history import schema
-from popbandits.history.records import Assignment, Decision, Event, Key, Observation
+from popbandits.errors import ArgumentError, HistoryError, PopbanditsError
+from popbandits.history import coding, schema
+from popbandits.history.about import check_about
+from popbandits.history.coding import DECISION, EVENT, OBSERVATION
+from popbandits.history.records import Decision, Event, Key, Observation
 from popbandits.history.schema import FILE
 from popbandits.space import Space
-from popbandits.space.storage import pack, unpack
+from popbandits.wording import first_line
 
-OBSERVATION = (
-    "member, round, config, parent_member, parent_round, score_before, score, steps, seconds, status, metrics, decision"
+Record = TypeVar("Record")
+
+IN_BULK = 2048
+"""Rows that are read at a time."""
+
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    sqlite3.Error,
 )
-DECISION = "member, round, config, parent_member, parent_round, given, seconds, decision, fallback, time"
-EVENT = "id, time, kind, member, round, text, data"
+"""What reading raises where a file does not hold what a run writes."""
 
 LINEAGE = """WITH RECURSIVE line (member, round) AS (
     VALUES (?, ?)
-    UNION ALL
+    UNION
     SELECT parent_member, parent_round FROM observation JOIN line USING (member, round) WHERE parent_member IS NOT NULL
 ) SELECT COUNT(*) FROM line"""
 
@@ -38,7 +49,12 @@ class Store:
 
     def __init__(self, connection: sqlite3.Connection, path: Path, version: int = schema.VERSION):
         self.connection, self.path, self._version = connection, path, version
-        self.space = Space.from_json(self._run().pop("space"))
+        try:
+            with self.blamed():
+                self.space = Space.from_json(self._run()["space"])
+        except BaseException:
+            self.close()
+            raise
 
     @staticmethod
     def create(directory: str | Path, space: Space, about: dict[str, Any]) -> "Store":
@@ -74,7 +90,9 @@ class Store:
         return {name: value for name, value in self._run().items() if name not in ("space", "version")}
 
     def _run(self) -> dict[str, Any]:
-        return {name: json.loads(value) for name, value in self.connection.execute("SELECT name, value FROM run")}
+        rows = self.ask("SELECT name, value FROM run")
+        with self.blamed():
+            return check_about({name: json.loads(value) for name, value in rows})
 
     def describe(self, **values: Any) -> None:
         """Put on record what should be known about the run, in place of what was said before."""
@@ -97,9 +115,12 @@ class Store:
     ) -> None:
         """Append all or nothing. A decision that is there already stays: a resumed run decides the same again."""
         parts = (
-            (_insert("observation", OBSERVATION), map(_observation_row, observations)),
-            (f"{_insert('decision', DECISION)} ON CONFLICT (member, round) DO NOTHING", map(_decision_row, decisions)),
-            (_insert("event", EVENT), map(_event_row, events)),
+            (_insert("observation", OBSERVATION), map(coding.observation_row, observations)),
+            (
+                f"{_insert('decision', DECISION)} ON CONFLICT (member, round) DO NOTHING",
+                map(coding.decision_row, decisions),
+            ),
+            (_insert("event", EVENT), map(coding.event_row, events)),
         )
         with self._writing():
             for statement, rows in parts:
@@ -117,23 +138,55 @@ class Store:
                 f"{self.path} must take what happened, got: {error}; nothing of it was written: "
                 "free space or make the folder writable, then resume"
             ) from error
+        except sqlite3.DatabaseError as error:
+            raise HistoryError(f"{self.path} is damaged: {error}; nothing was written to it") from error
 
     # Reading
 
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Raise HistoryError, with the name of this file, for whatever is found wrong inside."""
+        try:
+            yield
+        except PopbanditsError as error:
+            if not isinstance(error, ValueError) or str(self.path) in str(error):
+                raise
+            raise HistoryError(f"{self.path}: {error}") from error
+        except DAMAGE as error:
+            reason = str(error) if isinstance(error, sqlite3.Error) else f"{type(error).__name__}: {error}"
+            raise HistoryError(f"{self.path} is damaged: {first_line(reason)}") from error
+
+    def ask(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows that a query has; their values are of any type, as everything in a file that somebody else wrote."""
+        with self.blamed():
+            return self.connection.execute(query, values).fetchall()
+
+    def begin(self) -> None:
+        """See everything as of this moment from now on, whoever writes meanwhile."""
+        self.ask("BEGIN")
+
     def __len__(self) -> int:
         """How many observations there are; they are numbered without gaps."""
-        return int(self.connection.execute("SELECT COALESCE(MAX(id), 0) FROM observation").fetchone()[0])
+        return int(self._one("SELECT COALESCE(MAX(id), 0) FROM observation"))
 
     def __getitem__(self, place: int) -> Observation:
         """The observation that was stored after `place` others."""
-        row = self.connection.execute(f"SELECT {OBSERVATION} FROM observation WHERE id = ?", [place + 1]).fetchone()
-        if row is None:
+        rows = self.ask(f"SELECT {OBSERVATION} FROM observation WHERE id = ?", [place + 1])
+        if not rows:
             raise IndexError(f"{self.path} holds {len(self)} observations, got a request for number {place}")
-        return _observation(row)
+        with self.blamed():
+            return coding.observation(rows[0])
 
     def observations(self, after: int = 0) -> Iterator[Observation]:
         """What was stored, in order, without the first `after`."""
-        return map(_observation, self._select(f"{OBSERVATION} FROM observation", after))
+        expected = after + 1
+        for rows in self._select(f"id, {OBSERVATION} FROM observation", after):
+            with self.blamed():
+                if [row[0] for row in rows] != list(range(expected, expected + len(rows))):
+                    raise HistoryError(f"observations are numbered without gaps, got one missing after {expected - 1}")
+                expected += len(rows)
+                made = coding.observations([row[1:] for row in rows])
+            yield from made
 
     def keys(self, count: int) -> Iterator[Key]:
         """Member and round of the first `count` observations, in order."""
@@ -156,18 +209,53 @@ class Store:
 
     def _one(self, query: str, *values: int) -> Any:
         """The one value that a query has."""
-        return self.connection.execute(query, values).fetchone()[0]
+        return self.ask(query, values)[0][0]
+
+    def latest(self, member: int, most: int) -> list[Observation]:
+        """The last observations of a member, the latest first."""
+        query = f"SELECT {OBSERVATION} FROM observation WHERE member = ? ORDER BY round DESC LIMIT ?"
+        with self.blamed():
+            return coding.observations(self.ask(query, [member, most]))
+
+    def last_decision(self, member: int) -> Decision | None:
+        """What was decided for a member last."""
+        query = f"SELECT {DECISION} FROM decision WHERE member = ? ORDER BY round DESC LIMIT 1"
+        with self.blamed():
+            return next(map(coding.decision, self.ask(query, [member]) if self.keeps_log else ()), None)
+
+    def deciding(self) -> dict[Key, float]:
+        """Seconds that exploring took, by the interval explored for."""
+        query = "SELECT member, round, seconds FROM decision WHERE seconds IS NOT NULL"
+        rows = self.ask(query) if self.keeps_log else []
+        with self.blamed():
+            return {(member, round_): seconds for member, round_, seconds in map(coding.duration, rows)}
 
     def decisions(self) -> Iterator[Decision]:
         """What was decided, in order."""
-        return map(_decision, self._select(f"{DECISION} FROM decision", 0) if self._version > 1 else ())
+        return self._records(f"{DECISION} FROM decision", 0, coding.decision)
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """What else happened, in order, from the event after that with the id `after`."""
-        return map(_event, self._select(f"{EVENT} FROM event", after) if self._version > 1 else ())
+        return self._records(f"{EVENT} FROM event", after, coding.event)
 
-    def _select(self, what: str, after: int) -> Iterator[tuple[Any, ...]]:
-        return self.connection.execute(f"SELECT {what} WHERE id > ? ORDER BY id", [after])
+    @property
+    def keeps_log(self) -> bool:
+        """Whether decisions and events are kept; the oldest runs had neither."""
+        return self._version > 1
+
+    def _records(self, what: str, after: int, made: Callable[[tuple[Any, ...]], Record]) -> Iterator[Record]:
+        for rows in self._select(what, after) if self.keeps_log else ():
+            for row in rows:
+                with self.blamed():
+                    record = made(row)
+                yield record
+
+    def _select(self, what: str, after: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows in the order of their ids, some at a time."""
+        with self.blamed():
+            cursor = self.connection.execute(f"SELECT {what} WHERE id > ? ORDER BY id", [after])
+            while rows := cursor.fetchmany(IN_BULK):
+                yield rows
 
     def close(self) -> None:
         """Release the file."""
@@ -182,90 +270,12 @@ class Store:
         self.close()
 
 
-# Rows of the tables, in the order of the columns above
-
-
 def _insert(table: str, columns: str) -> str:
     return f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(columns.split(',')))})"
 
 
-def _observation_row(o: Observation) -> tuple[Any, ...]:
-    return (
-        *o.key,
-        json.dumps(pack(o.config, f"configuration of {o.key}")),
-        *_pair(o.parent),
-        _null(o.score_before),
-        _null(o.score),
-        o.steps,
-        o.seconds,
-        o.status,
-        json.dumps(dict(o.metrics)),
-        json.dumps(dict(o.decision)),
-    )
-
-
-def _observation(row: tuple[Any, ...]) -> Observation:
-    member, round_, config, parent_member, parent_round, before, score, steps, seconds, status, metrics, decision = row
-    return Observation(
-        member=member,
-        round=round_,
-        config=unpack(config),
-        parent=_key(parent_member, parent_round),
-        score_before=math.nan if before is None else before,
-        score=math.nan if score is None else score,
-        steps=steps,
-        seconds=seconds,
-        status=status,
-        metrics=json.loads(metrics),
-        decision=json.loads(decision),
-    )
-
-
-def _decision_row(d: Decision) -> tuple[Any, ...]:
-    a = d.assignment
-    fallback = a.decision.get("fallback")
-    return (
-        *a.key,
-        json.dumps(pack(a.config, f"configuration of {a.key}")),
-        *_pair(a.parent),
-        json.dumps({"known": d.known, "training": d.training}),
-        d.seconds,
-        json.dumps(dict(a.decision)),
-        None if fallback is None else str(fallback),
-        d.time,
-    )
-
-
-def _decision(row: tuple[Any, ...]) -> Decision:
-    member, round_, config, parent_member, parent_round, given, seconds, decision, _, when = row
-    known = json.loads(given)
-    parent = _key(parent_member, parent_round)
-    return Decision(
-        assignment=Assignment(member, round_, unpack(config), parent, json.loads(decision)),
-        known=known["known"],
-        training=tuple((m, r) for m, r in known["training"]),
-        seconds=seconds,
-        time=when,
-    )
-
-
-def _event_row(e: Event) -> tuple[Any, ...]:
-    return None, e.time or time.time(), e.kind, e.member, e.round, e.text, json.dumps(dict(e.data))
-
-
-def _event(row: tuple[Any, ...]) -> Event:
-    id_, when, kind, member, round_, text, data = row
-    return Event(kind, text, member, round_, json.loads(data), when, id_)
-
-
-def _pair(key: Key | None) -> tuple[int | None, int | None]:
-    return (None, None) if key is None else (int(key[0]), int(key[1]))
-
-
-def _key(member: int | None, round_: int | None) -> Key | None:
-    return None if member is None or round_ is None else (member, round_)
-
-
-def _null(value: float) -> float | None:
-    """SQLite turns NaN into NULL; say so."""
-    return value if math.isfinite(value) else None
+@contextmanager
+def reading(directory: str | Path) -> Iterator[Store]:
+    """Open a run's file to read it. What its reader finds wrong inside is a HistoryError that names the file."""
+    with Store.open(directory, readonly=True) as store, store.blamed():
+        yield store

@@ -12,6 +12,8 @@
 | decision_seconds, fallback | what exploring for it took; why the explorer did without its model, if it did |
 | config.NAME | a hyperparameter; empty where it is not active |
 | metrics.NAME | what else the agent reported |
+
+In CSV, text that a spreadsheet would compute begins with an apostrophe, and control characters are written out.
 """
 
 import csv
@@ -23,10 +25,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from popbandits.errors import MissingExtraError
+from popbandits.errors import HistoryError, MissingExtraError
 from popbandits.history import Key, Observation, Store
 from popbandits.history.frame import flat, table_row
+from popbandits.history.store import reading
 from popbandits.space import Space
+from popbandits.wording import visible
 
 Kind = Literal["csv", "json", "parquet"]
 KINDS: tuple[Kind, ...] = ("csv", "json", "parquet")
@@ -56,8 +60,8 @@ def export(directory: str | Path, kind: Kind, file: IO[bytes]) -> int:
     """Write the observations of a run; how many they are."""
     if kind == "parquet":
         require_extra()
-    with Store.open(directory, readonly=True) as store:
-        store.connection.execute("BEGIN")  # Also if the run goes on meanwhile, everything is of one moment.
+    with reading(directory) as store:
+        store.begin()  # Also if the run goes on meanwhile, everything is of one moment.
         survey = Survey(store)
         columns = COLUMNS | _config_types(store.space) | dict.fromkeys(sorted(survey.metrics), object)
         write = {"csv": _write_csv, "json": _write_json, "parquet": _write_parquet}[kind]
@@ -81,6 +85,8 @@ class Survey:
         for observation in store.observations():
             key = observation.key
             parents[key] = observation.parent
+            if observation.parent not in self.stages:
+                raise HistoryError(f"a parent comes first, got {key} with {observation.parent} unseen")
             self.stages[key] = self.stages[observation.parent] + 1
             self.metrics.update(flat(observation.metrics, "metrics."))
             if not observation.failed:
@@ -90,7 +96,7 @@ class Survey:
         while last is not None:
             self.winning.add(last)
             last = parents[last]
-        self.deciding = {decision.assignment.key: decision.seconds for decision in store.decisions()}
+        self.deciding = store.deciding()
 
     def rows(self) -> Iterator[Row]:
         """A row for each observation, in order."""
@@ -130,13 +136,13 @@ def common(values: Iterable[Any]) -> type:
 
 
 def text(value: Any) -> str:
-    """A value of a column that holds text, or anything.
+    """A value of a column that holds text, or anything; letters that UTF-8 has not are written out.
 
     >>> text("crop"), text(None), text(0.1), text(True), text((3, 3))
     ('crop', 'None', '0.1', 'true', '[3, 3]')
     """
     if isinstance(value, str):
-        return value
+        return value.encode("utf-8", "backslashreplace").decode()
     return "None" if value is None else json.dumps(value)
 
 
@@ -146,10 +152,28 @@ def text(value: Any) -> str:
 def _write_csv(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]) -> None:
     lines = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(cell, columns))
     for row in rows:
-        writer.writerow([text(row[name]) if name in row else "" for name in columns])
+        writer.writerow([cell(row[name]) if name in row else "" for name in columns])
     lines.detach()
+
+
+def cell(value: Any) -> str:
+    """A value in a table that a spreadsheet opens, or a terminal shows: as text, whatever a record says.
+
+    What would be a formula begins with an apostrophe, and control characters are written out.
+
+    >>> cell("=1+1"), cell("-1"), cell(-1.0), cell("a\\x1b[2J")
+    ("'=1+1", '-1', '-1.0', 'a\\\\x1b[2J')
+    """
+    said = visible(text(value))
+    if not (isinstance(value, str) and said.lstrip().startswith(("=", "+", "-", "@"))):
+        return said
+    try:
+        float(said)
+    except ValueError:
+        return f"'{said}"
+    return said
 
 
 def _write_json(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]) -> None:
@@ -157,17 +181,18 @@ def _write_json(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes
     between = b"[\n"
     for row in rows:
         whole = dict.fromkeys(COLUMNS) | row
-        file.write(between + json.dumps(_finite(whole), ensure_ascii=False).encode())
+        file.write(between + json.dumps(finite(whole), ensure_ascii=False).encode("utf-8", "backslashreplace"))
         between = b",\n"
     file.write(b"\n]\n" if between == b",\n" else b"[]\n")
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The value with None for every number in it that is not finite: JSON has no other word for those."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: finite(item) for name, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def require_extra() -> None:
@@ -196,5 +221,5 @@ def _write_parquet(columns: Mapping[str, type], rows: Iterable[Row], file: IO[by
             held = pyarrow.string()
         convert = text if held == pyarrow.string() else None
         values = [None if v is absent else convert(v) if convert else v for v in kept[name]]
-        arrays[name] = pyarrow.array(values, held)
+        arrays[text(name)] = pyarrow.array(values, held)
     parquet.write_table(pyarrow.table(arrays), file)

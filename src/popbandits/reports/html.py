@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from popbandits.reports.export import finite
 from popbandits.reports.figures.figure import Figure, config
 
 PAGE = Path(__file__).parent / "page"
@@ -24,13 +25,25 @@ def markup(tag: str, *inside: str, **attributes: Any) -> str:
     return f"<{tag}{said}>{''.join(inside)}</{tag}>"
 
 
+def strict_json(value: Any) -> str:
+    """JSON that every browser reads, as short as it can be: what is no finite number is null.
+
+    >>> strict_json({"score": 1.5, "change": -math.inf})
+    '{"score":1.5,"change":null}'
+    """
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:  # Seldom: scores so large that their difference is not a number.
+        return json.dumps(finite(value), allow_nan=False, separators=(",", ":"))
+
+
 def script_json(value: Any) -> str:
     r"""JSON that may stand in a script element: nothing in it can end the element or begin a comment.
 
     >>> script_json({"label": "</script><!--\u2028"})
     '{"label":"\\u003c/script\\u003e\\u003c!--\\u2028"}'
     """
-    plain = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    plain = strict_json(value)
     return plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

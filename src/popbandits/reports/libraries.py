@@ -15,8 +15,9 @@ class Libraries:
     """
 
     def __init__(self) -> None:
+        # -P: not from the working folder, which may hold what somebody sent.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self._process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, env=environment)
+        self._process = subprocess.Popen([sys.executable, "-P", "-c", PROGRAM], stdout=subprocess.PIPE, env=environment)
 
     def text(self) -> str:
         """The script, when it is there."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from popbandits.errors import HistoryError
@@ -19,12 +20,14 @@ from popbandits.reports import published
 from popbandits.reports.run import Run
 from popbandits.reports.stats import deviation
 from popbandits.reports.tables import Cell, ScoreTable, score_table
-from popbandits.wording import counted
+from popbandits.typing import is_real
+from popbandits.wording import counted, printable, visible
 
 BY_DEFAULT = {"difficulty": "easy", "score_on": "training"}
 """Settings that older runs did not have."""
 SETTINGS = (*BY_DEFAULT, "interval", "environments", "steps", "epochs", "minibatches", "episodes", "precision")
 """What runs must have in common to be compared, beside how long they trained."""
+TEXTS = {"game", "difficulty", "score_on", "precision"}
 LEVELS = {"test": "Test returns", "train": "Training returns"}
 NOTE = (
     "Mean ± standard deviation over runs, of the member whose {episodes} are the best in the end. "
@@ -65,9 +68,13 @@ class Trial:
     @property
     def final(self) -> Observation | None:
         """Of the members that were tested in the last round, the one with the best score."""
+        return max(self.tested, key=lambda o: (o.score, -o.member), default=None)
+
+    @property
+    def tested(self) -> list[Observation]:
+        """What members came to that were tested in the last round."""
         last = [self.run.history.find((member, self.run.about["rounds"] - 1)) for member in range(self.population)]
-        tested = [o for o in last if o is not None and all(f"{levels}_return" in o.metrics for levels in LEVELS)]
-        return max(tested, key=lambda o: (o.score, -o.member), default=None)
+        return [o for o in last if o is not None and all(f"{levels}_return" in o.metrics for levels in LEVELS)]
 
     @property
     def done(self) -> bool:
@@ -87,17 +94,38 @@ def trials(
     for folder in run_folders(directories):
         try:
             if (folder / FILE).exists():
-                runs.append(Run.read(folder))
+                run = Run.read(folder)
+                if (run.about.get("agent") or {}).get("make") == AGENT:
+                    runs.append(_checked(Trial(run)))
         except HistoryError as error:
             if unreadable is None:
                 raise
             unreadable(error)
-    given = [Trial(run) for run in runs if (run.about.get("agent") or {}).get("make") == AGENT]
-    kept = [one for one in given if one.method in LABELS.values()]
+    kept = [one for one in runs if one.method in LABELS.values()]
     if not kept:
         where = ", ".join(map(str, directories))
         raise HistoryError(f"a table is made of runs of `popbandits procgen`, got none in {where}; run some first")
     return kept
+
+
+def _checked(trial: Trial) -> Trial:
+    """The trial, if all that tables are made of is on record; HistoryError if it is not."""
+    settings, file = trial.settings, trial.run.directory / FILE
+    for name in ("game", *SETTINGS):
+        value = settings.get(name)
+        if not isinstance(value, str if name in TEXTS else int) or (isinstance(value, int) and not 0 < value < 2**62):
+            raise HistoryError(f"{file} is damaged: {name} is a setting of every Procgen run, got {value!r:.60}")
+    if settings["score_on"] not in EPISODES:
+        raise HistoryError(
+            f"{file} is damaged: score_on is one of {', '.join(EPISODES)}, got {settings['score_on']!r:.60}"
+        )
+    if trial.run.about.get("rounds") is None or trial.run.about.get("size") is None:
+        raise HistoryError(f"{file} is damaged: a Procgen run has rounds and a size, got none")
+    for observation in trial.tested:
+        for levels in LEVELS:
+            if not is_real(value := observation.metrics[f"{levels}_return"]) or not math.isfinite(value):
+                raise HistoryError(f"{file} is damaged: a return is a finite number, got {value!r:.60}")
+    return trial
 
 
 def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
@@ -146,7 +174,7 @@ def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) 
         known = published.RETURNS[levels].get(game, {}) if easy else {}
         for method, cell in cells.items():
             row = (_here(cell, plain), _p(cell), _published(known.get(method)))
-            view.add_row(game, method, budget(method, cell), *row)
+            view.add_row(escape(printable(game)), method, budget(method, cell), *row)
         if not plain:  # Markdown has no such thing.
             view.add_section()
     same = easy and levels == "test" and scores.baseline == published.BASELINE
@@ -185,7 +213,7 @@ def print_tables(given: Sequence[Trial], console: Console | None = None) -> None
         if one.settings["difficulty"] != "easy":
             how.insert(0, f"{one.settings['difficulty']} levels")
         for levels, scores in score_tables(group).items():
-            console.print(f"{scores.measure}: {', '.join(how)}", style="bold", highlight=False)
+            console.print(f"{scores.measure}: {printable(', '.join(how))}", style="bold", highlight=False, markup=False)
             console.print(table(levels, scores, group, plain), highlight=False)
             note = NOTE.format(baseline=scores.baseline, episodes=EPISODES[one.settings["score_on"]])
             console.print(f"{note}\n", highlight=False, soft_wrap=True)
@@ -195,4 +223,5 @@ def print_tables(given: Sequence[Trial], console: Console | None = None) -> None
             why = (
                 f"{now.round} of {now.rounds} rounds" if now.state != "finished" else "no member was tested at its end"
             )
-            console.print(f"Left out: {one.run.directory}, {now.state}, {why}", highlight=False, soft_wrap=True)
+            left = f"Left out: {visible(str(one.run.directory))}, {now.state}, {why}"
+            console.print(left, highlight=False, markup=False, soft_wrap=True)

@@ -8,7 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from popbandits.history import History, Key, Observation, Rows, Store
+from popbandits.errors import HistoryError
+from popbandits.history import History, Key, Observation, Rows
+from popbandits.history.schema import FILE
+from popbandits.history.store import reading
 from popbandits.reports.export import text
 from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Space
@@ -20,6 +23,9 @@ LABEL = 60
 
 CONFIG = 400
 """Characters of a configuration that a figure shows under the pointer."""
+
+CELLS = 10_000_000
+"""A table of rounds and members may have as many cells, whatever the run."""
 
 LINES = 1_000
 """A text that may be longer than this may have several lines."""
@@ -102,12 +108,8 @@ class Run:
     @staticmethod
     def read(directory: str | Path) -> "Run":
         """The run in this folder, as it stands now."""
-        with Store.open(directory, readonly=True) as store:
-            about, ask = store.about, store.connection.execute
-            tables = {name for (name,) in ask("SELECT name FROM sqlite_master")}
-            # Not store.decisions(): reading all of each takes long, and this is all that is needed.
-            asked = "SELECT member, round, seconds FROM decision WHERE seconds IS NOT NULL"
-            deciding = {(m, r): s for m, r, s in ask(asked)} if "decision" in tables else {}
+        with reading(directory) as store:
+            about, deciding = store.about, store.deciding()
             said = {
                 (event.member, event.round): Mishap(
                     event.member,
@@ -177,7 +179,9 @@ class Run:
     def scores(self) -> FloatArray:
         """(rounds, members) as they were told; NaN where there is none."""
         member, round_ = self.history.intervals()
-        table = np.full((round_.max(initial=-1) + 1, member.max(initial=-1) + 1), np.nan)
+        shape = round_.max(initial=-1) + 1, member.max(initial=-1) + 1
+        require_dense(shape, len(member), self.directory)
+        table = np.full(shape, np.nan)
         table[round_, member] = self.sign * self.history.scores(np.arange(len(member)))
         return table
 
@@ -216,6 +220,15 @@ class Run:
         observation = self.history.find(key)
         assert observation is not None, f"{key} is not in {self.directory}"
         return described(self.space, observation.config)
+
+
+def require_dense(shape: tuple[int, int], observations: int, directory: Path) -> None:
+    """Raise HistoryError where a table of rounds and members would be far larger than what is known of the run."""
+    if (cells := int(shape[0]) * int(shape[1])) > max(CELLS, 100 * observations):
+        raise HistoryError(
+            f"{directory / FILE} is damaged: {observations:,} observations cannot be drawn as "
+            f"{shape[0]:,} rounds of {shape[1]:,} members, {cells:,} in all"
+        )
 
 
 def method_said(about: Mapping[str, Any], space: Space) -> str:

@@ -21,6 +21,7 @@ from popbandits.reports.words import never_explored, what_mattered
 from popbandits.wording import counted, number
 
 
+@np.errstate(over="ignore", invalid="ignore")  # Of scores near 1e308 the page shows what it can.
 def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """The page of several runs, and its figures."""
     begun = [run for run in runs if len(run.history)]

@@ -7,6 +7,8 @@ from html import escape
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from popbandits.history.frame import flat
 from popbandits.reports.export import text
 from popbandits.reports.figures.arms import arms
@@ -52,6 +54,7 @@ def figures_of(run: Run) -> dict[str, Figure]:
     return {one.name: one for one in made if one is not None}
 
 
+@np.errstate(over="ignore", invalid="ignore")  # Of scores near 1e308 the page shows what it can.
 def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """The page of one run, and its figures."""
     drawn = figures_of(run)

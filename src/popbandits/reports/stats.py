@@ -29,6 +29,16 @@ class Regression:
         return abs(self.t) > self.critical
 
 
+def mean(values: Sequence[float]) -> float:
+    """The mean of some numbers, also where their sum is more than a float holds.
+
+    >>> mean([1.0, 2.0]), mean([1.5e308, 1.5e308])
+    (1.5, 1.5e+308)
+    """
+    total = sum(values)
+    return total / len(values) if math.isfinite(total) else sum(value / len(values) for value in values)
+
+
 def regression(x: FloatArray, y: FloatArray) -> Regression | None:
     """The least-squares line through the points; None for fewer than 3, or all at one x or on one line.
 

@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,9 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from popbandits.errors import HistoryError
 from popbandits.experiments.methods import METHODS
 from popbandits.experiments.procgen import AGENT, ALONE
 from popbandits.history import Store
+from popbandits.history.schema import is_plain
+from popbandits.history.store import reading
+from popbandits.reports.stats import mean
 from popbandits.space import Space
 from popbandits.wording import age, number, printable
 
@@ -57,23 +62,28 @@ def status(directory: str | Path) -> Status:
     """How the run in this folder stands."""
     directory = Path(directory)
     goes_on = running(directory)  # Before its file is read, so that a run that ends meanwhile is not called killed.
-    with Store.open(directory, readonly=True) as store:
-        about, ask = store.about, store.connection.execute
-        ask("BEGIN")  # All figures are of one moment.
+    with reading(directory) as store:
+        about = store.about
+        store.begin()  # All figures are of one moment.
+
+        def one(query: str) -> Any:
+            return store.ask(query)[0][0]
+
         intervals = len(store)
-        members = about.get("size") or _one(ask("SELECT COUNT(DISTINCT member) FROM observation")) or 1
-        failures = _one(ask("SELECT COUNT(*) FROM observation WHERE status != 'completed'"))
+        if intervals != (rows := one("SELECT COUNT(*) FROM observation")):
+            raise HistoryError(f"observations are numbered without gaps, got {rows} up to the number {intervals}")
+        members = about.get("size") or one("SELECT COUNT(DISTINCT member) FROM observation") or 1
+        failures = one("SELECT COUNT(*) FROM observation WHERE status != 'completed'")
         order = "ASC" if about.get("mode") == "min" else "DESC"
-        best = ask(
-            "SELECT score, member, round FROM observation WHERE status = 'completed' "
+        found = store.ask(
+            "SELECT id FROM observation WHERE status = 'completed' "
             f"ORDER BY score {order}, round DESC, member DESC LIMIT 1"
-        ).fetchone()
-        mean = _one(
-            ask(
-                "SELECT AVG((SELECT score FROM observation AS own WHERE own.member = one.member "
-                "AND status = 'completed' ORDER BY round DESC LIMIT 1)) "
-                "FROM (SELECT DISTINCT member FROM observation) AS one"
-            )
+        )
+        best = store[found[0][0] - 1] if found else None
+        last = store.ask(
+            "SELECT (SELECT score FROM observation AS own WHERE own.member = one.member "
+            "AND status = 'completed' ORDER BY round DESC LIMIT 1) AS score "
+            "FROM (SELECT DISTINCT member FROM observation) AS one WHERE score IS NOT NULL"
         )
         rounds = about.get("rounds")
         state = state_of(store, goes_on, rounds is not None and intervals >= members * rounds)
@@ -86,9 +96,9 @@ def status(directory: str | Path) -> Status:
             round=intervals // members,
             intervals=intervals,
             failures=failures,
-            best=best and best[0],
-            best_key=best and (best[1], best[2]),
-            mean=mean,
+            best=None if best is None else best.score,
+            best_key=None if best is None else best.key,
+            mean=mean([float(score) for (score,) in last]) if last else None,
             begun=about.get("created"),
             changed=_changed(store.path),
         )
@@ -100,26 +110,22 @@ def state_of(store: Store, goes_on: bool, complete: bool) -> State:
         return "running"
     if complete:
         return "finished"
-    ask = store.connection.execute
-    logged = _one(ask("SELECT COUNT(*) FROM sqlite_master WHERE name = 'event'"))  # Old runs kept no log.
     turns = "SELECT kind FROM event WHERE kind IN ('started', 'resumed', 'stopped', 'finished') ORDER BY id DESC"
-    turn = ask(turns).fetchone() if logged else None
+    found = store.ask(f"{turns} LIMIT 1") if store.keeps_log else []
     ends: dict[str, State] = {"started": "killed", "resumed": "killed", "finished": "finished"}
-    return "stopped" if turn is None else ends.get(turn[0], "stopped")
+    return ends.get(found[0][0], "stopped") if found else "stopped"
 
 
 def running(directory: str | Path) -> bool:
     """Whether a process is running the run in this folder."""
     path = Path(directory) / LOCK
-    if not path.exists():
+    if not is_plain(path):  # None, or none that a run made: a pipe would keep its reader waiting.
         return False
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=0, uri=True)
     try:
-        connection.execute("SELECT 1 FROM sqlite_master")
-    except sqlite3.OperationalError as error:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as connection:
+            connection.execute("SELECT 1 FROM sqlite_master")
+    except sqlite3.Error as error:
         return "locked" in str(error)
-    finally:
-        connection.close()
     return False
 
 
@@ -129,20 +135,16 @@ def _changed(path: Path) -> float:
     return max(file.st_mtime for file in written if file.st_size)
 
 
-def _one(rows: sqlite3.Cursor) -> Any:
-    return rows.fetchone()[0]
-
-
 def method_name(about: Mapping[str, Any], space: Space) -> str | None:
     """What the method of a run is called, by what is known of the run; None if that is not on record."""
     if space.fixed:
         agent = about.get("agent") or {}
         known = ALONE if agent.get("make") == AGENT else {}
-        return known.get(agent.get("settings", {}).get("algorithm"), "Fixed settings")
+        return known.get(str(agent.get("settings", {}).get("algorithm")), "Fixed settings")
     where = next((value for key, value in (about.get("method") or {}).items() if key != "settings"), None)
     if where is None:
         return None
-    own = str(where).rpartition(":")[2]
+    own = printable(str(where).rpartition(":")[2])
     labels = {one.explorer: one.label for one in METHODS.values() if one.explore == "replaced"}
     return labels.get(own, own)
 

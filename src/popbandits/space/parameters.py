@@ -177,7 +177,8 @@ class Numerical(_Labelled):
         if self.kind == "ordinal":
             return super().code(value)
         wanted, rule = (Integral, "an integer") if self.kind == "integer" else (Real, "a number")
-        if isinstance(value, bool) or not isinstance(value, wanted):
+        own = float if self.kind == "float" else int
+        if type(value) is not own and (isinstance(value, bool) or not isinstance(value, wanted)):
             raise SpaceError(f"{self.name!r}: the value must be {rule}, got {value!r}; convert it")
         code = float(value)
         # ConfigSpace rounds bounds to 13 decimals: a float on the bound as written may lie just outside.

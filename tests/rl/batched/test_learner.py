@@ -19,19 +19,19 @@ OWN = {
 }
 
 
-def make_configs() -> list[dict[str, Any]]:
-    """Make 27 configurations: every optimizer, normalisation and size of minibatch, and two of everything else."""
+def make_configs(shift: int) -> list[dict[str, Any]]:
+    """Make 9 configurations: every pair of an optimizer, a normalisation and a size of minibatch (a Latin square)."""
     configs = []
-    for number, (optimizer, advantages, minibatches) in enumerate(product(OWN, ADVANTAGES, (1, 4, 16))):
-        odd = number % 2
+    for row, column in product(range(3), repeat=2):
+        optimizer, odd = list(OWN)[row], (row + column + shift) % 2
         configs.append(
             {
                 "optimizer": optimizer,
                 **OWN[optimizer],
-                "advantages": advantages,
-                "minibatches": minibatches,
+                "advantages": ADVANTAGES[column],
+                "minibatches": (1, 4, 16)[(row + column + shift) % 3],
                 "value_clip": bool(odd),
-                "epochs": 1 + (number // 3 + number) % 3,
+                "epochs": 1 + (2 * row + column + 2) % 3,
                 "one_minus_gamma": (0.02, 0.15)[odd],
                 "gae_lambda": (0.95, 0.8)[odd],
                 "clip": (0.1, 0.02)[odd],
@@ -70,7 +70,7 @@ def make_rollouts(members: int, discrete: bool, count: int) -> list[Steps]:
 
 @pytest.mark.parametrize("discrete", [True, False], ids=["choices", "numbers"])
 def test_two_intervals_are_those_of_a_plain_agent_for_every_kind_of_configuration(discrete: bool) -> None:
-    first = make_configs()
+    first = make_configs(shift=int(discrete))
     second = [{**config, "lr": config["lr"] / 2, "clip": 0.05, "epochs": 1} for config in first]
     second[0] = {**second[0], "optimizer": "sgd", "momentum": 0.5}  # drops Adam's moments
     members = len(first)
@@ -101,4 +101,4 @@ def test_two_intervals_are_those_of_a_plain_agent_for_every_kind_of_configuratio
                 torch.testing.assert_close(deviation, theirs.deviation, rtol=1e-5, atol=0)
     # The clips were at work, or this test could not tell them from none.
     for clipped in ("clipped", "values_clipped", "gradients_clipped"):
-        assert sum(getattr(one, clipped) > 0 for one in plain) >= 6
+        assert sum(getattr(one, clipped) > 0 for one in plain) >= 2

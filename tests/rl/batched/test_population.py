@@ -108,6 +108,15 @@ def test_the_same_seeds_give_the_same_history_and_others_another(kind: str) -> N
     assert not torch.equal(one.state["weights"][0], one.state["weights"][1])
 
 
+def test_an_interval_begins_elsewhere_than_the_one_before() -> None:
+    agent = make([1], settings=Settings(copies=4, rollout=8, updates=1, episodes=2, hidden=8))
+    begun = []
+    for _ in range(2):
+        agent.train([CONFIG])
+        begun.append(agent.rollout.observations[:, 0].clone())
+    assert not torch.equal(*begun)
+
+
 def test_copies_are_their_sources_to_the_last_bit_and_all_at_once() -> None:
     agent = make([1, 2, 3])
     agent.train(KINDS[:3])
@@ -165,8 +174,8 @@ def test_what_is_applied_is_what_was_asked_for_anywhere_in_the_space() -> None:
     space = wide()
     space.seed(0)
     configs = [dict(config) for config in space.sample_configuration(30)]
-    agent = make(list(range(30)))
-    agent._configure(configs)
+    agent = make(list(range(30)), settings=Settings(copies=4, rollout=4, updates=1, episodes=2, hidden=4))
+    agent.train(configs)
     applied = agent.applied()
     assert [set(config) for config in applied] == [set(config) for config in configs]
     # As engines compare them: to a relative error of 1e-6.

@@ -106,4 +106,5 @@ def _layers(horizon: int) -> Any:
 def _mean(scores: FloatArray) -> FloatArray:
     """Over the members that completed each round."""
     count = np.isfinite(scores).sum(axis=1)
-    return np.where(count > 0, np.nansum(scores, axis=1) / np.maximum(count, 1), np.nan)
+    # Shares are summed: the sum of two scores may be more than a float holds.
+    return np.where(count > 0, np.nansum(scores / np.maximum(count, 1)[:, None], axis=1), np.nan)

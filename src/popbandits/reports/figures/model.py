@@ -84,9 +84,9 @@ def model_view(run: Run) -> Figure | None:
             for j, curve in _curves(run, models, one, point, now, numbers):
                 data[f"number{j}"] += curve
                 drawn.add((one.name, j))
-    if not any(data.values()):
+    ends = [row[end] for rows in data.values() for row in rows for end in ("low", "high") if end in row]
+    if not ends:  # No curves, or none within what a float holds.
         return None
-    ends = [row[end] for rows in data.values() for row in rows for end in ("low", "high")]
     for j in numbers:
         for one in slices:
             data[f"number{j}"] += _seen(run, models.rows, one, j)

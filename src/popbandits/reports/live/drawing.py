@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import schedules
@@ -41,6 +43,7 @@ class Drawing:
         """Whether it should be made anew now."""
         return self.stale and self._due <= time.monotonic()
 
+    @np.errstate(over="ignore", invalid="ignore")
     def make(self, run: Followed, version: int) -> None:
         """Make it anew; it is due again after a while that depends on how long it takes."""
         began = time.monotonic()

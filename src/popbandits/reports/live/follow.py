@@ -1,7 +1,6 @@
 """A run as its file tells it so far: read once, then kept up by reading what is new."""
 
 import math
-import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -9,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.errors import HistoryError
 from popbandits.history import Key, Rows, Store
+from popbandits.history.about import MEMBERS
 from popbandits.history.schema import FILE
-from popbandits.reports.run import best_of_rounds
+from popbandits.history.store import reading
+from popbandits.reports.run import best_of_rounds, require_dense
+from popbandits.reports.stats import mean
 from popbandits.space.storage import unpack
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
@@ -22,6 +25,8 @@ BEFORE, SCORE, COMPLETED, LOST = range(5, 9)
 SECONDS, TIME = range(5, 7)
 ASKED = 500
 """Values in one question to SQLite."""
+HUGE = 1e15
+"""Ids, rounds and times are below this."""
 DRAWN = 1_000
 """Intervals whose configurations are drawn; of more, a sample and the winning lineage."""
 
@@ -68,27 +73,53 @@ class Followed:
 
     def refresh(self) -> None:
         """Read what is new; everything, if another run took the folder."""
-        with Store.open(self.directory, readonly=True) as store:
-            ask = store.connection.execute
-            ask("BEGIN")  # All is of one moment.
+        with reading(self.directory) as store:
+            store.begin()  # All is of one moment.
             file = store.path.stat().st_ino, store.about
             if file != self.file or len(store) < len(self.numbers):
                 self._forget()
                 self.file = file
             self.about, self.space = store.about, store.space
             since = self.numbers[-1, ID] if len(self.numbers) else 0
-            new = _array(ask(f"SELECT {NUMBERS} FROM observation WHERE id > ? ORDER BY id", [since]), 9)
+            new = _array(store.ask(f"SELECT {NUMBERS} FROM observation WHERE id > ? ORDER BY id", [since]), 9)
             known = self.decided[-1, ID] if len(self.decided) else 0
-            kept = ask("SELECT 1 FROM sqlite_master WHERE name = 'decision'").fetchone()  # Old runs kept none.
-            more = ask(f"SELECT {DECISIONS} FROM decision WHERE id > ? ORDER BY id", [known]) if kept else ()
+            asked = f"SELECT {DECISIONS} FROM decision WHERE id > ? ORDER BY id"
+            more = _array(store.ask(asked, [known]) if store.keeps_log else (), 7)
+            self._check(new, more)
             self.numbers = np.concatenate([self.numbers, new])
-            self.decided = np.concatenate([self.decided, _array(more, 7)])
+            self.decided = np.concatenate([self.decided, more])
             self._renew()
-            self._read_configs(store.connection)
+            self._read_configs(store)
 
-    def _read_configs(self, connection: sqlite3.Connection) -> None:
+    def _check(self, new: FloatArray, decided: FloatArray) -> None:
+        """Raise HistoryError unless rows are numbered, members few, and whoever is descended from comes first."""
+        most = self.about.get("size") or MEMBERS
+        for what, rows in (("observation", new), ("decision", decided)):
+            keys = rows[:, [MEMBER, ROUND]]
+            if not (np.isfinite(keys).all() and (keys >= 0).all() and (keys[:, 0] < most).all()):
+                raise HistoryError(f"members are 0 to {most - 1:,}, and rounds count from 0, got an {what} of another")
+        if not ((np.abs(np.nan_to_num(decided)) < HUGE).all() and np.isfinite(decided[:, TIME]).all()):
+            raise HistoryError("a decision has a time, and seconds, got one without, or far from all others")
+        if (new[:, ID] != len(self.numbers) + 1 + np.arange(len(new))).any():
+            raise HistoryError("observations are numbered without gaps, got one missing")
+        if np.isnan(new[:, [COMPLETED, LOST]]).any():
+            raise HistoryError("an observation has a status, got one without")
+        if not np.isfinite(new[new[:, COMPLETED] > 0, SCORE]).all():
+            raise HistoryError("a completed observation has a finite score, got another")
+        finished = dict(zip(*np.unique(self.numbers[:, MEMBER], return_counts=True), strict=True))
+        for member, round_, of, of_round in new[:, [MEMBER, ROUND, FROM, FROM_ROUND]].tolist():
+            if finished.setdefault(member, 0) != round_:
+                raise HistoryError(f"member {member:.0f} is at round {finished[member]}, got its round {round_:g}")
+            finished[member] += 1
+            if of == of and not 0 <= of_round < finished.get(of, 0) - (of == member):
+                raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for ({member:.0f}, {round_:.0f})")
+        for member, _, of, of_round in decided[:, [MEMBER, ROUND, FROM, FROM_ROUND]].tolist():
+            if of == of and not 0 <= of_round < finished.get(of, 0):
+                raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for a decision of {member:.0f}")
+
+    def _read_configs(self, store: Store) -> None:
         new = [int(i) + 1 for i in self._sample if int(i) + 1 not in self._configs]  # ids count from 1, without gaps
-        self._configs |= configs(connection, "observation", new)
+        self._configs |= configs(store, "observation", new)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -123,7 +154,9 @@ class Followed:
         """(rounds, members) where each interval stands in `numbers`; -1 for those that are not there."""
         member, round_ = self._ints(MEMBER), self._ints(ROUND)
         size = max(self.about.get("size") or 0, member.max(initial=-1) + 1)
-        table = np.full((round_.max(initial=-1) + 1, size), -1)
+        shape = round_.max(initial=-1) + 1, size
+        require_dense(shape, len(member), self.directory)
+        table = np.full(shape, -1)
         table[round_, member] = np.arange(len(member))
         return table
 
@@ -215,7 +248,7 @@ class Followed:
         """Over members, of the last score of each; NaN where there is none."""
         scored = self.numbers[self.numbers[:, COMPLETED] > 0]
         last = dict(zip(scored[:, MEMBER].tolist(), scored[:, SCORE].tolist(), strict=True))
-        return float(np.mean(list(last.values()))) if last else math.nan
+        return mean(list(last.values())) if last else math.nan
 
     @cached_property
     def asked(self) -> dict[int, int]:
@@ -226,13 +259,15 @@ class Followed:
         return self.numbers[:, column].astype(np.int64)
 
 
-def configs(connection: sqlite3.Connection, table: str, ids: Sequence[int]) -> dict[int, Any]:
+def configs(store: Store, table: str, ids: Sequence[int]) -> dict[int, Any]:
     """The configurations of some rows, by id."""
     found: dict[int, Any] = {}
     for some in _chunks(ids):
         marks = ", ".join("?" * len(some))
-        rows = connection.execute(f"SELECT id, config FROM {table} WHERE id IN ({marks})", some)
-        found |= {id_: unpack(config) for id_, config in rows}
+        rows = store.ask(f"SELECT id, config FROM {table} WHERE id IN ({marks})", some)
+        with store.blamed():
+            found |= {id_: unpack(config) for id_, config in rows}
+            store.space.encode([found[id_] for id_ in some])  # Whoever draws them relies on it.
     return found
 
 

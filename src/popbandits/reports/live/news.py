@@ -2,6 +2,7 @@
 
 import math
 import threading
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.history import Event, Key, Store
+from popbandits.history.store import reading
 from popbandits.reports.live.drawing import FIGURES, Drawing
 from popbandits.reports.live.follow import (
     BEFORE,
@@ -97,7 +99,7 @@ class News:
             self._followed.refresh()
             if self._followed.file != self._file:
                 self._begin()
-            with Store.open(self.directory, readonly=True) as store:
+            with reading(self.directory) as store:
                 rounds, members = self._followed.about.get("rounds"), self._followed.places.shape[1]
                 complete = rounds is not None and len(self._followed) >= members * rounds > 0
                 self._state = state_of(store, goes_on, complete)
@@ -165,7 +167,7 @@ class News:
         new = {m: place for m, place in where.items() if m not in self._texts or self._texts[m][0] != place}
         for table, rows in (("decision", self._followed.decided), ("observation", self._followed.numbers)):
             ids = {int(rows[place, ID]): member for member, (of, place) in new.items() if of == table}
-            for id_, config in configs(store.connection, table, list(ids)).items():
+            for id_, config in configs(store, table, list(ids)).items():
                 self._texts[ids[id_]] = new[ids[id_]], described(store.space, config)
 
     def _row(self, member: int, in_training: bool, place: int) -> list[Any]:
@@ -179,10 +181,17 @@ class News:
             failed = not run.numbers[place, COMPLETED]
             ended = self._state == "finished" or run.about.get("rounds") == run.numbers[place, ROUND] + 1
             doing = "failed" if failed else "done" if ended else "waiting"
-        score = run.numbers[last, SCORE] if last >= 0 else math.nan
-        change = score - run.numbers[last, BEFORE] if last >= 0 else math.nan
+        score, before = map(float, run.numbers[last, [SCORE, BEFORE]]) if last >= 0 else (math.nan, math.nan)
         came = "" if parent is None else "itself" if parent[0] == member else f"member {parent[0]}"
-        return [member, doing, int(source[ROUND]), _number(score), _number(change), came, self._texts[member][1]]
+        return [
+            member,
+            doing,
+            int(source[ROUND]),
+            _number(score),
+            _number(score - before),
+            came,
+            self._texts[member][1],
+        ]
 
     def _tell(self, store: Store) -> None:
         """Put into the log who copied whom and tries what, and what else happened."""
@@ -192,7 +201,7 @@ class News:
         fresh = run.decided[self._decisions :]
         explored = fresh[np.isfinite(fresh[:, SECONDS]) & (fresh[:, ROUND] > 0)][-LOG:]
         ids = explored[:, ID].astype(int).tolist()
-        chosen, reasons = configs(store.connection, "decision", ids), _fallbacks(store, ids)
+        chosen, reasons = configs(store, "decision", ids), _fallbacks(store, ids)
         for id_, row in zip(ids, explored, strict=True):
             member, parent = int(row[MEMBER]), run.parent(row)
             copied = "" if parent is None or parent[0] == member else f"copied member {parent[0]} and "
@@ -216,18 +225,17 @@ def _entry(when: float, kind: str, key: Key | None, text: str) -> Message:
 
 def _latest(store: Store, after: int) -> list[Event]:
     """The events after one, the last of them if they are many."""
-    tables = {name for (name,) in store.connection.execute("SELECT name FROM sqlite_master")}
-    if "event" not in tables:
+    if not store.keeps_log:
         return []
-    (end,) = store.connection.execute("SELECT COALESCE(MAX(id), 0) FROM event").fetchone()
-    return list(store.events(max(after, end - LOG)))
+    [(end,)] = store.ask("SELECT COALESCE(MAX(id), 0) FROM event")
+    return list(islice(store.events(max(after, end - LOG)), LOG))
 
 
 def _fallbacks(store: Store, ids: list[int]) -> dict[int, str]:
     if not ids:
         return {}
     asked = "SELECT id, fallback FROM decision WHERE id >= ? AND fallback IS NOT NULL"
-    return dict(store.connection.execute(asked, [min(ids)]))
+    return {id_: str(reason) for id_, reason in store.ask(asked, [min(ids)])}
 
 
 def _number(value: float) -> float | None:

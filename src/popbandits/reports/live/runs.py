@@ -1,5 +1,6 @@
 """The runs in a folder, found by their files and shown by their place in it."""
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -35,12 +36,15 @@ class Runs:
         with self._lock:
             if time.monotonic() - self._looked >= OFTEN:
                 below = (folder for folder in runs_below(self.root) if self._inside(folder / FILE))
-                self._found = dict(sorted((folder.relative_to(self.root).as_posix(), folder) for folder in below))
+                self._found = dict(sorted((_name(folder.relative_to(self.root)), folder) for folder in below))
                 self._looked = time.monotonic()
+                for known in (self._news, self._statuses):
+                    for gone in known.keys() - self._found.keys():
+                        known.pop(gone)
             return self._found
 
     def _inside(self, path: Path) -> bool:
-        return path.resolve().is_relative_to(self.root)
+        return Path(os.path.realpath(path)).is_relative_to(self.root)  # Path.resolve fails where a link is a circle.
 
     def news(self, name: str) -> News | None:
         """What is new of a run; None if there is no such run."""
@@ -64,3 +68,8 @@ class Runs:
                 how = str(error)
             known = self._statuses[name] = now, how
         return known[1]
+
+
+def _name(folder: Path) -> str:
+    """The path as text that a page can send back, also where its bytes are no text."""
+    return os.fsencode(folder.as_posix()).decode("utf-8", "backslashreplace")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import socket
 import threading
 import time
@@ -20,10 +21,11 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.responses import StreamingResponse as Stream
 from starlette.routing import Route
 
-from popbandits.errors import ArgumentError
-from popbandits.history import Store
-from popbandits.reports.html import PAGE, scripts, themes
+from popbandits.errors import ArgumentError, PopbanditsError
+from popbandits.history.store import reading
+from popbandits.reports.html import PAGE, scripts, strict_json, themes
 from popbandits.reports.libraries import Libraries
+from popbandits.reports.live.connections import LINES, Few, Impatient
 from popbandits.reports.live.follow import stamp
 from popbandits.reports.live.guard import Guard
 from popbandits.reports.live.member import failures, member
@@ -32,11 +34,14 @@ from popbandits.reports.live.runs import HERE, Runs
 from popbandits.reports.run import Run
 from popbandits.reports.single import single
 from popbandits.reports.status import Status
+from popbandits.wording import visible
 
 USUAL = 8765
 """The port, if it is free."""
 POLL = 0.25
 """Seconds between two looks at a run that somebody follows."""
+LOGS = ("uvicorn.error", "asyncio")
+"""What writes to the log."""
 SILENCE = 15.0
 """Seconds after which a page is told that there is nothing, so that nobody in between hangs up."""
 
@@ -111,7 +116,7 @@ class Pages:
         number, round_ = _whole(request, "member"), _whole(request, "round")
 
         def said() -> str | None:
-            with Store.open(directory, readonly=True) as store:
+            with reading(directory) as store:
                 return failures(store, number, round_).get(round_)
 
         text = await run_in_threadpool(said)
@@ -135,7 +140,7 @@ class Pages:
             message = await run_in_threadpool(news.since, version)
             if message is not None:
                 version, spoke = message["version"], time.monotonic()
-                yield f"data: {json.dumps(message, allow_nan=False, separators=(',', ':'))}\n\n"
+                yield f"data: {strict_json(message)}\n\n"
                 if message.get("more"):
                     continue
             elif time.monotonic() - spoke > SILENCE:
@@ -206,17 +211,28 @@ async def _refused(request: Request, error: Exception) -> Response:
     return PlainTextResponse(f"{error.detail}\n", error.status_code)
 
 
+async def _unreadable(request: Request, error: Exception) -> Response:
+    """Say what is wrong with the run that was asked for."""
+    return PlainTextResponse(f"{visible(str(error))}\n", 422)
+
+
 class Server(uvicorn.Server):
     """Serves until it is stopped, whoever is still looking."""
 
     def __init__(self, root: Path, token: str | None = None, ready: Callable[[], None] = lambda: None):
         import_module("altair")  # It takes a second, which the first to look need not wait for.
         self.pages, self._ready = Pages(root), ready
-        handlers: Any = {HTTPException: _refused}
+        handlers: Any = {HTTPException: _refused, PopbanditsError: _unreadable}
         guard = Middleware(Guard, token=token)
         app = Starlette(routes=self.pages.routes(), middleware=[guard], exception_handlers=handlers)
         app.router.redirect_slashes = False
-        super().__init__(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=2))
+        config = uvicorn.Config(
+            app, http=Impatient, ws="none", log_level="warning", lifespan="off", timeout_graceful_shutdown=2
+        )
+        super().__init__(config)
+        self._few = Few(LINES)
+        for name in LOGS:
+            logging.getLogger(name).addFilter(self._few)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin, and say so: from here on a signal ends it in order."""
@@ -227,6 +243,8 @@ class Server(uvicorn.Server):
         """Let those who follow a run go, then end."""
         self.pages.close()
         await super().shutdown(sockets)
+        for name in LOGS:
+            logging.getLogger(name).removeFilter(self._few)
 
 
 def bound(host: str, port: int | None) -> socket.socket:

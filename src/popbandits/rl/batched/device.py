@@ -95,7 +95,7 @@ class DeviceTest(Test):
         members, device = len(brains.flat), brains.flat.device
         self._state = _buffers(task.start(torch.zeros(members, episodes, task.start_noise, device=device)))
         self._returns = torch.zeros(members, episodes, device=device)
-        self._alive = torch.ones_like(self._returns)
+        self._alive = torch.ones_like(self._returns, dtype=torch.bool)
         self._noise: tuple[Tensor, ...] = ()
         self._play = Replayed(self._procedure, stream)
 
@@ -104,7 +104,7 @@ class DeviceTest(Test):
         task, episodes = self.task, self.episodes
         _assign(self._state, task.start(streams.uniform(episodes, task.start_noise)))
         self._returns.zero_()
-        self._alive.fill_(1.0)
+        self._alive.fill_(True)
         for _ in range(task.limit // self.block):
             shape = (self.block, episodes)
             noise = (self.brains.noise(streams, *shape), streams.uniform(*shape, task.step_noise))
@@ -123,8 +123,8 @@ class DeviceTest(Test):
             # A policy over numbers acts by its means, as it is used after training; one over choices draws.
             actions = self.brains.act(outputs, acting[:, t]) if self.brains.discrete else outputs
             state, rewards, terminated = self.task.step(state, actions, stepping[:, t])
-            self._returns += rewards * alive
-            alive = alive * ~terminated
+            self._returns += torch.where(alive, rewards, 0.0)  # What follows an end may not even be a number.
+            alive = alive & ~terminated
         _assign(self._state, state)
         self._alive.copy_(alive)
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from popbandits.errors import ArgumentError
 from popbandits.rl.batched.brains import Brains
 from popbandits.rl.batched.random import Streams
 from popbandits.rl.batched.rollouts import Play, Rollout, Test, World
@@ -24,6 +25,11 @@ class PoolWorld(World):
         self.inputs = spec.state_array_spec["obs"].shape[-1]
         self.discrete = np.issubdtype(action.dtype, np.integer)
         self.actions = int(action.maximum) + 1 if self.discrete else action.shape[-1]
+        if not self.discrete and not (np.all(action.minimum == -1) and np.all(action.maximum == 1)):
+            raise ArgumentError(
+                f"numbers in an action must lie between -1 and 1, got {name}, where they lie between "
+                f"{action.minimum} and {action.maximum}"
+            )
 
     def play(self, brains: Brains, gamma: Tensor, rollout: Rollout, stream: "torch.cuda.Stream | None") -> Play:
         """Make the environments that members train in."""

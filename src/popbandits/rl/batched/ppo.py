@@ -185,7 +185,6 @@ class BatchedPPO(MemberRows):
         self._gamma.copy_((1 - self._own["one_minus_gamma"].double())[:, None])
         self._normalisation.copy_(torch.tensor([ADVANTAGES.index(config["advantages"]) for config in configs]))
         self.brains.observed.refresh()
-        self.brains.rewarded.refresh()
 
     def _set_due(self, epoch: int) -> None:
         """Say after which chunks of an epoch each member's optimizer steps."""
