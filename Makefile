@@ -10,10 +10,10 @@ BIN := $(VENV)/bin
 DECLARED := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench clean
+.PHONY: help demo test mutation bench clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-7s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.has-rl ## Tune a PPO agent while it trains, beside random search (two and a half minutes)
 	$(BIN)/popbandits demo
@@ -26,6 +26,12 @@ test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run ev
 	$(BIN)/mypy --strict src
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+# What was tried is kept in runs/mutation: stop it and start it again. For another sample: rm -r runs/mutation.
+mutation: export OPENBLAS_NUM_THREADS = 1
+mutation: $(VENV)/.has-dev ## Change the code in 300 places, one at a time, and count what the tests notice (hours)
+	@if [ ! -e runs/mutation/plan.json ]; then $(BIN)/python -m benchmarks.mutation plan; fi
+	$(BIN)/python -m benchmarks.mutation run
+
 bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, and everything else (hours)
 	$(BIN)/python -m benchmarks.decision_cost
 	$(BIN)/python -m benchmarks.regret --out runs/regret.json
@@ -34,6 +40,7 @@ bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, an
 	$(BIN)/python -m benchmarks.demo_seeds
 	$(BIN)/python -m benchmarks.report_cost
 	$(BIN)/python -m benchmarks.watch_cost
+	$(BIN)/python -m benchmarks.reliability
 
 clean: ## Remove the environment and the caches; runs/ stays
 	@if [ -e $(VENV)/pyvenv.cfg ]; then rm -rf $(VENV); fi

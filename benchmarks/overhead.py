@@ -41,6 +41,28 @@ class Idle:
         self.seconds += time.perf_counter() - start
 
 
+class Idles:
+    """As many of them in a batch."""
+
+    def __init__(self, seeds: list[int]):
+        self.members = [Idle(seed) for seed in seeds]
+
+    def train(self, configs: list[dict[str, Any]]) -> list[Any]:
+        return [member.train(config) for member, config in zip(self.members, configs, strict=True)]
+
+    def copy(self, sources: list[int]) -> None:
+        """They are all the same."""
+
+    def reset(self, member: int, seed: int) -> None:
+        """They are always new."""
+
+    def save(self, member: int, directory: Path) -> None:
+        self.members[member].save(directory)
+
+    def load(self, member: int, directory: Path) -> None:
+        self.members[member].load(directory)
+
+
 def measure(engine: Any, population: int, rounds: int) -> tuple[float, float, float]:
     """Milliseconds an assignment: overhead, the agent's own, the decisions'."""
     with TemporaryDirectory() as folder:
@@ -50,18 +72,19 @@ def measure(engine: Any, population: int, rounds: int) -> tuple[float, float, fl
             def asked(self, decisions: Any) -> None:
                 start.append(time.perf_counter())
 
+        agent: Any = Idles if engine == "batched" else Idle
         result = tune(
-            Idle, SPACE, PBT(), population=population, rounds=rounds, engine=engine, directory=folder, progress=Clock()
+            agent, SPACE, PBT(), population=population, rounds=rounds, engine=engine, directory=folder, progress=Clock()
         )
         # From the second round on: workers have been started by then.
         total = time.perf_counter() - start[1]
         count = population * (rounds - 1)
-        agent = sum(o.metrics["spent"] for o in result.history)
+        spent = sum(o.metrics["spent"] for o in result.history)
         with Store.open(folder, readonly=True) as store:
             deciding = sum(decision.seconds or 0.0 for decision in store.decisions())
     # Where several train at a time, an agent's calls overlap with the rest: nothing is subtracted for them.
-    alone = agent if engine == "in-process" else 0.0
-    return 1e3 * (total - alone - deciding) / count, 1e3 * agent / count, 1e3 * deciding / count
+    alone = spent if engine in ("in-process", "batched") else 0.0
+    return 1e3 * (total - alone - deciding) / count, 1e3 * spent / count, 1e3 * deciding / count
 
 
 def main() -> None:

@@ -52,8 +52,31 @@ class Falling(Climber):
     def train(self, config):
         raise ValueError("fell off")
 
+class Climbers:
+    """Single ones, as a batch."""
+
+    def __init__(self, seeds):
+        self.all = [Climber(seed) for seed in seeds]
+
+    def train(self, configs):
+        return [climber.train(config) for climber, config in zip(self.all, configs)]
+
+    def copy(self, sources):
+        for climber, height in zip(self.all, [self.all[source].height for source in sources]):
+            climber.height = height
+
+    def reset(self, member, seed):
+        self.all[member] = Climber(seed)
+
+    def save(self, member, directory):
+        self.all[member].save(directory)
+
+    def load(self, member, directory):
+        self.all[member].load(directory)
+
 space = {"step": (0.0, 1.0), "count": (1, 9), "way": ["up", "down"]}
 experiment = Experiment(Climber, space, PBT(), rounds=4)
+together = Experiment(Climbers, space, PBT(), rounds=4, engine="batched")
 falling = Experiment(Falling, space, PBT(), rounds=4)
 hidden = Experiment(lambda seed: Climber(seed), space, PBT(), rounds=4)
 '''
@@ -132,21 +155,26 @@ def test_an_experiment_runs_is_kept_and_says_where(engine: str, folder: Path) ->
     assert status == 0, err
     best = History.load(folder / "runs/first").best
     assert best is not None
-    checkpoint = Path(f"runs/first/checkpoints/member-{best.member}-round-{best.round}")
-    assert f"Its checkpoint: {checkpoint}\nThe run is kept in runs/first\n" in out
-    assert (folder / checkpoint / "height").read_text() == repr(best.score)
+    run = folder.resolve() / "runs" / "first"
+    checkpoint = run / "checkpoints" / f"member-{best.member}-round-{best.round}"
+    assert f"Its checkpoint: {checkpoint}\nThe run is kept in {run}\n" in out
+    assert (checkpoint / "height").read_text() == repr(best.score)
     assert "4/4 rounds  best " in err
 
 
 def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) -> None:
     options = (
         "--population 3 --rounds 2 --seed 5 --mode min --method pb2-fuse/all --engine threads --workers 2 --keep all "
-        "--round-timeout 50 --max-failures 7 --quantile 0.5 --asynchronous --initial-score 0.5 --directory there"
+        "--round-timeout 50 --max-failures 7 --quantile 0.5 --asynchronous --initial-score 0.5 --start defaults "
+        "--directory there"
     )
     assert main(["run", "climb:experiment", *options.split()]) == 0
     history = History.load("there")
     assert (len(history), history.size, history.rounds, history.mode) == (6, 3, 2, "min")
     assert history[0].score_before == 0.5
+    first = history.find((0, 0))
+    assert first is not None
+    assert (first.config, first.decision) == ({"step": 0.5, "count": 5, "way": "up"}, {"start": "defaults"})
     assert len(list(Path("there/checkpoints").iterdir())) == 6
     with Store.open("there", readonly=True) as store:
         about = store.about
@@ -169,10 +197,14 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
     ("option", "message"),
     [
         ("--mode mox", "mode must be 'max' or 'min', got 'mox'"),
-        ("--engine thread", "engine must be one of in-process, threads, processes, ray, got 'thread'"),
+        ("--engine thread", "engine must be one of in-process, threads, processes, ray, batched, got 'thread'"),
         ("--method pb3", "method: none is called 'pb3'; there are random, pbt,"),
         ("--population 0", "size must be a whole number of at least 1, got 0"),
         ("--quantile 0.9", "quantile must be above 0 and at most 0.5, got 0.9"),
+        (
+            "--start nowhere",
+            "start must be a list of configurations, 'defaults', a History, or the folder of a run, got",
+        ),
         ("--round-timeout 5", "the in-process engine cannot end an agent that hangs"),
     ],
 )
@@ -197,6 +229,7 @@ def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys
     assert said["agent"] == "Climber"
     assert said["method"].startswith("PBT(")
     assert said["population"] == "4 members, 25% replaced at a time, those that are replaced explore, in rounds"
+    assert said["start"] == "random configurations"
     assert said["budget"] == "7 rounds, 28 intervals of training, each 1:30 at the longest"
     assert said["engine"] == "processes, 2 at a time"
     assert said["folder"] == "a new one in runs"
@@ -215,6 +248,17 @@ def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, caps
     assert History.load("undisturbed") == undisturbed
 
 
+def test_a_run_begins_with_what_won_in_a_past_one(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "climb.py", "--start", "undisturbed", "--population", "2", "--rounds", "1", "-o", "there"]
+    assert main([*arguments, "--dry-run"]) == 0
+    assert "1 member from undisturbed, 1 random" in capsys.readouterr().out
+    assert main(arguments) == 0
+    winner = undisturbed.lineage()[-1]
+    first = History.load("there").find((0, 0))
+    assert first is not None
+    assert (first.config, first.decision) == (winner.config, {"start": "undisturbed", "from": list(winner.key)})
+
+
 def test_an_agent_that_only_fails_ends_the_run_with_its_reason(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,6 +267,32 @@ def test_an_agent_that_only_fails_ends_the_run_with_its_reason(
     assert "popbandits: a run ends when no interval has completed yet; the last failure: ValueError: fell off" in err
     assert "Traceback" in err
     assert "raise ValueError" in err
+
+
+def test_a_batched_experiment_runs_like_any_other(
+    folder: Path, undisturbed: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "climb.py:together", "--dry-run"]) == 0
+    assert "batched, 4 at a time" in capsys.readouterr().out
+    assert main(["run", "climb.py:together", "-o", "there", "--rounds", "3"]) == 0
+    assert main(["resume", "there", "--rounds", "4"]) == 0
+    assert History.load("there") == undisturbed
+    assert "4/4 rounds  best " in capsys.readouterr().err
+    assert main(["status", "there"]) == 0
+    assert "finished" in capsys.readouterr().out
+    assert main(["replay", "there"]) == 0
+    assert ": exactly as recorded." in capsys.readouterr().out
+    assert main(["report", "there", "-o", "there.html"]) == 0
+    assert "PBT trained 4 members for 4 of 4 rounds" in Path("there.html").read_text()
+
+
+def test_a_batched_run_is_not_resumed_with_an_engine_for_single_agents(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "climb.py:together", "-o", "other", "--rounds", "2"]) == 0
+    with pytest.raises(SystemExit, match="2"):
+        main(["resume", "other", "--rounds", "3", "--engine", "threads"])
+    assert "a run whose agent builds all members from a list of seeds" in capsys.readouterr().err
 
 
 # Stop, kill, resume
@@ -396,6 +466,14 @@ def test_an_export_that_cannot_be_written_says_why(undisturbed: History, capsys:
 def test_check_tries_an_agent(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *arguments]) == 0
     assert "a checkpoint holds all that training goes on from" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["climb.py:together"], ["climb.py:Climbers", "--space", "climb.py:space", "--batched"]]
+)
+def test_check_tries_a_batch(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *arguments]) == 0
+    assert "ok        a member trains alike in any company" in capsys.readouterr().out
 
 
 def test_check_fails_for_an_agent_that_does(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,9 @@ def play(name: str, where: Path) -> str:
     return run.stdout
 
 
-@pytest.mark.parametrize(("name", "at_least"), [("numpy_agent", 95), ("pytorch_supervised", 70)])
+@pytest.mark.parametrize(
+    ("name", "at_least"), [("numpy_agent", 95), ("pytorch_supervised", 70), ("batched_pytorch", 95)]
+)
 def test_an_example_with_an_agent_learns_and_says_where_it_is_kept(name: str, at_least: float, tmp_path: Path) -> None:
     out = play(name, tmp_path)
     found = re.search(r"The best agent gets ([\d.]+)% right", out)
@@ -41,6 +43,6 @@ def test_the_example_of_ask_and_tell_gets_down_the_valley_and_goes_on(tmp_path: 
 
 
 def test_every_example_is_tested() -> None:
-    tested = {"numpy_agent", "pytorch_supervised", "ask_tell"}
+    tested = {"numpy_agent", "pytorch_supervised", "batched_pytorch", "ask_tell"}
     on_ray = {"ray_tune", "rllib_ppo", "sb3_ppo"}  # in tests/ray
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested | on_ray

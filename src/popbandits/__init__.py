@@ -22,7 +22,7 @@ _HOMES = {
         "RunError",
         "SpaceError",
     ),
-    "popbandits.agent": ("Agent", "Outcome"),
+    "popbandits.agent": ("Agent", "BatchedAgents", "Outcome"),
     "popbandits.space": ("Space",),
     "popbandits.history": ("Assignment", "History", "Observation"),
     "popbandits.explorers": (
@@ -45,6 +45,7 @@ __all__ = ["__version__", *_HOME_OF]
 
 if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a test compares the two.
     from popbandits.agent import Agent as Agent
+    from popbandits.agent import BatchedAgents as BatchedAgents
     from popbandits.agent import Outcome as Outcome
     from popbandits.engines import Experiment as Experiment
     from popbandits.engines import Result as Result

@@ -1,6 +1,6 @@
-"""The agent contract: whatever trains. A class of yours with three methods keeps it; there is nothing to inherit."""
+"""The agent contract: whatever trains, one member at a time or a whole population at once. No base class."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,5 +48,49 @@ class Agent(Protocol):
         ...
 
 
+class BatchedAgents(Protocol):
+    """A whole population in one program, for `tune(make_agents, ..., engine="batched")`.
+
+    `make_agents(seeds)` builds it, a member for each seed. What a member does must depend on its own state and its own
+    hyperparameters only, random numbers included: keep a generator (or a key, or a seed and a counter) for each member,
+    and let it be copied, saved and loaded with the weights. Then a member trains alike in any company, and a resumed
+    run goes on as if it had never stopped.
+
+    Members go on from memory: `load` is called for what is not in memory, after a resume or a failure. All that matters
+    between intervals must be in the checkpoint, as for an `Agent`; `popbandits check` tries whether it is.
+
+    Three more methods are used where there are such. `applied() -> [config, ...]` says with which hyperparameters each
+    member really trained. `assigned([(member, round), ...])` tells, before every `train`, which interval of the run
+    each member does next. `close()` gives back what is held.
+    """
+
+    def train(self, configs: list[dict[str, Any]], /) -> "Sequence[float | Outcome]":
+        """Train every member for one interval with its hyperparameters; their scores, in order.
+
+        NaN or an infinity says that this member diverged; the others are not concerned. A member whose turn it is not
+        trains as a copy of another, since the number of members never changes.
+        """
+        ...
+
+    def copy(self, sources: list[int], /) -> None:
+        """Let each member i become what member sources[i] is now, all at once; members go on where sources[i] == i."""
+        ...
+
+    def reset(self, member: int, seed: int, /) -> None:
+        """Let a member start afresh: it becomes what `make_agents` builds from this seed."""
+        ...
+
+    def save(self, member: int, directory: Path, /) -> None:
+        """Write everything of a member to an empty folder."""
+        ...
+
+    def load(self, member: int, directory: Path, /) -> None:
+        """Let a member become what was saved there, whoever saved it; the folder is not to be changed."""
+        ...
+
+
 MakeAgent = Callable[..., Agent]
 """Builds an agent from a seed (or from nothing, if it takes no argument)."""
+
+MakeAgents = Callable[[list[int]], BatchedAgents]
+"""Builds a population, a member for each seed."""

@@ -29,5 +29,9 @@ class RunError(PopbanditsError, RuntimeError):
     """A run cannot start, or cannot go on; what it did so far is saved."""
 
 
+class DiskError(RunError):
+    """The disk refused what a run must do; no agent is to blame, and the run can be resumed."""
+
+
 class AgentError(PopbanditsError, RuntimeError):
     """An agent breaks the contract."""

@@ -96,3 +96,24 @@ def first_line(text: str, length: int = 200) -> str:
     """
     line = printable((text.strip().splitlines() or [""])[0])
     return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def error_text(error: BaseException) -> str:
+    """Return what an exception says, whatever its own `__str__` does.
+
+    >>> error_text(ValueError("the loss exploded"))
+    'the loss exploded'
+    """
+    try:
+        return str(error)
+    except BaseException as failure:
+        return f"(its text cannot be read: {type(failure).__name__})"
+
+
+def storable(text: str) -> str:
+    r"""Return a text that any file and terminal takes: lone surrogates are written as escapes.
+
+    >>> storable("caf\udce9")
+    'caf\\udce9'
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

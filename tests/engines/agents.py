@@ -97,6 +97,13 @@ class Deaf(Walker):
         return super().train(getattr(self, "old", config))
 
 
+class Stubborn(Walker):
+    """Goes on with the hyperparameters that it was first given."""
+
+    def train(self, config: dict[str, Any]) -> float | Outcome:
+        return super().train(self.config or config)
+
+
 class Once:
     """Misbehaves in the interval of one member and round that it is told of, and nowhere else."""
 
@@ -109,9 +116,12 @@ class Once:
     def train(self, config: dict[str, Any]) -> float | Outcome:
         self.rounds += 1
         if self.rounds == 2 and config["optimizer"] == "sgd":
-            misbehave(self.way)
+            self.misbehave()
             return float("nan")
         return self.inner.train(config)
+
+    def misbehave(self) -> None:
+        misbehave(self.way)
 
     def save(self, directory: Path) -> None:
         self.inner.save(directory)

@@ -1,6 +1,7 @@
 """Checkpoints: whole under their name, verified, and removed only when nobody needs them."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,28 @@ def test_an_agent_may_not_write_a_manifest_of_its_own(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text(json.dumps({}))
     with pytest.raises(AgentError, match=f"save must not write {MANIFEST}"):
         seal(tmp_path)
+
+
+def test_everything_that_was_saved_reaches_the_disk_and_the_manifest_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename may reach the disk before what it names: after a power cut the folder would hold empty files."""
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "weights").write_bytes(b"abc" * 100)
+    (tmp_path / "deep" / "optimizer").write_bytes(b"de")
+    flushed: dict[int, int] = {}
+    waits = os.fsync
+
+    def watched(file: Any) -> None:
+        waits(file)
+        state = os.fstat(file if isinstance(file, int) else file.fileno())
+        flushed[state.st_ino] = state.st_size
+
+    monkeypatch.setattr(os, "fsync", watched)
+    seal(tmp_path)
+    for name in ("weights", "deep/optimizer", MANIFEST):
+        state = (tmp_path / name).stat()
+        assert flushed.get(state.st_ino) == state.st_size > 0, f"all of {name} was waited for"
 
 
 class Auditor(View):

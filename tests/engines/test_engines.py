@@ -15,13 +15,15 @@ from popbandits.engines import Experiment, Result, run, tune
 from popbandits.engines.experiment import ENGINES as ALL_ENGINES
 from popbandits.engines.loop import agent_seed
 from popbandits.engines.view import View
-from popbandits.errors import AgentError, ArgumentError, RunError
+from popbandits.errors import AgentError, ArgumentError, DiskError, RunError
 from popbandits.history import Event, Observation
 from popbandits.history.store import Store
-from tests.engines.agents import Deaf, Faulty, Once, Walker, space
+from tests.engines.agents import Deaf, Faulty, Once, Stubborn, Walker, space
+from tests.engines.batches import together
 
 ENGINES = tuple(name for name in ALL_ENGINES if name != "ray")  # tests/ray holds that one to the same contract
-WORKERS = tuple(name for name in ENGINES if name != "in-process")
+ONE_BY_ONE = tuple(name for name in ENGINES if name != "batched")
+WORKERS = tuple(name for name in ONE_BY_ONE if name != "in-process")
 
 
 def events(directory: Path, *kinds: str) -> list[Event]:
@@ -31,6 +33,7 @@ def events(directory: Path, *kinds: str) -> list[Event]:
 
 def tuned(agent: Any, directory: Path, **settings: Any) -> Result:
     settings = {"method": PBT(), "rounds": 4, "progress": False} | settings
+    agent = together(agent) if settings.get("engine") == "batched" else agent
     return tune(agent, space(), directory=directory, **settings)
 
 
@@ -61,10 +64,13 @@ def test_the_number_of_workers_does_not_change_the_history(workers: int, by_hand
     assert tuned(Walker, tmp_path, engine="threads", workers=workers).history == by_hand
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    ("way", "reason"),
-    [("raise", "ValueError: the loss exploded"), ("nan", "finite, got nan"), ("exit", "SystemExit: 3")],
+    ("engine", "way", "reason"),
+    [
+        *((engine, "raise", "ValueError: the loss exploded") for engine in ONE_BY_ONE),
+        *((engine, "exit", "SystemExit: 3") for engine in ONE_BY_ONE),
+        *((engine, "nan", "finite, got nan") for engine in ENGINES),
+    ],
 )
 def test_a_failure_is_recorded_and_its_member_replaced(engine: Any, way: str, reason: str, tmp_path: Path) -> None:
     result = tuned(partial(Once, way=way), tmp_path, engine=engine, rounds=3)
@@ -130,7 +136,7 @@ class Vandal(View):
                     file.write_bytes(content)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ONE_BY_ONE)
 @pytest.mark.parametrize("how", ["missing", "shorter", "flipped"])
 def test_a_spoilt_checkpoint_is_found_before_training_on_it(engine: Any, how: str, tmp_path: Path) -> None:
     vandal = Vandal(tmp_path, [(1, 1), (2, 1)], how)
@@ -157,14 +163,15 @@ def test_when_every_checkpoint_is_lost_members_start_afresh(tmp_path: Path) -> N
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_run_stops_when_an_agent_trains_with_other_hyperparameters(engine: Any, tmp_path: Path) -> None:
     with pytest.raises(AgentError, match=r"must train with the hyperparameters it is given.*asked for was"):
-        tuned(Deaf, tmp_path, engine=engine, explore="all")
+        tuned(Stubborn if engine == "batched" else Deaf, tmp_path, engine=engine, explore="all")
     assert len(History.load(tmp_path)) >= 4
     assert len(events(tmp_path, "misapplied")) == 1
 
 
-def test_a_run_in_which_nothing_completes_ends_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["in-process", "batched"])
+def test_a_run_in_which_nothing_completes_ends_at_once(engine: Any, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"(?s)no interval has completed yet.*KeyError: 'wrong'.*Traceback"):
-        tune(Broken, space(), directory=tmp_path, progress=False)
+        tuned(Broken, tmp_path, engine=engine)
     assert len(History.load(tmp_path)) == 4
 
 
@@ -173,9 +180,10 @@ class Broken(Walker):
         return float(config["wrong"])
 
 
-def test_max_failures_ends_a_run_with_everything_saved(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["in-process", "batched"])
+def test_max_failures_ends_a_run_with_everything_saved(engine: Any, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="2 intervals failed and max_failures is 1"):
-        tuned(partial(Once, way="nan"), tmp_path, rounds=40, max_failures=1, population=8)
+        tuned(partial(Once, way="nan"), tmp_path, rounds=40, max_failures=1, population=8, engine=engine)
     assert sum(o.failed for o in History.load(tmp_path)) == 2
 
 
@@ -185,9 +193,10 @@ class Full(Walker):
             file.write("x" * 100_000)
 
 
-def test_a_full_disk_stops_the_run_with_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"must fit on the disk, got OSError: .*No space left.*free some space"):
-        tune(Full, space(), directory=tmp_path, progress=False)
+@pytest.mark.parametrize("engine", ["in-process", "batched"])
+def test_a_full_disk_stops_the_run_with_a_clear_error(engine: Any, tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match=r"could not use .*: No space left on device; everything so far is in"):
+        tuned(Full, tmp_path, engine=engine)
     assert not list((tmp_path / "checkpoints").iterdir())
 
 
@@ -226,7 +235,13 @@ def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"engine": "gpu"}, "engine must be one of in-process, threads, processes, ray, got 'gpu'"),
+        ({"engine": "gpu"}, "engine must be one of in-process, threads, processes, ray, batched, got 'gpu'"),
+        ({"workers": 2, "engine": "batched"}, "trains all at once, got workers=2; leave it out"),
+        (
+            {"round_timeout": 3, "engine": "batched"},
+            "cannot end a program that hangs, got round_timeout=3; leave it out",
+        ),
+        ({"resources": {"gpus": 1}, "engine": "batched"}, "only Ray deals out resources, got resources for batched"),
         ({"workers": 0}, "workers must be a whole number"),
         ({"workers": 2}, "trains one at a time, got workers=2"),
         ({"round_timeout": 3}, r"cannot end an agent that hangs, got round_timeout=3"),
@@ -252,3 +267,10 @@ def test_tune_takes_the_fields_of_an_experiment_with_their_defaults() -> None:
     taken = {name: p.default for name, p in inspect.signature(tune).parameters.items() if name != "progress"}
     fields = {name: p.default for name, p in inspect.signature(Experiment).parameters.items()}
     assert list(taken.items()) == list(fields.items())
+    population = {"size" if name == "population" else name: default for name, default in fields.items()}
+    own = {
+        name: p.default
+        for name, p in inspect.signature(Population).parameters.items()
+        if name not in ("space", "history")
+    }
+    assert own.items() <= population.items(), "and a population by itself has the same"

@@ -2,11 +2,12 @@
 
 import os
 import random
+import re
+import shutil
 import signal
-import sys
+import subprocess
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -15,60 +16,70 @@ from typing import Any
 
 import pytest
 
+from benchmarks.reliability import WAYS, contents, marked, survive_faults, survive_kills
+from benchmarks.syscalls import can_trace, in_a_child
 from popbandits import History
 from popbandits.engines import Result, resume, tune
 from popbandits.engines.view import View
-from popbandits.errors import HistoryError
+from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.history import Observation
 from popbandits.history.store import Store
 from tests.engines.agents import Walker, space
+from tests.engines.batches import Walkers
 
 SETTINGS: dict[str, Any] = {"rounds": 5, "population": 3, "progress": False}
-
-
-def in_a_child(work: Callable[[], Any]) -> int:
-    """Start work in a forked process, which begins at once, with everything imported; its id."""
-    sys.stdout.flush()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child uses none of them
-        pid = os.fork()
-    if pid:
-        return pid
-    try:  # The child never returns into pytest.
-        work()
-    finally:
-        os._exit(0)
+BATCHED: dict[str, Any] = {"agent": Walkers, "engine": "batched"}
 
 
 def begin_or_resume(directory: Path, **settings: Any) -> None:
     try:
         resume(directory, progress=False)
     except HistoryError:  # Killed before there was a run.
-        tune(Walker, space(), directory=directory, **(SETTINGS | settings))
+        tune(**({"agent": Walker, "space": space(), "directory": directory} | SETTINGS | settings))
 
 
+@pytest.mark.parametrize(("settings", "kills"), [({}, 25), (BATCHED, 8)], ids=["in-process", "batched"])
 @pytest.mark.parametrize("synchronous", [True, False])
-def test_a_killed_run_resumes_with_nothing_lost(synchronous: bool, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_with_nothing_lost(
+    settings: dict[str, Any], kills: int, synchronous: bool, tmp_path: Path
+) -> None:
     begin = time.monotonic()
     whole = tune(Walker, space(), directory=tmp_path / "whole", synchronous=synchronous, **SETTINGS)
     usual = time.monotonic() - begin
     instants = random.Random(0)
-    for number in range(25):
+    settings = settings | {"synchronous": synchronous}
+    for number in range(kills):
         directory = tmp_path / str(number)
         for _ in range(2):  # The second kill hits a run that was resumed.
-            pid = in_a_child(partial(begin_or_resume, directory, synchronous=synchronous))
+            pid = in_a_child(partial(begin_or_resume, directory, **settings))
             time.sleep(instants.uniform(0, usual))
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        begin_or_resume(directory, synchronous=synchronous)
+        begin_or_resume(directory, **settings)
         assert list(History.load(directory)) == list(whole.history), f"run {number}"
         assert contents(directory) == contents(whole.directory), f"run {number}"
 
 
-def contents(directory: Path) -> dict[str, bytes]:
-    """The checkpoints of a run, file by file."""
-    folder = directory / "checkpoints"
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+@pytest.mark.skipif(not can_trace(), reason="calls can be counted on Linux, on x86-64 and ARM")
+@pytest.mark.parametrize(
+    ("engine", "synchronous", "kills"),
+    [("in-process", True, 20), ("in-process", False, 10), ("threads", True, 10), ("processes", False, 2)],
+)
+def test_a_run_that_is_killed_at_a_file_system_call_ends_as_if_it_had_not_been(
+    engine: str, synchronous: bool, kills: int
+) -> None:
+    with marked() as folder:
+        tally = survive_kills(engine, synchronous, kills, folder)
+    assert tally.trials >= kills
+    assert tally.faults == 0, tally
+
+
+@pytest.mark.parametrize("engine", ["in-process", "threads", "processes"])
+def test_a_run_in_which_two_intervals_of_five_fail_loses_none(engine: str) -> None:
+    with marked() as folder:
+        tally = survive_faults(engine, engine != "threads", WAYS[engine], 6, folder / "run", limit=3.0)
+    assert tally.trials >= 5
+    assert tally.faults == 0, tally
 
 
 class Watched(Walker):
@@ -76,6 +87,7 @@ class Watched(Walker):
 
     def __init__(self, seed: int, pids: Path):
         super().__init__(seed)
+        self.pids = pids
         (pids / str(os.getpid())).touch()
 
     def train(self, config: dict[str, Any]) -> Any:
@@ -130,6 +142,89 @@ def test_workers_end_with_a_killed_driver(tmp_path: Path) -> None:
     assert result.done
 
 
+class Parent(Watched):
+    """Starts a process of its own, and dies or holds the interpreter's lock in its second interval."""
+
+    def __init__(self, seed: int, pids: Path, way: str):
+        super().__init__(seed, pids)
+        self.way = way
+
+    def assigned(self, member: int, round_: int) -> None:
+        if round_ == 1:
+            (self.pids / str(subprocess.Popen(["sleep", "1000"]).pid)).touch()
+            if self.way == "hold":
+                (self.pids / "holding").touch()
+                re.match(r"(a+)+$", "a" * 64 + "b")  # Would take centuries, and lets no other thread run.
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def none_lives(pids: Path) -> bool:
+    """Whether all processes have ended that left their number here; zombies have."""
+    for path in pids.iterdir():
+        with suppress(OSError):
+            if path.name.isdigit() and Path("/proc", path.name, "cmdline").read_bytes():
+                return False
+    return True
+
+
+def test_what_a_dead_worker_had_started_is_ended(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    with pytest.raises(RunError, match="max_failures is 1"):
+        tune(
+            partial(Parent, pids=pids, way="die"),
+            space(),
+            engine="processes",
+            workers=1,
+            max_failures=1,
+            directory=tmp_path / "run",
+            **SETTINGS,
+        )
+    assert len(list(pids.iterdir())) >= 4
+    until(lambda: none_lives(pids))
+
+
+class Heir(Watched):
+    """Dies in its second interval, and leaves a forked process that has all of its files open."""
+
+    def assigned(self, member: int, round_: int) -> None:
+        if round_ == 1:
+            if pid := os.fork():
+                (self.pids / str(pid)).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(1000)
+
+
+def test_a_dead_worker_is_noticed_though_a_process_that_it_forked_lives(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    with pytest.raises(RunError, match=r"2 intervals failed and max_failures is 1; .*ended by signal 9"):
+        tune(
+            partial(Heir, pids=pids),
+            space(),
+            engine="processes",
+            workers=1,
+            max_failures=1,
+            directory=tmp_path / "run",
+            **SETTINGS,
+        )
+    until(lambda: none_lives(pids))
+
+
+def test_a_worker_that_holds_the_interpreter_lock_ends_with_a_killed_driver(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+    maker = partial(Parent, pids=pids, way="hold")
+    driver = in_a_child(
+        partial(tune, maker, space(), engine="processes", workers=1, directory=tmp_path / "run", **SETTINGS)
+    )
+    until((pids / "holding").exists)
+    assert not none_lives(pids)
+    os.kill(driver, signal.SIGKILL)
+    os.waitpid(driver, 0)
+    until(lambda: none_lives(pids), seconds=10)
+
+
 class Interrupting(View):
     """Presses Ctrl-C, or sends another signal, after some observations."""
 
@@ -153,6 +248,22 @@ def test_the_first_interrupt_lets_what_is_in_training_end(engine: Any, tmp_path:
     assert resume(tmp_path / "x", progress=False).history == whole.history
 
 
+@pytest.mark.parametrize("way", ["to its end", "interrupted"])
+def test_a_run_gives_the_signals_back(way: str, tmp_path: Path) -> None:
+    """Who calls `tune` from a program or a notebook keeps their own answer to Ctrl-C."""
+
+    def theirs(number: int, frame: Any) -> None: ...
+
+    before = {number: signal.signal(number, theirs) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        view = Interrupting(4) if way == "interrupted" else View()
+        tune(Walker, space(), directory=tmp_path, **(SETTINGS | {"progress": view}))
+        assert {signal.getsignal(number) for number in before} == {theirs}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_a_request_to_terminate_ends_the_process_after_what_is_in_training(tmp_path: Path) -> None:
     whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
     with pytest.raises(SystemExit, match="143"):
@@ -161,12 +272,40 @@ def test_a_request_to_terminate_ends_the_process_after_what_is_in_training(tmp_p
     assert resume(tmp_path / "x", progress=False).history == whole.history
 
 
-def test_an_asynchronous_run_that_was_interrupted_keeps_what_undecided_members_need(tmp_path: Path) -> None:
+@pytest.mark.parametrize("synchronous", [True, False])
+def test_a_killed_run_resumes_without_the_past_run_that_it_began_with(synchronous: bool, tmp_path: Path) -> None:
+    old, directory = tmp_path / "old", tmp_path / "x"
+    tune(Walker, space(), directory=old, **SETTINGS)
+    settings = SETTINGS | {"start": old, "synchronous": synchronous}
+    whole = tune(Walker, space(), directory=tmp_path / "whole", **settings)
+    assert whole.history.find((0, 0)).decision["start"] == str(old)
+    killed = settings | {"progress": Interrupting(1, signal.SIGKILL)}
+    os.waitpid(in_a_child(partial(tune, Walker, space(), directory=directory, **killed)), 0)
+    assert len(History.load(directory)) == 1, "most of the first round is to be decided again"
+    shutil.rmtree(old)
+    with pytest.raises(ArgumentError, match="a resumed run keeps its start, got another"):
+        resume(directory, progress=False, start="defaults")
+    assert list(resume(directory, progress=False).history) == list(whole.history)
+
+
+def test_a_run_recorded_before_there_were_starts_goes_on(tmp_path: Path) -> None:
+    whole = tune(Walker, space(), directory=tmp_path, **SETTINGS)
+    with Store.open(tmp_path) as store:
+        store.connection.execute("DELETE FROM run WHERE name = 'start'")
+    again = resume(tmp_path, rounds=6, progress=False)
+    assert again.done
+    assert list(again.history)[:15] == list(whole.history)[:15]
+
+
+@pytest.mark.parametrize("engine", [{"agent": Walker}, BATCHED], ids=["in-process", "batched"])
+def test_an_asynchronous_run_that_was_interrupted_keeps_what_undecided_members_need(
+    engine: dict[str, Any], tmp_path: Path
+) -> None:
     settings = SETTINGS | {"synchronous": False, "rounds": 8}
     whole = tune(Walker, space(), directory=tmp_path / "whole", **settings)
-    for after in range(1, 24):
+    for after in range(1, 24, 1 if engine is not BATCHED else 5):
         directory = tmp_path / str(after)
-        tune(Walker, space(), directory=directory, **(settings | {"progress": Interrupting(after)}))
+        tune(space=space(), directory=directory, **(settings | engine | {"progress": Interrupting(after)}))
         assert list(resume(directory, progress=False).history) == list(whole.history)
 
 

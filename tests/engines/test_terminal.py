@@ -17,6 +17,7 @@ from rich.console import Console
 import popbandits
 from popbandits import PBT, Population
 from popbandits.engines import Result, resume, tune
+from popbandits.engines import printed as printed_module
 from popbandits.engines.printed import ENOUGH, Printed
 from popbandits.engines.progress import Progress
 from popbandits.engines.terminal import BEST, COLUMNS, WORST, Lines, LiveView, screen, terminal_view
@@ -357,7 +358,7 @@ def test_of_more_than_can_be_shown_the_end_is_and_no_disk_is_filled(monkeypatch:
         for number in range(5 * ENOUGH // 1000):
             os.write(1, f"{number:>999}\n".encode())
         first, *lines = printed.read().splitlines()
-        assert os.path.getsize(printed._path) == 0
+        assert os.fstat(printed._into).st_size == 0
         for _ in range(1000):
             os.write(2, b"\rstep 12 of a progress bar")
         assert printed.read() == ""
@@ -368,6 +369,40 @@ def test_of_more_than_can_be_shown_the_end_is_and_no_disk_is_filled(monkeypatch:
         printed.terminal.close()
     assert first.startswith("[...]")
     assert [int(line) for line in lines[1:]] == list(range(number - len(lines) + 2, number + 1))
+
+
+def test_a_process_that_is_killed_leaves_none_of_what_was_printed_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "isatty", lambda number: True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    printed = Printed()
+    try:
+        assert not list(tmp_path.iterdir())
+    finally:
+        printed.close()
+        printed.terminal.close()
+
+
+def test_who_never_stops_printing_fills_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "isatty", lambda number: True)
+    printed, real = Printed(), os.fstat
+
+    def printing(handle: int) -> os.stat_result:
+        """Somebody prints just before the size of the file is asked for, every time."""
+        os.write(1, b"x" * 9_999 + b"\n")
+        return real(handle)
+
+    try:
+        monkeypatch.setattr(printed_module, "FULL", 100_000)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fstat", printing)
+            for _ in range(30):
+                printed.read()
+        assert real(printed._into).st_size <= 120_000
+    finally:
+        printed.close()
+        printed.terminal.close()
 
 
 def test_a_run_goes_on_without_a_view_if_there_is_no_room_for_what_is_printed(

@@ -40,6 +40,13 @@ def test_the_rules_hold_whatever_the_arguments(explorer: Explorer) -> None:
     check_explorer(explorer, SPACES["conditional numbers"])
 
 
+@pytest.mark.parametrize("explorer", EXPLORERS)
+def test_an_explorer_is_its_settings(explorer: type[Explorer]) -> None:
+    """So that a run's record can hold it, and make it again."""
+    assert explorer() == explorer()
+    assert eval(repr(explorer()), {explorer.__name__: explorer}) == explorer()
+
+
 def test_the_spaces_are_of_every_kind() -> None:
     kinds = {number.kind for space in SPACES.values() for number in space.numerical}
     labels = {type(label) for space in SPACES.values() for c in space.categorical for label in c.labels}

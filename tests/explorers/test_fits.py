@@ -91,6 +91,19 @@ def test_a_first_fit_has_cold_starts_alone_and_later_ones_take_them_up_now_and_t
     assert 2 < starts.count(1 + cold) < len(starts) - 2
 
 
+def test_cold_starts_are_taken_up_when_a_tenth_of_the_rows_is_new(fits: list[Any]) -> None:
+    play(Population(MIXED, PB2Mix(window=None), rounds=40, explore="all", size=2))
+    rows = [likelihood.pairs.n for likelihood, _ in fits]
+    assert rows == list(range(rows[0], 80, 2))
+    taken, last = [], None
+    for count in rows:
+        if last is None or 10 * (count - last) >= count:
+            last = count
+        taken.append(last == count)
+    assert [len(guesses) > 1 for _, guesses in fits] == taken
+    assert taken[rows.index(20)], "2 of 20 are a tenth exactly"
+
+
 @pytest.mark.parametrize("method", MODELS)
 @pytest.mark.parametrize("window", [1, 2, 3, 7, 12, 13])
 def test_the_window_bounds_what_a_decision_looks_at(
@@ -153,6 +166,22 @@ def test_the_score_before_can_be_what_decides() -> None:
         assert config["x"] == pytest.approx(best, abs=0.15)
 
 
+def test_where_scores_begin_does_not_matter_where_the_score_before_is_an_input() -> None:
+    chosen = []
+    for begin in (0.0, 1000.0):
+        history = History({"x": (0.0, 1.0)}, size=4, rounds=50)
+        rng = np.random.default_rng(0)
+        for round_ in range(8):
+            for member in range(4):
+                config, before = {"x": float(rng.random())}, begin + 10.0 * round_ + member
+                parent = None if round_ == 0 else (member, round_ - 1)
+                after = before + peak(config["x"], 0.2 + 0.1 * round_)
+                history.append(Observation(member, round_, config, parent, before, after))
+        proposals = ask(PB2Mix(c1=0.0, score_before=True), history, members=3)
+        chosen.append([proposal.config["x"] for proposal in proposals])
+    assert chosen[0] == pytest.approx(chosen[1], abs=1e-3)
+
+
 def test_where_training_failed_is_kept_away_from() -> None:
     history = trained({"x": (0.0, 1.0)}, lambda config, _: np.nan if config["x"] > 0.5 else config["x"], rounds=10)
     x = [ask(PB2Mix(c1=0.0), history, seed=seed)[0].config["x"] for seed in range(5)]
@@ -199,6 +228,12 @@ def test_too_few_observations_are_no_model_and_the_observation_says_so() -> None
     assert {o.fallback for o in history if o.round == 0} == {None}
     assert {o.fallback for o in history if o.round == 1} == {"4 observations are too few for 5 numerical parameters"}
     assert {o.fallback for o in history if o.round == 2} == {None}
+
+
+@pytest.mark.parametrize(("numbers", "enough"), [("xabc", False), ("xab", True)])
+def test_one_observation_more_than_there_are_numbers_is_enough_for_a_model(numbers: str, enough: bool) -> None:
+    history = play(Population(dict.fromkeys(numbers, (0.0, 1.0)), PB2Mix(), rounds=2, explore="all")).history
+    assert all((o.fallback is None) == enough for o in history if o.round == 1)
 
 
 def test_a_fallback_survives_storage(tmp_path: Path) -> None:

@@ -239,6 +239,13 @@ def test_pbt_stays_within_bounds() -> None:
     assert {config["level"] for config in drawn} == {"l", "xl"}
 
 
+def test_pbt_keeps_an_integer_on_a_logarithmic_scale_above_its_bound() -> None:
+    """One level below 1 is 0, which has no logarithm."""
+    made = {"n": cs.Integer("n", (1, 64), log=True)}
+    assert {config["n"] for config in perturbed({"n": 1}, made, 50)} == {1, 2}
+    assert {config["n"] for config in perturbed({"n": 64}, made, 50)} == {51, 64}
+
+
 def test_pbt_moves_an_integer_off_zero() -> None:
     assert {config["n"] for config in perturbed(OLD | {"n": 0}, PBT_SPACE)} == {0, 1}
 

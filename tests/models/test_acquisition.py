@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from ConfigSpace import ConfigurationSpace, EqualsCondition, Float, ForbiddenEqualsClause, Integer
+from ConfigSpace import (
+    ConfigurationSpace,
+    EqualsCondition,
+    Float,
+    ForbiddenEqualsClause,
+    ForbiddenGreaterThanRelation,
+    Integer,
+)
 
 from popbandits.models.acquisition import UpperConfidenceBound, candidates, confidence, maximise
 from popbandits.models.gp import Posterior, Structure
@@ -97,6 +104,22 @@ def test_forbidden_points_are_never_returned():
     y = -((x[:, 0] - 0.4) ** 2) - (x[:, 1] - 0.75) ** 2
     bound = bound_on(space, x, np.zeros((60, 1), dtype=np.int64), (y - y.mean()) / y.std(), length=0.3, weight=0.0)
     assert space.decode(best(bound, space, [[0]]).points)[0]["n"] in (6, 8)
+
+
+def test_a_climb_that_ends_where_it_is_forbidden_is_not_kept():
+    """The bound rises towards a = 1 and b = 0, where a would be above b."""
+    made = ConfigurationSpace({"a": (0.0, 1.0), "b": (0.0, 1.0), "h": ["p", "q"]})
+    made["b"].default_value = 1.0
+    made.add(ForbiddenGreaterThanRelation(made["a"], made["b"]))
+    space = Space(made)
+    x = RNG(4).random((60, 2))
+    y = x[:, 0] - x[:, 1]
+    bound = bound_on(space, x, np.zeros((60, 1), dtype=np.int64), (y - y.mean()) / y.std(), length=0.3, weight=0.0)
+    start = Points(np.array([[0.2, 0.6]]), np.zeros((1, 1), dtype=np.int64))
+    found = maximise(bound, space, start, np.zeros(1, dtype=np.int64), groups=1)
+    assert space.legal(found.points).all()
+    assert found.points.x.tolist() == start.x.tolist(), "the start was legal, and stays"
+    assert found.values == pytest.approx(bound(start))
 
 
 def test_a_group_without_a_legal_point_has_no_value():

@@ -2,6 +2,7 @@
 
 import doctest
 import math
+from collections.abc import Callable
 from math import e, exp
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,20 @@ def test_without_a_horizon_gamma_is_that_of_epochs_that_double() -> None:
     assert bandit.gamma(4, 10**6) < 0.01
 
 
+def test_a_round_that_is_not_named_is_the_first() -> None:
+    """Its number matters without a horizon alone; with so many plays γ is below 1 from the first round on."""
+    bandit, tilted = TVEXP3M(arms=2), np.log([0.9, 0.1])
+    arms, gains = np.array([0, 1] * 25), np.linspace(0.0, 1.0, 50)
+    calls: list[Callable[..., Any]] = [
+        lambda *number: bandit.gamma(50, *number),
+        lambda *number: bandit.expected_plays(tilted, 50, *number).tolist(),
+        lambda *number: bandit.update(tilted, arms, gains, *number).tolist(),
+        lambda *number: [bandit.draw(tilted, 51, np.random.default_rng(s), *number).tolist() for s in range(20)],
+    ]
+    for call in calls:
+        assert call() == call(0) != call(1)
+
+
 def test_with_more_plays_than_arms_an_arm_uses_the_sum_of_its_gains() -> None:
     bandit = TVEXP3M(arms=2, exploration=0.2, sharing=0.0)  # n = 2 each, k γ / C = 0.4
     change = grown_by(bandit, [0, 1, 1, 0], [1.0, 0.0, 0.25, 0.5], bandit.initial())
@@ -315,7 +330,9 @@ def test_a_single_arm_is_always_played() -> None:
         ({"arms": 3, "horizon": 0}, r"'horizon': must be at least 1, got 0"),
         ({"arms": 3, "changes": 0}, r"'changes': must be at least 1, got 0"),
         ({"arms": 3, "exploration": 0.0}, r"'exploration': must be above 0 and at most 1, got 0.0"),
+        ({"arms": 3, "exploration": 1.01}, r"'exploration': must be above 0 and at most 1, got 1.01"),
         ({"arms": 3, "exploration": "papers"}, r"'exploration': must be one of .*, got 'papers'"),
+        ({"arms": 3, "sharing": 1.01}, r"'sharing': must be in \[0, 1\], got 1.01"),
         ({"arms": 3, "sharing": math.nan}, r"'sharing': must be in \[0, 1\], got nan"),
     ],
 )

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
-from popbandits.models.gp import Likelihood, NotFittedError, Posterior, Structure, bounds, fit, starts
+from popbandits.models.gp import PRIOR, Likelihood, NotFittedError, Posterior, Structure, bounds, fit, prior, starts
 from popbandits.models.kernel import Embedding, Inputs
 
 from .test_kernel import paper_kernel, theta_of
@@ -16,6 +16,7 @@ STRUCTURES = {
     "a length-scale each": Structure(Embedding(np.zeros(3, dtype=bool)), per_dimension=True),
     "no labels": Structure(Embedding(np.zeros(3, dtype=bool)), labels=False),
     "labels only": Structure(Embedding(np.zeros(0, dtype=bool))),
+    "one number": Structure(Embedding(np.zeros(1, dtype=bool))),
     "no time": Structure(Embedding(np.zeros(3, dtype=bool)), time=False),
     "conditional numbers": Structure(Embedding(np.array([False, True, True])), per_dimension=True),
     "with context": Structure(Embedding(np.zeros(3, dtype=bool)), context=1, per_dimension=True),
@@ -70,6 +71,29 @@ def test_the_likelihood_is_that_of_a_normal_vector(structure):
     k = Posterior.at(structure, theta, inputs, y).kernel(inputs, inputs) + np.exp(theta[-1]) * np.eye(len(y))
     expected = multivariate_normal(np.zeros(len(y)), k).logpdf(y)
     assert Likelihood(structure, inputs, y)(theta)[0] == pytest.approx(expected, rel=1e-10)
+
+
+def test_an_offset_that_some_rows_share_and_nobody_knows_is_integrated_out():
+    """Their y is a + f(x), a ~ N(0, 1): one more term of the covariance, wherever both rows have it."""
+    structure = STRUCTURES["mixed"]
+    inputs, y = some_data(structure)
+    shifted = np.random.default_rng(0).random(len(y)) < 0.4
+    theta = random_theta(structure, np.random.default_rng(4))
+    plain = Posterior.at(structure, theta, inputs, y)
+    k = plain.kernel(inputs, inputs) + np.exp(theta[-1]) * np.eye(len(y)) + 1.0 * np.outer(shifted, shifted)
+    likelihood = Likelihood(structure, inputs, y, shifted)
+    assert likelihood(theta)[0] == pytest.approx(multivariate_normal(np.zeros(len(y)), k).logpdf(y), rel=1e-10)
+    _, gradient = likelihood(theta)
+    for entry in np.flatnonzero(structure.free):
+        expected = central_difference(lambda at: likelihood(at)[0], theta, entry)
+        assert gradient[entry] == pytest.approx(expected, rel=1e-5, abs=1e-7 * np.abs(gradient).max())
+
+    new = some_data(structure, n=6, seed=1)[0]
+    mean, std = Posterior.at(structure, theta, inputs, y, shifted).predict(new)
+    across = plain.kernel(inputs, new)
+    np.testing.assert_allclose(mean, across.T @ np.linalg.solve(k, y), rtol=1e-8)
+    left = plain.kernel.variance - np.einsum("ij,ij->j", across, np.linalg.solve(k, across))
+    np.testing.assert_allclose(std, np.sqrt(left), rtol=1e-8)
 
 
 VALUES = {"s1": 1.1, "s2": 0.6, "lam": 0.35, "length": 0.4, "eps1": 0.03, "eps2": 0.1}
@@ -165,6 +189,104 @@ def test_a_fit_recovers_what_made_the_data():
     assert found.log_posterior >= likelihood(truth)[0]
     assert np.exp(found.theta[-1]) == pytest.approx(0.05, rel=0.3)
     assert np.exp(found.theta[3]) == pytest.approx(0.1, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "fixed"),
+    [
+        ("mixed", ""),
+        ("no labels", "b c r2"),
+        ("labels only", "a c l r1"),
+        ("no time", "r1 r2"),
+    ],
+)
+def test_a_part_of_the_kernel_that_does_not_exist_is_not_fitted(name, fixed):
+    entries = ["a", "b", "c", "l", "r1", "r2", "noise"]
+    assert [entry for entry, free in zip(entries, STRUCTURES[name].free, strict=True) if not free] == fixed.split()
+
+
+def log_prior(structure, theta):
+    """Up to a constant: log-normal, with the medians and deviations that `PRIOR` holds; lengths grow with sqrt(d)."""
+    amplitudes, rates = [PRIOR["amplitude"]] * 3, [PRIOR["rate"]] * 2
+    median, deviation = PRIOR["length"]
+    lengths = [(median * np.sqrt(max(1, structure.numbers)), deviation)] * structure.lengths
+    table = np.array([*amplitudes, *lengths, *rates, PRIOR["noise"]])[structure.free]
+    return -0.5 * np.sum(((theta[structure.free] - np.log(table[:, 0])) / table[:, 1]) ** 2)
+
+
+@EVERY_STRUCTURE
+def test_a_fit_is_a_maximum_of_the_likelihood_times_the_prior(structure):
+    likelihood = Likelihood(structure, *some_data(structure))
+    found = fit(likelihood, starts(structure))
+
+    def posterior(theta):
+        return likelihood(theta)[0] + log_prior(structure, theta)
+
+    assert found.log_posterior == pytest.approx(posterior(found.theta), rel=1e-9)
+    low, high = bounds(structure).T
+    for entry in np.flatnonzero(structure.free):
+        for step in (-0.1, 0.1):
+            moved = found.theta.copy()
+            moved[entry] = np.clip(moved[entry] + step, low[entry], high[entry])
+            assert posterior(moved) <= found.log_posterior + 1e-3, (entry, step)
+
+
+@EVERY_STRUCTURE
+def test_a_fit_is_the_best_of_its_starts(structure):
+    likelihood, guesses = Likelihood(structure, *some_data(structure)), starts(structure)
+    alone = [fit(likelihood, guess[None]) for guess in guesses]
+    for order in (guesses, guesses[::-1]):
+        together = fit(likelihood, order)
+        assert together.log_posterior == max(each.log_posterior for each in alone)
+        assert together.evaluations == sum(each.evaluations for each in alone)
+
+
+@EVERY_STRUCTURE
+def test_a_fit_begins_where_it_is_told_to_or_at_the_nearest_bound(structure):
+    likelihood = Likelihood(structure, *some_data(structure))
+    found = fit(likelihood, starts(structure))
+    again = fit(likelihood, found.theta[None])
+    assert again.evaluations <= 5, "there is little left to do at a maximum"
+    assert again.log_posterior == pytest.approx(found.log_posterior, abs=1e-3)
+    low, high = bounds(structure).T
+    for beyond, nearest in ((low - 3.0, low), (high + 3.0, high)):
+        reached = [fit(likelihood, start[None], iterations=3).theta for start in (beyond, nearest)]
+        np.testing.assert_array_equal(*reached)
+    assert (
+        fit(likelihood, low[None], iterations=1).log_posterior
+        != fit(likelihood, high[None], iterations=1).log_posterior
+    )
+
+
+@EVERY_STRUCTURE
+def test_what_is_likely_beforehand_and_where_a_fit_starts_is_within_its_bounds(structure):
+    low, high = bounds(structure).T
+    median, deviation = prior(structure).T
+    assert len(low) == 6 + structure.lengths
+    assert (deviation > 0.5).all()
+    for inside in (median, *starts(structure)):
+        assert ((low + 0.5 < inside) & (inside < high - 0.5)).all()
+    numbers_age, labels_age = starts(structure)
+    assert numbers_age[-3] > numbers_age[-2] + 1.0, "the numbers' part forgets, labels keep their worth"
+    assert labels_age[-2] > labels_age[-3] + 1.0, "and the other way round"
+
+
+def test_a_fit_ends_after_the_iterations_it_is_given():
+    likelihood = Likelihood(STRUCTURES["mixed"], *some_data(STRUCTURES["mixed"]))
+    short, long = (fit(likelihood, starts(STRUCTURES["mixed"]), iterations) for iterations in (2, 60))
+    assert short.evaluations < 20 < long.evaluations
+    assert short.log_posterior < long.log_posterior
+
+
+@pytest.mark.parametrize("d", [2, 4, 9])
+def test_with_more_numbers_points_are_further_apart_and_lengths_are_expected_to_be_longer(d):
+    """Squared distances between random points grow with d, and their spread with sqrt(d): so do the lengths."""
+    one, many = (Structure(Embedding(np.zeros(numbers, dtype=bool))) for numbers in (1, d))
+    for one_length, many_length in (
+        (prior(one)[3, 0], prior(many)[3, 0]),
+        *zip(starts(one)[:, 3], starts(many)[:, 3], strict=True),
+    ):
+        assert many_length - one_length == pytest.approx(0.5 * np.log(d))
 
 
 def test_data_that_no_kernel_fits_are_refused_not_modelled():

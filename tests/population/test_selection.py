@@ -38,6 +38,14 @@ def test_a_quantile_is_replaced_at_least_one_and_at_most_half(size: int, quantil
     assert replaced_count(size, quantile) == count
 
 
+@pytest.mark.parametrize(("size", "quantile", "count"), [(6, 0.25, 1), (7, 0.25, 1), (11, 0.25, 2), (9, 0.4, 3)])
+def test_a_part_of_a_member_is_not_replaced(size: int, quantile: float, count: int) -> None:
+    assert replaced_count(size, quantile) == count
+    chosen = copies([float(score) for score in range(size)], quantile=quantile)
+    assert chosen.keys() == set(range(count)), "the lowest scores"
+    assert set(chosen.values()) <= set(range(size - count, size))
+
+
 def test_a_quantile_is_not_lost_to_rounding() -> None:
     assert replaced_count(10, 0.1 + 0.2) == replaced_count(10, 0.3) == 3
     assert replaced_count(100, 0.29) == 29

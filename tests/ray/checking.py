@@ -10,11 +10,11 @@ from popbandits import History, Population
 from tests.ray.trainables import gain
 
 
-def check(folder: Path, name: str, synch: bool, size: int) -> History:
+def check(folder: Path, name: str, synch: bool, size: int, start: Any = None) -> History:
     """That every trial trained what the population would have decided, from the weights that it would have chosen."""
     history = History.load(folder)
     method = getattr(popbandits, name)()
-    population = Population(history.space, method, size, rounds=None, quantile=0.5, synchronous=synch)
+    population = Population(history.space, method, size, rounds=None, quantile=0.5, synchronous=synch, start=start)
     asked: dict[tuple[int, int], Any] = {}
     for o in history:
         asked |= {assignment.key: assignment for assignment in population.ask()}

@@ -1,5 +1,6 @@
 """Ray as an engine: the same runs as in process, on actors that come and go."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import ray
 
 from popbandits import PBT, History, tune
 from popbandits.engines import Result
-from popbandits.engines.ray_engine import Host, pack, unpack
+from popbandits.engines.ray_engine import Host, RayEngine, pack, unpack
 from popbandits.engines.view import View
 from popbandits.engines.work import Report
 from popbandits.errors import AgentError, RunError
@@ -39,13 +40,20 @@ def test_ray_makes_the_history_that_is_made_in_process(in_process: History, tmp_
     result = tuned(Walker, tmp_path, resources={"cpus": 0.5, "gpus": 0})
     assert result.done
     assert result.history == in_process
-    assert not list(tmp_path.glob(".seen-*"))
+    assert not list(tmp_path.rglob("*seen-*"))
 
 
 def test_without_a_shared_folder_checkpoints_travel_as_bytes(
     in_process: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Path, "touch", lambda path: None)  # so no actor finds the mark that it looks for
+    start = RayEngine._start
+
+    def start_unseen(engine: RayEngine) -> Any:
+        with suppress(FileNotFoundError):
+            engine._marker.rmdir()  # so no actor finds the mark that it looks for
+        return start(engine)
+
+    monkeypatch.setattr(RayEngine, "_start", start_unseen)
     monkeypatch.setattr(Host, "do", None)
     assert tuned(Walker, tmp_path).history == in_process
 

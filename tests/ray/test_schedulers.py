@@ -64,14 +64,15 @@ class Interruption(Callback):
 
 @pytest.mark.parametrize(("trainable", "synch"), [(climb, True), (Climber, False)])
 def test_a_restored_experiment_decides_as_the_population_does(trainable: Any, synch: bool, tmp_path: Path) -> None:
-    experiment = tuner(trainable, scheduled(synch=synch), tmp_path, [Interruption(9)])
+    start = "defaults" if synch else None
+    experiment = tuner(trainable, scheduled(synch=synch, start=start), tmp_path, [Interruption(9)])
     with pytest.raises((RuntimeError, TuneError), match="interrupted"):
         experiment.fit()
     interrupted_at = len(History.load(tmp_path / "experiment"))
     assert interrupted_at > 0
     with pytest.raises((RuntimeError, TuneError), match="interrupted"):  # the callback is restored with the rest
         tune.Tuner.restore(str(tmp_path / "experiment"), trainable, param_space=PARAM_SPACE).fit()
-    history = check(tmp_path / "experiment", "PBT", synch, SIZE)
+    history = check(tmp_path / "experiment", "PBT", synch, SIZE, start)
     assert len(history) > interrupted_at
     assert {o.member for o in history} == set(range(SIZE))
 

@@ -220,6 +220,16 @@ def test_snapping_is_idempotent_keeps_nan_and_agrees_with_decoding(space: Space,
     np.testing.assert_allclose(space.unit(space.codes(x)), snapped.clip(0, 1), atol=1e-11)
 
 
+@settings(max_examples=30, deadline=None)
+@given(spaces(), st.lists(st.floats(-1e9, 1e9), min_size=7, max_size=7))
+def test_a_value_beyond_its_bounds_is_at_the_nearest_of_them(space: Space, values: list[float]) -> None:
+    codes = np.array([values[: len(space.numerical)]])
+    bounds = space.codes(np.array([[0.0], [1.0]]) * np.ones(len(space.numerical)))
+    inside = space.unit(codes.clip(*bounds))
+    np.testing.assert_array_equal(space.unit(codes), inside)
+    assert ((inside >= 0.0) & (inside <= 1.0)).all()
+
+
 def test_every_level_and_label_gets_its_full_share() -> None:
     space = Space(
         {

@@ -1,6 +1,7 @@
 """`popbandits check`."""
 
 import argparse
+from typing import Any
 
 from popbandits.commands.registry import Command, command, loaded
 from popbandits.errors import ArgumentError
@@ -19,23 +20,27 @@ def check(parser: argparse.ArgumentParser) -> Command:
         metavar="FILE[:NAME]",
         help="an Experiment, or what builds an agent from a seed: train.py:make_agent, package.module:name",
     )
+    parser.add_argument("--batched", action="store_true", help="it builds all members, from a list of seeds")
     parser.add_argument("--space", metavar="FILE:NAME", help="what it is tuned on; an Experiment brings its own")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the agents and configurations (0)")
 
     def try_it(arguments: argparse.Namespace) -> int:
         from popbandits.engines import Experiment
-        from popbandits.testing import check_agent
+        from popbandits.testing import check_agent, check_batched
 
         try:
             given, space = loaded(arguments.agent), loaded(arguments.space)
         except ArgumentError as error:
             parser.error(str(error))
-        agent = given.agent if isinstance(given, Experiment) else given
+        agent: Any = given.agent if isinstance(given, Experiment) else given
         if space is None and not isinstance(given, Experiment):
             file = arguments.agent.rpartition(":")[0]
             parser.error(f"an agent is tried on a space, got none; give it, such as --space {file}:space")
         space = given.space if space is None else space
-        report = check_agent(agent, space() if callable(space) else space, seed=arguments.seed)
+        batched = arguments.batched or (isinstance(given, Experiment) and given.engine == "batched")
+        check: Any = check_batched if batched else check_agent
+        planned = {"population": given.population} if isinstance(given, Experiment) else {}
+        report = check(agent, space() if callable(space) else space, seed=arguments.seed, **planned)
         print(report)
         return int(not report.ok)
 

@@ -14,7 +14,7 @@ def how(parser: argparse.ArgumentParser) -> None:
     """What may differ from one start of a run to the next."""
     add = parser.add_argument_group("how it runs").add_argument
     add("--rounds", type=int, metavar="N", help="intervals of training of each member")
-    add("--engine", metavar="NAME", help="in-process, threads, processes or ray")
+    add("--engine", metavar="NAME", help="in-process, threads, processes, ray or batched")
     add("--workers", type=int, metavar="N", help="members that train at a time")
     add("--round-timeout", type=float, metavar="SECONDS", help="an interval that takes longer has failed")
     add("--max-failures", type=int, metavar="N", help="the run ends when more intervals than these have failed")
@@ -31,6 +31,7 @@ def what(parser: argparse.ArgumentParser) -> None:
     add("--quantile", type=float, metavar="SHARE", help="the share of members that are replaced in a round")
     add("--explore", metavar="replaced|all", help="who tries something new in a round")
     add("--initial-score", type=float, metavar="SCORE", help="what an agent scores before any training")
+    add("--start", metavar="defaults|RUN", help="begin with the space's defaults, or with what won in a past run")
     add("--asynchronous", dest="synchronous", action="store_const", const=False, help="nobody waits for others")
     add("--synchronous", dest="synchronous", action="store_const", const=True, help="rounds end together")
     add("-o", "--directory", metavar="DIR", help="where the run is kept")
@@ -48,7 +49,7 @@ def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experim
 
     given = changes(
         arguments,
-        *("population", "seed", "mode", "quantile", "explore", "initial_score", "synchronous", "directory"),
+        *("population", "seed", "mode", "quantile", "explore", "initial_score", "synchronous", "directory", "start"),
     )
     if arguments.method is not None:
         if arguments.method not in METHODS:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from popbandits.engines import Experiment
 from popbandits.history import schema
+from popbandits.population import Population
 from popbandits.space import Space
 from popbandits.wording import counted, duration
 
@@ -19,6 +20,7 @@ def print_plan(experiment: Experiment) -> int:
             ("agent", getattr(experiment.agent, "__qualname__", repr(experiment.agent))),
             ("method", repr(population.method)),
             ("population", f"{counted(population.size, 'member')}, {_selection(experiment)}"),
+            ("start", _start(population)),
             ("budget", _budget(experiment)),
             ("scores", "more is better" if experiment.mode == "max" else "less is better"),
             ("seed", str(experiment.seed)),
@@ -45,6 +47,15 @@ def _selection(experiment: Experiment) -> str:
     who = "those that are replaced explore" if experiment.explore == "replaced" else "everybody explores"
     when = "in rounds" if experiment.synchronous else "each at its own pace"
     return f"{experiment.quantile:.0%} replaced at a time, {who}, {when}"
+
+
+def _start(population: Population) -> str:
+    if not population.start:
+        return "random configurations"
+    source = population.start[0].decision["start"]
+    said = {"given": "given configurations", "defaults": "the defaults"}.get(source, source)
+    chosen = len(population.start)
+    return f"{counted(chosen, 'member')} from {said}, {population.size - chosen} random"
 
 
 def _budget(experiment: Experiment) -> str:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from popbandits.agent import MakeAgent
+from popbandits.agent import MakeAgent, MakeAgents
+from popbandits.engines.batched import Batched
 from popbandits.engines.checkpoints import Keep
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine, Resources
@@ -16,10 +17,12 @@ from popbandits.explorers import PB2Fuse
 from popbandits.history import Mode
 from popbandits.history.store import Store
 from popbandits.population import Population
+from popbandits.population.start import Start, from_record, resolve, to_record
+from popbandits.space import Space
 from popbandits.typing import is_real, is_whole
 
-EngineName = Literal["in-process", "threads", "processes", "ray"]
-ENGINES: tuple[EngineName, ...] = ("in-process", "threads", "processes", "ray")
+EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
+ENGINES: tuple[EngineName, ...] = ("in-process", "threads", "processes", "ray", "batched")
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,8 @@ class Experiment:
     popbandits.errors.ArgumentError: agent must be callable: make_agent(seed) builds an agent, got None; ...
     """
 
-    agent: MakeAgent
-    """Builds an agent from a seed; a class will do."""
+    agent: MakeAgent | MakeAgents
+    """Builds an agent from a seed; a class will do. With engine="batched": builds all members from a list of seeds."""
     space: Any
     """A dict or a ConfigurationSpace."""
     method: Any = None
@@ -60,6 +63,9 @@ class Experiment:
     """How many intervals may fail before the run ends; None for any number, as long as others complete."""
     keep: Keep = 0
     """How many checkpoints of each member to keep beyond those that are needed, or "all"."""
+    start: Start = None
+    """What the first members begin with: a list of configurations, "defaults" for the space's, or a past run (a
+    `History` or a folder) for its winning configurations; `Population` says more. None for random ones."""
 
     def __post_init__(self) -> None:
         if not callable(self.agent):
@@ -72,6 +78,8 @@ class Experiment:
             raise ArgumentError(f"workers must be a whole number of at least 1, got {self.workers!r}; leave it out")
         if self.workers not in (None, 1) and self.engine == "in-process":
             raise ArgumentError(f"the in-process engine trains one at a time, got workers={self.workers}; use threads")
+        if self.workers is not None and self.engine == "batched":
+            raise ArgumentError(f"the batched engine trains all at once, got workers={self.workers}; leave it out")
         if self.round_timeout is not None:
             if not (is_real(self.round_timeout) and self.round_timeout > 0):
                 raise ArgumentError(f"round_timeout must be above 0 seconds, got {self.round_timeout!r}; leave it out")
@@ -79,6 +87,11 @@ class Experiment:
                 raise ArgumentError(
                     "the in-process engine cannot end an agent that hangs, "
                     f"got round_timeout={self.round_timeout:g}; use engine='processes', or 'threads' to leave it behind"
+                )
+            if self.engine == "batched":
+                raise ArgumentError(
+                    "the batched engine cannot end a program that hangs, "
+                    f"got round_timeout={self.round_timeout:g}; leave it out"
                 )
         if self.resources is not None:
             if self.engine != "ray":
@@ -110,18 +123,20 @@ class Experiment:
             synchronous=self.synchronous,
             initial_score=self.initial_score,
             history=history,
+            start=self.start,
         )
 
     def make_engine(self) -> Engine:
         """The engine that trains."""
+        if self.engine == "batched":
+            return Batched(cast(MakeAgents, self.agent), self.population)
+        agent = cast(MakeAgent, self.agent)
         if self.engine == "in-process":
-            return InProcess(self.agent)
+            return InProcess(agent)
         if self.engine == "ray":
-            return RayEngine(
-                self.agent, self.at_a_time, Path(self.directory or "."), self.resources, self.round_timeout
-            )
+            return RayEngine(agent, self.at_a_time, Path(self.directory or "."), self.resources, self.round_timeout)
         kind = Threads if self.engine == "threads" else Processes
-        return kind(self.agent, self.at_a_time, self.round_timeout)
+        return kind(agent, self.at_a_time, self.round_timeout)
 
     @property
     def at_a_time(self) -> int:
@@ -151,7 +166,9 @@ class Experiment:
             )
         }
         method = PB2Fuse() if self.method is None else self.method
-        return {**kept, "size": self.population, "agent": recipe(self.agent), "method": recipe(method)}
+        made = {"agent": recipe(self.agent), "method": recipe(method)}
+        start = to_record(resolve(self.start, Space(self.space), self.population))
+        return {**kept, **made, "size": self.population, "start": start}
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
@@ -164,9 +181,17 @@ class Experiment:
         kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
         kept |= {"space": store.space, "directory": store.path.parent}
         with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.
-            kept["population"] = about["size"]
+            kept |= {"population": about["size"], "start": from_record(about.get("start", []))}
             Experiment(**(kept | {"agent": Experiment, "method": None})).make_population()
-        if given.get("engine", kept["engine"]) != kept["engine"]:  # Settings of the one may not suit the other.
+        before, after = kept["engine"], given.get("engine", kept["engine"])
+        if (before == "batched") != (after == "batched") and "agent" not in given:
+            one, all_ = "an agent from a seed", "all members from a list of seeds"
+            wanted, there = (all_, one) if after == "batched" else (one, all_)
+            raise ArgumentError(
+                f"engine={after!r} takes what builds {wanted}, got a run whose agent builds {there}; keep "
+                f"engine={before!r}, or give another agent too, which reads the same checkpoints"
+            )
+        if before != after:  # Settings of the one may not suit the other.
             kept |= {"workers": None, "resources": None, "round_timeout": None}
         roles: tuple[Role, ...] = ("agent", "method")
         for name in roles:

@@ -3,6 +3,7 @@
 import sqlite3
 from pathlib import Path
 
+from popbandits.engines.disk import required
 from popbandits.errors import RunError
 
 FILE = "run.lock"
@@ -16,17 +17,19 @@ class Lock:
     """
 
     def __init__(self, directory: Path):
-        self._connection = sqlite3.connect(directory / FILE, timeout=1, isolation_level=None, check_same_thread=False)
-        try:
-            self._connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
-            self._connection.close()
-            if "locked" not in str(error):
-                raise RunError(f"a run must be able to write to its folder {directory}, got: {error}") from error
-            raise RunError(
-                f"a folder holds one run at a time, and another process is running {directory}; wait for it, stop it, "
-                "or give another directory"
-            ) from None
+        path = directory / FILE
+        with required("lock", path):
+            self._connection = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)
+            try:
+                self._connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.DatabaseError as error:
+                self._connection.close()
+                if "locked" not in str(error):
+                    raise
+                raise RunError(
+                    f"a folder holds one run at a time, and another process is running {directory}; wait for it, stop "
+                    "it, or give another directory"
+                ) from None
 
     def release(self) -> None:
         """Let the next one in."""

@@ -9,11 +9,13 @@ most, which is removed when the run is opened again.
 import os
 import platform
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from popbandits.engines.checkpoints import Checkpoints
 from popbandits.engines.engine import Engine
 from popbandits.engines.view import View
 from popbandits.engines.work import Failure, Job, Report
-from popbandits.errors import AgentError, HistoryError, RunError
+from popbandits.errors import AgentError, DiskError, HistoryError, RunError
 from popbandits.history import Assignment, Event, Key
 from popbandits.history.store import Store
 from popbandits.population import Population
@@ -50,6 +52,7 @@ class Loop:
         self._make_engine = make_engine
         self.stopping = False
         """Whether it was asked to stop: what is in training ends, nothing new begins."""
+        self._at_once = False  # without waiting for what is in training
         self._asked_to_end = False  # the process, not the run alone
         self._waiting: list[Assignment] = []  # decided, and not with the engine yet
         self._jobs: dict[Key, Job] = {}
@@ -67,7 +70,7 @@ class Loop:
                     self._train()
             finally:
                 done = self.population.done
-                with suppress(HistoryError):  # A full disk has been complained about.
+                with suppress(DiskError, HistoryError, sqlite3.Error):  # A full disk has been complained about.
                     self._say(*(("finished", "every member is done") if done else ("stopped", "it can be resumed")))
                 self.view.closed()
         if self._asked_to_end:
@@ -80,12 +83,16 @@ class Loop:
             while not self.population.done:
                 self._submit(engine)
                 reports = engine.wait()
+                if self._at_once:  # Whatever an agent made of the interrupt.
+                    raise KeyboardInterrupt
                 if not reports:  # Stopped, and nothing is in training any more.
                     break
                 for report in reports:
                     self._accept(report)
         finally:
             engine.close()
+            for job in self._jobs.values():
+                self.checkpoints.discard(job.draft)
 
     def _open(self) -> None:
         """Find out what is needed, and remove what a killed run left behind."""
@@ -107,7 +114,7 @@ class Loop:
         assignments = self.population.ask()
         if not assignments:
             return
-        self.store.write(decisions=self.population.decided)
+        self._write(decisions=self.population.decided)
         for assignment in assignments:
             if assignment.parent is not None:
                 self.checkpoints.hold(assignment.parent)
@@ -147,7 +154,7 @@ class Loop:
         )
         observation = self.population.history[-1]
         event = None if failure is None else _event(failure, job.assignment)
-        self.store.write(observations=[observation], events=[event] if event else [])
+        self._write(observations=[observation], events=[event] if event else [])
         if event:
             self.view.happened(event)
         self.view.told(observation)
@@ -198,21 +205,29 @@ class Loop:
 
     def _end(self, job: Job, failure: Failure) -> None:
         """Stop for a failure that is no interval's own; the assignment is done again after a resume."""
-        self._record(_event(failure, job.assignment))
-        self.checkpoints.discard(job.draft)
+        self.checkpoints.discard(job.draft)  # First: what is recorded may need the room.
+        with suppress(DiskError):
+            self._record(_event(failure, job.assignment))
         if failure.kind == "misapplied":
             raise AgentError(failure.text)
-        raise RunError(
-            f"a checkpoint must fit on the disk, got {failure.text}; everything so far is in {self.store.path.parent}: "
-            "free some space, then resume it"
+        raise DiskError(
+            f"{failure.text}; everything so far is in {self.store.path.parent}: mend the disk, then resume the run"
         )
 
     def _say(self, kind: str, text: str) -> None:
         self._record(Event(kind, text, time=time.time()))
 
     def _record(self, event: Event) -> None:
-        self.store.write(events=[event])
+        self._write(events=[event])
         self.view.happened(event)
+
+    def _write(self, **records: Any) -> None:
+        try:
+            self.store.write(**records)
+        except HistoryError as error:
+            if isinstance(error.__cause__, sqlite3.OperationalError):  # The disk's, not the history's.
+                raise DiskError(str(error)) from error
+            raise
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -223,6 +238,7 @@ class Loop:
 
         def stop(number: int, frame: FrameType | None) -> None:
             if self.stopping:
+                self._at_once = True
                 raise KeyboardInterrupt
             self.stopping, self._asked_to_end = True, number == signal.SIGTERM
             self.view.happened(Event("stopping", "what is in training ends first; again to stop at once"))

@@ -9,6 +9,9 @@ from io import TextIOWrapper
 ENOUGH = 1 << 16
 """How many bytes can wait to be shown; of more than these, the last are."""
 
+FULL = 1 << 24
+"""Bytes after which the file begins anew, although somebody may be printing just then."""
+
 
 class Printed:
     """Catches the standard output and error of this process and its children, where these are the terminal.
@@ -22,6 +25,7 @@ class Printed:
         os.close(handle)
         self._into = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         self._from = open(self._path, "rb", buffering=0)  # noqa: SIM115 closed by `close`
+        self._unlink()  # While it is open: a process that is killed leaves nothing behind.
         self._rest = b""
         _flush()
         self._kept = {number: os.dup(number) for number in (1, 2) if os.isatty(number)}
@@ -41,7 +45,7 @@ class Printed:
         found = (self._rest + self._from.read(ENOUGH)).replace(b"\r\n", b"\n")
         whole, newline, rest = found.rpartition(b"\n")
         self._rest = rest[rest.rfind(b"\r", 0, -1) + 1 :]  # the last state of a progress bar
-        if self._from.tell() == os.fstat(self._into).st_size:
+        if self._from.tell() == (size := os.fstat(self._into).st_size) or size > FULL:
             os.ftruncate(self._into, 0)
             self._from.seek(0)
         return (whole + newline).decode(errors="replace")
@@ -55,9 +59,12 @@ class Printed:
         last = self.read() + self._rest.decode(errors="replace")
         os.close(self._into)
         self._from.close()
-        with suppress(OSError):
-            os.unlink(self._path)
+        self._unlink()
         return last
+
+    def _unlink(self) -> None:
+        with suppress(OSError):  # It is gone already, or Windows keeps the name of an open file.
+            os.unlink(self._path)
 
 
 def _flush() -> None:

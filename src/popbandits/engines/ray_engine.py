@@ -17,12 +17,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from popbandits.agent import MakeAgent
 from popbandits.engines.checkpoints import verify
+from popbandits.engines.disk import required
 from popbandits.engines.engine import Engine
+from popbandits.engines.result import CHECKPOINTS
+from popbandits.engines.scratch import scratch
 from popbandits.engines.work import Bench, Failure, Job, Report
 from popbandits.engines.workers import STARTS
 from popbandits.errors import ArgumentError, CheckpointError, MissingExtraError, RunError
@@ -49,8 +51,7 @@ class Host:
 
     def do_apart(self, job: Job, source: bytes | None) -> tuple[Report, bytes | None]:
         """Do a job where there is no such folder: checkpoints come and go as bytes."""
-        with TemporaryDirectory(prefix="popbandits-") as name:
-            folder = Path(name)
+        with scratch() as folder:
             if source is not None:
                 unpack(source, folder / "source")
             here = replace(job, source=None if source is None else folder / "source", draft=folder / "draft")
@@ -103,11 +104,13 @@ class RayEngine(Engine):
         self._homes: dict[int, Seat] = {}  # where each member trained last
         self._early_deaths = 0
         self._seats: list[Seat] = []
-        self._marker = directory.resolve() / f".seen-{uuid.uuid4().hex}"
-        self._marker.touch()
+        # A temporary name among the checkpoints: what a killed run leaves there is removed when it is resumed.
+        self._marker = directory.resolve() / CHECKPOINTS / f"seen-{uuid.uuid4().hex}-0"
+        self._marker.mkdir(parents=True)
         try:
             self._make_agent = ray.put(make_agent)
         except TypeError as error:
+            self.close()
             raise ArgumentError(
                 f"engine='ray' sends the agent's maker to other processes, got {make_agent!r}, which cannot be pickled "
                 f"({error}); build what it holds inside of it"
@@ -140,7 +143,8 @@ class RayEngine(Engine):
             self._ray.kill(seat.actor)
         self._seats.clear()
         self._queue.clear()
-        self._marker.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._marker.rmdir()
         if self._started_ray:
             self._ray.shutdown()
 
@@ -185,9 +189,12 @@ class RayEngine(Engine):
     def _begin(self, seat: Seat, job: Job) -> Any:
         if seat.sees_folder:
             return seat.actor.do.remote(job)
-        if job.source is not None:
-            verify(job.source)
-        return seat.actor.do_apart.remote(job, None if job.source is None else self._ray.put(pack(job.source)))
+        if job.source is None:
+            return seat.actor.do_apart.remote(job, None)
+        verify(job.source)
+        with required("read", job.source):
+            content = pack(job.source)
+        return seat.actor.do_apart.remote(job, self._ray.put(content))
 
     # Answers
 
@@ -217,7 +224,8 @@ class RayEngine(Engine):
             return [answer]
         report, content = answer
         if content is not None:
-            unpack(content, job.draft)
+            with required("write to", job.draft):
+                unpack(content, job.draft)
             verify(job.draft)
         return [report]
 

@@ -4,13 +4,16 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from popbandits.agent import MakeAgent
+from popbandits.agent import MakeAgent, MakeAgents
+from popbandits.engines.batched import Batched
+from popbandits.engines.disk import anchored
+from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.loop import agent_seed
 from popbandits.engines.recipes import on_record
-from popbandits.engines.work import Bench, Job, Report
+from popbandits.engines.scratch import scratch
+from popbandits.engines.work import Job, Report
 from popbandits.errors import HistoryError, RunError
 from popbandits.history import Assignment, History, Observation
 from popbandits.history.store import reading
@@ -35,7 +38,7 @@ class Replay:
 
 def replay(
     directory: str | Path,
-    agent: MakeAgent | None = None,
+    agent: MakeAgent | MakeAgents | None = None,
     seed: int | None = None,
     save: str | Path | None = None,
     after: Callable[[Observation, float], Any] = lambda observation, score: None,
@@ -49,13 +52,15 @@ def replay(
 
     Args:
         directory: the run's folder.
-        agent: builds an agent from a seed; None for the run's own.
+        agent: builds an agent from a seed (all members from a list of seeds, if the run was batched: then the whole
+            population trains along the schedule, in the shapes of the run); None for the run's own.
         seed: of the agent; None for that with which the run built the first ancestor.
         save: a folder that does not exist yet, for the checkpoint at the end.
         after: told of each interval, what was recorded and what it scored now.
         trust: whether the record may name any code as its agent; `resume` says more.
     """
-    if save is not None and Path(save).exists():
+    directory, save = anchored(directory), None if save is None else anchored(save)
+    if save is not None and save.exists():
         raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
     lineage = History.load(directory).lineage()
     if not lineage:
@@ -63,14 +68,18 @@ def replay(
     with reading(directory) as store:
         about = store.about
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
-    bench, scores = Bench(on_record(about, "agent", Path(directory), "replay", trust) if agent is None else agent), []
+    make: Any = on_record(about, "agent", directory, "replay", trust) if agent is None else agent
+    engine: Engine = Batched(make, about["size"]) if about.get("engine") == "batched" else InProcess(make)
+    scores: list[float] = []
     source: Path | None = None
-    with TemporaryDirectory(prefix="popbandits-") as temporary:
+    with scratch() as temporary:
         try:
             for step, observation in enumerate(lineage):
-                draft = Path(temporary) / str(step)
-                assignment = Assignment(observation.member, observation.round, observation.config)
-                report = bench.do(Job(assignment, used, source, draft))
+                draft = temporary / str(step)
+                parent = lineage[step - 1].key if step else None
+                assignment = Assignment(observation.member, observation.round, observation.config, parent)
+                engine.submit(Job(assignment, used, source, draft))
+                (report,) = engine.wait()
                 if report.outcome is None:
                     raise RunError(f"the schedule must train as it did, but its interval {step} failed: {_why(report)}")
                 scores.append(report.outcome.score)
@@ -79,9 +88,9 @@ def replay(
                     shutil.rmtree(source)
                 source = draft
         finally:
-            bench.close()
+            engine.close()
         if save is not None and source is not None:
-            Path(save).parent.mkdir(parents=True, exist_ok=True)
+            save.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(source, save)
     return Replay(used, tuple(lineage), tuple(scores))
 

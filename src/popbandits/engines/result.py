@@ -4,6 +4,7 @@ from functools import cached_property
 from pathlib import Path
 
 from popbandits.engines.checkpoints import Checkpoints
+from popbandits.engines.disk import anchored
 from popbandits.errors import HistoryError
 from popbandits.history import Config, History, Observation
 
@@ -15,7 +16,7 @@ class Result:
     """What a run came to so far, read from its folder: `Result("runs/x")` works for any run, whoever made it."""
 
     def __init__(self, directory: str | Path):
-        self.directory = Path(directory)
+        self.directory = anchored(directory)
 
     @cached_property
     def history(self) -> History:

@@ -2,9 +2,10 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 
@@ -17,14 +18,30 @@ def cores() -> int:
 def end_with(line: Connection) -> None:
     """Let this process, and all that it started in its group, end when the other end of the line is closed: as it also
     is if its owner is killed."""
+    leads = hasattr(os, "getpgid") and os.getpgid(0) == os.getpid()
 
     def wait() -> None:
         line.poll(None)
-        if hasattr(os, "killpg") and os.getpgid(0) == os.getpid():
+        if leads:
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
+    with suppress(OSError):  # Not every kernel knows how to.
+        _kill_on_close(line.fileno(), -os.getpid() if leads else os.getpid())
     threading.Thread(target=wait, daemon=True).start()
+
+
+def _kill_on_close(handle: int, victim: int) -> None:
+    """Let the kernel kill a process, or a group by its negative number, when the other end of a pipe is closed.
+
+    A thread that waits for that cannot run while an agent's C code holds the interpreter's lock.
+    """
+    if sys.platform == "linux":
+        import fcntl
+
+        fcntl.fcntl(handle, fcntl.F_SETOWN, victim)
+        fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(handle, fcntl.F_SETFL, fcntl.fcntl(handle, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`tune` and `resume`: from an experiment to a result."""
 
+import sqlite3
 import time
 from dataclasses import replace
 from importlib import import_module
@@ -7,21 +8,25 @@ from pathlib import Path
 from platform import python_version
 from typing import Any, Literal
 
-from popbandits.agent import MakeAgent
+from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.engines.checkpoints import Checkpoints, Keep
+from popbandits.engines.disk import anchored, required
 from popbandits.engines.experiment import EngineName, Experiment
 from popbandits.engines.lock import Lock
 from popbandits.engines.loop import Loop
 from popbandits.engines.ray_engine import Resources
 from popbandits.engines.result import CHECKPOINTS, Result
 from popbandits.engines.view import View
-from popbandits.errors import ArgumentError, RunError
+from popbandits.errors import ArgumentError
 from popbandits.history import Mode
+from popbandits.history.schema import FILE as RECORD
+from popbandits.history.schema import holds_run
 from popbandits.history.store import Store
+from popbandits.population.start import Start
 
 
 def tune(
-    agent: MakeAgent,
+    agent: MakeAgent | MakeAgents,
     space: Any,
     method: Any = None,
     population: int = 4,
@@ -39,6 +44,7 @@ def tune(
     round_timeout: float | None = None,
     max_failures: int | None = None,
     keep: Keep = 0,
+    start: Start = None,
     *,
     progress: bool | View = True,
 ) -> Result:
@@ -64,7 +70,8 @@ def tune(
     True 5
 
     Args:
-        agent: builds an agent from a seed; a class will do (`popbandits.agent.Agent` is the contract).
+        agent: builds an agent from a seed; a class will do (`popbandits.agent.Agent` is the contract). With
+            engine="batched", builds a population from a list of seeds (`popbandits.agent.BatchedAgents`).
         progress: whether to show the run in the terminal; or a View of your own.
 
     The others are the fields of `Experiment`, which says what they mean.
@@ -76,17 +83,19 @@ def tune(
 
 def run(experiment: Experiment, progress: bool | View = True) -> Result:
     """Run an experiment in a folder of its own."""
-    directory = Path(experiment.directory) if experiment.directory is not None else _new_folder()
+    directory = anchored(experiment.directory) if experiment.directory is not None else _new_folder()
     experiment = replace(experiment, directory=directory)
     population = experiment.make_population()  # Complains about bad arguments before anything is written.
+    experiment = replace(experiment, start=population.start)  # A past run is read once.
     made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
-    try:
+    with required("make", directory):
+        if not holds_run(directory / RECORD):  # That is complained about below, by whoever runs it or by the record.
+            Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"a run needs a folder that can be made, got {directory}: {error.strerror}") from error
     lock = Lock(directory)
     try:
-        Store.create(directory, population.space, experiment.record() | made).close()
+        with required("write to", directory):
+            Store.create(directory, population.space, experiment.record() | made).close()
         return _go(experiment, directory, progress)
     finally:
         lock.release()
@@ -117,8 +126,10 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
     if wrong := changes.keys() - changeable:
         names, may = ", ".join(sorted(wrong)), ", ".join(sorted(changeable))
         raise ArgumentError(f"a resumed run keeps its {names}, got another; {may} may change")
-    directory = Path(directory)
-    with Store.open(directory, readonly=True) as store:
+    directory = anchored(directory)
+    with required("read", directory):
+        recorded = Store.open(directory, readonly=True)
+    with required("read", recorded.path, (sqlite3.Error,)), recorded as store:
         experiment = Experiment.recorded(store, trust, **changes)
     lock = Lock(directory)
     try:
@@ -129,7 +140,7 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
 
 def _go(experiment: Experiment, directory: Path, progress: bool | View) -> Result:
     view = progress if isinstance(progress, View) else _terminal(experiment.at_a_time) if progress else View()
-    with Store.open(directory) as store:
+    with required("use", directory / RECORD, (sqlite3.Error,)), Store.open(directory) as store:
         population = experiment.make_population(store)
         store.describe(**experiment.record())
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
@@ -147,6 +158,6 @@ def _new_folder() -> Path:
     """A folder in `runs` that does not exist yet."""
     stem = time.strftime("%Y-%m-%d-%H%M%S")
     number = 1
-    while (path := Path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
+    while (path := anchored("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
         number += 1
     return path

@@ -1,28 +1,32 @@
 """One assignment, done: build or load the agent, train, check, save. The same for every engine."""
 
 import copy
-import errno
 import math
+import os
+import shutil
+import signal
+import threading
 import time
 import traceback
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.engines.checkpoints import seal, verify
+from popbandits.engines.disk import fault, required
 from popbandits.errors import AgentError, CheckpointError
 from popbandits.history import Assignment, Key
 from popbandits.history.records import plain
 from popbandits.typing import is_real
+from popbandits.wording import error_text, storable
+
+T = TypeVar("T")
 
 TRACEBACK = 20_000
 """How many characters of a traceback are kept, from its end."""
-
-_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,10 @@ class Failure:
     """In a sentence."""
     traceback: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("text", "traceback"):
+            object.__setattr__(self, name, storable(getattr(self, name)))
+
 
 @dataclass(frozen=True)
 class Report:
@@ -59,12 +67,25 @@ class Report:
     failure: Failure | None = None
 
 
+class Checkpointed(Protocol):
+    """Anything with checkpoints: an agent, or one member of a batch."""
+
+    def save(self, directory: Path, /) -> None:
+        """Write everything to an empty folder."""
+        ...
+
+    def load(self, directory: Path, /) -> None:
+        """Become what was saved there."""
+        ...
+
+
 class Bench:
     """A worker's place: the agents of its members, kept from interval to interval."""
 
-    def __init__(self, make_agent: MakeAgent):
+    def __init__(self, make_agent: MakeAgent, abandoned: threading.Event | None = None):
         self._make_agent = make_agent
         self._agents: dict[int, Agent] = {}
+        self._abandoned = abandoned or threading.Event()  # Once it is set nobody waits for reports any more.
 
     def do(self, job: Job) -> Report:
         """Do a job. Whatever an agent does wrong ends up in the report."""
@@ -72,9 +93,13 @@ class Bench:
         try:
             outcome = self._train(job)
             failure = None
-        except (Exception, SystemExit) as error:
-            outcome, failure = None, _failure(error)
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
+            outcome, failure = None, failure_of(error, job.draft)
             self._dismiss(job.assignment.member)  # Who knows what state it is in.
+        if self._abandoned.is_set():
+            shutil.rmtree(job.draft, ignore_errors=True)
         return Report(job.assignment.key, time.perf_counter() - start, outcome, failure)
 
     def close(self) -> None:
@@ -84,19 +109,11 @@ class Bench:
 
     def _train(self, job: Job) -> Outcome:
         agent = self._agent(job)
-        config = copy.deepcopy(job.assignment.config)
         if job.source is not None:
-            verify(job.source)
-            agent.load(job.source)
-        announce(agent, job.assignment.key)
-        outcome = as_outcome(agent.train(config))
-        if not math.isfinite(outcome.score):
-            raise _NoScore(f"the score must be finite, got {outcome.score}")
-        require_applied(agent, job.assignment.config)
-        job.draft.mkdir(parents=True)
-        agent.save(job.draft)
-        seal(job.draft)
-        return outcome
+            load_verified(agent, job.source)
+        call(announce, agent, job.assignment.key)
+        result = call(agent.train, copy.deepcopy(job.assignment.config))
+        return accept(agent, job, result, self._abandoned)
 
     def _agent(self, job: Job) -> Agent:
         """The member's own; a new one for a fresh start, or if it has none here."""
@@ -104,14 +121,30 @@ class Bench:
         if job.source is None:
             self._dismiss(member)
         if member not in self._agents:
-            self._agents[member] = build(self._make_agent, job.seed)
+            self._agents[member] = call(build, self._make_agent, job.seed)
         return self._agents[member]
 
     def _dismiss(self, member: int) -> None:
-        close = getattr(self._agents.pop(member, None), "close", None)
-        if callable(close):
-            with suppress(Exception):  # It is gone anyway.
-                close()
+        dismiss(self._agents.pop(member, None))
+
+
+def call(method: Callable[..., T], *args: Any) -> T:
+    """Call an agent's code. A process that it forks ends here, instead of going on as a second worker or driver."""
+    pid = os.getpid()
+    try:
+        return method(*args)
+    finally:
+        if os.getpid() != pid:
+            os._exit(0)
+
+
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether somebody pressed it: only Python's own handler raises it here, and a run replaces that one."""
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
 
 
 def build(make_agent: MakeAgent, seed: int) -> Agent:
@@ -124,6 +157,37 @@ def build(make_agent: MakeAgent, seed: int) -> Agent:
     if takes:
         return make_agent(seed)
     return make_agent(seed=seed) if any(p.name == "seed" for p in parameters) else make_agent()
+
+
+def dismiss(agent: object) -> None:
+    """Let an agent give back what it holds, if it has a way to."""
+    if callable(close := getattr(agent, "close", None)):
+        try:
+            call(close)
+        except BaseException as error:  # The agent is gone anyway.
+            if is_ctrl_c(error):
+                raise
+
+
+def load_verified(agent: Checkpointed, source: Path) -> None:
+    """Load a checkpoint that is what was saved."""
+    verify(source)
+    call(agent.load, source)
+
+
+def accept(agent: Checkpointed, job: Job, result: Any, abandoned: threading.Event | None = None) -> Outcome:
+    """Judge what `train` returned, and save the agent to a sealed draft, unless nobody waits for it any more."""
+    outcome = as_outcome(result)
+    if not math.isfinite(outcome.score):
+        raise _NoScore(f"the score must be finite, got {outcome.score}")
+    call(require_applied, agent, job.assignment.config)
+    if abandoned is not None and abandoned.is_set():
+        raise TimeoutError("the interval ended after it was given up")
+    with required("write to", job.draft):
+        job.draft.mkdir()
+    call(agent.save, job.draft)
+    seal(job.draft)
+    return outcome
 
 
 def announce(agent: Agent, key: Key) -> None:
@@ -149,7 +213,7 @@ def as_outcome(result: Any) -> Outcome:
     return Outcome(score, None if steps is None else float(steps), plain(given.metrics, "metrics"))
 
 
-def require_applied(agent: Agent, config: Mapping[str, Any]) -> None:
+def require_applied(agent: Checkpointed, config: Mapping[str, Any]) -> None:
     """Raise unless the hyperparameters that an agent says it trained with are those it was given."""
     if not callable(applied := getattr(agent, "applied", None)):
         return
@@ -193,9 +257,14 @@ class _NoScore(AgentError):
     """NaN or an infinity: the interval failed."""
 
 
-def _failure(error: BaseException) -> Failure:
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    trace = "".join(traceback.format_exception(error))[-TRACEBACK:]
+def failure_of(error: BaseException, draft: Path) -> Failure:
+    """Put an error in the words of a report; `draft` is where the agent was to write."""
+    name, said = type(error).__name__, error_text(error)
+    text = f"{name}: {said}" if said else name
+    try:
+        trace = "".join(traceback.format_exception(error))[-TRACEBACK:]
+    except BaseException:  # Whatever an exception of somebody's does when it is looked at.
+        trace = ""
     match error:
         case _NoScore():
             return Failure("score", str(error))
@@ -203,6 +272,6 @@ def _failure(error: BaseException) -> Failure:
             return Failure("misapplied", str(error))
         case CheckpointError():
             return Failure("lost", str(error))
-        case OSError() if error.errno in _DISK:
-            return Failure("disk", text, trace)
+    if (refused := fault(error, draft)) is not None:
+        return Failure("disk", refused, trace)
     return Failure("raised", text[:1000], trace)

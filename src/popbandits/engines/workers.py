@@ -24,12 +24,15 @@ from popbandits.engines.engine import Engine
 from popbandits.engines.spawning import end_with, spawning
 from popbandits.engines.work import Bench, Failure, Job, Report
 from popbandits.errors import ArgumentError, RunError
+from popbandits.wording import error_text
 
 READY = "ready"
 STARTS = 5
 """How many times in a row a process may die before it is ready for its first job."""
 START_SECONDS = 120.0
 """How long it may take to be ready, at least, where there is a limit: it imports whatever its agents need."""
+TICK = 1.0
+"""Seconds after which a wait looks up: for a signal that arrived just before it, and for workers that died."""
 
 
 class Worker:
@@ -45,6 +48,10 @@ class Worker:
         self.ready = False
         self.since = time.monotonic()
         """When it was started, or its job was sent."""
+
+    def is_dead(self) -> bool:
+        """Whether it ended on its own. Its line may not tell: what it forked keeps that open."""
+        return False
 
     def death(self) -> str | None:
         """How it ended on its own; None if it lives."""
@@ -83,11 +90,13 @@ class WorkerEngine(Engine):
         """Until a job is done, a worker dies, or one is past its deadline."""
         reports: list[Report] = []
         while not reports and any(worker.job or worker.jobs for worker in self._workers):
-            patience = min(map(self._patience, self._workers))
-            ready = wait([worker.connection for worker in self._workers], None if patience == math.inf else patience)
+            patience = min(TICK, *map(self._patience, self._workers))
+            ready = wait([worker.connection for worker in self._workers], patience)
             for number, worker in enumerate(self._workers):
                 if worker.connection in ready:
                     reports += self._receive(number, worker)
+                elif worker.is_dead() and not worker.connection.poll():
+                    reports += self._replace(number, worker, Failure("died", worker.death() or "its worker ended"))
                 elif self._patience(worker) == 0:
                     limit = f"did not end within {self.round_timeout:g} seconds"
                     reports += self._replace(number, worker, Failure("timeout", limit))
@@ -144,9 +153,9 @@ class WorkerEngine(Engine):
         return [Report(worker.job.assignment.key, time.monotonic() - worker.since, failure=failure)]
 
 
-def serve(connection: Connection, make_agent: MakeAgent) -> None:
+def serve(connection: Connection, make_agent: MakeAgent, abandoned: threading.Event | None = None) -> None:
     """A worker's life: do one job after another until nobody listens."""
-    bench = Bench(make_agent)
+    bench = Bench(make_agent, abandoned)
     with suppress(EOFError, OSError):
         connection.send(READY)
         while True:
@@ -154,17 +163,29 @@ def serve(connection: Connection, make_agent: MakeAgent) -> None:
     bench.close()
 
 
-class Threads(WorkerEngine):
-    """A thread for each member: they share one accelerator, and one trains while another steps its environments.
+class ThreadWorker(Worker):
+    """A thread, which cannot be ended: one that hangs is left behind, and saves nothing any more."""
 
-    A thread cannot be ended: one that hangs is left behind, and what it still does is ignored.
-    """
+    def __init__(self, connection: Connection, abandoned: threading.Event):
+        super().__init__(connection)
+        self.abandoned = abandoned
+
+    def end(self) -> None:
+        """Turn away from it."""
+        self.abandoned.set()
+        super().end()
+
+
+class Threads(WorkerEngine):
+    """A thread for each member: they share one accelerator, and one trains while another steps its environments."""
 
     def start(self, number: int) -> Worker:
         """Start a thread."""
         ours, theirs = Pipe()
-        threading.Thread(target=serve, args=(theirs, self.make_agent), name=f"popbandits-{number}", daemon=True).start()
-        return Worker(ours)
+        abandoned = threading.Event()
+        job = (theirs, self.make_agent, abandoned)
+        threading.Thread(target=serve, args=job, name=f"popbandits-{number}", daemon=True).start()
+        return ThreadWorker(ours, abandoned)
 
 
 class ProcessWorker(Worker):
@@ -173,6 +194,10 @@ class ProcessWorker(Worker):
     def __init__(self, connection: Connection, process: Any, line: Connection):
         super().__init__(connection)
         self.process, self.line = process, line
+
+    def is_dead(self) -> bool:
+        """Whether its process has ended."""
+        return not self.process.is_alive()
 
     def death(self) -> str | None:
         """Its exit status in words."""
@@ -185,10 +210,10 @@ class ProcessWorker(Worker):
     def end(self) -> None:
         """Kill it and what it started."""
         super().end()
-        self.line.close()
-        if self.process.is_alive() and hasattr(os, "killpg"):
-            with suppress(ProcessLookupError, PermissionError):  # It ended meanwhile, or has no group yet.
+        if hasattr(os, "killpg"):  # Also if it died: what it had started lives on in its group.
+            with suppress(ProcessLookupError, PermissionError):  # Nobody is left in it, or there is none yet.
                 os.killpg(self.process.pid, signal.SIGKILL)
+        self.line.close()
         self.process.kill()
         self.process.join()
         self.process.close()
@@ -227,10 +252,11 @@ def _serve_alone(connection: Connection, line: Connection, packed: bytes) -> Non
     if hasattr(os, "setsid"):
         os.setsid()
     end_with(line)
+    signal.signal(signal.SIGINT, lambda number, frame: None)  # Ctrl-C is the driver's: who raises it here is an agent.
     try:
         make_agent = pickle.loads(packed)
-    except Exception as error:
-        connection.send(Failure("raised", f"{type(error).__name__}: {error}"))
+    except BaseException as error:
+        connection.send(Failure("raised", f"{type(error).__name__}: {error_text(error)}"))
         return
     serve(connection, make_agent)
 

@@ -17,6 +17,7 @@ from popbandits.history.records import plain
 from popbandits.history.standing import NOWHERE, Standing
 from popbandits.population.initial import initial_points
 from popbandits.population.selection import select
+from popbandits.population.start import Start, resolve
 from popbandits.population.training import Training
 from popbandits.space import Space
 from popbandits.typing import IntArray, is_real, is_whole
@@ -39,6 +40,16 @@ class Population:
     `history` is what happened so far: observations, a `History`, or the `Store` of a run. A store then holds what is
     told (its caller writes it there), and memory does not grow with the run.
 
+    `start` gives the first members their first configurations; the others begin with those that they have without it,
+    which are random and spread over the space. It is one of:
+
+    - a list of configurations, at most one for each member; parameters that are left out take the space's default;
+    - "defaults": the space's default configuration, for one member. It is ConfigSpace's: of a range the middle (on its
+      own scale), of choices the first, or the one with the largest weight, unless the hyperparameter says otherwise;
+    - a past run, as a `History` or a folder: the last different configurations of its winning lineage, the newest
+      first, for all members but one. Parameters that this space does not have are dropped, missing ones take their
+      default, numbers are clipped to this space's range, and labels that this space does not have are refused.
+
     >>> population = Population({"x": (0.0, 1.0)}, size=2, rounds=3, seed=0)
     >>> while not population.done:
     ...     for assignment in population.ask():
@@ -60,6 +71,7 @@ class Population:
         synchronous: bool = True,
         initial_score: float | None = None,
         history: Iterable[Observation] | Store = (),
+        start: Start = None,
     ):
         self.space = Space(space)
         self.method = PB2Fuse() if method is None else as_explorer(method)
@@ -79,6 +91,8 @@ class Population:
         """What the last `ask` decided, and from what, in the order in which it returned them."""
         self._ready: dict[Key, Decision] = {}  # decided, and not asked for yet
         self._training: dict[Key, Assignment] = {}  # asked for, and not told yet
+        self.start = resolve(start, self.space, self.size)
+        """What the first members begin with, and where it comes from; can be given as `start` again."""
         self._first = initial_points(self.space, self.size, self._rng(INITIAL))
         self._check_history()
         # Members to decide for, in asynchronous mode: whoever has been idle for longest comes first.
@@ -173,8 +187,10 @@ class Population:
     def _decide(self, members: Sequence[int], round_: int, known: History, stream: tuple[int, ...]) -> list[Decision]:
         """What members do in a round: exploit (whose weights to load), then explore (which configuration to use)."""
         if round_ == 0:
-            first = zip(members, self.space.decode(self._first[list(members)]), strict=True)
-            return [Decision(Assignment(m, 0, config), known=0, time=time.time()) for m, config in first]
+            drawn = map(Proposal, self.space.decode(self._first[list(members)]))
+            first = [self.start[m] if m < len(self.start) else each for m, each in zip(members, drawn, strict=True)]
+            assigned = [Assignment(m, 0, p.config, None, p.decision) for m, p in zip(members, first, strict=True)]
+            return [Decision(assignment, known=0, time=time.time()) for assignment in assigned]
         standing = known.standing()
         parents = self._parents(known, standing, self._rng(SELECT, *stream))
         everyone = self.explore == "all" or self.method.restarts

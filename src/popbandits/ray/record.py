@@ -15,6 +15,7 @@ from popbandits.engines.recipes import recipe
 from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Event, Observation, Store
 from popbandits.population import Population
+from popbandits.population.start import to_record
 
 CHECKPOINT = "checkpoint_path"
 """The metric that names an observation's checkpoint, relative to the experiment's folder."""
@@ -42,6 +43,7 @@ class Record:
             "explore": population.explore,
             "synchronous": population.synchronous,
             "initial_score": None,
+            "start": to_record(population.start),
             "engine": "ray-tune",
             "agent": None,
             "method": recipe(population.method),

@@ -22,6 +22,7 @@ from popbandits.explorers import Explorer
 from popbandits.history import Assignment, Event, Mode, Store
 from popbandits.history.schema import FILE, holds_run
 from popbandits.population import Population
+from popbandits.population.start import Start, from_record
 from popbandits.ray import trials
 from popbandits.ray.intervals import Intervals, Result, check_applied
 from popbandits.ray.record import CHECKPOINT, TIME, Record
@@ -36,7 +37,7 @@ class PopulationScheduler(TrialScheduler):
 
     The search space is what `param_space` leaves open (`tune.uniform`, `tune.choice`, ...), or `hyperparam_bounds` as
     Tune's PB2 takes it, or `space`: anything that `popbandits.Population` takes. The population begins with
-    configurations of its own, spread over the space.
+    configurations of its own, spread over the space; `start` gives its first members others.
 
     A trainable may report, as `applied`, the hyperparameters that it really trained with (all, or those it can tell);
     the experiment ends with an error if one differs from what was asked for.
@@ -50,6 +51,8 @@ class PopulationScheduler(TrialScheduler):
         quantile_fraction: how many members are replaced, as a fraction.
         require_attrs: whether a result without `time_attr` or `metric` is an error; it is passed over otherwise.
         synch: whether members wait for one another at the end of each interval.
+        start: what the first members begin with, as `popbandits.Population` takes it: a list of configurations,
+            "defaults", or a past run.
     """
 
     explorer: ClassVar[type[Explorer]]
@@ -76,6 +79,7 @@ class PopulationScheduler(TrialScheduler):
         require_attrs: bool = True,
         synch: bool = False,
         seed: int = 0,
+        start: Start = None,
     ):
         super().__init__()  # type: ignore[no-untyped-call]
         if mode not in (None, "max", "min"):
@@ -87,6 +91,7 @@ class PopulationScheduler(TrialScheduler):
         self._intervals = Intervals(time_attr, perturbation_interval, burn_in, require_attrs)
         self._space, self._bounds = space, hyperparam_bounds
         self._quantile, self._synch, self._seed = quantile_fraction, synch, seed
+        self._start = start
         self._forget()
 
     def _forget(self) -> None:
@@ -208,16 +213,18 @@ class PopulationScheduler(TrialScheduler):
         trials.fetch_record(trial)
         if holds_run((directory := trials.folder(trial)) / FILE):
             store = Store.open(directory)
-            self._record = Record(store, self._population(store.space, store.about["size"], store), keep)
+            about = store.about
+            population = self._population(store.space, about["size"], from_record(about.get("start", [])), store)
+            self._record = Record(store, population, keep)
         else:
             size = population_size(generator, name)
             space = as_space(self._space, self._bounds, generator)
-            self._record = Record.create(directory, self._population(space, size), keep)
+            self._record = Record.create(directory, self._population(space, size, self._start), keep)
         resumed = len(self._record.population.history) > 0
         self._record.say("resumed" if resumed else "started", f"{name} in Ray Tune")
         self._decide()
 
-    def _population(self, space: Any, size: int, history: Any = ()) -> Population:
+    def _population(self, space: Any, size: int, start: Start, history: Any = ()) -> Population:
         assert self._mode is not None
         return Population(
             space,
@@ -229,6 +236,7 @@ class PopulationScheduler(TrialScheduler):
             quantile=self._quantile,
             synchronous=self._synch,
             history=history,
+            start=start,
         )
 
     def _decide(self) -> list[int]:

@@ -11,7 +11,7 @@ from ConfigSpace.conditions import Condition, Conjunction
 
 from popbandits.errors import SpaceError
 from popbandits.space import storage
-from popbandits.space.build import build
+from popbandits.space.build import build, unboxed
 from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
 from popbandits.space.rules import Table, rule
 from popbandits.typing import BoolArray, FloatArray, IntArray
@@ -137,13 +137,22 @@ class Space:
 
     def check(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The flat configuration, each value of its declared type and constants filled in; or SpaceError."""
-        codes = self._codes(config)
-        table = self._verify(self._points([codes]), [codes])
-        return {
-            name: parameter.at(codes.get(name, 0))
-            for name, parameter in self._parameters.items()
-            if table.active[name][0]
-        }
+        return self._checked(self._codes(config))
+
+    def complete(self, config: Mapping[str, Any], *, drop_inactive: bool = False) -> dict[str, Any]:
+        """Give every active parameter without a value ConfigSpace's default; flat, and checked as by `check`.
+
+        Values of inactive parameters are refused, or left out with `drop_inactive`.
+
+        >>> Space({"lr": (0.0, 0.5), "act": ["relu", "tanh"]}).complete({"act": "tanh"})
+        {'act': 'tanh', 'lr': 0.25}
+        """
+        given = self._codes(config)
+        defaults = {name: hp.default_value for name, hp in self.configuration_space.items() if name not in given}
+        codes = given | {name: self._parameters[name].code(unboxed(value)) for name, value in defaults.items()}
+        active = self._table(self._points([codes])).active
+        kept = set() if drop_inactive else given.keys()
+        return self._checked({name: code for name, code in codes.items() if active[name][0] or name in kept})
 
     def encode(self, configs: Sequence[Mapping[str, Any]]) -> Points:
         """The points of configurations, flat or nested, each checked; constants may be left out."""
@@ -300,6 +309,15 @@ class Space:
             for given in map(self._given, compress(rows, forbidden.holds(table))):
                 raise SpaceError(f"{_said(clause)} is forbidden, got {given}; change one of these values")
         return table
+
+    def _checked(self, codes: Mapping[str, float]) -> dict[str, Any]:
+        """Turn the codes of a configuration into its values; SpaceError if they break a rule together."""
+        table = self._verify(self._points([codes]), [codes])
+        return {
+            name: parameter.at(codes.get(name, 0))
+            for name, parameter in self._parameters.items()
+            if table.active[name][0]
+        }
 
     def _given(self, row: Mapping[str, float]) -> dict[str, Any]:
         return {name: self._parameters[name].at(code) for name, code in row.items()}

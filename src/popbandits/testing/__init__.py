@@ -12,11 +12,12 @@ With pytest, a test for every rule and every kind of space:
 
 An agent is tried on a few intervals; the report says what is wrong, what to do about it, and what the agent costs:
 
-    print(check_agent(make_agent, space))
+    print(check_agent(make_agent, space))  # or check_batched(make_agents, space)
 """
 
-from popbandits.testing.agent_report import Costs, Finding, Report, Rule
+from popbandits.testing.agent_report import BatchRule, Costs, Finding, Report, Rule
 from popbandits.testing.agents import check_agent
+from popbandits.testing.batches import check_batched
 from popbandits.testing.contract import EXPLORER_CHECKS, check_explorer
 from popbandits.testing.situations import SITUATIONS, Question, question, toy_history, toy_score
 from popbandits.testing.spaces import spaces
@@ -24,12 +25,14 @@ from popbandits.testing.spaces import spaces
 __all__ = [
     "EXPLORER_CHECKS",
     "SITUATIONS",
+    "BatchRule",
     "Costs",
     "Finding",
     "Question",
     "Report",
     "Rule",
     "check_agent",
+    "check_batched",
     "check_explorer",
     "question",
     "spaces",

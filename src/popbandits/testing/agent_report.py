@@ -36,11 +36,26 @@ class Rule(StrEnum):
     APPLIED = "applied() tells the hyperparameters that were asked for"
 
 
+class BatchRule(StrEnum):
+    """What is asked of a batch of agents beyond that."""
+
+    COMPANY = "a member trains alike in any company and in any place"
+    COPY = "copy makes a member what another one is, all at once"
+    APART = "a load or a reset of one member leaves the others alone"
+    RESET = "reset makes a member what make_agents builds from the seed"
+    DIVERGED = "a member that diverges harms nobody and can be replaced"
+    MEMORY = "a member trains alike from memory and from its checkpoint"
+    SIZE = "a member trains alike in a batch of one"
+
+
+AnyRule = Rule | BatchRule
+
+
 @dataclass(frozen=True)
 class Finding:
     """Whether a rule is kept, and if not, what was seen and what to do."""
 
-    rule: Rule
+    rule: AnyRule
     status: Status
     text: str = ""
 
@@ -62,18 +77,28 @@ class Costs:
     """How many intervals the check itself trained for."""
     population: int = 4
     rounds: int = 50
+    batched: bool = False
+    """Whether all members train in one call, and go on from memory."""
 
     @property
     def interval(self) -> float:
-        """Seconds of an interval: load, train, save."""
-        return self.load + self.train + self.save
+        """Seconds of an interval: load, train, save; of a batch, train all and save each."""
+        return self.train + (self.population * self.save if self.batched else self.load + self.save)
 
     @property
     def overhead(self) -> float:
         """The share of an interval that goes to saving and loading."""
-        return (self.load + self.save) / self.interval if self.interval else 0.0
+        return (self.interval - self.train) / self.interval if self.interval else 0.0
 
     def __str__(self) -> str:
+        if self.batched:
+            return (
+                f"Building takes {_time(self.build)}, an interval of all members {_time(self.interval)}: train "
+                f"{_time(self.train)}, save {_time(self.save)} each ({self.overhead:.1%} for saving). A checkpoint has "
+                f"{_bytes(self.size)}, and loads in {_time(self.load)}.\n"
+                f"{self.population} members x {self.rounds} rounds take "
+                f"{_time(self.rounds * self.interval + self.build)}."
+            )
         member = self.rounds * self.interval + self.build
         return (
             f"Building takes {_time(self.build)}, an interval {_time(self.interval)}: load {_time(self.load)}, "
@@ -103,6 +128,8 @@ class Report:
     """One for each rule that could be tried."""
     costs: Costs | None = None
     """None if the agent could not get that far."""
+    rules: tuple[AnyRule, ...] = tuple(Rule)
+    """All that is asked."""
 
     @property
     def ok(self) -> bool:
@@ -139,7 +166,7 @@ class Report:
             if finding.text:
                 yield Padding(Text(finding.text), (0, 0, 0, _MARGIN))
         tried = {finding.rule for finding in self.findings} | {Rule.APPLIED}  # which an agent need not have
-        for rule in Rule:
+        for rule in self.rules:
             if rule not in tried:
                 yield Text(f"{'open':<{_MARGIN}}{rule}", style="dim")
         if self.costs is not None:

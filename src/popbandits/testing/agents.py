@@ -31,9 +31,10 @@ from popbandits.history import Config
 from popbandits.space import Space
 from popbandits.testing.agent_report import Report, Rule
 from popbandits.testing.contrasts import contrasts
-from popbandits.testing.trials import CannotGoOn, Trace, Trials, same_score
+from popbandits.testing.trials import Trace, Trials, same_score
 
-_FIRST_TRIES = 3  # configurations to begin with, until one gives a finite score
+FIRST_TRIES = 3
+"""Configurations to begin with, until one gives a finite score."""
 
 
 def check_agent(
@@ -74,16 +75,11 @@ def check_agent(
     space = Space(space)
     with TemporaryDirectory(prefix="popbandits-check-", ignore_cleanup_errors=True) as folder:
         trials = Trials(make_agent, Path(folder), progress)
-        try:
-            _Check(trials, space, seed, each).run()
-        except CannotGoOn:
-            pass
-        else:
-            trials.note(Rule.RUNS, "ok")
+        trials.carry_out(Check(trials, space, seed, each).run)
         return Report(trials.findings(), trials.costs(population, rounds))
 
 
-class _Check:
+class Check:
     """The intervals in their order, and what follows from them."""
 
     def __init__(self, trials: Trials, space: Space, seed: int, each: bool) -> None:
@@ -94,6 +90,7 @@ class _Check:
         self._washed: dict[Trace, Trace] = {}
 
     def run(self) -> None:
+        """Train the intervals, and note what they tell."""
         self._begin()
         self._repeat()
         with self._trials.agent(self._second_seed) as veteran:
@@ -111,7 +108,7 @@ class _Check:
 
     def _begin(self) -> None:
         """Intervals 1 and 2, with a configuration that training survives."""
-        for contrast in islice(contrasts(self._space, self._seed), _FIRST_TRIES):
+        for contrast in islice(contrasts(self._space, self._seed), FIRST_TRIES):
             self._contrast = contrast
             with self._trials.agent(self._seed) as agent:
                 self._start = self._trials.train(agent, contrast.first, "a new agent")
@@ -120,7 +117,7 @@ class _Check:
                     return
         self._trials.give_up(
             Rule.SCORE,
-            f"a new agent must reach a finite score, got none with {_FIRST_TRIES} configurations, the last one "
+            f"a new agent must reach a finite score, got none with {FIRST_TRIES} configurations, the last one "
             f"{self._contrast.first}; narrow the space, or look at what train returns",
         )
 
@@ -132,7 +129,7 @@ class _Check:
         if self._repeatable:
             self._trials.note(Rule.SEED, "ok")
             return
-        text = f"two new agents of seed {self._seed}, trained with equal values, got {_results(self._start, again)}"
+        text = f"two new agents of seed {self._seed}, trained with equal values, got {results(self._start, again)}"
         if same_score(self._start, again):
             self._trials.files_count, self._repeatable = False, True
             text += (
@@ -150,7 +147,7 @@ class _Check:
         if self._trials.alike(new, third):
             self._explain_memory(loaded, new)
             return new
-        seen = f"agents of two seeds load the same checkpoint and must train alike, got {_results(new, third)}"
+        seen = f"agents of two seeds load the same checkpoint and must train alike, got {results(new, third)}"
         reference: Trace | None = new
         if self._trials.alike(loaded, new):
             cause = ": the seed they were built with still shows; save random states, and let load restore them"
@@ -173,7 +170,7 @@ class _Check:
                 Rule.ALIKE,
                 "problem",
                 "an agent that has trained before and a new one load the same checkpoint and must train alike, got "
-                f"{_results(loaded, new)}; let load replace everything, and train keep no hyperparameters, buffers or "
+                f"{results(loaded, new)}; let load replace everything, and train keep no hyperparameters, buffers or "
                 "environments of earlier intervals",
             )
             return
@@ -185,7 +182,7 @@ class _Check:
             Rule.COMPLETE,
             "problem",
             "an agent that goes on from memory and one that loads what it saved must train alike, got "
-            f"{_results(self._onward, new)}: something is not saved or not restored{left}; save the optimizer's state, "
+            f"{results(self._onward, new)}: something is not saved or not restored{left}; save the optimizer's state, "
             "normalisers, counters and random states too, and let train begin anew what cannot be saved, such as "
             "environments",
         )
@@ -274,7 +271,8 @@ class _Check:
         return not (same_score(one, other) and one.files == other.files)
 
 
-def _results(one: Trace, other: Trace) -> str:
+def results(one: Trace, other: Trace) -> str:
+    """Say in words how two intervals ended otherwise."""
     if same_score(one, other):
         return f"the score {one.score!r} twice, but different checkpoints"
     return f"the scores {one.score!r} and {other.score!r}"

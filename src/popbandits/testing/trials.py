@@ -7,20 +7,20 @@ import shutil
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from statistics import median
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
 from popbandits.engines.checkpoints import seal
-from popbandits.engines.work import announce, as_outcome, build, differences
+from popbandits.engines.work import Checkpointed, announce, as_outcome, build, differences
 from popbandits.errors import AgentError, PopbanditsError
 from popbandits.history import Config
-from popbandits.testing.agent_report import Costs, Finding, Rule, Status
+from popbandits.testing.agent_report import AnyRule, Costs, Finding, Rule, Status
 
 T = TypeVar("T")
 
@@ -49,17 +49,27 @@ class Trace:
 class Trials:
     """Trains agents interval by interval as a run does, and notes which rules they break."""
 
+    rules: tuple[AnyRule, ...] = tuple(Rule)
+
     def __init__(self, make_agent: MakeAgent, folder: Path, progress: Callable[[str], object]) -> None:
         self._make_agent, self._folder, self._progress = make_agent, folder, progress
         self._numbers = count()
-        self._findings: dict[Rule, Finding] = {}
+        self._findings: dict[AnyRule, Finding] = {}
         self._seconds: defaultdict[str, list[float]] = defaultdict(list)
         self._rewrites: dict[Trace, Files | None] = {}
         self._size = 0
         self.files_count = True
         """Whether equal intervals leave equal files, so that different ones mean something."""
 
-    def note(self, rule: Rule, status: Status, text: str = "") -> None:
+    def carry_out(self, check: Callable[[], None]) -> None:
+        """Do a check to its end, or until there is nothing left to try."""
+        try:
+            check()
+        except CannotGoOn:
+            return
+        self.note(Rule.RUNS, "ok")
+
+    def note(self, rule: AnyRule, status: Status, text: str = "") -> None:
         """Put a finding on record; the gravest about a rule stays, the first of equals."""
         known = self._findings.get(rule)
         if known is None or _SEVERITY[status] > _SEVERITY[known.status]:
@@ -67,14 +77,14 @@ class Trials:
 
     def findings(self) -> tuple[Finding, ...]:
         """What was noted, in the order of the rules."""
-        return tuple(self._findings[rule] for rule in Rule if rule in self._findings)
+        return tuple(self._findings[rule] for rule in self.rules if rule in self._findings)
 
     def costs(self, population: int, rounds: int) -> Costs | None:
         """What was measured; None if no agent got as far as loading."""
         if not self._seconds["load"]:
             return None
-        medians = {what: median(self._seconds[what]) for what in ("build", "train", "save", "load")}
-        return Costs(**medians, size=self._size, intervals=self.intervals, population=population, rounds=rounds)
+        build, train, save, load = (median(self._seconds[what]) for what in ("build", "train", "save", "load"))
+        return Costs(build, train, save, load, self._size, self.intervals, population, rounds)
 
     @property
     def intervals(self) -> int:
@@ -101,6 +111,13 @@ class Trials:
         # Always the same interval, so that nothing differs on its account.
         self._timed("assigned", lambda: announce(agent, (0, 0)))
         result = self._timed("train", lambda: agent.train(given), f"train({config})")
+        score = self.judge(result, given, config)
+        if callable(applied := getattr(agent, "applied", None)):
+            self.judge_applied(config, self._timed("applied", applied))
+        return self._save(agent, score)
+
+    def judge(self, result: object, given: Config, config: Config) -> float:
+        """Note whether what `train` returned is a finite score, and whether it left the configuration alone."""
         try:
             score = as_outcome(result).score
         except PopbanditsError as error:
@@ -115,11 +132,13 @@ class Trials:
         else:
             text = f"train must not change its argument, got {given} where {config} was given"
             self.note(Rule.CONFIG, "warning", f"{text}; let it work on a copy")
-        if callable(applied := getattr(agent, "applied", None)):
-            wrong = self._timed("applied", lambda: differences(config, applied()))
-            text = f"got otherwise: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
-            self.note(Rule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
-        return self._save(agent, score)
+        return score
+
+    def judge_applied(self, config: Config, applied: Mapping[str, Any]) -> None:
+        """Note whether the hyperparameters that an agent tells are those it was given."""
+        wrong = self._timed("applied", lambda: differences(config, applied))
+        text = f"got otherwise: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
+        self.note(Rule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
 
     def go_on(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
         """Load a checkpoint, train for an interval, and save."""
@@ -152,12 +171,12 @@ class Trials:
         """Remove a checkpoint that is no longer needed."""
         shutil.rmtree(trace.checkpoint)
 
-    def give_up(self, rule: Rule, text: str) -> NoReturn:
+    def give_up(self, rule: AnyRule, text: str) -> NoReturn:
         """Note a problem after which there is nothing left to try."""
         self.note(rule, "problem", text)
         raise CannotGoOn
 
-    def _save(self, agent: Agent, score: float) -> Trace:
+    def _save(self, agent: Checkpointed, score: float) -> Trace:
         number = next(self._numbers)
         draft, checkpoint = self._folder / f"draft-{number}", self._folder / f"checkpoint-{number}"
         draft.mkdir()
@@ -175,7 +194,7 @@ class Trials:
         try:
             agent.load(place)
         except (Exception, SystemExit) as error:
-            self._explain_load(agent, trace, _raised("load", error))
+            self._explain_load(agent, trace, raised("load", error))
         self._seconds["load"].append(time.perf_counter() - start)
         self.note(Rule.MOVED, "ok")
 
@@ -213,7 +232,7 @@ class Trials:
         try:
             result = do()
         except (Exception, SystemExit) as error:
-            self.give_up(Rule.RUNS, _raised(said or what, error))
+            self.give_up(Rule.RUNS, raised(said or what, error))
         self._seconds[what].append(time.perf_counter() - start)
         return result
 
@@ -233,7 +252,7 @@ def fingerprint(folder: Path) -> Files:
     return files
 
 
-def _raised(what: str, error: BaseException) -> str:
+def raised(what: str, error: BaseException) -> str:
     """An error with the end of the way it took through the agent."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:

@@ -3,7 +3,7 @@
 import importlib.util
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,20 +79,20 @@ class Figure:
             chart.params = [alt.VariableParameter(name=MEMBER, value=-1)]
         return chart
 
-    def write(self, directory: Path) -> list[Path]:
-        """For print: PNG, SVG and PDF, and Vega-Lite, which any Vega editor opens."""
+    def write(self, directory: Path, kinds: Sequence[str] = ("png", "svg", "pdf", "vl.json")) -> list[Path]:
+        """Write files for print: PNG, SVG and PDF, and Vega-Lite, which any Vega editor opens."""
         import vl_convert
 
         text = json.dumps(self.spec)
-        made: dict[str, bytes] = {
-            "png": vl_convert.vegalite_to_png(text, scale=2),
-            "svg": vl_convert.vegalite_to_svg(text).encode(),
-            "pdf": vl_convert.vegalite_to_pdf(text),
-            "vl.json": text.encode(),
+        make: dict[str, Callable[[], bytes]] = {
+            "png": lambda: vl_convert.vegalite_to_png(text, scale=2),
+            "svg": lambda: vl_convert.vegalite_to_svg(text).encode(),
+            "pdf": lambda: vl_convert.vegalite_to_pdf(text),
+            "vl.json": text.encode,
         }
-        paths = [directory / f"{self.name}.{kind}" for kind in made]
-        for path, content in zip(paths, made.values(), strict=True):
-            path.write_bytes(content)
+        paths = [directory / f"{self.name}.{kind}" for kind in kinds]
+        for path, kind in zip(paths, kinds, strict=True):
+            path.write_bytes(make[kind]())
         return paths
 
 

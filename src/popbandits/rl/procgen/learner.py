@@ -16,11 +16,11 @@ import torch
 from torch import Generator, Tensor
 
 from popbandits.errors import ArgumentError
+from popbandits.rl.cuda_graphs import Replayed
 from popbandits.rl.procgen import network
 from popbandits.rl.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits.rl.procgen.environments import ACTIONS, FRAME, Frames
 from popbandits.rl.procgen.losses import Batch, lambda_returns, ppo_loss, regularisation
-from popbandits.rl.procgen.replay import Replayed
 from popbandits.typing import BoolArray, FloatArray, is_whole
 
 MAX_GRADIENT_NORM = 0.5

@@ -39,3 +39,8 @@ class Replayed:
                         self._procedure()
                     self._graph = graph  # Only now: after a capture that failed there is nothing to replay.
                     graph.replay()
+
+
+def stream_on(device: torch.device) -> "torch.cuda.Stream | None":
+    """Make a stream for captures on a GPU; None on other devices, where procedures run plainly."""
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]

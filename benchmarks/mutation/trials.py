@@ -1,0 +1,311 @@
+"""The trials: each mutant in a copy of the checkout, in a forked process that runs pytest and stops at a failure."""
+
+import ast
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from benchmarks.mutation.mutants import ROOT, Mutant
+
+TESTS = {
+    "models": ("tests/models", "tests/explorers/test_arms.py", "tests/explorers/test_fits.py"),
+    "explorers": ("tests/explorers", "tests/population", "tests/test_bad_inputs.py"),
+    "population": ("tests/population", "tests/explorers/test_methods.py", "tests/test_bad_inputs.py"),
+    "engines": ("tests/engines", "tests/test_bad_inputs.py"),
+    "history": ("tests/history", "tests/test_bad_inputs.py"),
+}
+"""Which tests are to notice a change in which folder; the file's own doctests come on top."""
+
+COPIED = ("src", "tests", "docs", "pyproject.toml")
+NOT_COPIED = shutil.ignore_patterns("__pycache__", "golden", "rl", "*.png")
+SLACK = 120.0
+"""Seconds that a trial may take beyond ten times what its tests take without a change."""
+HANGS = 30.0
+"""Seconds that a single test may take beyond the same."""
+PRELOADED = ("numpy", "scipy.optimize", "scipy.stats", "ConfigSpace", "threadpoolctl", "rich.console", "sqlite3")
+"""Imported once, before processes are forked; nothing of ours is."""
+SAID = "said.json"
+"""Where a process leaves what its plugin saw."""
+
+
+@dataclass
+class Known:
+    """What is known of a test that passes without a change."""
+
+    seconds: float
+    calls: list[str]
+    """The functions of ours that it calls, in its own process, as `file:line`."""
+
+
+Tests = dict[str, Known]
+OUTCOMES = {None: "timeout", -signal.SIGALRM: "timeout", 0: "survived", 1: "killed", 2: "killed", 5: "survived"}
+"""By pytest's exit status: 2 is a file that cannot be imported, 5 a mutant for which there is no test."""
+
+
+class Watch:
+    """A pytest plugin: which tests fail, how long each takes, and what it calls."""
+
+    def __init__(self, copy: Path):
+        self.source = f"{copy}{os.sep}src{os.sep}"
+        self.seconds: Counter[str] = Counter()
+        self.calls: dict[str, list[str]] = {}
+        self.failed: list[str] = []
+
+    def pytest_collection_modifyitems(self) -> None:
+        import popbandits
+
+        assert popbandits.__file__.startswith(self.source), "another copy is tested than that which is changed"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        codes: dict[int, Any] = {}
+
+        def called(frame: Any, event: str, argument: Any) -> None:
+            if event == "call":
+                codes[id(frame.f_code)] = frame.f_code
+
+        threading.setprofile(called)
+        sys.setprofile(called)
+        try:
+            return (yield)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+            ours = (code for code in codes.values() if code.co_filename.startswith(self.source))
+            short = len(self.source) - len(f"src{os.sep}")
+            self.calls[item.nodeid] = sorted({f"{c.co_filename[short:]}:{c.co_firstlineno}" for c in ours})
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.seconds[report.nodeid] += report.duration
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def said(self) -> dict[str, Any]:
+        """What it saw."""
+        good = {name: seconds for name, seconds in self.seconds.items() if name not in self.failed}
+        return {"tests": {n: (s, self.calls[n]) for n, s in good.items()}, "failed": self.failed}
+
+
+class Notice:
+    """A pytest plugin: the tests that it is given, in that order, and which of them failed.
+
+    A test that takes ten times as long as usual, and half a minute, ends the process: most likely it would never end.
+    """
+
+    def __init__(self, tests: Tests):
+        self.usual = {name: known.seconds for name, known in tests.items()}
+        self.places = {name: place for place, name in enumerate(tests)}
+        self.failed: list[str] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        signal.alarm(int(10.0 * self.usual[item.nodeid] + HANGS))
+        try:
+            return (yield)
+        finally:
+            signal.alarm(0)
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        chosen = [item for item in items if item.nodeid in self.places]
+        items[:] = sorted(chosen, key=lambda item: self.places[item.nodeid])
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def said(self) -> dict[str, Any]:
+        """What it saw."""
+        return {"failed": self.failed}
+
+
+@dataclass
+class Trial:
+    """A process at work."""
+
+    pid: int
+    began: float
+    limit: float
+    done: Callable[[int | None, dict[str, Any]], None]
+    """Takes the exit status, None if it took too long, and what it wrote."""
+    copy: Path
+
+
+def files_with_tests(file: str) -> list[str]:
+    """The files with the tests that are to notice a change in a file: its own doctests are among them."""
+    places = [ROOT / place for place in TESTS[Path(file).parts[2]]]
+    found = [path for place in places for path in (sorted(place.glob("test_*.py")) if place.is_dir() else [place])]
+    return [file, *(path.relative_to(ROOT).as_posix() for path in found)]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long tests may take, in seconds as measured without a change."""
+
+    slowest: float = 10.0
+    """A test that takes longer is left out."""
+    together: float = 120.0
+    """All tests that a mutant meets; the slowest are left out until it holds."""
+
+
+def choose(mutant: Mutant, tests: Tests, limits: Limits) -> list[str]:
+    """The tests that call the function that is changed, the fastest first; any of its folder if none does."""
+    files = set(files_with_tests(mutant.file))
+    near = {n: known for n, known in tests.items() if n.split("::")[0] in files and known.seconds <= limits.slowest}
+    lines = {f"{mutant.file}:{line}" for line in _function_at(mutant)}
+    touching = {name for name, known in near.items() if not lines.isdisjoint(known.calls)}
+    ordered = sorted(touching or near, key=lambda name: near[name].seconds)
+    spent = accumulate(near[name].seconds for name in ordered)
+    return [name for name, seconds in zip(ordered, spent, strict=True) if seconds <= limits.together]
+
+
+def _function_at(mutant: Mutant) -> range:
+    """The lines of the outermost function that is changed; none outside of functions."""
+    tree = ast.parse((ROOT / mutant.file).read_text("utf-8"))
+    functions = [
+        node
+        for holder in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef)))
+        for node in holder.body
+        if isinstance(node, ast.FunctionDef)
+    ]
+    for function in functions:
+        first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+        if first <= mutant.line <= (function.end_lineno or 0):
+            return range(first, (function.end_lineno or 0) + 1)
+    return range(0)
+
+
+def measure(files: list[str], copies: list[Path]) -> dict[str, Tests]:
+    """Run the tests of these files once without a change; those that fail so are left out of the trials."""
+    tests: dict[str, Tests] = {}
+
+    def done(file: str, status: int | None, said: dict[str, Any]) -> None:
+        tests[file] = {name: Known(*known) for name, known in said.get("tests", {}).items()}
+        for name in said.get("failed", [f"{file} (it ended with {status})"]):
+            print(f"fails without a change, and is left out: {name}", flush=True)
+
+    _all_of([partial(_start, [file], Watch, [], 3600.0, partial(done, file)) for file in files], copies)
+    return tests
+
+
+def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits, results: Path, until: float) -> None:
+    """Try mutants until the time is over, each on a copy; a line of `results` for each."""
+
+    def trial(mutant: Mutant, copy: Path) -> Trial:
+        path = copy / mutant.file
+        original, kept = path.read_text("utf-8"), path.stat()
+        path.write_text(mutant.applied(original), "utf-8")
+        # Python takes compiled code for current by the second: every mutant has another one.
+        os.utime(path, (1e9 + mutant.id, 1e9 + mutant.id))
+        chosen = choose(mutant, tests, limits)
+        began = time.monotonic()
+
+        def done(status: int | None, said: dict[str, Any]) -> None:
+            path.write_text(original, "utf-8")
+            os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+            outcome = OUTCOMES.get(status, f"error {status}")
+            seconds, by = round(time.monotonic() - began, 1), next(iter(said.get("failed", ())), None)
+            with results.open("a", encoding="utf-8") as file:
+                line = {"id": mutant.id, "outcome": outcome, "seconds": seconds, "tests": len(chosen), "by": by}
+                file.write(json.dumps(line) + "\n")
+            print(f"{outcome:<9}{seconds:>7.1f} s  {mutant.file}:{mutant.line} {mutant.kind}", flush=True)
+
+        files = sorted({name.split("::")[0] for name in chosen}) or [mutant.file]  # without any, pytest runs them all
+        limit = 10.0 * sum(tests[name].seconds for name in chosen) + SLACK
+        return _start(files, lambda _: Notice({name: tests[name] for name in chosen}), ["-x"], limit, done, copy)
+
+    _all_of([partial(trial, mutant) for mutant in mutants], copies, until)
+
+
+@contextmanager
+def make_copies(count: int) -> Iterator[list[Path]]:
+    """Copies of the checkout, one for each process."""
+    for name in PRELOADED:
+        import_module(name)
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        copies = [Path(folder) / str(number) for number in range(count)]
+        for copy in copies:
+            copy.mkdir()
+            for name in COPIED:
+                if (ROOT / name).is_dir():
+                    shutil.copytree(ROOT / name, copy / name, ignore=NOT_COPIED)
+                else:
+                    shutil.copy(ROOT / name, copy)
+        yield copies
+
+
+def _all_of(tasks: list[Callable[[Path], Trial]], copies: list[Path], until: float = float("inf")) -> None:
+    """Do tasks, one on each copy at a time."""
+    waiting, free, going = deque(tasks), list(copies), list[Trial]()
+    try:
+        while going or (waiting and time.monotonic() < until):
+            while waiting and free and time.monotonic() < until:
+                going.append(waiting.popleft()(free.pop()))
+            for trial in list(going):
+                late = time.monotonic() - trial.began > trial.limit
+                pid, status = os.waitpid(trial.pid, os.WNOHANG)
+                if late or pid:
+                    _end(trial, waited=bool(pid))
+                    going.remove(trial)
+                    free.append(trial.copy)
+                    said = trial.copy / SAID
+                    told = json.loads(said.read_text()) if said.exists() else {}
+                    trial.done(os.waitstatus_to_exitcode(status) if pid else None, told)
+            time.sleep(0.02)
+    finally:
+        for trial in going:
+            _end(trial, waited=False)
+
+
+def _end(trial: Trial, waited: bool) -> None:
+    """Kill a process and what it started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(trial.pid, signal.SIGKILL)
+    if not waited:
+        os.waitpid(trial.pid, 0)
+
+
+def _start(
+    tests: list[str], plugin: Callable[[Path], Any], arguments: list[str], limit: float, done: Any, copy: Path
+) -> Trial:
+    """Fork a process that runs these tests in this copy."""
+    (copy / SAID).unlink(missing_ok=True)
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return Trial(pid, time.monotonic(), limit, done, copy)
+    status = 3
+    try:
+        os.setsid()
+        os.chdir(copy)
+        os.environ["PYTHONPATH"] = f"{copy / 'src'}{os.pathsep}{copy}"
+        with open("output", "w") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        for name in [name for name in sys.modules if name.split(".")[0] in ("benchmarks", "tests", "popbandits")]:
+            del sys.modules[name]
+        watching = plugin(copy)
+        plain = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0", f"--basetemp={copy / 'tmp'}"]
+        status = int(pytest.main([*plain, *arguments, *tests], plugins=[watching]))
+        Path(SAID).write_text(json.dumps(watching.said()))
+    finally:
+        os._exit(status)

@@ -1,0 +1,120 @@
+"""Ray Tune's PB2 as an explorer: floats by Ray's own code, everything else as the parent has it.
+
+Ray's PB2 takes continuous bounds only, on a linear scale. So labels, ordinals and integers are copied with the weights
+and never explored, and a learning rate between 1e-5 and 0.1 is searched as it stands, not by its logarithm.
+
+Ray's scheduler keeps a table, to which we add nothing and from which we leave nothing out but failed intervals: it has
+a row for each interval, and one for each new configuration, with the score of the weights that it begins with. As
+there is none for the first configurations, the first round teaches it nothing, and the first replacements copy their
+parent's numbers too. A parameter that is inactive stands in the table with its default.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+import pandas as pd
+from ray.tune.schedulers import pb2
+from sklearn.exceptions import ConvergenceWarning
+
+from benchmarks.peers.ray_pb2 import trial_name
+from popbandits.explorers.explorer import Explorer, Proposal, completed, sampled
+from popbandits.explorers.surrogate import one_blas_thread
+from popbandits.history import Config, History, Observation
+from popbandits.space import Points, Space
+
+
+@dataclass(frozen=True)
+class RayPB2(Explorer):
+    """Decides as `ray.tune.schedulers.pb2.PB2` does for trials that copy others."""
+
+    def explore_round(
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parents: Sequence[Observation | None],
+        rng: np.random.Generator,
+    ) -> list[Proposal]:
+        """Ask Ray for the numbers of one member after another; like its scheduler, it knows of those before."""
+        numbers = _Numbers(space)
+        table, current = _table(numbers, history), None
+        proposals = []
+        for place, parent in enumerate(parents):
+            if parent is None:  # A trial of Ray's would have ended.
+                proposals.append(Proposal(sampled(space, rng)))
+                continue
+            if not numbers.bounds:
+                proposals.append(Proposal(parent.config))
+                continue
+            old = numbers.of(parent.config)
+            # Nobody's: its rows are for the next interval, whose table is made anew.
+            child = f"child_{place}"
+            try:
+                with _seeded(rng), one_blas_thread():
+                    new, table = pb2._explore(
+                        table, numbers.bounds, current, trial_name(parent.member), child, dict(old)
+                    )
+                decision: dict[str, Any] = {}
+            except (ValueError, np.linalg.LinAlgError) as error:  # Ray's experiment would have ended.
+                new, decision = old, {"fallback": str(error)}
+            row = np.array([[new[name] for name in numbers.bounds]])
+            current = row if current is None else np.concatenate([current, row])
+            proposals.append(Proposal(numbers.put_into(parent.config, new, rng), decision))
+        return proposals
+
+
+class _Numbers:
+    """The floats of a space, as Ray sees them."""
+
+    def __init__(self, space: Space):
+        self.space = space
+        self._columns = {p.name: j for j, p in enumerate(space.numerical) if p.kind == "float"}
+        floats = [space.numerical[j] for j in self._columns.values()]
+        self.bounds = {p.name: (p.lower, p.upper) for p in floats}
+        self._defaults = {p.name: float(space.configuration_space[p.name].default_value) for p in floats}
+
+    def of(self, config: Config) -> dict[str, float]:
+        """Return the floats of a configuration; the default of one that is inactive."""
+        flat = self.space.flatten(config)
+        return {name: float(flat.get(name, default)) for name, default in self._defaults.items()}
+
+    def put_into(self, config: Config, new: dict[str, float], rng: np.random.Generator) -> Config:
+        """Return the configuration with new floats where they are active; as it is if that is forbidden."""
+        points = self.space.encode([config])
+        values = self.space.codes(points.x)
+        for name, column in self._columns.items():
+            values[0, column] = new[name]
+        point = completed(self.space, Points(self.space.unit(values), points.h), rng)
+        return config if point is None else self.space.decode(point)[0]
+
+
+def _table(numbers: _Numbers, history: History) -> pd.DataFrame:
+    """Write a history as Ray's scheduler logs it."""
+    rows: list[list[Any]] = []
+    for observation in history:
+        if observation.failed:  # Its trial would have reported nothing.
+            continue
+        trial, values = trial_name(observation.member), numbers.of(observation.config)
+        parent = history.find(observation.parent) if observation.parent else None
+        # Where it has nothing to learn from, Ray copies the numbers and logs no row.
+        if parent is not None and numbers.of(parent.config) != values:
+            rows.append([trial, float(parent.round + 1), *values.values(), history.sign * parent.score])
+        rows.append([trial, float(observation.round + 1), *values.values(), history.sign * observation.score])
+    return pd.DataFrame(rows, columns=["Trial", "Time", *numbers.bounds, "Reward"])
+
+
+@contextmanager
+def _seeded(rng: np.random.Generator) -> Iterator[None]:
+    """Let Ray, which draws from numpy's global generator, depend on `rng` and leave no trace; hush its model."""
+    before = np.random.get_state()  # noqa: NPY002
+    np.random.seed(rng.integers(2**32))  # noqa: NPY002
+    try:
+        with catch_warnings():
+            simplefilter("ignore", ConvergenceWarning)  # Without noise, its variance ends at the upper bound.
+            yield
+    finally:
+        np.random.set_state(before)  # noqa: NPY002

@@ -1,0 +1,38 @@
+"""Methods compared on real training: `python -m benchmarks.real run|cost|table|figures`."""
+
+import argparse
+import sys
+from importlib import import_module
+
+from popbandits.errors import PopbanditsError
+
+COMMANDS = {
+    "run": ("benchmarks.real.run", "train populations on real tasks and store what they came to"),
+    "cost": ("benchmarks.real.cost", "time the parts of a round beside their floors"),
+    "table": ("benchmarks.real.tables", "print the tables of the stored results, or write them into a docs page"),
+    "figures": ("benchmarks.real.figures", "draw the figures of the stored results"),
+}
+"""Name, module and help. A module has `add_arguments(parser)` and `main(options)`, and is loaded when it is called."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.real", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, (module, text) in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if name in given[:1]:
+            loaded = import_module(module)
+            loaded.add_arguments(command)
+            command.set_defaults(main=loaded.main)
+    options = parser.parse_args(given)
+    try:
+        options.main(options)
+    except PopbanditsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,90 @@
+"""Train populations on real tasks and store what they came to; what is stored already is not run again."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+import torch
+
+from benchmarks.real import grounds
+from benchmarks.real.deciding import DEFAULTS
+from benchmarks.real.grounds import GROUNDS
+from benchmarks.real.methods import METHODS
+from benchmarks.real.records import RESULTS, SPLITS, Key, append, done
+from benchmarks.real.sitting import Batch, sit
+from popbandits.errors import ArgumentError
+
+COMPARED = (DEFAULTS, "random", "pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a sitting."""
+    parser.add_argument("--tasks", nargs="+", choices=GROUNDS, default=list(GROUNDS), metavar="TASK")
+    parser.add_argument("--spaces", nargs="+", choices=("wide", "narrow"), default=["wide"])
+    parser.add_argument("--methods", nargs="+", choices=(DEFAULTS, *METHODS), default=list(COMPARED), metavar="METHOD")
+    parser.add_argument("--rounds", nargs="+", type=int, default=[30], help="intervals that the budget is cut into")
+    parser.add_argument("--seeds", default="0-64", help="first and one past the last, as in 0-64 (%(default)s)")
+    parser.add_argument("--seeds-at-once", type=int, default=64, help="seeds in one batch (%(default)s)")
+    parser.add_argument("--split", choices=SPLITS, default="development")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--at-once", type=int, default=2, help="batches that take turns (%(default)s)")
+    parser.add_argument("--workers", type=int, help="processes that decide; one for each core if left out")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing new after this time")
+    parser.add_argument("--digits", type=Path, help="file with the digits, where scikit-learn is not installed")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+
+
+def main(options: argparse.Namespace) -> None:
+    """Hold a sitting."""
+    grounds.DIGITS = options.digits
+    clock = sit(
+        _batches(options),
+        options.device,
+        lambda records: append(records, options.results),
+        lambda text: print(text, flush=True),
+        options.seconds,
+        options.workers,
+        options.at_once,
+    )
+    print(clock)
+
+
+def _batches(options: argparse.Namespace) -> Iterator[Batch]:
+    """Yield what is not stored yet, in the order in which it is asked for."""
+    for method in options.methods:
+        if method != DEFAULTS:
+            METHODS[method].make()  # Raises now, not in a worker, if it cannot be had.
+    for space in options.spaces:
+        for rounds in options.rounds:
+            for task in options.tasks:
+                ground = GROUNDS[task]
+                ground.updates_in(rounds)
+                for seeds in _batches_of_seeds(options):
+                    whole = Batch(ground, space, rounds, tuple(options.methods), seeds, options.split)
+                    missing = set(whole.keys) - done(whole.keys, options.results)
+                    by_seed = {
+                        seed: tuple(m for m in options.methods if Key(task, space, rounds, m, seed) in missing)
+                        for seed in seeds
+                    }
+                    for methods, alike in groupby(seeds, by_seed.__getitem__):
+                        if methods:
+                            first, count = next(alike), 1 + len(list(alike))
+                            yield replace(whole, methods=methods, seeds=range(first, first + count))
+
+
+def _batches_of_seeds(options: argparse.Namespace) -> list[range]:
+    try:
+        first, last = map(int, options.seeds.split("-"))
+    except ValueError:
+        first, last = 0, 0
+    if first >= last:
+        raise ArgumentError(
+            f"--seeds must be the first and one past the last, two rising whole numbers such as 0-64, "
+            f"got {options.seeds!r}"
+        )
+    if options.seeds_at_once < 1:
+        raise ArgumentError(f"--seeds-at-once must be at least 1, got {options.seeds_at_once}")
+    at_once = options.seeds_at_once
+    return [range(seed, min(seed + at_once, last)) for seed in range(first, last, at_once)]

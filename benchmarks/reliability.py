@@ -1,0 +1,327 @@
+"""What runs survive: kills at file-system calls, and agents that fail in every way in two intervals of five.
+
+    python -m benchmarks.reliability [--kills 500] [--rounds 25] [--engines in-process threads processes]
+
+Kills: a run is killed just before its k-th call that changes a file system (its own and SQLite's alike), resumed, every
+other time killed and resumed again, and left to end. Its history and checkpoints must be those of a run that was never
+killed. `--kills` is how many for each engine, synchronous and asynchronous; they are spread evenly over the run.
+
+Faults: each interval fails with a probability of 40%, in a way that chance picks. Every interval must be on record
+once, and every failure with its reason.
+
+The command fails if any count that must be 0 is not.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.syscalls import can_trace, in_a_child, killed_at
+from popbandits import PBT, History, Observation, resume, tune
+from popbandits.errors import HistoryError, RunError
+from popbandits.history.store import Store
+from tests.engines.agents import Walker, space
+
+ENGINES = ("in-process", "threads", "processes")
+MARK = "POPBANDITS_RELIABILITY"
+"""A variable by which the processes of a run are found."""
+PATIENCE = 300.0
+"""Seconds after which a run hangs."""
+
+
+@dataclass
+class Tally:
+    """What came of some trials; all but the first three must be 0."""
+
+    engine: str
+    synchronous: bool
+    trials: int = 0
+    lost: int = 0
+    """Intervals that were on record, or should be, and are not, or are others."""
+    doubled: int = 0
+    hangs: int = 0
+    tracebacks: int = 0
+    """Errors that are not the library's own."""
+    left: int = 0
+    """Processes, drafts and checkpoints that nobody needs."""
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def faults(self) -> int:
+        return self.lost + self.doubled + self.hangs + self.tracebacks + self.left
+
+    def __str__(self) -> str:
+        counts = (self.trials, self.lost, self.doubled, self.hangs, self.tracebacks, self.left)
+        together = "yes" if self.synchronous else "no"
+        return f"| {self.engine} | {together} | {' | '.join(f'{count:,}' for count in counts)} |"
+
+
+# Kills
+
+KILLED: dict[str, Any] = {"method": PBT(), "rounds": 4, "population": 3, "progress": False}
+
+
+def begin_or_resume(directory: Path, **settings: Any) -> None:
+    try:
+        resume(directory, progress=False, engine=settings["engine"], workers=settings["workers"])
+    except HistoryError:  # Killed before there was a run.
+        tune(Walker, space(), directory=directory, **(KILLED | settings))
+
+
+def survive_kills(engine: str, synchronous: bool, kills: int, folder: Path, seed: int = 0) -> Tally:
+    """Kill runs at so many of their calls, or at all of them if there are fewer."""
+    tally, instants = Tally(engine, synchronous), random.Random(seed)
+    # One worker where nobody waits for others: with several, the order of what ends first is chance.
+    workers = None if synchronous or engine == "in-process" else 1
+    settings = {"engine": engine, "workers": workers, "synchronous": synchronous}
+    if engine == "processes":
+        settings["workers"] = 1
+    whole = tune(Walker, space(), directory=folder / "whole", **(KILLED | {"synchronous": synchronous}))
+    _, calls = killed_at(None, partial(begin_or_resume, folder / "counted", **settings))
+    kills = min(kills, calls)
+    for number in range(kills):
+        directory = folder / str(number)
+        work = partial(begin_or_resume, directory, **settings)
+        tally.trials += killed_at(1 + number * calls // kills, work)[0]
+        before = on_record(directory, tally)
+        if number % 2:
+            tally.trials += killed_at(instants.randint(1, calls), work)[0]
+        finish = partial(begin_or_resume, directory, **(settings | {"engine": "in-process", "workers": None}))
+        if not ends(finish if engine == "processes" else work, tally):
+            continue
+        expected, found = in_order(whole.history), on_record(directory, tally)
+        tally.lost += sum(o not in found for o in before) + sum(o not in found for o in expected)
+        tally.doubled += len(found) - len({o.key for o in found})
+        tally.left += len(names(directory) ^ names(whole.directory))
+        tally.lost += contents(directory) != contents(whole.directory)
+    tally.left += processes_left()
+    return tally
+
+
+def on_record(directory: Path, tally: Tally) -> list[Observation]:
+    """What a run's file says, if there is one."""
+    try:
+        return in_order(History.load(directory))
+    except HistoryError as error:
+        tally.lost += "holds no run" not in str(error)
+    except Exception:
+        tally.tracebacks += 1
+    return []
+
+
+def in_order(history: History) -> list[Observation]:
+    return sorted(history, key=lambda o: o.key)
+
+
+def names(directory: Path) -> set[str]:
+    return {path.name for path in (directory / "checkpoints").iterdir()}
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """The checkpoints of a run, file by file."""
+    folder = directory / "checkpoints"
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# Faults
+
+
+class Speechless(Exception):
+    """Cannot be printed."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+COMMON = (
+    *("raise", "surrogates", "speechless", "cancelled", "interrupt", "exit", "fundamental"),
+    *("nan", "infinity", "text", "save", "unsaved", "fork", "wander"),
+)
+WAYS: dict[str, tuple[str, ...]] = {
+    "in-process": COMMON,
+    "threads": (*COMMON, "hang"),
+    "processes": (*COMMON, "hang", "die", "orphan"),
+}
+
+
+class Hostile(Walker):
+    """Fails in two intervals of five, in a way that chance picks."""
+
+    def __init__(self, seed: int, ways: tuple[str, ...]):
+        super().__init__(seed)
+        self.ways, self.way = ways, ""
+
+    def assigned(self, member: int, round_: int) -> None:
+        chance = random.Random(1000 * round_ + member)
+        self.way = chance.choice(self.ways) if chance.random() < 0.4 else ""
+
+    def train(self, config: dict[str, Any]) -> Any:
+        outcome = super().train(config)
+        match self.way:
+            case "raise":
+                raise ValueError("the loss exploded")
+            case "surrogates":
+                raise OSError("cannot read \ud800caf\udce9")
+            case "speechless":
+                raise Speechless
+            case "cancelled":
+                raise asyncio.CancelledError
+            case "interrupt":
+                raise KeyboardInterrupt
+            case "exit":
+                sys.exit("the end")
+            case "fundamental":
+                raise BaseException("not even an Exception")
+            case "nan" | "infinity":
+                return float(self.way)
+            case "text":
+                return "a good score"
+            case "fork":
+                if os.fork():
+                    raise ValueError("after a fork")
+            case "wander":
+                os.chdir("/")
+                raise ValueError("far away")
+            case "hang":
+                threading.Event().wait()
+            case "orphan":
+                subprocess.Popen(["sleep", "1000"])
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+        return outcome
+
+    def save(self, directory: Path) -> None:
+        super().save(directory)
+        if self.way == "save":
+            raise RuntimeError("unexpected pos")
+        if self.way == "unsaved":
+            (directory / "popbandits.manifest.json").write_text("mine")
+
+
+def survive_faults(
+    engine: str, synchronous: bool, ways: tuple[str, ...], rounds: int, folder: Path, limit: float = 5.0
+) -> Tally:
+    """Train agents that fail in these ways."""
+    tally = Tally(engine, synchronous)
+    maker = partial(Hostile, ways=ways)
+    settings: dict[str, Any] = {"engine": engine, "rounds": rounds, "synchronous": synchronous, "progress": False}
+    if engine != "in-process":
+        settings["round_timeout"] = limit
+
+    def work() -> None:
+        with suppress(RunError):  # A run that only fails ends; whoever resumes it has mended something.
+            tune(maker, space(), PBT(), directory=folder, **settings)
+        for _ in range(rounds):
+            with suppress(RunError):
+                if resume(folder, agent=maker, progress=False).done:
+                    return
+
+    if ends(work, tally):
+        found = on_record(folder, tally)
+        failed = Counter(o.key for o in found if o.failed)
+        with Store.open(folder, readonly=True) as store:
+            events = [event for event in store.events() if event.member is not None]
+        recorded = Counter((event.member, event.round) for event in events)
+        tally.kinds = Counter(event.kind for event in events)
+        tally.trials = len(failed)
+        tally.lost = 4 * rounds - len({o.key for o in found}) + sum((failed - recorded).values())
+        tally.doubled = len(found) - len({o.key for o in found}) + sum((recorded - failed).values())
+        tally.left = len([name for name in names(folder) if not name.startswith("member-")])
+    tally.left += processes_left()
+    return tally
+
+
+# Both
+
+
+def ends(work: Callable[[], Any], tally: Tally) -> bool:
+    """Do work in a process of its own; whether it ended, as it should."""
+    pid, deadline = in_a_child(work), time.monotonic() + PATIENCE
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            tally.tracebacks += status != 0
+            return status == 0
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            tally.hangs += 1
+            return False
+        time.sleep(0.005)
+
+
+def processes_left(seconds: float = 10.0) -> int:
+    """How many processes of runs still live, after a while in which they may end."""
+    deadline = time.monotonic() + seconds
+    while True:
+        living = 0
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if entry.name.isdigit() and int(entry.name) != os.getpid():
+                    living += f"{MARK}={os.environ[MARK]}".encode() in (entry / "environ").read_bytes()
+        if not living or time.monotonic() > deadline:
+            return living
+        time.sleep(0.1)
+
+
+@contextmanager
+def marked() -> Iterator[Path]:
+    """A folder for runs, and a mark on every process that they start."""
+    with TemporaryDirectory(prefix="popbandits-reliability-") as name:
+        os.environ[MARK] = name
+        try:
+            yield Path(name)
+        finally:
+            del os.environ[MARK]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=500, help="for each engine, synchronous and asynchronous")
+    parser.add_argument("--rounds", type=int, default=25, help="of a run with faults")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
+    arguments = parser.parse_args()
+    head = "lost | doubled | hangs | raw tracebacks | left behind |\n|---|---|---|---|---|---|---|---|"
+    faults = 0
+    if not can_trace():
+        print("This machine does not let calls be counted: no kills.", file=sys.stderr)
+    elif arguments.kills:
+        print(f"| engine | rounds end together | kills | {head}")
+        for engine in arguments.engines:
+            for synchronous in (True, False):
+                with marked() as folder:
+                    tally = survive_kills(engine, synchronous, arguments.kills, folder)
+                print(tally, flush=True)
+                faults += tally.faults
+        print()
+    if arguments.rounds:
+        kinds: Counter[str] = Counter()
+        print(f"| engine | rounds end together | failed intervals | {head}")
+        for engine in arguments.engines:
+            for synchronous in (True, False):
+                with marked() as folder:
+                    tally = survive_faults(engine, synchronous, WAYS[engine], arguments.rounds, folder / "run")
+                print(tally, flush=True)
+                kinds += tally.kinds
+                faults += tally.faults
+        print("\nFailures by kind: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) + ".")
+    sys.exit(f"{faults} faults" if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Kill a process at its k-th file-system call, as the kernel sees it: SQLite's writes count like Python's.
+
+The process is traced (Linux, `ptrace`) with its threads, but not with what it spawns, and killed just before the call.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+CALLS: dict[str, dict[str, int]] = {
+    "x86_64": {
+        "write": 1,
+        "open": 2,
+        "pwrite64": 18,
+        "writev": 20,
+        "fsync": 74,
+        "fdatasync": 75,
+        "truncate": 76,
+        "ftruncate": 77,
+        "rename": 82,
+        "mkdir": 83,
+        "rmdir": 84,
+        "unlink": 87,
+        "openat": 257,
+        "mkdirat": 258,
+        "unlinkat": 263,
+        "renameat": 264,
+        "fallocate": 285,
+        "renameat2": 316,
+    },
+    "aarch64": {
+        "mkdirat": 34,
+        "unlinkat": 35,
+        "renameat": 38,
+        "truncate": 45,
+        "ftruncate": 46,
+        "fallocate": 47,
+        "openat": 56,
+        "write": 64,
+        "writev": 66,
+        "pwrite64": 68,
+        "fsync": 82,
+        "fdatasync": 83,
+        "renameat2": 276,
+    },
+}
+"""Calls that change a file system, by machine; those that open a file count if they may make it."""
+
+TRACEME, SYSCALL, SETOPTIONS, GET_SYSCALL_INFO = 0, 24, 0x4200, 0x420E
+TRACESYSGOOD, TRACECLONE, EXITKILL = 0x1, 0x8, 0x100000
+ALL = 0x40000000  # waitpid: threads too
+ENTRY = 1
+AT_CALL = signal.SIGTRAP | 0x80
+
+
+class SyscallInfo(ctypes.Structure):
+    """The kernel's `struct ptrace_syscall_info`, when a call is entered."""
+
+    _fields_ = [
+        ("op", ctypes.c_uint8),
+        ("pad", ctypes.c_uint8 * 3),
+        ("arch", ctypes.c_uint32),
+        ("instruction_pointer", ctypes.c_uint64),
+        ("stack_pointer", ctypes.c_uint64),
+        ("number", ctypes.c_uint64),
+        ("arguments", ctypes.c_uint64 * 6),
+        ("rest", ctypes.c_uint64 * 4),
+    ]
+
+
+def can_trace() -> bool:
+    """Whether this machine is one on which calls can be counted."""
+    return sys.platform == "linux" and platform.machine() in CALLS
+
+
+def in_a_child(work: Callable[[], Any], first: Callable[[], Any] = lambda: None) -> int:
+    """Start work in a forked process, which begins at once, with everything imported; its id.
+
+    It ends with status 0, or 1 if something was raised, which is printed.
+    """
+    sys.stdout.flush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child uses none of them
+        pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:  # The child never returns to its caller.
+        first()
+        work()
+        status = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def killed_at(number: int | None, work: Callable[[], Any]) -> tuple[bool, int]:
+    """Do work in a forked process that is killed before its file-system call of this number.
+
+    Returns:
+        whether it was killed, and how many calls it had made; not killed, if it ended before, or `number` is None.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    libc.ptrace.restype = ctypes.c_long
+
+    def ptrace(request: int, pid: int, address: int = 0, data: Any = 0) -> None:
+        if libc.ptrace(request, pid, address, data) < 0 and ctypes.get_errno() != errno.ESRCH:  # it may just have died
+            raise OSError(ctypes.get_errno(), f"ptrace: {os.strerror(ctypes.get_errno())}")
+
+    def begin() -> None:
+        os.setpgid(0, 0)  # Whoever waits for it and its threads waits for this group.
+        ptrace(TRACEME, 0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    table = CALLS[platform.machine()]
+    opening = {table.get("open"): 1, table["openat"]: 2}  # by which argument the flags are
+    counted, seen, known, was_killed = set(table.values()), 0, set(), False
+    pid = in_a_child(work, begin)
+    os.waitpid(pid, 0)
+    ptrace(SETOPTIONS, pid, 0, TRACESYSGOOD | TRACECLONE | EXITKILL)
+    ptrace(SYSCALL, pid)
+    known.add(pid)
+    while True:
+        try:
+            task, status = os.waitpid(-pid, ALL)
+        except ChildProcessError:
+            return was_killed, seen
+        if not os.WIFSTOPPED(status):
+            continue
+        reason = os.WSTOPSIG(status)
+        deliver = 0
+        if reason == AT_CALL:
+            info = SyscallInfo()
+            ptrace(GET_SYSCALL_INFO, task, ctypes.sizeof(info), ctypes.byref(info))
+            if info.op == ENTRY and info.number in counted:
+                flags = opening.get(info.number)
+                if flags is None or info.arguments[flags] & os.O_CREAT:
+                    seen += 1
+                    if seen == number:
+                        os.kill(pid, signal.SIGKILL)
+                        was_killed = True
+        elif task not in known:
+            known.add(task)  # A new thread begins with a stop.
+        elif reason != signal.SIGTRAP:
+            deliver = reason
+        ptrace(SYSCALL, task, 0, deliver)

@@ -1,0 +1,206 @@
+"""The engine for a population that is one program: every member trains in the same call.
+
+Between intervals members stay in memory, and a parent that is in memory is copied there. A checkpoint of each is sealed
+all the same, so that a run is recorded, resumed and reported as on any other engine. It is loaded when its state is not
+in memory: after a resume, a failure, or where an asynchronous member goes on from what a parent was a while ago.
+
+The number of members never changes. One that has nothing to do in a call, or whose checkpoint cannot be loaded, trains
+as a copy of one that has: same state, same hyperparameters, so it cannot do anything that the other does not. What it
+becomes is forgotten.
+"""
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from popbandits.agent import BatchedAgents, MakeAgents, Outcome
+from popbandits.engines.engine import Engine
+from popbandits.engines.work import Failure, Job, Report, accept, call, dismiss, failure_of, is_ctrl_c, load_verified
+from popbandits.errors import AgentError
+from popbandits.history import Key
+
+METHODS = ("train", "copy", "reset", "save", "load")
+
+
+class Batched(Engine):
+    """Collects the jobs of a round, and does them in one call."""
+
+    def __init__(self, make_agents: MakeAgents, size: int):
+        self._batch = Batch(make_agents, size)
+        self._jobs: list[Job] = []
+
+    def submit(self, job: Job) -> None:
+        """Put it with the others."""
+        self._jobs.append(job)
+
+    def wait(self) -> list[Report]:
+        """Do all jobs that were submitted; the reports come in the same order."""
+        jobs, self._jobs = self._jobs, []
+        return self._batch.do(jobs) if jobs else []
+
+    def close(self) -> None:
+        """Let the agents go."""
+        self._jobs.clear()
+        self._batch.close()
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One member of a batch, for what is done to each by itself."""
+
+    agents: BatchedAgents
+    member: int
+    used: Mapping[str, Any] = field(default_factory=dict)
+    """The hyperparameters that it says it trained with."""
+
+    def save(self, directory: Path) -> None:
+        """Save this member."""
+        self.agents.save(self.member, directory)
+
+    def load(self, directory: Path) -> None:
+        """Load this member."""
+        self.agents.load(self.member, directory)
+
+    def applied(self) -> Mapping[str, Any]:
+        """Tell what it trained with."""
+        return self.used
+
+
+class Batch:
+    """The members in memory, and which interval each of them has just done."""
+
+    def __init__(self, make_agents: MakeAgents, size: int):
+        self._make_agents, self._size = make_agents, size
+        self._agents: BatchedAgents | None = None
+        self._holds: list[Key | None] = [None] * size  # whose state, after which round; None for what nobody may use
+
+    def do(self, jobs: Sequence[Job]) -> list[Report]:
+        """Do the jobs of different members in one call. Whatever goes wrong ends up in the reports."""
+        start = time.perf_counter()
+        ends: dict[Key, Outcome | Failure] = {}
+        try:
+            trained = self._train(*self._prepare(jobs, ends))
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
+            for job in jobs:
+                ends.setdefault(job.assignment.key, failure_of(error, job.draft))
+            self.close()  # Who knows what state it is in.
+        else:
+            self._save(trained, ends)
+        seconds = (time.perf_counter() - start) / len(jobs)  # A share each, so that they add up.
+        return [_report(job.assignment.key, seconds, ends[job.assignment.key]) for job in jobs]
+
+    def close(self) -> None:
+        """Let the agents give back what they hold, and forget them."""
+        dismiss(self._agents)
+        self._agents, self._holds = None, [None] * self._size
+
+    def _prepare(self, jobs: Sequence[Job], ends: dict[Key, Outcome | Failure]) -> tuple[BatchedAgents, list[Job]]:
+        """Bring members to where their intervals begin; the jobs for which that worked, the others are in `ends`."""
+        new = self._agents is None
+        if self._agents is None:
+            self._agents = self._build(jobs)
+        agents = self._agents
+        where = {key: slot for slot, key in enumerate(self._holds)}
+        sources, apart = list(range(self._size)), []
+        for job in jobs:
+            if job.assignment.parent is not None and job.assignment.parent in where:
+                sources[job.assignment.member] = where[job.assignment.parent]
+            elif job.source is not None or not new:
+                apart.append(job)
+        self._holds = [None] * self._size
+        copy_members(agents, sources)
+        for job in apart:  # After the copies: these overwrite what may be copied from.
+            try:
+                if job.source is None:
+                    call(agents.reset, job.assignment.member, job.seed)
+                else:
+                    load_verified(Slot(agents, job.assignment.member), job.source)
+            except BaseException as error:
+                if is_ctrl_c(error):
+                    raise
+                ends[job.assignment.key] = failure_of(error, job.draft)
+        return agents, [job for job in jobs if job.assignment.key not in ends]
+
+    def _build(self, jobs: Sequence[Job]) -> BatchedAgents:
+        """Build the members; those that do not start afresh are overwritten, whatever their seeds."""
+        seeds = {job.assignment.member: job.seed for job in jobs}
+        return build_batch(self._make_agents, [seeds.get(member, member) for member in range(self._size)])
+
+    def _train(self, agents: BatchedAgents, jobs: Sequence[Job]) -> list[tuple[Job, Slot, Any]]:
+        """Train in one call; give each job with its member and what that returned."""
+        if not jobs:
+            return []
+        due = {job.assignment.member: job.assignment for job in jobs}
+        first = jobs[0].assignment
+        copy_members(agents, [member if member in due else first.member for member in range(self._size)])
+        doing = [due.get(member, first) for member in range(self._size)]
+        if callable(assigned := getattr(agents, "assigned", None)):
+            call(assigned, [assignment.key for assignment in doing])
+        configs = [copy.deepcopy(assignment.config) for assignment in doing]
+        scores = scores_of(call(agents.train, configs), self._size)
+        used = applied_by(agents, self._size)
+        return [(job, Slot(agents, m, used[m]), scores[m]) for job, m in zip(jobs, due, strict=True)]
+
+    def _save(self, trained: Sequence[tuple[Job, Slot, Any]], ends: dict[Key, Outcome | Failure]) -> None:
+        """Judge and save each member by itself; what came of it goes to `ends`."""
+        full: Failure | None = None
+        for job, slot, score in trained:
+            key = job.assignment.key
+            if full is not None:  # Nobody else's checkpoint has a place on the disk either.
+                ends[key] = full
+                continue
+            try:
+                ends[key] = accept(slot, job, score)
+                self._holds[slot.member] = key
+            except BaseException as error:
+                if is_ctrl_c(error):
+                    raise
+                ends[key] = failure = failure_of(error, job.draft)
+                full = failure if failure.kind == "disk" else None
+
+
+def _report(key: Key, seconds: float, end: Outcome | Failure) -> Report:
+    return Report(key, seconds, failure=end) if isinstance(end, Failure) else Report(key, seconds, end)
+
+
+def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
+    """Build a population, and see that it has the methods of one."""
+    agents = call(make_agents, seeds)
+    if missing := [name for name in METHODS if not callable(getattr(agents, name, None))]:
+        raise AgentError(
+            f"batched agents have {', '.join(METHODS)}, got {agents!r} without {', '.join(missing)}; add them, "
+            "or choose another engine for agents that are built one by one"
+        )
+    return agents
+
+
+def copy_members(agents: BatchedAgents, sources: list[int]) -> None:
+    """Let members become what others are, unless all go on."""
+    if sources != list(range(len(sources))):
+        call(agents.copy, sources)
+
+
+def scores_of(results: Any, size: int) -> Sequence[Any]:
+    """List what `train` returned for each member; AgentError if it is not that."""
+    try:
+        found = None if isinstance(results, str | bytes | Mapping | set) else list(results)
+    except TypeError:
+        found = None
+    if found is None or len(found) != size:
+        raise AgentError(f"train must return a score or an Outcome for each of {size} members, got {results!r}")
+    return found
+
+
+def applied_by(agents: BatchedAgents, size: int) -> Sequence[Mapping[str, Any]]:
+    """List the hyperparameters that each member says it trained with, none where the batch does not tell."""
+    if not callable(applied := getattr(agents, "applied", None)):
+        return [{}] * size
+    used = list(call(applied))
+    if len(used) != size or not all(isinstance(config, Mapping) for config in used):
+        raise AgentError(f"applied must return a configuration for each of {size} members, got {used!r:.200}")
+    return used

@@ -1,0 +1,114 @@
+"""What the first members begin with: configurations that are given, the space's defaults, or a past run's winners."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from popbandits.errors import ArgumentError, SpaceError
+from popbandits.explorers import Proposal
+from popbandits.history import Config, History
+from popbandits.history.records import plain
+from popbandits.history.schema import FILE, holds_run
+from popbandits.space import Numerical, Space
+from popbandits.space.storage import pack, unpack
+from popbandits.typing import is_real
+
+Start = Sequence[Mapping[str, Any] | Proposal] | History | str | os.PathLike[str] | None
+"""Configurations, "defaults", a past run or its folder; None for random configurations."""
+
+_FORMS = "start must be a list of configurations, 'defaults', a History, or the folder of a run"
+
+
+def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
+    """Return the configurations that the first members begin with: complete, legal, and each with its origin.
+
+    The result can be given as `start` again, and stays as it is.
+
+    >>> space = Space({"lr": (0.0, 1.0), "act": ["relu", "tanh"]})
+    >>> resolve("defaults", space, size=4)
+    (Proposal(config={'act': 'relu', 'lr': 0.5}, decision={'start': 'defaults'}),)
+    """
+    if start is None:
+        return ()
+    if isinstance(start, History):
+        return _winners(start, "history", space, size)
+    if isinstance(start, str) and start == "defaults":
+        return (_proposal(Proposal({}, {"start": start}), "start='defaults'", space),)
+    if isinstance(start, str | os.PathLike):
+        if not holds_run(Path(start) / FILE):
+            raise ArgumentError(f"{_FORMS}, got {os.fspath(start)!r}, which holds no run; give one of these")
+        return _winners(History.load(Path(start)), os.fspath(start), space, size)
+    if not isinstance(start, Sequence):
+        raise ArgumentError(f"{_FORMS}, got {start!r}; give one of these")
+    if len(start) > size:
+        raise ArgumentError(
+            f"start has at most one configuration for each member, got {len(start)} for {size}; drop some"
+        )
+    return tuple(_proposal(entry, f"start[{index}]", space) for index, entry in enumerate(start))
+
+
+def to_record(start: Sequence[Proposal]) -> list[dict[str, Any]]:
+    """Turn resolved configurations into plain values, for a run's file."""
+    return [{"config": pack(each.config, "start"), "decision": dict(each.decision)} for each in start]
+
+
+def from_record(kept: Sequence[dict[str, Any]]) -> tuple[Proposal, ...]:
+    """Return the configurations of which `kept` is the record."""
+    return tuple(Proposal(unpack(json.dumps(each["config"])), each["decision"]) for each in kept)
+
+
+def _proposal(entry: Any, where: str, space: Space) -> Proposal:
+    """Complete one configuration; one that is resolved already keeps its origin."""
+    given = entry if isinstance(entry, Proposal) else Proposal(entry)
+    try:
+        config = space.nest(space.complete(given.config))
+    except SpaceError as error:
+        raise SpaceError(f"{where}: {error}") from error
+    return Proposal(config, plain({"start": "given", **given.decision}, where))
+
+
+def _winners(history: History, source: str, space: Space, size: int) -> tuple[Proposal, ...]:
+    """Return the last different configurations of the winning lineage, newest first; one member stays random."""
+    found: list[Proposal] = []
+    for observation in reversed(history.lineage()):
+        member, round_ = observation.key
+        try:
+            config, clipped = _translate(observation.config, space)
+        except SpaceError as error:
+            raise SpaceError(f"start from {source!r}, member {member} in round {round_}: {error}") from error
+        if any(config == each.config for each in found):
+            continue
+        origin = {"start": source, "from": [member, round_]} | ({"clipped": clipped} if clipped else {})
+        found.append(Proposal(config, plain(origin, "start")))
+        if len(found) >= size - 1:
+            break
+    if not found:
+        raise ArgumentError(f"start needs a run with a completed interval, got {source!r} with none; give another")
+    return tuple(found)
+
+
+def _translate(config: Config, space: Space) -> tuple[Config, dict[str, Any]]:
+    """Express a configuration of another space in this one; also what numbers were before they were clipped.
+
+    Constants stay this space's own: nobody chose their values.
+    """
+    chosen = {parameter.name: parameter for parameter in (*space.numerical, *space.categorical)}
+    before = {name: value for name, value in space.flatten(config).items() if name in chosen}
+    within = {
+        name: _within(parameter, before[name]) if isinstance(parameter, Numerical) else before[name]
+        for name, parameter in chosen.items()
+        if name in before
+    }
+    after = space.complete(within, drop_inactive=True)
+    clipped = {name: value for name, value in before.items() if name in after and after[name] != value}
+    return space.nest(after), clipped
+
+
+def _within(number: Numerical, value: Any) -> Any:
+    """Return the nearest value in the range; what is no number is left for the space to refuse."""
+    if number.kind == "ordinal" or not is_real(value):
+        return value
+    nearest = min(max(value, number.lower), number.upper)
+    return round(nearest) if number.kind == "integer" else nearest

@@ -1,0 +1,81 @@
+"""Members as rows of tensors: copied, saved, loaded and started again by index."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from popbandits.rl.batched.random import Streams, derive_keys, keys_of
+
+_FILE = "member.pt"
+
+
+class MemberRows(ABC):
+    """The part of a batched agent that does not depend on what is learnt.
+
+    A subclass names its tensors (`_rows`) and draws first values (`_fresh`).
+    """
+
+    def __init__(self, members: int, device: str | torch.device):
+        self.device = torch.device(device)
+        self._keys = torch.zeros(members, dtype=torch.int64, device=self.device)
+        self._trained = torch.zeros(members, dtype=torch.int64, device=self.device)
+        """Intervals behind each member, its parents' included."""
+        self._labels: tuple[Tensor, ...] = ()  # of the interval that comes next
+
+    @abstractmethod
+    def _rows(self) -> dict[str, Tensor]:
+        """Name the tensors that make up what was learnt, a row for each member."""
+
+    @abstractmethod
+    def _fresh(self, keys: Tensor) -> Mapping[str, Tensor]:
+        """Draw first values, a row for each key; tensors that are not named begin at 0."""
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Name everything a checkpoint holds, a row for each member."""
+        return {**self._rows(), "key": self._keys, "trained": self._trained}
+
+    @torch.no_grad()
+    def _start(self, members: Sequence[int], seeds: Sequence[int]) -> None:
+        """Make members what they are before any training."""
+        rows = torch.tensor(list(members), device=self.device)
+        keys = keys_of(seeds, self.device)
+        values = {**self._fresh(keys), "key": keys}
+        for name, tensor in self.state.items():
+            tensor[rows] = values.get(name, torch.zeros_like(tensor[rows]))
+
+    def reset(self, member: int, seed: int) -> None:
+        """Give one member a fresh start."""
+        self._start([member], [seed])
+
+    @torch.no_grad()
+    def copy(self, sources: Sequence[int]) -> None:
+        """Make member i what member sources[i] is, all at once."""
+        rows = torch.tensor(list(sources), device=self.device)
+        for tensor in self.state.values():
+            tensor.copy_(tensor[rows])
+
+    def save(self, member: int, directory: Path) -> None:
+        """Write a member's state."""
+        state = {name: tensor[member].detach().cpu().clone() for name, tensor in self.state.items()}
+        torch.save(state, directory / _FILE)
+
+    @torch.no_grad()
+    def load(self, member: int, directory: Path) -> None:
+        """Make a member what was saved."""
+        saved = torch.load(directory / _FILE, weights_only=True)
+        for name, tensor in self.state.items():
+            tensor[member] = saved[name].to(self.device)
+
+    def assigned(self, keys: Sequence[tuple[int, int]]) -> None:
+        """Let the random numbers of the next interval depend on each (member, round)."""
+        self._labels = tuple(torch.tensor(label, device=self.device) for label in zip(*keys, strict=True))
+
+    def _next_streams(self) -> Streams:
+        """Make the random numbers of the interval that begins."""
+        streams = Streams(derive_keys(self._keys, self._trained, *self._labels))
+        self._labels = ()
+        return streams

@@ -1,0 +1,48 @@
+"""Running means and deviations, a row for each member."""
+
+import torch
+from torch import Tensor
+
+
+class RunningScale:
+    """Mean and deviation of what each member has seen; float64 inside, float32 where they are used.
+
+    It begins as if one value had been seen, at a distance of 1 from the mean 0, so the deviation is never 0.
+    """
+
+    def __init__(self, members: int, size: int, device: torch.device):
+        self.count = torch.ones(members, 1, dtype=torch.float64, device=device)
+        self.mean = torch.zeros(members, size, dtype=torch.float64, device=device)
+        self.squares = torch.ones(members, size, dtype=torch.float64, device=device)
+        self._centre = torch.zeros(members, 1, size, device=device)
+        self._inverse = torch.ones(members, 1, size, device=device)
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Name the tensors of a checkpoint, a row for each member."""
+        return {"count": self.count, "mean": self.mean, "squares": self.squares}
+
+    def update(self, rows: Tensor) -> None:
+        """Take in rows, (A, any number, size)."""
+        added = rows.shape[1]
+        mean = rows.mean(1, dtype=torch.float64)
+        squares = (rows - mean[:, None].to(rows.dtype)).square().sum(1, dtype=torch.float64)
+        distance = mean - self.mean
+        total = self.count + added
+        self.squares += squares + distance.square() * (self.count * added / total)
+        self.mean += distance * (added / total)
+        self.count.copy_(total)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Make what `normalise` uses follow the state, after that was loaded or copied."""
+        self._centre.copy_(self.mean[:, None])
+        self._inverse.copy_((self.squares / self.count).rsqrt()[:, None])
+
+    def shrink(self, rows: Tensor) -> Tensor:
+        """Divide rows, (A, any number, size), by the deviation."""
+        return rows * self._inverse
+
+    def normalise(self, rows: Tensor) -> Tensor:
+        """Centre rows, (A, any number, size), and divide them by the deviation; within [-10, 10]."""
+        return self.shrink(rows - self._centre).clamp_(-10, 10)

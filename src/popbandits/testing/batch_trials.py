@@ -1,0 +1,119 @@
+"""Intervals of a batch of agents under observation; and one of its members, seen as an agent."""
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from popbandits.agent import BatchedAgents, MakeAgents, Outcome
+from popbandits.engines.batched import Slot, applied_by, build_batch, scores_of
+from popbandits.errors import AgentError
+from popbandits.history import Config
+from popbandits.testing.agent_report import AnyRule, BatchRule, Costs, Rule
+from popbandits.testing.trials import Trace, Trials, raised
+
+
+class Alone:
+    """One member of a batch as an agent: the others are its copies, as in a run for those that are not due."""
+
+    def __init__(self, seed: int, make_agents: MakeAgents, size: int):
+        self._agents, self._size = build_batch(make_agents, [seed] * size), size
+        self._slot = Slot(self._agents, 0)
+        self.save = self._slot.save
+        if callable(getattr(self._agents, "applied", None)):
+            self.applied = lambda: applied_by(self._agents, size)[0]
+        if callable(close := getattr(self._agents, "close", None)):
+            self.close = close
+
+    def assigned(self, member: int, round_: int) -> None:
+        """Tell everybody the same."""
+        announce_all(self._agents, self._size)
+
+    def train(self, config: Config) -> float | Outcome:
+        """Train all with one configuration; what the first returns."""
+        configs = [config, *(copy.deepcopy(config) for _ in range(self._size - 1))]
+        result: float | Outcome = scores_of(self._agents.train(configs), self._size)[0]
+        return result
+
+    def load(self, directory: Path) -> None:
+        """Load the first, and let the others become the same."""
+        self._slot.load(directory)
+        self._agents.copy([0] * self._size)
+
+
+class BatchTrials(Trials):
+    """Trains batches interval by interval, and notes which rules they break."""
+
+    rules: tuple[AnyRule, ...] = (*Rule, *BatchRule)
+
+    def __init__(self, make_agents: MakeAgents, size: int, folder: Path, progress: Callable[[str], object]):
+        super().__init__(partial(Alone, make_agents=make_agents, size=size), folder, progress)
+        self._make_agents = make_agents
+        self.size = size
+
+    def costs(self, population: int, rounds: int) -> Costs | None:
+        """Sum up what was measured, for a run of batches."""
+        costs = super().costs(population, rounds)
+        return None if costs is None else replace(costs, batched=True)
+
+    @contextmanager
+    def batch(self, seeds: list[int]) -> Iterator[BatchedAgents]:
+        """Build a batch, and close it in the end."""
+        agents = self._timed("build", lambda: build_batch(self._make_agents, seeds), "make_agents")
+        try:
+            yield agents
+        finally:
+            if callable(close := getattr(agents, "close", None)):
+                self._timed("close", close)
+
+    def train_all(
+        self, agents: BatchedAgents, configs: Sequence[Config], why: str, watched: Sequence[int], survive: bool = True
+    ) -> list[Trace]:
+        """Train every member for an interval, and save those that are watched; their traces.
+
+        `survive` says that an error of `train` is a problem; otherwise it is raised.
+        """
+        self._progress(f"interval {self.intervals + 1}: {why}")
+        given = copy.deepcopy(list(configs))
+        self._timed("assigned", lambda: announce_all(agents, len(configs)))
+        start = time.perf_counter()
+        try:
+            returned = agents.train(given)
+        except (Exception, SystemExit) as error:
+            if survive:
+                self.give_up(Rule.RUNS, raised("train", error))
+            raise
+        self._seconds["train"].append(time.perf_counter() - start)
+        try:
+            scores, used = scores_of(returned, len(configs)), applied_by(agents, len(configs))
+        except AgentError as error:
+            self.give_up(Rule.RUNS, str(error))
+        traces = []
+        for member in watched:
+            score = self.judge(scores[member], given[member], configs[member])
+            if callable(getattr(agents, "applied", None)):
+                self.judge_applied(configs[member], used[member])
+            traces.append(self._save(Slot(agents, member), score))
+        return traces
+
+    def bring(self, agents: BatchedAgents, member: int, trace: Trace) -> None:
+        """Load a checkpoint into a member."""
+        self._timed("load", lambda: agents.load(member, trace.checkpoint))
+
+    def copy(self, agents: BatchedAgents, *sources: int) -> None:
+        """Let the first members become what others are."""
+        everyone = [*sources, *range(len(sources), self.size)]
+        self._timed("copy", lambda: agents.copy(everyone), f"copy({everyone})")
+
+    def reset(self, agents: BatchedAgents, member: int, seed: int) -> None:
+        """Let a member start afresh."""
+        self._timed("reset", lambda: agents.reset(member, seed), f"reset({member}, {seed})")
+
+
+def announce_all(agents: BatchedAgents, size: int) -> None:
+    """Tell every member the same interval, so that nothing differs on its account."""
+    if callable(assigned := getattr(agents, "assigned", None)):
+        assigned([(0, 0)] * size)

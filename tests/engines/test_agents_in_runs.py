@@ -1,0 +1,156 @@
+"""What a run does with its agents: a seed of its own for each, a configuration of its own, and no second chance."""
+
+import math
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from popbandits import PBT, CoCaBO, History
+from popbandits.engines import resume, tune
+from popbandits.errors import AgentError, RunError
+from tests.engines.agents import misbehave
+
+SPACE = {"x": (0.0, 1.0)}
+
+
+class Plain:
+    """Scores what it is told to, and notes everything that is done with it."""
+
+    made: list["Plain"]  # every one of a test, which sets it
+
+    def __init__(self, seed: int):
+        self.seed, self.trained, self.closed, self.failed = seed, 0, 0, False
+        self.made.append(self)
+
+    def train(self, config: dict[str, Any]) -> float:
+        assert not self.closed, "nobody trains what was closed"
+        self.trained += 1
+        return float(config["x"])
+
+    def save(self, directory: Path) -> None:
+        (directory / "trained").write_text(str(self.trained))
+
+    def load(self, directory: Path) -> None:
+        int((directory / "trained").read_text())
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture(autouse=True)
+def made() -> list[Plain]:
+    Plain.made = []
+    return Plain.made
+
+
+# Seeds
+
+
+def seeds(made: list[Plain], directory: Path, **settings: Any) -> list[int]:
+    made.clear()
+    tune(Plain, SPACE, CoCaBO(), population=3, rounds=3, directory=directory, progress=False, **settings)
+    return [agent.seed for agent in made]
+
+
+def test_every_agent_has_a_seed_of_its_own_and_the_same_in_the_same_run(made: list[Plain], tmp_path: Path) -> None:
+    """Every interval of CoCaBO is a fresh start."""
+    first = seeds(made, tmp_path / "1")
+    assert len(set(first)) == len(first) == 9
+    assert seeds(made, tmp_path / "2") == first
+    assert not set(seeds(made, tmp_path / "3", seed=1)) & set(first)
+
+
+# Configurations
+
+
+class Changes(Plain):
+    """Trains with half of what it is given, changes its configuration in place, and says what it did."""
+
+    def train(self, config: dict[str, Any]) -> float:
+        config["net"]["x"] /= 2.0
+        self.config = config
+        return float(config["net"]["x"])
+
+    def applied(self) -> dict[str, Any]:
+        return self.config
+
+
+def test_an_agent_that_changes_its_configuration_does_not_change_what_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(AgentError, match=r"must train with the hyperparameters it is given.*net\.x is .*asked for was"):
+        tune(Changes, {"net": SPACE}, PBT(), directory=tmp_path, progress=False)
+
+
+# Agents that failed
+
+
+class FailsFrom(Plain):
+    """Trains well for so many intervals of its lineage, and fails from then on."""
+
+    well = 2
+
+    def load(self, directory: Path) -> None:
+        self.trained = int((directory / "trained").read_text())
+
+    def train(self, config: dict[str, Any]) -> float:
+        assert not self.failed, "an agent that failed must not train again"
+        score = super().train(config)
+        self.failed = self.trained > self.well
+        if self.failed:
+            misbehave("raise")
+        return score
+
+
+def test_an_agent_that_failed_is_closed_and_another_takes_its_place(made: list[Plain], tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="the last failure: ValueError: the loss exploded"):
+        tune(FailsFrom, SPACE, PBT(), directory=tmp_path, progress=False)
+    assert sum(agent.failed for agent in made) == len(made) == 8
+    assert all(agent.closed == 1 for agent in made)
+
+
+def test_a_fresh_start_is_made_with_a_new_agent(made: list[Plain], tmp_path: Path) -> None:
+    result = tune(Plain, SPACE, CoCaBO(), population=3, rounds=4, directory=tmp_path, progress=False)
+    assert len(result.history) == len(made) == 12
+    assert {agent.trained for agent in made} == {1}
+    assert {agent.closed for agent in made} == {1}
+
+
+def test_an_agent_that_did_not_fail_is_kept_from_interval_to_interval(made: list[Plain], tmp_path: Path) -> None:
+    tune(Plain, SPACE, PBT(), rounds=5, directory=tmp_path, progress=False)
+    assert [(agent.trained, agent.closed) for agent in made] == [(5, 1)] * 4
+
+
+# Runs that only fail
+
+
+@pytest.mark.parametrize(("population", "failures"), [(2, 8), (6, 12)])
+def test_a_run_in_which_nothing_works_any_more_ends_after_two_failures_of_each_member(
+    population: int, failures: int, tmp_path: Path
+) -> None:
+    """Without a last round it would go on for ever. Eight at least: four of two members may be bad luck."""
+    with pytest.raises(RunError, match=rf"a run ends when the last {failures} intervals failed"):
+        tune(FailsFrom, SPACE, PBT(), population=population, rounds=None, directory=tmp_path, progress=False)
+    statuses = [o.status for o in History.load(tmp_path)]
+    assert Counter(statuses) == {"completed": 2 * population, "failed": failures}
+
+
+def test_one_interval_that_completes_is_enough_to_go_on(tmp_path: Path) -> None:
+    intervals = count(1)
+
+    class FailsMostly(Plain):
+        def train(self, config: dict[str, Any]) -> float:
+            return super().train(config) if next(intervals) % 6 == 0 else math.nan
+
+    result = tune(FailsMostly, SPACE, PBT(), population=6, rounds=10, directory=tmp_path, progress=False)
+    assert result.done
+    assert sum(o.failed for o in result.history) == 50
+
+
+def test_a_run_that_only_failed_can_be_resumed_when_its_agent_is_mended(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="the last 8 intervals failed"):
+        tune(FailsFrom, SPACE, PBT(), rounds=6, directory=tmp_path, progress=False)
+    result = resume(tmp_path, agent=Plain, progress=False)
+    assert result.done
+    assert len(result.history) == 24

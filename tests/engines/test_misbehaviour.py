@@ -1,0 +1,279 @@
+"""Whatever an agent raises, forks or leaves behind, it is that interval's failure and nobody else's."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from popbandits import PBT, History
+from popbandits.engines import Result, resume, tune
+from popbandits.engines.replay import replay
+from popbandits.engines.view import View
+from popbandits.history import Event, Observation
+from tests.engines.agents import Once, Walker, space
+from tests.engines.test_engines import ENGINES, events
+from tests.engines.test_kills import until
+
+SETTINGS: dict[str, Any] = {"method": PBT(), "rounds": 3, "population": 3, "progress": False}
+
+
+# What agents raise
+
+
+class Speechless(Exception):
+    """Cannot be printed."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
+class Unpicklable(Exception):
+    """Cannot be sent to another process."""
+
+    def __init__(self, first: int, second: int):
+        super().__init__("two arguments are needed")
+        self.lock = threading.Lock()
+
+
+class Fundamental(BaseException):
+    """Not even an Exception."""
+
+
+class Endless(Exception):
+    """Its cause is itself."""
+
+    def __init__(self) -> None:
+        super().__init__("round and round")
+        self.__cause__ = self
+
+
+def surrogates() -> Exception:
+    return OSError("cannot read \ud800caf\udce9")
+
+
+RAISED: dict[str, tuple[Callable[[], BaseException], str]] = {
+    "surrogates": (surrogates, r"OSError: cannot read \ud800caf\udce9"),
+    "speechless": (Speechless, "Speechless"),
+    "unpicklable": (partial(Unpicklable, 1, 2), "Unpicklable: two arguments are needed"),
+    "cancelled": (asyncio.CancelledError, "CancelledError"),
+    "interrupt": (KeyboardInterrupt, "KeyboardInterrupt"),
+    "exit": (partial(SystemExit, "the end"), "SystemExit: the end"),
+    "generator": (GeneratorExit, "GeneratorExit"),
+    "fundamental": (partial(Fundamental, "x" * 15_000), "Fundamental: xxx"),
+    "group": (partial(BaseExceptionGroup, "all", [KeyboardInterrupt()]), "BaseExceptionGroup: all (1 sub-exception)"),
+    "endless": (Endless, "Endless: round and round"),
+}
+
+
+class Raising(Once):
+    """Raises what its name says in one interval."""
+
+    def misbehave(self) -> None:
+        raise RAISED[self.way][0]()
+
+
+@pytest.mark.parametrize(
+    ("engine", "way"),
+    [(engine, way) for engine in ("in-process", "threads") for way in RAISED]
+    + [("processes", "interrupt"), ("processes", "surrogates")],  # only text goes to other processes
+)
+def test_whatever_an_agent_raises_is_recorded_and_the_run_goes_on(engine: Any, way: str, tmp_path: Path) -> None:
+    result = tune(partial(Raising, way=way), space(), directory=tmp_path, engine=engine, workers=1, **SETTINGS)
+    assert result.done
+    failed = [o.key for o in result.history if o.failed]
+    recorded = events(tmp_path, "raised")
+    assert failed
+    assert [(event.member, event.round) for event in recorded] == failed
+    assert all(event.text.startswith(RAISED[way][1]) for event in recorded)
+    assert all("in misbehave" in event.data["traceback"] for event in recorded)
+
+
+def test_an_agent_that_hides_a_second_ctrl_c_does_not_stop_it(tmp_path: Path) -> None:
+    class Hiding(Walker):
+        def train(self, config: dict[str, Any]) -> Any:
+            if trained.append(1) or len(trained) == 5:
+                try:
+                    signal.raise_signal(signal.SIGINT)
+                    signal.raise_signal(signal.SIGINT)
+                except KeyboardInterrupt:
+                    raise RuntimeError("interrupted") from None
+            return super().train(config)
+
+    trained: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        tune(Hiding, space(), directory=tmp_path / "x", **SETTINGS)
+    assert not any(o.failed for o in History.load(tmp_path / "x"))
+    whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
+    assert resume(tmp_path / "x", agent=Walker, progress=False).history == whole.history
+
+
+def test_ctrl_c_still_stops_a_replay(tmp_path: Path) -> None:
+    class Stopped(Walker):
+        def train(self, config: dict[str, Any]) -> Any:
+            signal.raise_signal(signal.SIGINT)
+            return super().train(config)
+
+    tune(Walker, space(), directory=tmp_path, **SETTINGS)
+    with pytest.raises(KeyboardInterrupt):
+        replay(tmp_path, agent=Stopped)
+
+
+# What agents fork
+
+
+class Forking(Walker):
+    """Forks wherever it can; the forked process returns or raises into whoever called the agent."""
+
+    def __init__(self, seed: int, pids: Path):
+        super().__init__(seed)
+        self.pids = pids
+        self.fork()
+
+    def fork(self, *, raises: bool = False) -> None:
+        if pid := os.fork():
+            (self.pids / str(pid)).touch()
+        elif raises:
+            raise RuntimeError("in the forked process")
+
+    def train(self, config: dict[str, Any]) -> Any:
+        outcome = super().train(config)
+        self.fork(raises=config["epochs"] % 2 == 0)
+        return outcome
+
+    def save(self, directory: Path) -> None:
+        self.fork()
+        super().save(directory)
+
+    def load(self, directory: Path) -> None:
+        super().load(directory)
+        self.fork(raises=True)
+
+
+FORKING = """
+import sys
+from functools import partial
+from pathlib import Path
+from popbandits import PBT, tune
+from tests.engines.agents import space
+from tests.engines.test_misbehaviour import Forking
+
+if __name__ == "__main__":
+    folder, engine = sys.argv[1:]
+    maker = partial(Forking, pids=Path(folder) / "pids")
+    tune(maker, space(), method=PBT(), rounds=3, population=3, directory=f"{folder}/run", engine=engine, progress=False)
+    print("over")
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_process_that_an_agent_forked_does_not_go_on_as_the_driver(engine: str, tmp_path: Path) -> None:
+    (tmp_path / "pids").mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(FORKING)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-W", "ignore", script, tmp_path, engine]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (ran.stdout, ran.stderr) == ("over\n", "")
+    whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
+    assert Result(tmp_path / "run").history == whole.history
+    forked = list((tmp_path / "pids").iterdir())
+    assert len(forked) >= 27
+    until(lambda: not any(Path(f"/proc/{pid.name}/cmdline").read_bytes() for pid in forked if is_there(pid.name)))
+
+
+def is_there(pid: str) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+# What threads leave behind
+
+
+class Held(Walker):
+    """Trains for as long as it is held."""
+
+    go_on = threading.Event()
+    training = threading.Semaphore(0)
+    ended: list[threading.Thread]
+
+    def train(self, config: dict[str, Any]) -> Any:
+        self.ended.append(threading.current_thread())
+        Held.training.release()
+        Held.go_on.wait()
+        return super().train(config)
+
+
+def test_a_run_on_threads_that_was_stopped_at_once_can_be_resumed_in_the_same_process(tmp_path: Path) -> None:
+    whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
+    Held.go_on.clear()
+    Held.ended = []
+
+    once = threading.Event()
+
+    class Noticing(View):
+        def happened(self, event: Event) -> None:
+            if event.kind == "stopping":
+                once.set()
+
+    def stop_twice() -> None:
+        for _ in range(3):
+            Held.training.acquire()
+        for _ in range(2):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            once.wait()
+
+    stopper = threading.Thread(target=stop_twice)
+    stopper.start()
+    with pytest.raises(KeyboardInterrupt):
+        tune(Held, space(), directory=tmp_path / "x", engine="threads", **(SETTINGS | {"progress": Noticing()}))
+    stopper.join()
+    left_behind = list(Held.ended)
+
+    class Meanwhile(View):
+        """Lets the threads of the first run go on, in the middle of the second."""
+
+        def told(self, observation: Observation) -> None:
+            if observation.key == (0, 1):
+                Held.go_on.set()
+                for thread in left_behind:
+                    thread.join(30)
+
+    result = resume(tmp_path / "x", agent=Walker, engine="threads", progress=Meanwhile())
+    assert not any(thread.is_alive() for thread in left_behind)
+    assert result.history == whole.history
+    assert names(tmp_path / "x") == names(tmp_path / "whole")
+
+
+def test_a_thread_that_was_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
+    Held.go_on.clear()
+    Held.ended = []
+
+    class Slow(Once):
+        def misbehave(self) -> None:
+            Held.ended.append(threading.current_thread())
+            Held.go_on.wait()
+
+    result = tune(
+        partial(Slow, way="hang"), space(), directory=tmp_path, engine="threads", round_timeout=0.5, **SETTINGS
+    )
+    assert result.done
+    before = names(tmp_path)
+    Held.go_on.set()
+    assert Held.ended
+    for thread in Held.ended:
+        thread.join(30)
+    assert names(tmp_path) == before
+    assert not [name for name in before if not name.startswith("member-")]
+
+
+def names(directory: Path) -> set[str]:
+    return {path.name for path in (directory / "checkpoints").iterdir()}
