@@ -125,7 +125,7 @@ def test_a_signature_covers_every_part_of_a_recipe(change: dict[str, Any], tmp_p
     run = played(tmp_path / "run")
     with Store.open(run) as store:
         store.describe(agent=store.about["agent"] | change)
-    with pytest.raises((RunError, HistoryError), match="as its agent|agent must be a recipe"):
+    with pytest.raises((RunError, HistoryError), match=r"as its agent|agent must be a recipe"):
         resume(run, rounds=3, progress=False)
 
 
