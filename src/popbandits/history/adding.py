@@ -44,8 +44,10 @@ class Adding:
         if self._look_up:
             known = np.array(self._look_up, np.int64)
             encoded.append(Points(self.history.column("x", known), self.history.column("h", known)))
-        at = np.array(self._encodings, np.int64)
-        points = Points.concatenate(encoded)[np.where(at < 0, len(self._make) - 1 - at, at)]
+        points = encoded[0]
+        if len(new) > 1:  # One alone, as a run adds them, has one encoding.
+            at = np.array(self._encodings, np.int64)
+            points = Points.concatenate(encoded)[np.where(at < 0, len(self._make) - 1 - at, at)]
         return {
             "x": points.x,
             "h": points.h,
