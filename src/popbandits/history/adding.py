@@ -1,17 +1,14 @@
-"""Observations on their way into a history: checked one after another, encoded together. `History` calls it."""
+"""Checks observations on their way into a history, and encodes them together. `History` imports it, not it `History`."""
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.history.records import Config, Key, Observation
 from popbandits.space import Points
-
-if TYPE_CHECKING:
-    from popbandits.history.history import History
 
 
 class Adding:
@@ -20,7 +17,7 @@ class Adding:
     A member that carries on has the encoding of its last row: computing it again would be waste.
     """
 
-    def __init__(self, history: "History", new: Sequence[Observation]):
+    def __init__(self, history: Any, new: Sequence[Observation]):
         self.history, self.new = history, new
         self.start = len(history)
         """The place of the first of them."""
