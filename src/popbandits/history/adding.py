@@ -1,4 +1,4 @@
-"""Checks observations on their way into a history, and encodes them together. `History` imports it, not it `History`."""
+"""Checks observations on their way into a history, and encodes them together. It must not import `History`."""
 
 import math
 from collections.abc import Sequence
