@@ -374,7 +374,7 @@ def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(folder: Path, tmp
         store.describe(agent={"import": "climb:Climber", "settings": {}, "root": str(folder)})
     status, _, err = command(folder, "replay", "there", "--trust")
     assert status == 1
-    assert "that of there is not where it was: No module named 'climb'; give it with agent=, or with --agent" in err
+    assert "there is not where it was: No module named 'climb'; give it with agent=, or with --agent" in err
     status, _, err = command(folder, "resume", "there", "--rounds", "2", "--agent", "moved.py:Climber")
     assert status == 0, err
 

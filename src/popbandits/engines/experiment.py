@@ -196,4 +196,6 @@ class Experiment:
         roles: tuple[Role, ...] = ("agent", "method")
         for name in roles:
             kept[name] = None if name in given else on_record(about, name, store.path.parent, "resume", trust)
-        return Experiment(**(kept | given))
+        made = Experiment(**(kept | given))
+        made.make_population()  # Complains about what was given before the record could be blamed for it.
+        return made
