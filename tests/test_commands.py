@@ -315,7 +315,7 @@ def test_ctrl_c_lets_what_is_in_training_end_and_the_run_resumes_as_if_nothing_h
     (gate / "open").touch()
     err = run.communicate(timeout=60)[1]
     assert run.returncode == 130
-    assert err.endswith("Stopped. To go on: popbandits resume there\n")
+    assert err.endswith(f"Stopped. To go on: popbandits resume {folder / 'there'}\n")
     assert "Traceback" not in err
     stopped = History.load("there")
     assert 0 < len(stopped) < len(undisturbed)
@@ -338,7 +338,7 @@ def test_a_second_ctrl_c_stops_at_once(folder: Path, undisturbed: History) -> No
     os.killpg(run.pid, signal.SIGINT)
     err = run.communicate(timeout=60)[1]
     assert run.returncode == 130
-    assert err.endswith("Stopped. To go on: popbandits resume there\npopbandits: stopped\n")
+    assert err.endswith(f"Stopped. To go on: popbandits resume {folder / 'there'}\npopbandits: stopped\n")
     assert main(["resume", "there"]) == 0
     assert History.load("there") == undisturbed
 
