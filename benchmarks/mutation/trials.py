@@ -168,12 +168,19 @@ class Limits:
 
 
 def choose(mutant: Mutant, tests: Tests, limits: Limits) -> list[str]:
-    """The tests that call the function that is changed, the fastest first; any of its folder if none does."""
+    """The tests that call the function that is changed, or any of its folder if none does; fast ones first, and a
+    second case of a test after the first of every other."""
     files = set(files_with_tests(mutant.file))
     near = {n: known for n, known in tests.items() if n.split("::")[0] in files and known.seconds <= limits.slowest}
     lines = {f"{mutant.file}:{line}" for line in _function_at(mutant)}
     touching = {name for name, known in near.items() if not lines.isdisjoint(known.calls)}
-    ordered = sorted(touching or near, key=lambda name: near[name].seconds)
+    cases: Counter[str] = Counter()
+    places = {}
+    for name in sorted(touching or near, key=lambda name: near[name].seconds):
+        test = name.split("[")[0]
+        places[name] = cases[test]
+        cases[test] += 1
+    ordered = sorted(places, key=lambda name: (places[name], near[name].seconds))
     spent = accumulate(near[name].seconds for name in ordered)
     return [name for name, seconds in zip(ordered, spent, strict=True) if seconds <= limits.together]
 
