@@ -32,8 +32,8 @@ TESTS = {
 }
 """Which tests are to notice a change in which folder; the file's own doctests come on top."""
 
-COPIED = ("src", "tests", "docs", "pyproject.toml")
-NOT_COPIED = shutil.ignore_patterns("__pycache__", "golden", "rl", "*.png")
+COPIED = ("src", "tests", "benchmarks", "docs", "examples", "pyproject.toml")
+NOT_COPIED = shutil.ignore_patterns("__pycache__", "golden", "*.png")
 SLACK = 120.0
 """Seconds that a trial may take beyond ten times what its tests take without a change."""
 HANGS = 30.0
