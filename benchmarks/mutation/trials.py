@@ -201,17 +201,16 @@ def _function_at(mutant: Mutant) -> range:
     return range(0)
 
 
-def measure(files: list[str], copies: list[Path]) -> dict[str, Tests]:
-    """Run the tests of these files once without a change; those that fail so are left out of the trials."""
-    tests: dict[str, Tests] = {}
+def measure(files: list[str], copies: list[Path], keep: Callable[[str, Tests], None]) -> None:
+    """Run the tests of these files once without a change, and tell `keep` of each file; tests that fail so are left
+    out of the trials."""
 
     def done(file: str, status: int | None, said: dict[str, Any]) -> None:
-        tests[file] = {name: Known(*known) for name, known in said.get("tests", {}).items()}
         for name in said.get("failed", [f"{file} (it ended with {status})"]):
             print(f"fails without a change, and is left out: {name}", flush=True)
+        keep(file, {name: Known(*known) for name, known in said.get("tests", {}).items()})
 
     _all_of([partial(_start, [file], Watch, [], 3600.0, partial(done, file)) for file in files], copies)
-    return tests
 
 
 def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits, results: Path, until: float) -> None:
@@ -229,7 +228,8 @@ def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits,
         def done(status: int | None, said: dict[str, Any]) -> None:
             path.write_text(original, "utf-8")
             os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
-            outcome = OUTCOMES.get(status, f"error {status}")
+            crashed = status is not None and status < 0
+            outcome = OUTCOMES.get(status, "killed" if crashed else f"error {status}")
             seconds, by = round(time.monotonic() - began, 1), next(iter(said.get("failed", ())), None)
             with results.open("a", encoding="utf-8") as file:
                 line = {"id": mutant.id, "outcome": outcome, "seconds": seconds, "tests": len(chosen), "by": by}
