@@ -168,6 +168,7 @@ DAMAGES: dict[str, Damage] = {
     "a quantile in words": about("quantile", "x"),
     "an engine that is none": about("engine", "steam"),
     "an exploration that is none": about("explore", 3),
+    **{f"begun with {value!r}": about("start", value) for value in (3, "x", [{}], [{"config": 3}], {"a": 1})},
     "half a value": about("rounds", "{", raw=True),
     "a deep value": about("note", DEEP, raw=True),
     "a value that is no text": about("note", b"\xff\xfe", raw=True),

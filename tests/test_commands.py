@@ -316,7 +316,7 @@ def test_ctrl_c_lets_what_is_in_training_end_and_the_run_resumes_as_if_nothing_h
     (gate / "open").touch()
     err = run.communicate(timeout=60)[1]
     assert run.returncode == 130
-    assert err.endswith("Stopped. To go on: popbandits resume there\n")
+    assert err.endswith(f"Stopped. To go on: popbandits resume {folder / 'there'}\n")
     assert "Traceback" not in err
     stopped = History.load("there")
     assert 0 < len(stopped) < len(undisturbed)
@@ -339,7 +339,7 @@ def test_a_second_ctrl_c_stops_at_once(folder: Path, undisturbed: History) -> No
     os.killpg(run.pid, signal.SIGINT)
     err = run.communicate(timeout=60)[1]
     assert run.returncode == 130
-    assert err.endswith("Stopped. To go on: popbandits resume there\npopbandits: stopped\n")
+    assert err.endswith(f"Stopped. To go on: popbandits resume {folder / 'there'}\npopbandits: stopped\n")
     assert main(["resume", "there"]) == 0
     assert History.load("there") == undisturbed
 
@@ -375,7 +375,7 @@ def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(folder: Path, tmp
         store.describe(agent={"import": "climb:Climber", "settings": {}, "root": str(folder)})
     status, _, err = command(folder, "replay", "there", "--trust")
     assert status == 1
-    assert "that of there is not where it was: No module named 'climb'; give it with agent=, or with --agent" in err
+    assert "there is not where it was: No module named 'climb'; give it with agent=, or with --agent" in err
     status, _, err = command(folder, "resume", "there", "--rounds", "2", "--agent", "moved.py:Climber")
     assert status == 0, err
 

@@ -77,9 +77,12 @@ def measured(files: list[str], path: Path, copies: list[Path]) -> trials.Tests:
     kept = json.loads(path.read_text()) if path.exists() else {}
     now = {file: hashlib.sha256((ROOT / file).read_bytes()).hexdigest() for file in files}
     new = [file for file in files if kept.get(file, {}).get("sha256") != now[file]]
-    for file, tests in trials.measure(new, copies).items():
+
+    def keep(file: str, tests: trials.Tests) -> None:
         kept[file] = {"sha256": now[file], "tests": {name: asdict(known) for name, known in tests.items()}}
         path.write_text(json.dumps(kept))
+
+    trials.measure(new, copies, keep)
     return {name: trials.Known(**known) for file in files for name, known in kept[file]["tests"].items()}
 
 

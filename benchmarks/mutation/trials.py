@@ -32,8 +32,8 @@ TESTS = {
 }
 """Which tests are to notice a change in which folder; the file's own doctests come on top."""
 
-COPIED = ("src", "tests", "docs", "pyproject.toml")
-NOT_COPIED = shutil.ignore_patterns("__pycache__", "golden", "rl", "*.png")
+COPIED = ("src", "tests", "benchmarks", "docs", "examples", "pyproject.toml")
+NOT_COPIED = shutil.ignore_patterns("__pycache__", "golden", "*.png")
 SLACK = 120.0
 """Seconds that a trial may take beyond ten times what its tests take without a change."""
 HANGS = 30.0
@@ -168,12 +168,19 @@ class Limits:
 
 
 def choose(mutant: Mutant, tests: Tests, limits: Limits) -> list[str]:
-    """The tests that call the function that is changed, the fastest first; any of its folder if none does."""
+    """The tests that call the function that is changed, or any of its folder if none does; fast ones first, and a
+    second case of a test after the first of every other."""
     files = set(files_with_tests(mutant.file))
     near = {n: known for n, known in tests.items() if n.split("::")[0] in files and known.seconds <= limits.slowest}
     lines = {f"{mutant.file}:{line}" for line in _function_at(mutant)}
     touching = {name for name, known in near.items() if not lines.isdisjoint(known.calls)}
-    ordered = sorted(touching or near, key=lambda name: near[name].seconds)
+    cases: Counter[str] = Counter()
+    places = {}
+    for name in sorted(touching or near, key=lambda name: near[name].seconds):
+        test = name.split("[")[0]
+        places[name] = cases[test]
+        cases[test] += 1
+    ordered = sorted(places, key=lambda name: (places[name], near[name].seconds))
     spent = accumulate(near[name].seconds for name in ordered)
     return [name for name, seconds in zip(ordered, spent, strict=True) if seconds <= limits.together]
 
@@ -194,17 +201,16 @@ def _function_at(mutant: Mutant) -> range:
     return range(0)
 
 
-def measure(files: list[str], copies: list[Path]) -> dict[str, Tests]:
-    """Run the tests of these files once without a change; those that fail so are left out of the trials."""
-    tests: dict[str, Tests] = {}
+def measure(files: list[str], copies: list[Path], keep: Callable[[str, Tests], None]) -> None:
+    """Run the tests of these files once without a change, and tell `keep` of each file; tests that fail so are left
+    out of the trials."""
 
     def done(file: str, status: int | None, said: dict[str, Any]) -> None:
-        tests[file] = {name: Known(*known) for name, known in said.get("tests", {}).items()}
         for name in said.get("failed", [f"{file} (it ended with {status})"]):
             print(f"fails without a change, and is left out: {name}", flush=True)
+        keep(file, {name: Known(*known) for name, known in said.get("tests", {}).items()})
 
     _all_of([partial(_start, [file], Watch, [], 3600.0, partial(done, file)) for file in files], copies)
-    return tests
 
 
 def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits, results: Path, until: float) -> None:
@@ -222,7 +228,8 @@ def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits,
         def done(status: int | None, said: dict[str, Any]) -> None:
             path.write_text(original, "utf-8")
             os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
-            outcome = OUTCOMES.get(status, f"error {status}")
+            crashed = status is not None and status < 0
+            outcome = OUTCOMES.get(status, "killed" if crashed else f"error {status}")
             seconds, by = round(time.monotonic() - began, 1), next(iter(said.get("failed", ())), None)
             with results.open("a", encoding="utf-8") as file:
                 line = {"id": mutant.id, "outcome": outcome, "seconds": seconds, "tests": len(chosen), "by": by}

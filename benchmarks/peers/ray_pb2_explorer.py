@@ -111,7 +111,7 @@ def _table(numbers: _Numbers, history: History) -> pd.DataFrame:
 
 @contextmanager
 def _seeded(rng: np.random.Generator) -> Iterator[None]:
-    """Let Ray, which draws from numpy's global generator, depend on `rng` and leave no trace; its warnings are not shown."""
+    """Let Ray, which draws from numpy's global generator, depend on `rng` and leave no trace; hide its warnings."""
     before = np.random.get_state()  # noqa: NPY002
     np.random.seed(rng.integers(2**32))  # noqa: NPY002
     try:

@@ -24,6 +24,7 @@ from benchmarks.real.records import Record, read
 from benchmarks.real.run import COMPARED
 from benchmarks.real.scales import scale_of
 from benchmarks.real.sitting import TEST_SEED, Batch, sit
+from benchmarks.real.states import Kept
 from popbandits.history import Assignment
 from popbandits.population import Population
 from tests.benchmarks.climbers import STEPS, Climbers, Track, ground, space
@@ -193,6 +194,20 @@ def test_populations_that_fail_altogether_start_afresh_and_get_the_random_score(
     assert {score for record in records for score in record.curve} == {scale_of("Pendulum").random}
     # Nobody has anything to go on from, so those who are tuned are reset; without tuning a failure is the end.
     assert [what for name, what in built[0].done if name == "reset"] == [0, 1, 2, 3] * 2
+
+
+def test_the_best_state_of_a_population_is_kept_though_its_member_went_on_to_a_worse_one() -> None:
+    agents = Climbers(range(2 * MEMBERS), 1)
+    kept = Kept(agents, MEMBERS)
+    rounds = [[1.0, 9.0, 2.0, 3.0, 5.0, 4.0, 3.0, 2.0], [2.0, 3.0, 2.0, NAN, 9.0, 1.0, 9.0, NAN]]
+    for round_, scores in enumerate(rounds):
+        agents.height[:] = torch.arange(2.0 * MEMBERS) + 100 * round_
+        kept.keep(round_, scores)
+    agents.height[:] = NAN
+    for index, parent in ((0, (1, 0)), (1, (1, 1)), (3, (3, 0)), (4, (2, 1)), (7, (3, 0))):
+        kept.restore(index, parent)
+    assert agents.height[[0, 1, 3, 4, 7]].tolist() == [1.0, 101.0, 3.0, 106.0, 7.0]
+    assert agents.height[[2, 5, 6]].isnan().all()
 
 
 # Of one population

@@ -48,6 +48,12 @@ def test_a_spoilt_manifest_is_found(saved: Path, text: str) -> None:
         verify(saved)
 
 
+def test_a_manifest_that_lists_nothing_is_no_excuse_for_files(saved: Path) -> None:
+    (saved / MANIFEST).write_text("{}")
+    with pytest.raises(CheckpointError, match="its manifest lists none of its files"):
+        verify(saved)
+
+
 def test_an_agent_may_not_write_a_manifest_of_its_own(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text(json.dumps({}))
     with pytest.raises(AgentError, match=f"save must not write {MANIFEST}"):

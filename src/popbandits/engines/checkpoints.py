@@ -61,6 +61,8 @@ def verify(directory: Path) -> None:
             path = directory / name
             if path.stat().st_size != expected["bytes"] or _checksum(path) != expected["sha256"]:
                 raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not what was saved")
+        if not manifest and any(path.name != MANIFEST for path in directory.iterdir()):
+            raise CheckpointError(f"the checkpoint {directory} is damaged: its manifest lists none of its files")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if not directory.parent.is_dir():  # All of them at once: a disk that is not there.
             raise DiskError(f"could not read {directory.parent}: {reason(error)}") from error

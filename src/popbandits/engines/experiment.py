@@ -205,4 +205,6 @@ class Experiment:
                 kept[name] = None if name in given else on_record(about, name, store.path.parent, "resume", trust)
         if "selection" in given:
             kept["quantile"] = None
-        return Experiment(**(kept | given))
+        made = Experiment(**(kept | given))
+        made.make_population()  # Complains about what was given before the record could be blamed for it.
+        return made

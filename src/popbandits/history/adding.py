@@ -1,17 +1,14 @@
-"""Observations on their way into a history: checked one after another, encoded together. `History` calls it."""
+"""Checks observations on their way into a history, and encodes them together. It must not import `History`."""
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.history.records import Config, Key, Observation
 from popbandits.space import Points
-
-if TYPE_CHECKING:
-    from popbandits.history.history import History
 
 
 class Adding:
@@ -20,7 +17,7 @@ class Adding:
     A member that carries on has the encoding of its last row: computing it again would be waste.
     """
 
-    def __init__(self, history: "History", new: Sequence[Observation]):
+    def __init__(self, history: Any, new: Sequence[Observation]):
         self.history, self.new = history, new
         self.start = len(history)
         """The place of the first of them."""
@@ -44,8 +41,10 @@ class Adding:
         if self._look_up:
             known = np.array(self._look_up, np.int64)
             encoded.append(Points(self.history.column("x", known), self.history.column("h", known)))
-        at = np.array(self._encodings, np.int64)
-        points = Points.concatenate(encoded)[np.where(at < 0, len(self._make) - 1 - at, at)]
+        points = encoded[0]
+        if len(new) > 1:  # One alone, as a run adds them, has one encoding.
+            at = np.array(self._encodings, np.int64)
+            points = Points.concatenate(encoded)[np.where(at < 0, len(self._make) - 1 - at, at)]
         return {
             "x": points.x,
             "h": points.h,
