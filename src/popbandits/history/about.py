@@ -36,6 +36,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "seed": (lambda value: is_whole(value, 0), "a whole number of at least 0"),
     "agent": (lambda value: value is None or _is_recipe(value), "a recipe, or none"),
     "method": (lambda value: value is None or _is_recipe(value), "a recipe, or none"),
+    "selection": (lambda value: value is None or _is_recipe(value), "a recipe, or none"),
     "created": (lambda value: is_real(value) and math.isfinite(value) and abs(value) < SECONDS, "a time in seconds"),
 }
 """What may be known of a run: a test of the value, and the rule in words. Other names are somebody's own."""

@@ -105,6 +105,8 @@ def _method(run: Run) -> dict[str, Any]:
     if run.space.fixed:
         return described | run.space.flatten(run.history[0].config)
     others = ("quantile", "explore", "synchronous", "mode")
+    selection = (run.about.get("selection") or {}).get("make") or "Truncation"
+    described["selection"] = str(selection).rpartition(":")[2]  # Runs from before there was a choice had this one.
     return described | _settings(run, "method") | {name: run.about.get(name) for name in others}
 
 

@@ -18,8 +18,7 @@ import numpy as np
 from scipy.special import ndtr, stdtr
 
 from popbandits.errors import ArgumentError
-from popbandits.history import History
-from popbandits.selection.lineage import last_intervals
+from popbandits.history import History, Observation
 from popbandits.selection.selection import Picks, Selection, check_quantile
 from popbandits.selection.truncation import rank, replace_members
 from popbandits.typing import IntArray, is_real, is_whole
@@ -70,6 +69,16 @@ class TTest(Selection):
         shared = {o.key for o in theirs} & {o.key for o in mine}
         x, y = ([history.sign * o.score for o in line if o.key not in shared] for line in (theirs, mine))
         return welch(x, y) < self.level and np.mean(x) > np.mean(y)
+
+
+def last_intervals(history: History, place: int, count: int) -> list[Observation]:
+    """The observation at a place and those it descends from, at most `count`, the oldest first."""
+    line: list[Observation] = []
+    current: Observation | None = history[place]
+    while current is not None and len(line) < count:
+        line.append(current)
+        current = None if current.parent is None else history.find(current.parent)
+    return line[::-1]
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> float:
