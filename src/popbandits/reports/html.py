@@ -28,7 +28,7 @@ def markup(tag: str, *inside: str, **attributes: Any) -> str:
 def strict_json(value: Any) -> str:
     """JSON that every browser reads, as short as it can be: what is no finite number is null.
 
-    >>> strict_json({"score": 1.5, "change": -math.inf})
+    >>> strict_json({"score": 1.5, "change": float("-inf")})
     '{"score":1.5,"change":null}'
     """
     try:
