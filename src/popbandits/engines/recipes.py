@@ -1,4 +1,4 @@
-"""How to get a function, a class or an explorer back later: where it is imported from, and its settings.
+"""Recipes: a function, a class or an explorer by where it is imported from and its settings, to be built again later.
 
 A record says what built a run's agents, its method and its selection. Building it again runs code, so a record alone
 may only name what popbandits ships (`OURS`), and what this account itself put on record (`signing`). Anything else
@@ -157,7 +157,7 @@ def _root(value: Any) -> str:
 
 
 def load(where: str, search: Path | None = None) -> Any:
-    """What `module:name` or `file.py:name` names; a module is looked for in the folder `search` first, if given."""
+    """Import what `module:name` or `file.py:name` names; a module is looked for in `search` first, if given."""
     module, _, name = where.rpartition(":")
     if not module or not name:
         raise ArgumentError(f"give it as module:name or file.py:name, got {where!r}")

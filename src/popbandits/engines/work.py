@@ -139,7 +139,7 @@ def call(method: Callable[..., T], *args: Any) -> T:
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Whether somebody pressed it: only Python's own handler raises it here, and a run replaces that one."""
+    """Tell a real Ctrl-C from an agent's: only Python's own handler raises it here, and a run replaces that one."""
     return (
         isinstance(error, KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()

@@ -50,7 +50,7 @@ class Worker:
         """When it was started, or its job was sent."""
 
     def is_dead(self) -> bool:
-        """Whether it ended on its own. Its line may not tell: what it forked keeps that open."""
+        """Tell whether it ended on its own. Its line may not say so: what it forked keeps that open."""
         return False
 
     def death(self) -> str | None:
@@ -196,7 +196,7 @@ class ProcessWorker(Worker):
         self.process, self.line = process, line
 
     def is_dead(self) -> bool:
-        """Whether its process has ended."""
+        """Tell whether its process has ended."""
         return not self.process.is_alive()
 
     def death(self) -> str | None:

@@ -77,7 +77,7 @@ class Adding:
             raise HistoryError(f"a parent comes first, got {observation.key} with {parent} unseen; append it")
 
     def _done(self, member: int) -> int:
-        """How many rounds a member has finished, those included that were looked at."""
+        """Count the rounds that a member has finished, those included that were looked at."""
         if member not in self._finished:
             self._finished[member] = self.history.finished(member)
         return self._finished[member]

@@ -58,7 +58,7 @@ def holds_run(path: Path) -> bool:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether there is a regular file of this very name: not a link, nor a pipe that keeps its reader waiting."""
+    """Tell whether there is a regular file of this very name: no link, no pipe that keeps its reader waiting."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:

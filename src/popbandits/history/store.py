@@ -218,7 +218,7 @@ class Store:
             return coding.observations(self.ask(query, [member, most]))
 
     def last_decision(self, member: int) -> Decision | None:
-        """What was decided for a member last."""
+        """Return what was decided for a member last."""
         query = f"SELECT {DECISION} FROM decision WHERE member = ? ORDER BY round DESC LIMIT 1"
         with self.blamed():
             return next(map(coding.decision, self.ask(query, [member]) if self.keeps_log else ()), None)
@@ -240,7 +240,7 @@ class Store:
 
     @property
     def keeps_log(self) -> bool:
-        """Whether decisions and events are kept; the oldest runs had neither."""
+        """Tell whether decisions and events are kept; the oldest runs had neither."""
         return self._version > 1
 
     def _records(self, what: str, after: int, made: Callable[[tuple[Any, ...]], Record]) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""What the first members begin with: configurations that are given, the space's defaults, or a past run's winners."""
+"""First configurations from what is known: those that are given, the space's defaults, or a past run's winners."""
 
 import json
 import os

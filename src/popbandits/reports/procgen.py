@@ -72,7 +72,7 @@ class Trial:
 
     @property
     def tested(self) -> list[Observation]:
-        """What members came to that were tested in the last round."""
+        """Return what members came to that were tested in the last round."""
         last = [self.run.history.find((member, self.run.about["rounds"] - 1)) for member in range(self.population)]
         return [o for o in last if o is not None and all(f"{levels}_return" in o.metrics for levels in LEVELS)]
 

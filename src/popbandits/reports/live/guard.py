@@ -75,7 +75,7 @@ class Guard:
 
 
 def _digest(token: str) -> str:
-    """What a browser keeps of a token: letters that a cookie may have, whatever the token is."""
+    """Return what a browser keeps of a token: letters that a cookie may have, whatever the token is."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
