@@ -69,7 +69,7 @@ class Experiment:
     """What the first members begin with: a list of configurations, "defaults" for the space's, or a past run (a
     `History` or a folder) for its winning configurations; `Population` says more. None for random ones."""
     selection: Selection | None = None
-    """Whose weights and hyperparameters a member goes on with; None for Truncation(quantile)."""
+    """Strategy that says whose weights and hyperparameters a member goes on with; None for Truncation(quantile)."""
 
     def __post_init__(self) -> None:
         if not callable(self.agent):

@@ -146,7 +146,7 @@ OURS: dict[Role, set[tuple[str, str | None]]] = {
         ("import", "popbandits.rl.ppo:PPO"),
     },
 }
-"""What any record may name: the kind of a recipe, and the address. Agents by name, since `rl` is slow to import."""
+"""Code that any record may name: a recipe's kind, and the address. Agents by name, since `rl` is slow to import."""
 
 
 def _root(value: Any) -> str:

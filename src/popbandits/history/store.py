@@ -32,7 +32,7 @@ DAMAGE = (
     ValueError,
     sqlite3.Error,
 )
-"""What reading raises where a file does not hold what a run writes."""
+"""Errors that reading raises where a file does not hold what a run writes."""
 
 LINEAGE = """WITH RECURSIVE line (member, round) AS (
     VALUES (?, ?)

@@ -96,7 +96,7 @@ class Population:
         self._ready: dict[Key, Decision] = {}  # decided, and not asked for yet
         self._training: dict[Key, Assignment] = {}  # asked for, and not told yet
         self.start = resolve(start, self.space, self.size)
-        """What the first members begin with, and where it comes from; can be given as `start` again."""
+        """First members' configurations, and where they come from; can be given as `start` again."""
         self._first = initial_points(self.space, self.size, self._rng(INITIAL))
         self._check_history()
         # Members to decide for, in asynchronous mode: whoever has been idle for longest comes first.

@@ -41,7 +41,7 @@ USUAL = 8765
 POLL = 0.25
 """Seconds between two looks at a run that somebody follows."""
 LOGS = ("uvicorn.error", "asyncio")
-"""What writes to the log."""
+"""Names of the loggers that write to the log."""
 SILENCE = 15.0
 """Seconds after which a page is told that there is nothing, so that nobody in between hangs up."""
 

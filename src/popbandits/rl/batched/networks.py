@@ -51,7 +51,7 @@ class Perceptron:
         self.layers = tuple(pairwise(widths))
         self.last_gain = last_gain
         self.shapes = [shape for inputs, outputs in self.layers for shape in ((inputs, outputs), (1, outputs))]
-        """Of a member's tensors: the weights and the biases of each layer."""
+        """Shapes of a member's tensors: the weights and the biases of each layer."""
 
     def __call__(self, weights: list[Tensor], rows: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
         """Apply it: (A, B, inputs) to (A, B, outputs); `weights` are (A, *shape) each.
