@@ -138,8 +138,11 @@ def run(
     if name == PERFECT:
         population = Perfect(drawn, played, size=size, rounds=rounds, seed=seed, **options)
     else:
-        explorer = METHODS[name].make()
-        population = Population(drawn.space(), explorer, size=size, rounds=rounds, seed=seed, **options)
+        known = METHODS[name]
+        own = known.make_selection(quantile=options["quantile"])
+        population = Population(
+            drawn.space(), known.make(), size=size, rounds=rounds, seed=seed, selection=own, **options
+        )
     seconds = play(drawn, population, seed, played)
     fallbacks = sum(observation.fallback is not None for observation in getattr(population, "history", ()))
     return RunResult(

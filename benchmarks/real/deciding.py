@@ -82,7 +82,13 @@ class Tuned:
         if spec.method != DEFAULTS:
             method = METHODS[spec.method]
             self._population = Population(
-                spec.space, method.make(), MEMBERS, spec.rounds, spec.seed, explore=method.explore
+                spec.space,
+                method.make(),
+                MEMBERS,
+                spec.rounds,
+                spec.seed,
+                explore=method.explore,
+                selection=method.make_selection(),
             )
 
     def advance(self, scores: Sequence[float] | None) -> list[Order] | None:

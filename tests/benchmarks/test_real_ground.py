@@ -58,7 +58,8 @@ def alone(place: Ground, method: str, seed: int, rounds: int) -> tuple[Populatio
     seeds = [MEMBERS * seed + member for member in range(MEMBERS)]
     agents = place.make(seeds, place.updates_in(rounds), "cpu")
     way = METHODS[method]
-    population = Population(place.spaces["narrow"](), way.make(), MEMBERS, rounds, seed, explore=way.explore)
+    space, selection = place.spaces["narrow"](), way.make_selection()
+    population = Population(space, way.make(), MEMBERS, rounds, seed, explore=way.explore, selection=selection)
     saved: dict[tuple[int, int], dict[str, torch.Tensor]] = {}
     while not population.done:
         asked = sorted(population.ask(), key=lambda a: a.member)

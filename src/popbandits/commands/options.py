@@ -52,23 +52,24 @@ def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experim
         arguments,
         *("population", "seed", "mode", "explore", "initial_score", "synchronous", "directory", "start"),
     )
-    given |= _selected(experiment, arguments)
+    selection = arguments.selection
     if arguments.method is not None:
         if arguments.method not in METHODS:
             raise ArgumentError(f"method: none is called {arguments.method!r}; there are {', '.join(METHODS)}")
         method = METHODS[arguments.method]
+        selection = selection or method.selection
         given = {"explore": method.explore} | given | {"method": method.make()}
+    given |= _selected(experiment, selection, arguments.quantile)
     experiment = replace(experiment, **given)
     experiment.make_population()  # Complains about what only a population can judge.
     return experiment
 
 
-def _selected(experiment: "Experiment", arguments: argparse.Namespace) -> dict[str, Any]:
-    """The selection and its quantile, as far as options change them; a quantile stays with another selection."""
+def _selected(experiment: "Experiment", name: str | None, quantile: float | None) -> dict[str, Any]:
+    """The selection and its quantile, as far as they change; a quantile stays with another selection."""
     from popbandits.errors import ArgumentError
     from popbandits.selection import as_selection
 
-    name, quantile = arguments.selection, arguments.quantile
     if name is None and (quantile is None or experiment.selection is None):
         return {} if quantile is None else {"quantile": quantile}
     before: Any = as_selection(experiment.selection, experiment.quantile)

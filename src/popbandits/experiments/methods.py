@@ -16,7 +16,7 @@ Explore = Literal["replaced", "all"]
 
 @dataclass(frozen=True)
 class Method:
-    """An explorer, and who explores."""
+    """An explorer, who explores, and whose weights members go on with."""
 
     label: str
     explorer: str
@@ -24,11 +24,17 @@ class Method:
     explore: Explore = "replaced"
     cost: float = 1.0
     """Rough cost of a run beside PB2-Mix's, from which the time left is guessed."""
+    selection: str | None = None
+    """Its selection, a name of SELECTIONS; None for that of the run."""
 
     def make(self) -> "Explorer":
         """A new explorer with its default settings."""
         explorer: Explorer = getattr(import_module("popbandits.explorers"), self.explorer)()
         return explorer
+
+    def make_selection(self, **settings: Any) -> "Selection | None":
+        """Make the method's own selection; None where any selection suits it."""
+        return None if self.selection is None else make_selection(self.selection, **settings)
 
 
 METHODS = {

@@ -56,6 +56,7 @@ def run(method: str, size: int, seed: int, rounds: int = 50) -> Run:
         seed=seed,
         explore=chosen.explore,
         initial_score=0.0,
+        selection=chosen.make_selection(),
     )
     totals: dict[tuple[int, int], float] = {}  # what the checkpoint of (member, round) would hold
     while not population.done:

@@ -145,7 +145,9 @@ def method_name(about: Mapping[str, Any], space: Space) -> str | None:
     if where is None:
         return None
     own = printable(str(where).rpartition(":")[2])
-    labels = {one.explorer: one.label for one in METHODS.values() if one.explore == "replaced"}
+    labels = {
+        one.explorer: one.label for one in METHODS.values() if one.explore == "replaced" and one.selection is None
+    }
     return labels.get(own, own)
 
 
