@@ -26,6 +26,7 @@ _HOMES = {
     "popbandits.space": ("Space",),
     "popbandits.history": ("Assignment", "History", "Observation"),
     "popbandits.explorers": (
+        "BGPBT",
         "CoCaBO",
         "Explorer",
         "PB2Fuse",
@@ -36,7 +37,7 @@ _HOMES = {
         "Proposal",
         "RandomSearch",
     ),
-    "popbandits.selection": ("Selection", "Smoothed", "TTest", "Truncation"),
+    "popbandits.selection": ("MFPBT", "Restarts", "Selection", "Smoothed", "TTest", "Truncation"),
     "popbandits.population": ("Population",),
     "popbandits.engines": ("Experiment", "Result", "resume", "tune"),
 }
@@ -60,6 +61,7 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.errors import PopbanditsError as PopbanditsError
     from popbandits.errors import RunError as RunError
     from popbandits.errors import SpaceError as SpaceError
+    from popbandits.explorers import BGPBT as BGPBT
     from popbandits.explorers import PBT as PBT
     from popbandits.explorers import CoCaBO as CoCaBO
     from popbandits.explorers import Explorer as Explorer
@@ -73,6 +75,8 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.history import History as History
     from popbandits.history import Observation as Observation
     from popbandits.population import Population as Population
+    from popbandits.selection import MFPBT as MFPBT
+    from popbandits.selection import Restarts as Restarts
     from popbandits.selection import Selection as Selection
     from popbandits.selection import Smoothed as Smoothed
     from popbandits.selection import Truncation as Truncation

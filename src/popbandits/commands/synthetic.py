@@ -32,7 +32,7 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
         nargs="+",
         default=list(COMPARED),
         metavar="NAME",
-        help=f"which to compare, of: {', '.join(METHODS)} (all but cocabo; /all means that every member explores)",
+        help=f"which to compare, of: {', '.join(METHODS)} (those before cocabo; /all means that every member explores)",
     )
     parser.add_argument(
         "--sizes", nargs="+", type=int, default=[4, 8, 12], metavar="N", help="population sizes (4 8 12)"

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from popbandits.engines import signing
 from popbandits.errors import ArgumentError, PopbanditsError, RunError, SpaceError
-from popbandits.explorers import PBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch
-from popbandits.selection import Smoothed, Truncation, TTest
+from popbandits.explorers import BGPBT, PBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch
+from popbandits.selection import MFPBT, Restarts, Smoothed, Truncation, TTest
 from popbandits.space.storage import pack, unpack
 from popbandits.wording import visible
 
@@ -37,15 +37,20 @@ def recipe(value: Any) -> Recipe | None:
     True
     """
     kind, settings = "import", {}
-    if is_dataclass(value) and not isinstance(value, type):
-        kind, value, settings = "make", type(value), {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+    parts: dict[str, Recipe | None] = {}
+    if _is_object(value):
+        settings = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+        kind, value = "make", type(value)
+        parts = {name: recipe(part) for name, part in settings.items() if _is_object(part)}
+        settings = {name: part for name, part in settings.items() if name not in parts}
     elif isinstance(value, partial) and not value.args:
         kind, value, settings = "partial", value.func, value.keywords
     where = address(value)
-    if where is None:
+    if where is None or None in parts.values():
         return None
     try:
         given: Recipe = {kind: where, "settings": pack(settings, "settings"), "root": _root(value)}
+        given |= {"parts": parts} if parts else {}
     except SpaceError:  # Not all of it is plain.
         return None
     if any((kind, where) in ours for ours in OURS.values()):
@@ -54,19 +59,25 @@ def recipe(value: Any) -> Recipe | None:
     return given if signed is None else given | {"signed": signed}
 
 
+def _is_object(value: Any) -> bool:
+    """Tell whether a value is an object of a dataclass, rather than the class itself."""
+    return is_dataclass(value) and not isinstance(value, type)
+
+
 def prepare(given: Any, role: Role, trust: bool = False) -> Any:
     """Build what a recipe was made of; ArgumentError unless it may be built, RunError if it is none."""
     kind, where, settings, root = _parts(given)
+    parts = given.get("parts", {})
     if (kind, where) in OURS[role]:
         made = load(where)
     else:
-        content = {kind: where, "settings": settings, "root": root}
+        content = {kind: where, "settings": settings, "root": root} | ({"parts": parts} if parts else {})
         if not (trust or signing.is_ours(content, given.get("signed"))):
             raise Untrusted(where, root)
         if Path(root).is_absolute() and root not in sys.path:  # Last, so that it can be found and hides nothing.
             sys.path.append(root)
         made = load(where)
-    keywords = unpack(json.dumps(settings))
+    keywords = unpack(json.dumps(settings)) | {name: prepare(part, role, trust) for name, part in parts.items()}
     if kind == "import":
         return made
     return made(**keywords) if kind == "make" else partial(made, **keywords)
@@ -84,9 +95,10 @@ def _parts(given: Any) -> tuple[str, str, dict[str, Any], str]:
     """Take a recipe apart: its kind, where it is imported from, the settings, and the folder to import from."""
     if isinstance(given, dict) and len(named := [kind for kind in KINDS if kind in given]) == 1:
         where, settings, root = given[named[0]], given.get("settings"), given.get("root")
-        if isinstance(where, str) and isinstance(settings, dict) and isinstance(root, str):
+        parts = given.get("parts", {})
+        if isinstance(where, str) and isinstance(settings, dict) and isinstance(root, str) and isinstance(parts, dict):
             return named[0], where, settings, root
-    raise RunError(f"a recipe has one of {', '.join(KINDS)}, and settings and root, got {given!r:.200}")
+    raise RunError(f"a recipe has one of {', '.join(KINDS)}, settings, root, and perhaps parts, got {given!r:.200}")
 
 
 def on_record(about: Mapping[str, Any], role: Role, run: Path, command: str, trust: bool = False) -> Any:
@@ -137,9 +149,10 @@ def address(value: Any) -> str | None:
 
 OURS: dict[Role, set[tuple[str, str | None]]] = {
     "method": {
-        ("make", address(explorer)) for explorer in (PBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch)
+        ("make", address(explorer))
+        for explorer in (BGPBT, PBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch)
     },
-    "selection": {("make", address(selection)) for selection in (Truncation, Smoothed, TTest)},
+    "selection": {("make", address(selection)) for selection in (Truncation, Smoothed, TTest, MFPBT, Restarts)},
     "agent": {
         ("make", "popbandits.rl.procgen.task:Task"),
         ("import", "popbandits.rl.demo:make_agent"),

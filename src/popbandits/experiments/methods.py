@@ -46,12 +46,24 @@ METHODS = {
     "pb2-fuse": Method("PB2-Fuse", "PB2Fuse"),
     "pb2-fuse/all": Method("PB2-Fuse, all explore", "PB2Fuse", explore="all", cost=1.5),
     "cocabo": Method("CoCaBO", "CoCaBO"),
+    "mf-pbt": Method("MF-PBT", "PBT", cost=0.02, selection="mf-pbt"),
+    "ipbt": Method("IPBT", "BGPBT", cost=1.5, selection="ipbt"),
+    "bg-pbt": Method("BG-PBT", "BGPBT", cost=1.5),
 }
 
-COMPARED = tuple(name for name in METHODS if name != "cocabo")
+LATER = ("mf-pbt", "ipbt", "bg-pbt")
+"""Methods that came after the paper; `docs/later_methods.md` says what they are."""
+
+COMPARED = tuple(name for name in METHODS if name not in ("cocabo", *LATER))
 """The paper's methods, and ours: what the synthetic experiment compares unless told otherwise."""
 
-SELECTIONS = {"truncation": "Truncation", "smoothed": "Smoothed", "t-test": "TTest"}
+SELECTIONS = {
+    "truncation": "Truncation",
+    "smoothed": "Smoothed",
+    "t-test": "TTest",
+    "mf-pbt": "MFPBT",
+    "ipbt": "Restarts",
+}
 """Classes of `popbandits.selection`, by the names that the command line takes."""
 
 

@@ -1,5 +1,6 @@
 """Who picks the next configuration: one class per published method, and our own."""
 
+from popbandits.explorers.bg_pbt import BGPBT
 from popbandits.explorers.cocabo import CoCaBO
 from popbandits.explorers.explorer import Explorer, Proposal, as_explorer
 from popbandits.explorers.pb2_fuse import PB2Fuse
@@ -10,6 +11,7 @@ from popbandits.explorers.pbt import PBT
 from popbandits.explorers.random_search import RandomSearch
 
 __all__ = [
+    "BGPBT",
     "PBT",
     "CoCaBO",
     "Explorer",

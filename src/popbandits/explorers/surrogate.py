@@ -175,9 +175,10 @@ def _blas() -> ThreadpoolController:
 class Models:
     """The models of one round: each is fitted once, when it is first needed."""
 
-    def __init__(self, explorer: ModelExplorer, space: Space, history: History):
+    def __init__(self, explorer: ModelExplorer, space: Space, history: History, since: int = 0):
         self.explorer, self.space, self.history = explorer, space, history
-        self.rows = history.remembered(explorer.window)
+        rows = history.remembered(explorer.window)
+        self.rows = rows[rows.round >= since] if since else rows
         self._fitted: dict[tuple[int, ...], Surrogate] = {}
 
     def at(self, labels: IntArray) -> Surrogate:

@@ -19,9 +19,9 @@ def _within(value: Any, least: int, most: int) -> bool:
 
 
 def _is_recipe(value: Any) -> bool:
-    """Tell whether a value is a dict of texts, but for the settings, which are a dict."""
+    """Tell whether a value is a dict of texts, but for the settings and the parts, which are dicts."""
     return isinstance(value, Mapping) and all(
-        isinstance(one, Mapping if name == "settings" else str) for name, one in value.items()
+        isinstance(one, Mapping if name in ("settings", "parts") else str) for name, one in value.items()
     )
 
 

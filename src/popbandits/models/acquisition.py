@@ -92,15 +92,25 @@ def candidates(
 
 
 def maximise(
-    bound: UpperConfidenceBound, space: Space, points: Points, group: IntArray, groups: int, starts: int = 4
+    bound: UpperConfidenceBound,
+    space: Space,
+    points: Points,
+    group: IntArray,
+    groups: int,
+    starts: int = 4,
+    box: FloatArray | None = None,
 ) -> Maxima:
-    """Climb from the best candidates of every group, all at once, and keep the best legal point of each."""
+    """Climb from the best candidates of every group, all at once, and keep the best legal point of each.
+
+    `box` is (d, 2): the ends within which numbers stay, [0, 1] without it.
+    """
+    box = np.tile([0.0, 1.0], (len(space.numerical), 1)) if box is None else box
     values = bound(points)
     order = np.lexsort((-values, group))
     rank = np.arange(len(order)) - np.searchsorted(group[order], group[order])
     chosen = order[rank < starts]
     points, values, group = points[chosen], values[chosen], group[chosen]
-    points, values = _step(bound, space, *_climb(bound, space, points, values))
+    points, values = _step(bound, space, *_climb(bound, space, points, values, box), box)
     best = np.zeros(groups, dtype=np.int64)
     found = np.full(groups, -np.inf)
     for index in range(len(points)):
@@ -109,7 +119,9 @@ def maximise(
     return Maxima(points[best] if len(points) else points, found)
 
 
-def _climb(bound: UpperConfidenceBound, space: Space, points: Points, values: FloatArray) -> tuple[Points, FloatArray]:
+def _climb(
+    bound: UpperConfidenceBound, space: Space, points: Points, values: FloatArray, box: FloatArray
+) -> tuple[Points, FloatArray]:
     """Gradient ascent in the numbers that may move freely; a point that got worse or illegal stays where it was."""
     moving = np.isfinite(points.x) & space.movable
     if not moving.any():
@@ -124,20 +136,23 @@ def _climb(bound: UpperConfidenceBound, space: Space, points: Points, values: Fl
         value, slope = bound.with_gradient(placed(flat))
         return -float(value.sum()), -slope[moving]
 
-    start = points.x[moving]
-    box = [(0.0, 1.0)] * len(start)
-    result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": 20, "ftol": 1e-6})
-    moved = Points(space.snap(placed(np.clip(result.x, 0.0, 1.0)).x), points.h)
+    ends = np.broadcast_to(box, (len(points), *box.shape))[moving]
+    options = {"maxiter": 20, "ftol": 1e-6}
+    result = minimize(objective, points.x[moving], jac=True, method="L-BFGS-B", bounds=ends, options=options)
+    moved = Points(space.snap(placed(np.clip(result.x, *ends.T)).x), points.h)
     reached = bound(moved)
     better = (reached > values) & space.legal(moved)
     return Points(np.where(better[:, None], moved.x, points.x), points.h), np.where(better, reached, values)
 
 
-def _step(bound: UpperConfidenceBound, space: Space, points: Points, values: FloatArray) -> tuple[Points, FloatArray]:
+def _step(
+    bound: UpperConfidenceBound, space: Space, points: Points, values: FloatArray, box: FloatArray
+) -> tuple[Points, FloatArray]:
     """Integers and ordinals have no gradient: take the best level of each in turn, the rest of the point fixed."""
-    for column, grid in space.grids.items():
+    for column, levels in space.grids.items():
+        grid = levels[(levels >= box[column, 0]) & (levels <= box[column, 1])]
         live = np.flatnonzero(np.isfinite(points.x[:, column]))
-        if not len(live):
+        if not (len(live) and len(grid)):
             continue
         tried = points[np.repeat(live, len(grid))]
         tried.x[:, column] = np.tile(grid, len(live))

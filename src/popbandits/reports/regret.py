@@ -32,7 +32,8 @@ NOTE = (
     "replacement rule, from the first configurations of these seeds; any start: from uniform draws."
 )
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; their yellow is too pale for a line.
+# Okabe and Ito's colours, which colour-blind readers can tell apart; their yellow is too pale for a line. The last
+# three are Tol's.
 COLOURS = {
     "random": "#888888",
     "pbt": "#E69F00",
@@ -42,6 +43,9 @@ COLOURS = {
     "pb2-fuse": "#D55E00",
     "pb2-fuse/all": "#009E73",
     "cocabo": "#B8860B",
+    "mf-pbt": "#117733",
+    "ipbt": "#882255",
+    "bg-pbt": "#332288",
 }
 WIDTH, HEIGHT, LETTERS = 250, 330, 11
 TICKS = [mantissa * 10.0**exponent for exponent in range(-4, 6) for mantissa in (1, 2, 5)]

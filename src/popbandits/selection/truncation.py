@@ -70,6 +70,8 @@ class Ranking:
     """By member: whether truncation replaces it; all who failed are weak."""
     strong: IntArray
     """Places of the weights to load instead."""
+    order: IntArray
+    """Members that were ranked, the best first; those who failed last."""
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """Draw `count` strong places; NOWHERE, a fresh start, if there are none."""
@@ -78,10 +80,13 @@ class Ranking:
         return self.strong[rng.integers(len(self.strong), size=count)]
 
 
-def rank(history: History, quantile: float, rng: np.random.Generator, judge: Judge) -> Ranking:
-    """Rank the members that have finished an interval."""
+def rank(
+    history: History, quantile: float, rng: np.random.Generator, judge: Judge, among: IntArray | None = None
+) -> Ranking:
+    """Rank the members that have finished an interval; `among` some members, where it is given."""
     standing = history.standing()
     begun = np.flatnonzero(standing.latest != NOWHERE)
+    begun = begun if among is None else begun[np.isin(begun, among)]
     latest = usable(history, standing.latest[begun])
     scores = judge(latest)
     order = ranked(scores, rng)
@@ -94,7 +99,7 @@ def rank(history: History, quantile: float, rng: np.random.Generator, judge: Jud
     if not len(strong):
         earlier = np.array(list(dict.fromkeys(checkpoints(history).tolist())), dtype=np.int64)
         strong = earlier[ranked(judge(earlier), rng)[: max(1, count)]]
-    return Ranking(failed, weak, strong)
+    return Ranking(failed, weak, strong, begun[order])
 
 
 def replaced_count(size: int, quantile: float) -> int:

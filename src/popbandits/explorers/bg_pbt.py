@@ -1,0 +1,204 @@
+r"""BG-PBT's exploration (Wan et al. 2022, arXiv 2207.09405): the model is trusted near the parent's configuration only.
+
+Casmopolitan's trust region (Wan et al. 2021, arXiv 2102.07188) around the configuration c of the parent:
+
+    |x_j - c_j| <= L/2 w_j,   w_j = sqrt(l_j) / geometric mean of all,   at most max(1, round(H m)) labels differ
+
+| symbol | meaning |
+|---|---|
+| L, H | sizes of the region in numbers and in labels, shares of their whole range |
+| l_j | the fitted length-scale of number j: the region is long where the model is flat |
+| m | categorical variables that are active |
+
+A round in which a configuration of the model's was new succeeds if one of those has the best score of the round. After
+GROW successes in a row the region is STEP times as large, after SHRINK failures STEP times as small. When L is at its
+least, the region starts anew at its first size, and the model forgets everything before.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from popbandits.errors import ArgumentError
+from popbandits.explorers.explorer import Proposal
+from popbandits.explorers.surrogate import CANDIDATES, ModelExplorer, Models, Surrogate
+from popbandits.history import History, Observation
+from popbandits.models.acquisition import UpperConfidenceBound, maximise
+from popbandits.models.gp import NotFittedError
+from popbandits.models.kernel import LENGTH
+from popbandits.space import Points, Space
+from popbandits.typing import FloatArray, IntArray, is_real
+
+STEP, GROW, SHRINK = 1.5, 3, 10
+"""As in the authors' code."""
+
+LEAST, LEAST_LABELS = 0.15, 0.1
+"""The smallest L, and the smallest H."""
+
+COMBINATIONS = 16
+"""How many combinations of labels are compared, the parent's among them."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """The trust region after some rounds of a run; recorded with each decision, where the next one finds it."""
+
+    numbers: float
+    """L."""
+    labels: float = 1.0
+    """H."""
+    successes: int = 0
+    """Rounds in a row that succeeded, and have not made it grow yet."""
+    failures: int = 0
+    rounds: int = 0
+    """How many rounds of the run it has seen."""
+    since: int = 0
+    """The round from which on the model may look."""
+
+    def after(self, succeeded: bool | None, first: float) -> "Region":
+        """Take in another round; None where the model had proposed nothing. `first` is L at the beginning."""
+        seen = replace(self, rounds=self.rounds + 1)
+        if succeeded is None:
+            return seen
+        if succeeded:
+            seen = replace(seen, successes=self.successes + 1, failures=0)
+            return seen.resized(STEP) if seen.successes == GROW else seen
+        seen = replace(seen, successes=0, failures=self.failures + 1)
+        seen = seen.resized(1 / STEP) if seen.failures == SHRINK else seen
+        return Region(first, rounds=seen.rounds, since=seen.rounds) if seen.numbers <= LEAST else seen
+
+    def resized(self, factor: float) -> "Region":
+        """Multiply the sizes, within their bounds, and count anew."""
+        numbers, labels = (min(1.0, size * factor) for size in (self.numbers, self.labels))
+        return replace(self, numbers=max(LEAST, numbers), labels=max(LEAST_LABELS, labels), successes=0, failures=0)
+
+
+@dataclass(frozen=True)
+class BGPBT(ModelExplorer):
+    """Numbers and labels where the bound is largest within the trust region around the parent's.
+
+    Paper: a kernel, a transform of the changes and a bound of its own; restarts that search for first configurations by
+    an auxiliary model and distil the old agents into new architectures. Here: the model and the bound of PB2-Mix, so
+    that the region alone makes the difference, and neither of those restarts; `Restarts` starts members afresh.
+    """
+
+    per_dimension: bool = True
+    """A length-scale for each number, by which the region is stretched."""
+    score_before: bool = True
+    """As in the paper, the score before is an input."""
+    length: float = 0.4
+    """L at the beginning, as a share of a number's range."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (is_real(self.length) and LEAST < self.length <= 1):
+            raise ArgumentError(f"length must be above {LEAST} and at most 1, got {self.length!r}; 0.4 is usual")
+
+    def propose(
+        self,
+        space: Space,
+        history: History,
+        training: Points,
+        parents: Sequence[Observation | None],
+        rng: np.random.Generator,
+    ) -> list[Proposal]:
+        """One fit; for each member the best point of the region around its parent's configuration."""
+        region = region_after(history, self.length)
+        models = Models(self, space, history, region.since)
+        proposals = []
+        for parent in parents:
+            point, decision = self._inside(models, region, parent, training, rng)
+            training = Points.concatenate([training, point])
+            proposals.append(Proposal(space.decode(point)[0], {**decision, "region": asdict(region)}))
+        return proposals
+
+    def _inside(
+        self,
+        models: Models,
+        region: Region,
+        parent: Observation | None,
+        training: Points,
+        rng: np.random.Generator,
+    ) -> tuple[Points, Mapping[str, Any]]:
+        """The point where the bound is largest, and the record of the fit; without a model, any point."""
+        space, history = models.space, models.history
+        centre = history.best if parent is None else parent
+        try:
+            if centre is None:
+                raise NotFittedError("nothing was observed yet")
+            model = models.at(np.zeros(0, dtype=np.int64))
+            bound = model.bound(history, parent).pending(training)
+            return self._best(model, bound, region, space.encode([centre.config]), rng), model.record
+        except NotFittedError as error:
+            return space.sample(1, rng), {"fallback": str(error)}
+
+    def _best(
+        self, model: Surrogate, bound: UpperConfidenceBound, region: Region, centre: Points, rng: np.random.Generator
+    ) -> Points:
+        space = model.space
+        box = box_around(centre.x[0], region.numbers, _stretch(model), space)
+        labels = labels_near(centre.h[0], region.labels, space, rng)
+        count = max(16, CANDIDATES // len(labels))
+        x = box[:, 0] + rng.random((count, len(box))) * (box[:, 1] - box[:, 0])
+        x[0] = np.where(np.isnan(centre.x[0]), x[0], centre.x[0])
+        x = space.snap(x)
+        group = np.repeat(np.arange(len(labels)), count)
+        points = space.activate(Points(np.tile(x, (len(labels), 1)), labels[group]))
+        legal = space.legal(points)
+        starts = 1 + (len(labels) < 4)
+        best = maximise(bound, space, points[legal], group[legal], len(labels), starts, box)
+        if not np.isfinite(best.values).any():
+            raise NotFittedError("no legal configuration was found in the trust region")
+        return best.points[[int(np.argmax(best.values))]]
+
+
+def region_after(history: History, first: float) -> Region:
+    """Find the trust region as the completed rounds of a history leave it; `first` is L at the beginning."""
+    size = history.size or 0
+    rounds = min((history.finished(member) for member in range(size)), default=0)
+    known = next((o.decision["region"] for o in history.backwards() if "region" in o.decision), None)
+    region = Region(first) if known is None else Region(**known)
+    for round_ in range(region.rounds, rounds):
+        told = [o for member in range(size) if (o := history.find((member, round_))) is not None]
+        scores = [(history.sign * o.score, "theta" in o.decision) for o in told if not o.failed]
+        ours = [score for score, by_model in scores if by_model]
+        tried = any("theta" in o.decision for o in told)
+        succeeded = bool(ours) and max(ours) == max(score for score, _ in scores)
+        region = region.after(succeeded if tried else None, first)
+    return region
+
+
+def box_around(centre: FloatArray, length: float, stretch: FloatArray, space: Space) -> FloatArray:
+    """(d, 2) the ends of each number: at least a level to either side, all of the range where there is no centre."""
+    levels = np.array([number.levels or np.inf for number in space.numerical])
+    half = np.maximum(length / 2 * stretch, 1 / np.maximum(1, levels - 1))
+    middle = np.where(np.isnan(centre), 0.5, centre)
+    half = np.where(np.isnan(centre), 0.5, half)
+    ends: FloatArray = np.clip(np.column_stack([middle - half, middle + half]), 0.0, 1.0)
+    return ends
+
+
+def labels_near(centre: IntArray, size: float, space: Space, rng: np.random.Generator) -> IntArray:
+    """(g, m) the centre's labels, and others in which few of them differ; those that are inactive there are drawn."""
+    counts = np.array([len(variable.labels) for variable in space.categorical], dtype=np.int64)
+    active = np.flatnonzero(centre >= 0)
+    drawn = np.floor(rng.random((COMBINATIONS, len(counts))) * counts).astype(np.int64)
+    near = np.where(centre >= 0, centre, drawn)
+    most = max(1, round(size * len(active)))
+    for row in near[1:]:
+        changed = rng.permutation(active)[: rng.integers(1, most + 1)]
+        row[changed] = (row[changed] + 1 + np.floor(rng.random(len(changed)) * (counts[changed] - 1))) % counts[changed]
+    _, first = np.unique(near, axis=0, return_index=True)
+    return near[np.sort(first)]
+
+
+def _stretch(model: Surrogate) -> FloatArray:
+    """(d,) w: how much longer than wide the region is, by the fitted length-scales."""
+    d = len(model.space.numerical)
+    lengths = model.posterior.kernel.theta[LENGTH:][:d]
+    if not (model.structure.per_dimension and d):
+        return np.ones(d)
+    widths: FloatArray = np.exp((lengths - lengths.mean()) / 2)
+    return widths

@@ -1,0 +1,228 @@
+r"""IPBT (Chebykin et al. 2025, arXiv 2511.09190): start again when progress ends, and then select less often.
+
+A start is judged by its best scores, one for each interval since it began, y_1 .. y_n. They are smoothed by a Gaussian
+process over x = 0 .. 1 and standardised y, with a Matern-5/2 kernel:
+
+    k(x, x') = (1 + d + d^2 / 3) exp(-d),   d = sqrt(5) |x - x'| / l                        (1)
+    m = K (K + r I)^-1 y,   l and r from a GRID, by likelihood with the variance s integrated out at its maximum:
+    log L = -n/2 log s - 1/2 log det(K + r I),   s = y' (K + r I)^-1 y / n                  (2)
+
+An interval improved if m_n > m_(n-1), each smoothed with what was known then. After `patience` intervals in a row that
+did not, and also where the last SLOW intervals raised the best score by less than its standard deviation, everybody
+starts afresh, and the interval gets `growth` times as long.
+
+All of it is read off the history: a start is an observation without a parent after round 0.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from popbandits.errors import ArgumentError
+from popbandits.history import History, Key
+from popbandits.history.standing import NOWHERE
+from popbandits.selection.selection import Picks, Selection, check_quantile
+from popbandits.selection.truncation import as_selection, rank, replace_members
+from popbandits.typing import BoolArray, FloatArray, IntArray, is_whole
+
+GRID = list(product((0.1, 0.2, 0.4, 0.8, 1.6), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
+"""Length-scales l and noise r that are tried."""
+
+SLOW = 15
+"""Intervals in which the best score must rise by its standard deviation."""
+
+LOOKED_AT = 64
+"""How many intervals of a start are smoothed, the last ones."""
+
+
+@dataclass(frozen=True)
+class Restarts(Selection):
+    """Another selection, and a new start for everybody when it no longer gets ahead.
+
+    Of the members that start afresh, those with an odd number keep a configuration: the first ones of the lineages that
+    came furthest in the starts before. The others are given one by the explorer, which is asked with no parent.
+
+    Paper: each start trains twice as many members as stay; half of the members go on from shrunk weights; one half of
+    the configurations is drawn and the other from a model over earlier starts. Here: a population has one size, agents
+    need not know how to shrink, and the selection does not model: what is drawn or modelled is the explorer's affair.
+    """
+
+    quantile: float | None = None
+    """The share of members that is replaced; None for that of `within`, or 0.25."""
+    patience: int = 3
+    """Intervals without improvement, after which everybody starts afresh."""
+    growth: int = 2
+    """By what factor the interval grows with each new start; 1 keeps it at one round."""
+    within: Selection | None = None
+    """The selection between two starts; None for Truncation(quantile)."""
+
+    def __post_init__(self) -> None:
+        if self.within is not None and not isinstance(self.within, Selection):
+            raise ArgumentError(f"within must be a Selection, or None for truncation, got {self.within!r}")
+        own: float | None = getattr(self.within, "quantile", None)
+        if self.quantile is None:
+            object.__setattr__(self, "quantile", 0.25 if own is None else own)
+        elif own is not None and own != self.quantile:
+            raise ArgumentError(f"quantile must be that of within, {own!r}, got {self.quantile!r}; leave it out")
+        check_quantile(self._quantile)
+        if not is_whole(self.patience, 1):
+            raise ArgumentError(f"patience must be a whole number of at least 1, got {self.patience!r}; 3 is usual")
+        if not is_whole(self.growth, 1):
+            raise ArgumentError(f"growth must be a whole number of at least 1, got {self.growth!r}; 2 is usual")
+
+    @property
+    def _quantile(self) -> float:
+        assert self.quantile is not None
+        return self.quantile
+
+    def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
+        """Let members start afresh, select by `within` where an interval ends, and go on otherwise."""
+        starts = Starts.of(history)
+        age = (history.standing().finished - starts.born)[members]
+        ends = age % self.growth**starts.latest == 0
+        over = starts.together and self._is_over(history, starts)
+        again = (starts.count[members] < starts.latest) | (ends & over)
+        selects = ends & ~again & starts.together
+        selection = as_selection(self.within, None if self.within is not None else self.quantile)
+        return _combined(
+            members,
+            (again, lambda some: _start_again(history, some)),
+            (selects, lambda some: selection.select(history, some, rng)),
+            (~again & ~selects, lambda some: self._go_on(history, some, starts, rng)),
+        )
+
+    def _is_over(self, history: History, starts: "Starts") -> bool:
+        """Tell whether the present start has stopped getting ahead, and there is time for another."""
+        finished = history.standing().finished
+        left = np.inf if history.rounds is None else history.rounds - finished.max()
+        if left < 2 * self.growth ** (starts.latest + 1):  # As the paper's code: two intervals, or none.
+            return False
+        interval = self.growth**starts.latest
+        best = starts.best(history, interval, int((finished - starts.born).min()) // interval)
+        return is_stuck(best, self.patience)
+
+    def _go_on(self, history: History, members: IntArray, starts: "Starts", rng: np.random.Generator) -> Picks:
+        """Replace failures by members of the same start, and nobody else."""
+        alike = np.flatnonzero(starts.count == starts.latest)
+        ranking = rank(history, self._quantile, rng, history.scores, alike)
+        return replace_members(history, members, ranking.failed, ranking.draw(int(ranking.failed.sum()), rng))
+
+
+@dataclass(frozen=True)
+class Starts:
+    """How often, and when, each member has started afresh."""
+
+    count: IntArray
+    """By member, round 0 not counted."""
+    born: IntArray
+    """By member: the round of its last start."""
+    together: bool
+    """Whether all members have begun the present start; in asynchronous runs they do so one by one."""
+
+    @staticmethod
+    def of(history: History) -> "Starts":
+        """Read them off a history."""
+        places = np.arange(len(history))
+        member, round_ = history.column("member", places), history.column("round", places)
+        completed = np.isfinite(history.scores(places))
+        size = len(history.standing().latest)
+        first = np.full(size, np.iinfo(np.int64).max)
+        np.minimum.at(first, member[completed], round_[completed])
+        # Who has no weights yet starts afresh as well, which is no decision of ours.
+        started = history.column("fresh", places) & (round_ > first[member])
+        count = np.bincount(member[started], minlength=size)
+        born = np.zeros(size, dtype=np.int64)
+        np.maximum.at(born, member[started], round_[started])
+        return Starts(count, born, bool((count == count.max()).all()))
+
+    @property
+    def latest(self) -> int:
+        """Return the number of the present start, from 0."""
+        return int(self.count.max())
+
+    def best(self, history: History, interval: int, count: int) -> FloatArray:
+        """Return the best score at the end of each interval of the present start that all have finished."""
+        ends = interval * np.arange(max(0, count - LOOKED_AT) + 1, count + 1) - 1
+        keys = [[(member, int(born + end)) for member, born in enumerate(self.born)] for end in ends]
+        scores = history.scores(np.array([history.place(key) for row in keys for key in row], dtype=np.int64))
+        scores = scores.reshape(len(ends), len(self.born))
+        best: FloatArray = np.nanmax(scores[~np.isnan(scores).all(axis=1)], axis=1)
+        return best
+
+
+def _combined(members: IntArray, *parts: tuple[BoolArray, Callable[[IntArray], Picks]]) -> Picks:
+    """Ask for the picks of each part of the members, and put them together."""
+    nowhere = np.full(len(members), NOWHERE)
+    picks = Picks(nowhere, nowhere.copy(), np.zeros(len(members), dtype=np.bool_))
+    for mask, ask in parts:
+        if mask.any():
+            some = ask(members[mask])
+            picks.weights[mask], picks.config[mask], picks.explores[mask] = some.weights, some.config, some.explores
+    return picks
+
+
+def _start_again(history: History, members: IntArray) -> Picks:
+    """Start with new weights: odd members with a configuration that proved itself, the others with a new one."""
+    kept = founders(history)
+    config = np.array([kept[m // 2] if m % 2 and m // 2 < len(kept) else NOWHERE for m in members.tolist()])
+    return Picks(np.full(len(members), NOWHERE), config, config == NOWHERE)
+
+
+def founders(history: History) -> list[int]:
+    """Return the places of first configurations, those whose descendants scored best first; no configuration twice."""
+    founder: dict[Key, int] = {}
+    reached: dict[int, float] = {}
+    for place, observation in enumerate(history):
+        parent = observation.parent
+        first = founder[observation.key] = place if parent is None else founder[parent]
+        if not observation.failed:
+            reached[first] = max(reached.get(first, -np.inf), history.sign * observation.score)
+    found: list[int] = []
+    for place in sorted(reached, key=lambda each: -reached[each]):
+        if history[place].config not in [history[other].config for other in found]:
+            found.append(place)
+    return found
+
+
+def is_stuck(best: FloatArray, patience: int) -> bool:
+    """Tell whether the last intervals did not improve, by the rule of the module.
+
+    >>> is_stuck(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), 3), is_stuck(np.array([1.0, 5.0, 4.0, 3.0, 2.0]), 3)
+    (False, True)
+    """
+    if len(best) <= patience:
+        return False
+    if len(best) >= SLOW and np.max(best) - np.max(best[: 1 - SLOW]) < np.std(best, ddof=1):
+        return True
+    return not any(_improves(best[:end]) for end in range(len(best) - patience + 1, len(best) + 1))
+
+
+def _improves(y: FloatArray) -> bool:
+    """Tell whether the smoothed series ends higher than it was one interval before."""
+    smooth = smoothed(y)
+    return bool(smooth[-1] > smooth[-2])
+
+
+def smoothed(y: FloatArray) -> FloatArray:
+    """Smooth a series by the Gaussian process of the module; standardised.
+
+    >>> smoothed(np.array([1.0, 1.0, 1.0]))
+    array([0., 0., 0.])
+    """
+    y = y - np.mean(y)
+    spread = float(np.std(y))
+    if not spread > 1e-12 * float(np.abs(y).max(initial=0.0)):
+        return np.zeros_like(y)
+    y, n = y / spread, len(y)
+    gap = np.sqrt(5) * np.abs(np.subtract.outer(np.arange(n), np.arange(n))) / max(1, n - 1)
+    best, found = -np.inf, y
+    for length, noise in GRID:
+        d = gap / length
+        k = (1 + d + d * d / 3) * np.exp(-d)  # (1)
+        solved = np.linalg.solve(k + noise * np.eye(n), y)
+        log = -n / 2 * np.log(y @ solved / n) - np.linalg.slogdet(k + noise * np.eye(n))[1] / 2  # (2)
+        if log > best:
+            best, found = log, k @ solved
+    return found

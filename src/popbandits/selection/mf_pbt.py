@@ -1,0 +1,114 @@
+"""MF-PBT (Doulazmi et al. 2025, arXiv 2506.03225): sub-populations that select at intervals of their own.
+
+Short intervals select what pays off at once, long ones what pays off later; PBT has one interval and is greedy on its
+scale. When a group's interval ends, its members are ranked among themselves and fall into quarters:
+
+| quarter | what it goes on with |
+|---|---|
+| first, second | what it has |
+| third | the weights of the best of other groups, if these are better; of slower groups the configuration, too |
+| last | the weights and the configuration of a member of the first quarter, and explores |
+
+The third quarter does not explore. Hyperparameters move from slow groups to fast ones only, so that greedy ones stay
+where they are; weights move both ways.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from popbandits.errors import ArgumentError
+from popbandits.history import History
+from popbandits.selection.selection import Picks, Selection, check_quantile, stay
+from popbandits.selection.truncation import Ranking, rank, replaced_count
+from popbandits.typing import IntArray, is_whole
+
+INTERVALS = (1, 10, 25, 50)
+"""The paper's, in rounds, for 32 members."""
+
+
+@dataclass(frozen=True)
+class MFPBT(Selection):
+    """Truncation within each group at its own interval, and migration between groups.
+
+    Member m is of group m modulo the number of groups. A failure is replaced at once, by a member of its group.
+    """
+
+    quantile: float = 0.25
+    """The share of a group that makes a quarter: rounded down, at least one, at most half."""
+    intervals: tuple[int, ...] | None = None
+    """Rounds between two selections, a number for each group; None for those of `default_intervals`. A population too
+    small for two members in each group does without the last groups."""
+
+    def __post_init__(self) -> None:
+        check_quantile(self.quantile)
+        given: Any = self.intervals
+        if given is None:
+            return
+        if not (isinstance(given, tuple | list) and given and all(is_whole(each, 1) for each in given)):
+            raise ArgumentError(
+                f"intervals must be whole numbers of at least 1, one for each group, got {given!r}; "
+                "(1, 3) suits four members"
+            )
+        object.__setattr__(self, "intervals", tuple(int(each) for each in given))
+
+    def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
+        """Pick for the groups one after another."""
+        everyone = np.arange(len(history.standing().latest))
+        intervals = default_intervals(len(everyone)) if self.intervals is None else self.intervals
+        intervals = intervals[: max(1, len(everyone) // 2)]
+        group = everyone % len(intervals)
+        speed = np.array(intervals)[group]
+        whole = stay(history, everyone)
+        picks = Picks(whole.weights.copy(), whole.config.copy(), whole.explores.copy())
+        for number in range(len(intervals)):
+            self._select_group(history, picks, everyone[group == number], speed, rng)
+        return picks[members]
+
+    def _select_group(
+        self, history: History, picks: Picks, own: IntArray, speed: IntArray, rng: np.random.Generator
+    ) -> None:
+        """Change the picks of a group's members; `speed` is the interval of every member of the population."""
+        standing = history.standing()
+        inside = rank(history, self.quantile, rng, history.scores, own)
+        outside = rank(history, self.quantile, rng, history.scores, np.setdiff1d(np.arange(len(speed)), own))
+        due = np.zeros(len(speed), dtype=np.bool_)
+        due[own] = standing.finished[own] % speed[own] == 0
+        replaced = inside.failed | (inside.weak & due)
+        picks.weights[replaced] = picks.config[replaced] = inside.draw(int(replaced.sum()), rng)
+        picks.explores[replaced] = True
+        migrants = self._migrants(inside)
+        strangers = outside.order[~outside.failed[outside.order]]
+        for member, other in zip(migrants, strangers, strict=False):  # The best of each meet first.
+            place = standing.latest[other]
+            theirs, mine = history.scores(np.array([place, picks.weights[member]]))
+            if due[member] and theirs > mine:
+                picks.weights[member] = place
+                if speed[other] > speed[member]:
+                    picks.config[member] = place
+
+    def _migrants(self, inside: Ranking) -> IntArray:
+        """Find the third quarter of a group.
+
+        Paper: groups of eight. Here: where a group is too small to have a third quarter, the last one does both: it
+        takes its winner's configuration, and explores, on weights from another group where these are better than the
+        winner's, because a group of two would never learn of the others otherwise.
+        """
+        count = replaced_count(len(inside.order), self.quantile)
+        third = inside.order[max(count, len(inside.order) - 2 * count) : len(inside.order) - count]
+        third = third[~inside.failed[third]]
+        return third if len(inside.order) > 2 * count else inside.order[len(inside.order) - count :]
+
+
+def default_intervals(size: int) -> tuple[int, ...]:
+    """Return the intervals for a population: the paper's from 16 members on, fewer and shorter ones below.
+
+    Ours, because small populations are used for short runs: an interval of 50 would never end in most of them.
+
+    >>> [default_intervals(size) for size in (3, 4, 12, 32)]
+    [(1,), (1, 3), (1, 3, 10), (1, 10, 25, 50)]
+    """
+    if size >= 16:
+        return INTERVALS
+    return (1,) if size < 4 else (1, 3) if size < 12 else (1, 3, 10)
