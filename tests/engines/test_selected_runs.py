@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import PBT, History, Smoothed, Truncation, TTest, resume, tune
+from popbandits import MFPBT, PBT, History, Restarts, Smoothed, Truncation, TTest, resume, tune
 from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.engines.experiment import Experiment
@@ -30,7 +30,11 @@ def tuned(directory: Path, agent: Any = Walker, population: int = 3, **settings:
     return tune(agent, space(), PBT(), population, directory=directory, progress=False, **settings).history
 
 
-@pytest.mark.parametrize("selection", [Smoothed(0.5, noise=5.0), TTest(level=0.5)], ids=repr)
+@pytest.mark.parametrize(
+    "selection",
+    [Smoothed(0.5, noise=5.0), TTest(level=0.5), Restarts(patience=1, growth=1, within=MFPBT())],
+    ids=repr,
+)
 def test_a_run_resumes_with_its_selection(selection: Any, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"population": 6, "mode": "min"}
     whole = tuned(tmp_path / "whole", rounds=8, selection=selection, **settings)
@@ -40,6 +44,15 @@ def test_a_run_resumes_with_its_selection(selection: Any, tmp_path: Path) -> Non
         assert store.about["quantile"] == selection.quantile
     assert resume(tmp_path / "part", rounds=8, progress=False).history == whole
     assert whole != tuned(tmp_path / "plain", rounds=8, quantile=selection.quantile, **settings)
+
+
+def test_a_selection_within_another_needs_the_same_trust(tmp_path: Path) -> None:
+    tuned(tmp_path, rounds=2, selection=Restarts(within=TTest()))
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        changed = "UPDATE run SET value = replace(value, 'popbandits.selection.t_test:TTest', 'subprocess:Popen')"
+        assert connection.execute(f"{changed} WHERE name = 'selection'").rowcount == 1
+    with pytest.raises(RunError, match=r"names subprocess:Popen .* as its selection: that is not part of popbandits"):
+        resume(tmp_path, rounds=3, progress=False)
 
 
 def test_a_run_from_before_selections_resumes_with_its_quantile(tmp_path: Path) -> None:
@@ -84,6 +97,9 @@ def test_a_selection_can_be_chosen_on_the_command_line(tmp_path: Path, capsys: p
         (":smoothed --quantile 0.3", Smoothed(0.3, window=5)),
         (":smoothed --selection truncation", Truncation(0.25)),
         ("--quantile 0.1", Truncation(0.1)),
+        ("--selection ipbt", Restarts(0.5)),
+        ("--method mf-pbt", MFPBT(0.5)),
+        ("--method mf-pbt --selection smoothed", Smoothed(0.5)),
     ):
         name, *given = f"{tmp_path}/chosen_run.py{'' if options[0] == ':' else ' '}{options}".split()
         assert main(["run", name, "--dry-run", *given]) == 0

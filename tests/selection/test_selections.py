@@ -12,11 +12,21 @@ from popbandits.explorers import PBT, RandomSearch
 from popbandits.history import History
 from popbandits.history.standing import NOWHERE
 from popbandits.population import Population
-from popbandits.selection import Picks, Selection, Smoothed, Truncation, TTest
+from popbandits.selection import MFPBT, Picks, Restarts, Selection, Smoothed, Truncation, TTest
 from popbandits.testing import SELECTION_CHECKS, check_selection
 
 SPACE = {"x": (0.0, 1.0)}
-STRATEGIES = [Truncation(), Smoothed(), Smoothed(quantile=0.5, noise=1.0, window=4), TTest(), TTest(level=0.5)]
+STRATEGIES = [
+    Truncation(),
+    Smoothed(),
+    Smoothed(quantile=0.5, noise=1.0, window=4),
+    TTest(),
+    TTest(level=0.5),
+    MFPBT(),
+    MFPBT(quantile=0.5, intervals=(2, 1)),
+    Restarts(),
+    Restarts(patience=1, growth=1, within=TTest(level=0.5)),
+]
 
 
 @pytest.mark.parametrize("check", SELECTION_CHECKS)

@@ -4,7 +4,7 @@ A start is judged by its best scores, one for each interval since it began, y_1 
 process over x = 0 .. 1 and standardised y, with a Matern-5/2 kernel:
 
     k(x, x') = (1 + d + d^2 / 3) exp(-d),   d = sqrt(5) |x - x'| / l                        (1)
-    m = K (K + r I)^-1 y,   l and r from a GRID, by likelihood with the variance s integrated out at its maximum:
+    m = K (K + r I)^-1 y,   l and r those of a GRID with the highest likelihood, where s is the best variance:
     log L = -n/2 log s - 1/2 log det(K + r I),   s = y' (K + r I)^-1 y / n                  (2)
 
 An interval improved if m_n > m_(n-1), each smoothed with what was known then. After `patience` intervals in a row that
@@ -192,10 +192,10 @@ def is_stuck(best: FloatArray, patience: int) -> bool:
     >>> is_stuck(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), 3), is_stuck(np.array([1.0, 5.0, 4.0, 3.0, 2.0]), 3)
     (False, True)
     """
-    if len(best) <= patience:
-        return False
     if len(best) >= SLOW and np.max(best) - np.max(best[: 1 - SLOW]) < np.std(best, ddof=1):
         return True
+    if len(best) <= patience:
+        return False
     return not any(_improves(best[:end]) for end in range(len(best) - patience + 1, len(best) + 1))
 
 
@@ -215,14 +215,14 @@ def smoothed(y: FloatArray) -> FloatArray:
     spread = float(np.std(y))
     if not spread > 1e-12 * float(np.abs(y).max(initial=0.0)):
         return np.zeros_like(y)
-    y, n = y / spread, len(y)
-    gap = np.sqrt(5) * np.abs(np.subtract.outer(np.arange(n), np.arange(n))) / max(1, n - 1)
-    best, found = -np.inf, y
-    for length, noise in GRID:
-        d = gap / length
-        k = (1 + d + d * d / 3) * np.exp(-d)  # (1)
-        solved = np.linalg.solve(k + noise * np.eye(n), y)
-        log = -n / 2 * np.log(y @ solved / n) - np.linalg.slogdet(k + noise * np.eye(n))[1] / 2  # (2)
-        if log > best:
-            best, found = log, k @ solved
-    return found
+    return max((posterior(y / spread, length, noise) for length, noise in GRID), key=lambda found: found[0])[1]
+
+
+def posterior(y: FloatArray, length: float, noise: float) -> tuple[float, FloatArray]:
+    """Return log L, up to a constant, and the mean m at the points themselves."""
+    x = np.linspace(0.0, 1.0, len(y))
+    d = np.sqrt(5) / length * np.abs(x[:, None] - x)
+    k = (1 + d + d * d / 3) * np.exp(-d)  # (1)
+    noisy = k + noise * np.eye(len(y))
+    solved = np.linalg.solve(noisy, y)
+    return float(-len(y) * np.log(y @ solved / len(y)) - np.linalg.slogdet(noisy)[1]) / 2, k @ solved  # (2)
