@@ -23,8 +23,8 @@ FLOW = (
     "space",
     "history",
     "models",
-    "explorers",
     "selection",
+    "explorers",
     "population",
     "engines",
     "ray",
@@ -35,7 +35,7 @@ FLOW = (
     "__main__",
 )
 ALLOWED = {package: set(FLOW[:place]) for place, package in enumerate(FLOW)}
-ALLOWED["selection"] -= {"models", "explorers"}  # It judges what happened; explorers choose what to try.
+ALLOWED["selection"] -= {"models"}  # It judges what happened; explorers choose what to try.
 ALLOWED["reports"] -= {"engines", "ray"}  # They read a run's file, whoever made it.
 ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everything.
 ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "cli", "__main__"}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from ConfigSpace import ConfigurationSpace
 
-from benchmarks.real.methods import METHODS
+from benchmarks.real.methods import METHODS, Variation
 from benchmarks.real.records import TENTHS
 from popbandits.engines.spawning import end_with, spawning
 from popbandits.experiments.parallel import ONE_THREAD, worker_count
@@ -21,6 +21,8 @@ from popbandits.space import Space
 
 MEMBERS = 4
 DEFAULTS = "defaults"
+ALONE = "defaults/one"
+"""The defaults with one member's budget: the first member is handed over, whatever the others do."""
 ON_BOUND = 0.01
 """How near to an end of its range, as a share of it, a number counts as on it."""
 LOW_LR = 0.1
@@ -49,7 +51,7 @@ class Spec:
     """What makes a population."""
 
     method: str
-    """A name of `benchmarks.real.methods`, or "defaults": nobody is tuned and nobody is copied."""
+    """A name of `benchmarks.real.methods`, DEFAULTS or ALONE: nobody is tuned and nobody is copied."""
     space: ConfigurationSpace
     rounds: int
     seed: int
@@ -71,6 +73,7 @@ class Tuned:
 
     def __init__(self, spec: Spec):
         self.space, self.rounds = spec.space, spec.rounds
+        self.candidates = 1 if spec.method == ALONE else MEMBERS
         self.round = 0
         self.scores: list[float] = []
         self.curve: list[float] = []
@@ -79,7 +82,7 @@ class Tuned:
         self._configs: dict[tuple[int, int], dict[str, Any]] = {}
         self._asked: list[Assignment] = []
         self._population: Population | None = None
-        if spec.method != DEFAULTS:
+        if spec.method not in (DEFAULTS, ALONE):
             method = METHODS[spec.method]
             self._population = Population(
                 spec.space,
@@ -89,6 +92,7 @@ class Tuned:
                 spec.seed,
                 explore=method.explore,
                 selection=method.make_selection(),
+                start=method.start if isinstance(method, Variation) else None,
             )
 
     def advance(self, scores: Sequence[float] | None) -> list[Order] | None:
@@ -109,7 +113,8 @@ class Tuned:
     @property
     def handed_over(self) -> int | None:
         """Return the member with the best last score; None if every member's last interval failed."""
-        return None if np.isnan(self.scores).all() else int(np.nanargmax(self.scores))
+        scores = self.scores[: self.candidates]
+        return None if np.isnan(scores).all() else int(np.nanargmax(scores))
 
     def _take(self, scores: Sequence[float]) -> None:
         self.scores = list(scores)

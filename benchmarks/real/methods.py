@@ -1,12 +1,15 @@
 """The methods that the benchmark can play: the library's, and one that is somebody else's."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from typing import Any
 
 from popbandits.errors import ArgumentError
 from popbandits.experiments import methods
 from popbandits.experiments.methods import Method
 from popbandits.explorers import Explorer
+from popbandits.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,40 @@ class Peer(Method):
         return explorer
 
 
+@dataclass(frozen=True)
+class Variation(Method):
+    """One of the library's methods with other settings, or from another start."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    selecting: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of its selection."""
+    start: str | None = None
+
+    def make(self) -> Explorer:
+        """Make a new explorer with the settings."""
+        made: Any = super().make()
+        explorer: Explorer = replace(made, **self.settings)
+        return explorer
+
+    def make_selection(self, **settings: Any) -> Selection | None:
+        """Make the selection with the settings."""
+        own: Any = self.make().selection
+        return super().make_selection(**settings) if own is None else replace(own, **self.selecting)
+
+
+def _without(part: str, **settings: Mapping[str, Any]) -> Variation:
+    """Name the default method with a part of it taken out."""
+    return Variation(f"Patient PBT, {part}", "PatientPBT", **settings)  # type: ignore[arg-type]
+
+
 METHODS: dict[str, Method] = {
     **methods.METHODS,
+    "patient-pbt/start": Variation("Patient PBT, started from the defaults", "PatientPBT", start="defaults"),
+    "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
+    "patient-pbt/no-warm-up": _without("no warm-up", selecting={"warm_up": 0.0}),
+    "patient-pbt/no-way-back": _without("no way back", selecting={"collapse": float("inf")}),
+    "patient-pbt/uniform": _without("uniform draws", settings={"concentration": 1.0}),
+    "patient-pbt/little-new": _without("PBT's rates", settings={"resample": 0.25, "resample_label": 0.5}),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
         "RayPB2",

@@ -9,21 +9,23 @@ from pathlib import Path
 import torch
 
 from benchmarks.real import grounds
-from benchmarks.real.deciding import DEFAULTS
+from benchmarks.real.deciding import ALONE, DEFAULTS
 from benchmarks.real.grounds import GROUNDS
 from benchmarks.real.methods import METHODS
 from benchmarks.real.records import RESULTS, SPLITS, Key, append, done
 from benchmarks.real.sitting import Batch, sit
 from popbandits.errors import ArgumentError
 
-COMPARED = (DEFAULTS, "random", "pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")
+COMPARED = (DEFAULTS, "random", "pbt", "patient-pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a sitting."""
     parser.add_argument("--tasks", nargs="+", choices=GROUNDS, default=list(GROUNDS), metavar="TASK")
     parser.add_argument("--spaces", nargs="+", choices=("wide", "narrow"), default=["wide"])
-    parser.add_argument("--methods", nargs="+", choices=(DEFAULTS, *METHODS), default=list(COMPARED), metavar="METHOD")
+    parser.add_argument(
+        "--methods", nargs="+", choices=(DEFAULTS, ALONE, *METHODS), default=list(COMPARED), metavar="METHOD"
+    )
     parser.add_argument("--rounds", nargs="+", type=int, default=[30], help="intervals that the budget is cut into")
     parser.add_argument("--seeds", default="0-64", help="first and one past the last, as in 0-64 (%(default)s)")
     parser.add_argument("--seeds-at-once", type=int, default=64, help="seeds in one batch (%(default)s)")
@@ -54,7 +56,7 @@ def main(options: argparse.Namespace) -> None:
 def _batches(options: argparse.Namespace) -> Iterator[Batch]:
     """Yield what is not stored yet, in the order in which it is asked for."""
     for method in options.methods:
-        if method != DEFAULTS:
+        if method not in (DEFAULTS, ALONE):
             METHODS[method].make()  # Raises now, not in a worker, if it cannot be had.
     for space in options.spaces:
         for rounds in options.rounds:

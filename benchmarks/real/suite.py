@@ -14,7 +14,9 @@ from benchmarks.real.statistics import FloatArray
 from popbandits.errors import ArgumentError
 from popbandits.wording import counted
 
-LABELS = {"defaults": "Defaults, no tuning"} | {name: method.label for name, method in METHODS.items()}
+LABELS = {"defaults": "Defaults, no tuning", "defaults/one": "Defaults, one member's budget"} | {
+    name: method.label for name, method in METHODS.items()
+}
 """Methods in the order in which they are shown; others follow under their own names."""
 BASELINES = ("pbt", "random")
 IN_WORDS = {"pbt": "PBT", "random": "random search"}

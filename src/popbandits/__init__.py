@@ -34,10 +34,11 @@ _HOMES = {
         "PB2Mult",
         "PB2Rand",
         "PBT",
+        "PatientPBT",
         "Proposal",
         "RandomSearch",
     ),
-    "popbandits.selection": ("MFPBT", "Restarts", "Selection", "Smoothed", "TTest", "Truncation"),
+    "popbandits.selection": ("MFPBT", "Patient", "Restarts", "Selection", "Smoothed", "TTest", "Truncation"),
     "popbandits.population": ("Population",),
     "popbandits.engines": ("Experiment", "Result", "resume", "tune"),
 }
@@ -65,6 +66,7 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.explorers import PBT as PBT
     from popbandits.explorers import CoCaBO as CoCaBO
     from popbandits.explorers import Explorer as Explorer
+    from popbandits.explorers import PatientPBT as PatientPBT
     from popbandits.explorers import PB2Fuse as PB2Fuse
     from popbandits.explorers import PB2Mix as PB2Mix
     from popbandits.explorers import PB2Mult as PB2Mult
@@ -76,6 +78,7 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.history import Observation as Observation
     from popbandits.population import Population as Population
     from popbandits.selection import MFPBT as MFPBT
+    from popbandits.selection import Patient as Patient
     from popbandits.selection import Restarts as Restarts
     from popbandits.selection import Selection as Selection
     from popbandits.selection import Smoothed as Smoothed

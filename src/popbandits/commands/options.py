@@ -72,7 +72,8 @@ def _selected(experiment: "Experiment", name: str | None, quantile: float | None
 
     if name is None and (quantile is None or experiment.selection is None):
         return {} if quantile is None else {"quantile": quantile}
-    before: Any = as_selection(experiment.selection, experiment.quantile)
+    own = getattr(experiment.method, "selection", None)
+    before: Any = as_selection(experiment.selection, experiment.quantile, own)
     if quantile is None:
         quantile = getattr(before, "quantile", None)
     settings = {} if quantile is None else {"quantile": quantile}

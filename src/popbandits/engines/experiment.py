@@ -13,7 +13,7 @@ from popbandits.engines.recipes import Role, on_record, recipe
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
-from popbandits.explorers import PB2Fuse
+from popbandits.explorers import DEFAULT
 from popbandits.history import Mode
 from popbandits.history.store import Store
 from popbandits.population import Population
@@ -40,7 +40,7 @@ class Experiment:
     space: Any
     """A dict or a ConfigurationSpace."""
     method: Any = None
-    """An explorer; None for PB2Fuse."""
+    """An explorer; None for PatientPBT."""
     population: int = 4
     rounds: int | None = 50
     seed: int = 0
@@ -169,8 +169,8 @@ class Experiment:
                 "keep",
             )
         }
-        method = PB2Fuse() if self.method is None else self.method
-        selection = as_selection(self.selection, self.quantile)
+        method = DEFAULT() if self.method is None else self.method
+        selection = as_selection(self.selection, self.quantile, getattr(method, "selection", None))
         made = {"agent": recipe(self.agent), "method": recipe(method), "selection": recipe(selection)}
         start = to_record(resolve(self.start, Space(self.space), self.population))
         quantile = getattr(selection, "quantile", None)

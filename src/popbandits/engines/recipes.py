@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from popbandits.engines import signing
 from popbandits.errors import ArgumentError, PopbanditsError, RunError, SpaceError
-from popbandits.explorers import BGPBT, PBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch
-from popbandits.selection import MFPBT, Restarts, Smoothed, Truncation, TTest
+from popbandits.explorers import BGPBT, PBT, CoCaBO, PatientPBT, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch
+from popbandits.selection import MFPBT, Patient, Restarts, Smoothed, Truncation, TTest
 from popbandits.space.storage import pack, unpack
 from popbandits.wording import visible
 
@@ -150,9 +150,11 @@ def address(value: Any) -> str | None:
 OURS: dict[Role, set[tuple[str, str | None]]] = {
     "method": {
         ("make", address(explorer))
-        for explorer in (BGPBT, PBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch)
+        for explorer in (BGPBT, PBT, PatientPBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch)
     },
-    "selection": {("make", address(selection)) for selection in (Truncation, Smoothed, TTest, MFPBT, Restarts)},
+    "selection": {
+        ("make", address(selection)) for selection in (Truncation, Patient, Smoothed, TTest, MFPBT, Restarts)
+    },
     "agent": {
         ("make", "popbandits.rl.procgen.task:Task"),
         ("import", "popbandits.rl.demo:make_agent"),

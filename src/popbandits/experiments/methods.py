@@ -40,6 +40,7 @@ class Method:
 METHODS = {
     "random": Method("Random search", "RandomSearch", cost=0.01),
     "pbt": Method("PBT", "PBT", cost=0.02),
+    "patient-pbt": Method("Patient PBT", "PatientPBT", cost=0.02),
     "pb2-rand": Method("PB2-Rand", "PB2Rand"),
     "pb2-mult": Method("PB2-Mult", "PB2Mult"),
     "pb2-mix": Method("PB2-Mix", "PB2Mix"),
@@ -59,6 +60,7 @@ COMPARED = tuple(name for name in METHODS if name not in ("cocabo", *LATER))
 
 SELECTIONS = {
     "truncation": "Truncation",
+    "patient": "Patient",
     "smoothed": "Smoothed",
     "t-test": "TTest",
     "mf-pbt": "MFPBT",

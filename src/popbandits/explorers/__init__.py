@@ -3,6 +3,7 @@
 from popbandits.explorers.bg_pbt import BGPBT
 from popbandits.explorers.cocabo import CoCaBO
 from popbandits.explorers.explorer import Explorer, Proposal, as_explorer
+from popbandits.explorers.patient_pbt import PatientPBT
 from popbandits.explorers.pb2_fuse import PB2Fuse
 from popbandits.explorers.pb2_mix import PB2Mix
 from popbandits.explorers.pb2_mult import PB2Mult
@@ -10,8 +11,12 @@ from popbandits.explorers.pb2_rand import PB2Rand
 from popbandits.explorers.pbt import PBT
 from popbandits.explorers.random_search import RandomSearch
 
+DEFAULT = PatientPBT
+"""The method of a run that names none."""
+
 __all__ = [
     "BGPBT",
+    "DEFAULT",
     "PBT",
     "CoCaBO",
     "Explorer",
@@ -19,6 +24,7 @@ __all__ = [
     "PB2Mix",
     "PB2Mult",
     "PB2Rand",
+    "PatientPBT",
     "Proposal",
     "RandomSearch",
     "as_explorer",

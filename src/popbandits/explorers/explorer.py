@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.special import betaincinv
 
 from popbandits.errors import ArgumentError
 from popbandits.history import Config, History, Observation
+from popbandits.selection import Selection
 from popbandits.space import Points, Space
+from popbandits.typing import FloatArray, is_real
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,10 @@ class Explorer:
     """Whether weak members load the weights of strong ones."""
     restarts: bool = False
     """Whether every interval trains from scratch with a new configuration."""
+    selection: Selection | None = None
+    """The selection that the method was made with; a run that names none has this one, or truncation."""
+    concentration: float = 1.0
+    """How the first configurations lean to the middle of ranges: numbers are drawn from Beta(c, c), 1 is uniform."""
 
     def explore(
         self,
@@ -78,6 +85,8 @@ class _Plain(Explorer):
         self.plain = plain
         self.exploits = getattr(plain, "exploits", Explorer.exploits)
         self.restarts = getattr(plain, "restarts", Explorer.restarts)
+        self.selection = getattr(plain, "selection", Explorer.selection)
+        self.concentration = getattr(plain, "concentration", Explorer.concentration)
 
     def __repr__(self) -> str:
         return repr(self.plain)
@@ -108,20 +117,40 @@ def as_explorer(method: Any) -> Explorer:
         return method
     if isinstance(method, type) or not callable(getattr(method, "explore", None)):
         raise ArgumentError(
-            f"method must be an explorer, an object with a method explore, got {method!r}; make one, such as PB2Fuse()"
+            f"method must be an explorer, an object with a method explore, got {method!r}; make one, such as PBT()"
         )
     return _Plain(method)
 
 
-def sampled(space: Space, rng: np.random.Generator) -> Config:
-    """A configuration drawn from the space, uniform in each parameter's own scale."""
+def check_concentration(concentration: float) -> None:
+    """Raise unless numbers can be drawn with this concentration."""
+    if not (is_real(concentration) and 1 <= concentration <= 100):
+        raise ArgumentError(f"concentration must be between 1 and 100, got {concentration!r}; 1 is uniform")
+
+
+def lean(u: FloatArray, numbers: int, concentration: float) -> FloatArray:
+    """Turn uniform quantiles of the first `numbers` columns into those of Beta(c, c); labels stay uniform."""
+    if concentration == 1:
+        return u
+    return np.concatenate([betaincinv(concentration, concentration, u[:, :numbers]), u[:, numbers:]], axis=1)
+
+
+def sampled(space: Space, rng: np.random.Generator, concentration: float = 1.0) -> Config:
+    """A configuration drawn from the space, uniform in each parameter's own scale, or leaning to the middle."""
+    if concentration != 1:
+        nothing = Points(np.full((1, len(space.numerical)), np.nan), np.full((1, len(space.categorical)), -1))
+        point = completed(space, nothing, rng, concentration=concentration)
+        if point is not None:
+            return space.decode(point)[0]
     return space.decode(space.sample(1, rng))[0]
 
 
-def completed(space: Space, points: Points, rng: np.random.Generator, tries: int = 100) -> Points | None:
+def completed(
+    space: Space, points: Points, rng: np.random.Generator, tries: int = 100, concentration: float = 1.0
+) -> Points | None:
     """One point made whole and legal, by drawing what is open (NaN, -1) in it; None if no draw is legal."""
     u = rng.random((tries, len(space.numerical) + len(space.categorical)))
-    drawn = space.from_quantiles_full(u)
+    drawn = space.from_quantiles_full(lean(u, len(space.numerical), concentration))
     whole = space.activate(
         Points(np.where(np.isnan(points.x), drawn.x, points.x), np.where(points.h < 0, drawn.h, points.h))
     )

@@ -3,27 +3,30 @@
 import numpy as np
 from scipy.stats import qmc
 
+from popbandits.explorers.explorer import lean
 from popbandits.space import Points, Space
 from popbandits.typing import BoolArray, FloatArray
 
 
-def initial_points(space: Space, size: int, rng: np.random.Generator) -> Points:
+def initial_points(space: Space, size: int, rng: np.random.Generator, concentration: float = 1.0) -> Points:
     """`size` legal points from a scrambled Sobol sequence, stratified in every parameter.
 
     Each label, and each of `size` equal slices of a number's range, gets its share of the members to within one. What
-    is conditional is stratified among the members in which it is active. Forbidden points are drawn again.
+    is conditional is stratified among the members in which it is active. Forbidden points are drawn again. With a
+    `concentration` above 1 numbers lean to the middle of their ranges, and the slices are of equal probability.
     """
     u = _sobol(size, len(space.numerical) + len(space.categorical), rng)
     everyone = np.ones(size, dtype=np.bool_)
     counted = [number.levels is not None for number in space.numerical] + [True] * len(space.categorical)
     for column in range(u.shape[1]):
         u[:, column] = _stratified(u[:, column], everyone, counted[column])
-    points = space.from_quantiles(u)
+    numbers = len(space.numerical)
+    points = space.from_quantiles(lean(u, numbers, concentration))
     for column in space.order:  # parents first, so that who is active is settled before a child is spread
-        active = _active(points, column, len(space.numerical))
+        active = _active(points, column, numbers)
         if not active.all():
             u[:, column] = _stratified(u[:, column], active, counted[column])
-            points = space.from_quantiles(u)
+            points = space.from_quantiles(lean(u, numbers, concentration))
     legal = space.legal(points)
     if legal.all():
         return points

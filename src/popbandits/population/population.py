@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
-from popbandits.explorers import Explorer, PB2Fuse, Proposal, as_explorer
+from popbandits.explorers import DEFAULT, Explorer, Proposal, as_explorer
 from popbandits.history import Assignment, Config, Decision, History, Key, Mode, Observation, Store
 from popbandits.history.records import plain, with_standard_error
 from popbandits.history.standing import Standing
@@ -76,10 +76,10 @@ class Population:
         selection: Selection | None = None,
     ):
         self.space = Space(space)
-        self.method = PB2Fuse() if method is None else as_explorer(method)
+        self.method = DEFAULT() if method is None else as_explorer(method)
         self.size, self.rounds, self.seed = size, rounds, seed
         self.explore, self.synchronous = explore, synchronous
-        self.selection = as_selection(selection, quantile)
+        self.selection = as_selection(selection, quantile, self.method.selection)
         self.quantile: float | None = getattr(self.selection, "quantile", None)
         self.initial_score = math.nan if initial_score is None else initial_score
         """What a member scores before any training, where that is known; it is guessed otherwise."""
@@ -97,7 +97,7 @@ class Population:
         self._training: dict[Key, Assignment] = {}  # asked for, and not told yet
         self.start = resolve(start, self.space, self.size)
         """First members' configurations, and where they come from; can be given as `start` again."""
-        self._first = initial_points(self.space, self.size, self._rng(INITIAL))
+        self._first = initial_points(self.space, self.size, self._rng(INITIAL), self.method.concentration)
         self._check_history()
         # Members to decide for, in asynchronous mode: whoever has been idle for longest comes first.
         self._idle = deque(np.argsort(self.history.standing().latest, kind="stable").tolist())

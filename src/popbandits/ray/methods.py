@@ -4,6 +4,12 @@ from popbandits import explorers
 from popbandits.ray.scheduler import PopulationScheduler
 
 
+class PatientPBT(PopulationScheduler):
+    """Patient PBT for Ray Tune: `popbandits.PatientPBT` says what it does."""
+
+    explorer = explorers.PatientPBT
+
+
 class PB2Fuse(PopulationScheduler):
     """PB2-Fuse for Ray Tune: `popbandits.PB2Fuse` says what it does."""
 

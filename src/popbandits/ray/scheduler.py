@@ -93,7 +93,7 @@ class PopulationScheduler(TrialScheduler):
         burn_in = burn_in if burn_in_period is None else burn_in_period
         self._intervals = Intervals(time_attr, perturbation_interval, burn_in, require_attrs)
         self._space, self._bounds = space, hyperparam_bounds
-        self._selection = as_selection(selection, quantile_fraction)
+        self._selection = as_selection(selection, quantile_fraction, self.explorer.selection)
         self._synch, self._seed, self._start = synch, seed, start
         self._forget()
 

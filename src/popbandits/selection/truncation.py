@@ -1,7 +1,8 @@
 """Truncation selection: the worst members load the weights of the best."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,10 +35,18 @@ class Truncation(Selection):
         return truncate(history, members, self.quantile, rng, history.scores)
 
 
-def as_selection(selection: Selection | None, quantile: float | None) -> Selection:
-    """A selection from the arguments of a population, where `quantile` alone is short for Truncation(quantile)."""
+def as_selection(selection: Selection | None, quantile: float | None, own: Selection | None = None) -> Selection:
+    """A selection from the arguments of a population; `own` is its method's, Truncation() if it has none.
+
+    A `quantile` without a selection changes that of the method's own.
+    """
     if selection is None:
-        return Truncation() if quantile is None else Truncation(quantile)
+        made: Any = own or Truncation()
+        if quantile is None:
+            return cast(Selection, made)
+        if not hasattr(made, "quantile"):
+            raise ArgumentError(f"quantile is for selections that have one, got {quantile!r} for {own!r}; leave it out")
+        return cast(Selection, replace(made, quantile=quantile))
     if not isinstance(selection, Selection):
         raise ArgumentError(f"selection must be a Selection, got {selection!r}; make one, such as Truncation()")
     own = getattr(selection, "quantile", None)

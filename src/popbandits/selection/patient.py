@@ -1,0 +1,78 @@
+"""Patient truncation: members train alone at first; later the worst load the best weights there are, or ever were.
+
+Early scores say little of what becomes of a configuration. Slow starters are among the worst, and so is whoever pays
+for exploring before it pays off; truncation copies over both within a few rounds, and all that is left descends from
+one lucky start. So for the first rounds nobody is replaced. Later scores can collapse: when every member has fallen
+below the best checkpoint there ever was, by more than a score usually changes, that checkpoint is the parent.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from popbandits.errors import ArgumentError
+from popbandits.history import History
+from popbandits.selection.selection import Picks, Selection, check_quantile, checkpoints
+from popbandits.selection.truncation import rank, replace_members
+from popbandits.typing import IntArray, is_real
+
+WARM_UP_ROUNDS = 10
+"""Rounds without replacement, in a run that has no set end."""
+
+LOOKED_AT = 512
+"""Last observations from which the usual change of a score is estimated."""
+
+
+@dataclass(frozen=True)
+class Patient(Selection):
+    """Truncation by the last score after a warm-up in which nobody is replaced, with a way back after a collapse.
+
+    A member whose last interval failed, or whose checkpoint is lost, is replaced in the warm-up too.
+
+    >>> Patient().warm_up_rounds(rounds=30)
+    8
+    """
+
+    quantile: float = 0.25
+    """The share of members that is replaced: rounded down, at least one, at most half."""
+    warm_up: float = 0.25
+    """The share of the run's rounds in which members train alone; of a run without a set end, 10 rounds."""
+    collapse: float = 1.0
+    """How far the best member must be below the best score ever, in robust standard deviations of a score's change,
+    before members go back to that checkpoint."""
+
+    def __post_init__(self) -> None:
+        check_quantile(self.quantile)
+        if not (is_real(self.warm_up) and 0 <= self.warm_up < 1):
+            raise ArgumentError(f"warm_up must be a share of the rounds below 1, got {self.warm_up!r}; 0.25 is usual")
+        if not (is_real(self.collapse) and self.collapse >= 0):
+            raise ArgumentError(f"collapse must be at least 0, got {self.collapse!r}; 1 is usual, inf never goes back")
+
+    def warm_up_rounds(self, rounds: int | None) -> int:
+        """Return how many rounds a member trains before it can be replaced."""
+        return WARM_UP_ROUNDS if rounds is None else math.ceil(self.warm_up * rounds)
+
+    def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
+        """Pick by the scores as they are, once the warm-up is over."""
+        ranking = rank(history, self.quantile, rng, history.scores)
+        settled = history.standing().finished >= self.warm_up_rounds(history.rounds)
+        replaced = ranking.failed | (ranking.weak & settled)
+        count = int(replaced.sum())
+        sources = ranking.draw(count, rng)
+        if len(back := self._lost_peak(history)):
+            sources = np.repeat(back, count)
+        return replace_members(history, members, replaced, sources)
+
+    def _lost_peak(self, history: History) -> IntArray:
+        """Return the place of the best checkpoint if every member has collapsed since; empty if not."""
+        best, none = history.best, np.zeros(0, dtype=np.int64)
+        if best is None or (place := history.place(best.key)) not in checkpoints(history):
+            return none
+        scores = history.scores(history.standing().latest)
+        if np.isnan(scores).all():
+            return none  # Failures, which say nothing about scores.
+        changes = np.array([o.change for o in history[-LOOKED_AT:] if math.isfinite(o.change)])
+        usual = 1.4826 * float(np.median(np.abs(changes - np.median(changes)))) if len(changes) else 0.0
+        fallen = history.sign * best.score - float(np.nanmax(scores))
+        return np.array([place]) if fallen > self.collapse * usual else none
