@@ -4,6 +4,12 @@ from popbandits import explorers
 from popbandits.ray.scheduler import PopulationScheduler
 
 
+class BGPBT(PopulationScheduler):
+    """BG-PBT's trust region for Ray Tune: `popbandits.BGPBT` says what it does."""
+
+    explorer = explorers.BGPBT
+
+
 class PB2Fuse(PopulationScheduler):
     """PB2-Fuse for Ray Tune: `popbandits.PB2Fuse` says what it does."""
 
