@@ -6,15 +6,27 @@ from typing import Any
 import pytest
 
 import popbandits
-from popbandits import History, Population
+from popbandits import History, Population, Selection, Truncation
 from tests.ray.trainables import gain
 
 
-def check(folder: Path, name: str, synch: bool, size: int, start: Any = None) -> History:
+def check(
+    folder: Path, name: str, synch: bool, size: int, start: Any = None, selection: Selection | None = None
+) -> History:
     """That every trial trained what the population would have decided, from the weights that it would have chosen."""
     history = History.load(folder)
     method = getattr(popbandits, name)()
-    population = Population(history.space, method, size, rounds=None, quantile=0.5, synchronous=synch, start=start)
+    selection = Truncation(0.5) if selection is None else selection
+    population = Population(
+        history.space,
+        method,
+        size,
+        rounds=None,
+        mode=history.mode,
+        selection=selection,
+        synchronous=synch,
+        start=start,
+    )
     asked: dict[tuple[int, int], Any] = {}
     for o in history:
         asked |= {assignment.key: assignment for assignment in population.ask()}

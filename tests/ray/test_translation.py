@@ -13,7 +13,7 @@ from ray.tune.search import BasicVariantGenerator
 
 import popbandits.ray as schedulers
 from benchmarks.ray_simulation import AClass, Simulation, a_function
-from popbandits import History, Population, Space
+from popbandits import MFPBT, History, Population, Restarts, Selection, Space
 from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.history.store import Store
 from popbandits.ray.record import Record
@@ -52,6 +52,23 @@ def test_trials_train_what_the_population_decides(
     if synch:
         assert sorted(o.key for o in history) == [(m, r) for m in range(4) for r in range(6)]
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
+
+
+@pytest.mark.parametrize("selection", [MFPBT(0.5, (1, 2)), Restarts(0.5, patience=1)])
+@pytest.mark.parametrize(("trainable", "synch"), [(AClass, True), (a_function, False)])
+def test_trials_go_on_with_what_a_selection_picks(
+    selection: Selection, trainable: Any, synch: bool, tmp_path: Path
+) -> None:
+    # Scores rise and are minimised, so that nothing gets ahead, and there is reason to start again.
+    settings: dict[str, Any] = {"metric": "score", "mode": "min", "perturbation_interval": 1}
+    scheduler = scheduled(synch=synch, selection=selection, **settings)
+    stored = pickle.dumps(scheduler)
+    experiment = simulation(scheduler, tmp_path, trainable=trainable, iterations=6)
+    while not experiment.run(results=1):
+        experiment = experiment.restored(pickle.loads(stored))
+    history = check(tmp_path / "simulated", "PBT", synch, 4, selection=selection)
+    again = {o.member for o in history if o.parent is None and o.round}
+    assert again == (set(range(4)) if isinstance(selection, Restarts) else set())
 
 
 @pytest.mark.parametrize("synch", [True, False])

@@ -33,12 +33,12 @@ def test_the_last_quarter_copies_the_first_of_its_own_group_and_explores() -> No
     assert np.flatnonzero(picks.explores).tolist() == [6, 7]
 
 
-def test_the_third_quarter_takes_hyperparameters_from_slower_groups_only() -> None:
+def test_the_third_quarter_takes_better_weights_and_hyperparameters_that_are_not_greedier() -> None:
     history = history_of([EIGHT, EIGHT])
     picks = select(MFPBT(intervals=(1, 2)), history)
     fast, slow = 8, 9  # Places of the best of each group.
     assert (picks.weights[4], picks.config[4], picks.explores[4]) == (slow, slow, False)
-    assert (picks.weights[5], picks.config[5], picks.explores[5]) == (fast, 8 + 5, False)
+    assert (picks.weights[5], picks.config[5], picks.explores[5]) == (fast, slow, False)
     same_speed = select(MFPBT(intervals=(2, 2)), history)
     assert (same_speed.weights[4], same_speed.config[4]) == (slow, 8 + 4)
 

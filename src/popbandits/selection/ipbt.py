@@ -82,7 +82,7 @@ class Restarts(Selection):
         starts = Starts.of(history)
         age = (history.standing().finished - starts.born)[members]
         ends = age % self.growth**starts.latest == 0
-        over = starts.together and self._is_over(history, starts)
+        over = starts.together and bool(ends.any()) and self._is_over(history, starts)
         again = (starts.count[members] < starts.latest) | (ends & over)
         selects = ends & ~again & starts.together
         selection = as_selection(self.within, None if self.within is not None else self.quantile)
@@ -143,13 +143,14 @@ class Starts:
         return int(self.count.max())
 
     def best(self, history: History, interval: int, count: int) -> FloatArray:
-        """Return the best score at the end of each interval of the present start that all have finished."""
-        ends = interval * np.arange(max(0, count - LOOKED_AT) + 1, count + 1) - 1
-        keys = [[(member, int(born + end)) for member, born in enumerate(self.born)] for end in ends]
-        scores = history.scores(np.array([history.place(key) for row in keys for key in row], dtype=np.int64))
-        scores = scores.reshape(len(ends), len(self.born))
-        best: FloatArray = np.nanmax(scores[~np.isnan(scores).all(axis=1)], axis=1)
-        return best
+        """Return the best score at the end of each of the present start's first intervals, the last LOOKED_AT."""
+        places = np.arange(len(history))
+        age = history.column("round", places) - self.born[history.column("member", places)] + 1
+        ends = (age > 0) & (age % interval == 0) & (age <= interval * count)
+        best = np.full(count, np.nan)
+        np.fmax.at(best, age[ends] // interval - 1, history.scores(places[ends]))
+        known: FloatArray = best[np.isfinite(best)]
+        return known[-LOOKED_AT:]
 
 
 def _combined(members: IntArray, *parts: tuple[BoolArray, Callable[[IntArray], Picks]]) -> Picks:

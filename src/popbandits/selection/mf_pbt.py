@@ -6,11 +6,11 @@ scale. When a group's interval ends, its members are ranked among themselves and
 | quarter | what it goes on with |
 |---|---|
 | first, second | what it has |
-| third | the weights of the best of other groups, if these are better; of slower groups the configuration, too |
+| third | the weights of the best members of other groups, where these are better |
 | last | the weights and the configuration of a member of the first quarter, and explores |
 
-The third quarter does not explore. Hyperparameters move from slow groups to fast ones only, so that greedy ones stay
-where they are; weights move both ways.
+The third quarter does not explore. With weights from a slower group come their hyperparameters; with those from a
+faster one it takes the hyperparameters of the best of its own group. So greedy hyperparameters stay where they are.
 """
 
 from dataclasses import dataclass
@@ -59,41 +59,43 @@ class MFPBT(Selection):
         intervals = default_intervals(len(everyone)) if self.intervals is None else self.intervals
         intervals = intervals[: max(1, len(everyone) // 2)]
         group = everyone % len(intervals)
-        speed = np.array(intervals)[group]
+        interval = np.array(intervals)[group]
         whole = stay(history, everyone)
         picks = Picks(whole.weights.copy(), whole.config.copy(), whole.explores.copy())
         for number in range(len(intervals)):
-            self._select_group(history, picks, everyone[group == number], speed, rng)
+            self._select_group(history, picks, everyone[group == number], interval, rng)
         return picks[members]
 
     def _select_group(
-        self, history: History, picks: Picks, own: IntArray, speed: IntArray, rng: np.random.Generator
+        self, history: History, picks: Picks, own: IntArray, interval: IntArray, rng: np.random.Generator
     ) -> None:
-        """Change the picks of a group's members; `speed` is the interval of every member of the population."""
+        """Change the picks of a group's members; `interval` is that of every member of the population."""
         standing = history.standing()
         inside = rank(history, self.quantile, rng, history.scores, own)
-        outside = rank(history, self.quantile, rng, history.scores, np.setdiff1d(np.arange(len(speed)), own))
-        due = np.zeros(len(speed), dtype=np.bool_)
-        due[own] = standing.finished[own] % speed[own] == 0
+        outside = rank(history, self.quantile, rng, history.scores, np.setdiff1d(np.arange(len(interval)), own))
+        due = np.zeros(len(interval), dtype=np.bool_)
+        due[own] = standing.finished[own] % interval[own] == 0
         replaced = inside.failed | (inside.weak & due)
         picks.weights[replaced] = picks.config[replaced] = inside.draw(int(replaced.sum()), rng)
         picks.explores[replaced] = True
-        migrants = self._migrants(inside)
-        strangers = outside.order[~outside.failed[outside.order]]
-        for member, other in zip(migrants, strangers, strict=False):  # The best of each meet first.
-            place = standing.latest[other]
+        strangers = outside.order[~outside.failed[outside.order]].tolist()
+        for member in self._migrants(inside)[: len(strangers)]:  # The best of each meet first.
+            place, own_best = standing.latest[[strangers[0], inside.order[0]]]
             theirs, mine = history.scores(np.array([place, picks.weights[member]]))
             if due[member] and theirs > mine:
+                other = strangers.pop(0)
                 picks.weights[member] = place
-                if speed[other] > speed[member]:
+                if interval[other] > interval[member]:
                     picks.config[member] = place
+                elif interval[other] < interval[member] and not replaced[member]:
+                    picks.config[member] = own_best
 
     def _migrants(self, inside: Ranking) -> IntArray:
         """Find the third quarter of a group.
 
-        Paper: groups of eight. Here: where a group is too small to have a third quarter, the last one does both: it
-        takes its winner's configuration, and explores, on weights from another group where these are better than the
-        winner's, because a group of two would never learn of the others otherwise.
+        Paper: groups of eight. Here: where a group is too small to have a third quarter, the last one does both jobs:
+        it explores as above, on weights from another group where these are better than those of its winner. A group of
+        two would never learn of the others otherwise.
         """
         count = replaced_count(len(inside.order), self.quantile)
         third = inside.order[max(count, len(inside.order) - 2 * count) : len(inside.order) - count]

@@ -2,19 +2,11 @@
 
 For each such member a selection picks whose weights it loads, whose configuration it takes, and whether the explorer
 changes that configuration. Everything it may use is in the history: `history.standing().finished` holds the round that
-each member is about to begin, a member's number can name its sub-population, and an observation without a parent after
-round 0 is a restart. Strategies that are not here yet fit in like this:
+each member is about to begin, a member's number can name its sub-population (`mf_pbt`), and an observation without a
+parent after round 0 is a restart (`ipbt`).
 
-- **Sub-populations with intervals of their own** (MF-PBT, arXiv 2506.03225). Member m belongs to group m modulo the
-  number of groups. Where the coming round is no multiple of the group's interval, `stay`. Otherwise the group's bottom
-  quarter picks `weights = config = ` one of its top quarter, and explores; a member of its third quarter whose score is
-  below that of another group picks that member's place as `weights`, its own place as `config` (the other's, if that
-  group is the slower one), and does not explore.
-- **Restarts** (IPBT, arXiv 2511.09190). When the best score, smoothed, has not risen for three intervals since the
-  last restart, every member starts afresh: `weights = NOWHERE`, and either `config = NOWHERE` (the explorer is asked
-  with no parent, and draws or models) or the place of a configuration to keep. Doubling the interval is the rule of the
-  groups above, with the number of restarts counted in the history. Its half of members that go on from shrunk weights
-  (0.2 w + 0.1 fresh) needs an agent that can shrink: one more array in `Picks`, and a field of `Assignment`.
+What picks cannot say: to go on from weights that are changed, such as IPBT's shrunk ones (0.2 w + 0.1 fresh). That
+needs an agent that can shrink, one more array in `Picks`, and a field of `Assignment`.
 """
 
 from dataclasses import dataclass, replace
