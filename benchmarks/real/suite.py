@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.real.deciding import ALONE, DEFAULTS
 from benchmarks.real.methods import METHODS
 from benchmarks.real.records import RESULTS, SPACES, SPLITS, Group, Record, Space, read
 from benchmarks.real.scales import scale_of
@@ -14,7 +15,7 @@ from benchmarks.real.statistics import FloatArray
 from popbandits.errors import ArgumentError
 from popbandits.wording import counted
 
-LABELS = {"defaults": "Defaults, no tuning", "defaults/one": "Defaults, one member's budget"} | {
+LABELS = {DEFAULTS: "Defaults, no tuning", ALONE: "Defaults, one member's budget"} | {
     name: method.label for name, method in METHODS.items()
 }
 """Methods in the order in which they are shown; others follow under their own names."""

@@ -9,14 +9,7 @@ except ImportError as error:
         f"popbandits.ray needs Ray Tune, and {error.name or error} is not installed: pip install 'popbandits[ray]'"
     ) from error
 
-<<<<<<< HEAD
-from popbandits.ray.methods import PBT, PatientPBT, PB2Fuse, PB2Mix, PB2Mult, PB2Rand
+from popbandits.ray.methods import BGPBT, PBT, PatientPBT, PB2Fuse, PB2Mix, PB2Mult, PB2Rand
 from popbandits.ray.scheduler import PopulationScheduler
 
-__all__ = ["PBT", "PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PatientPBT", "PopulationScheduler"]
-=======
-from popbandits.ray.methods import BGPBT, PBT, PB2Fuse, PB2Mix, PB2Mult, PB2Rand
-from popbandits.ray.scheduler import PopulationScheduler
-
-__all__ = ["BGPBT", "PBT", "PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PopulationScheduler"]
->>>>>>> later
+__all__ = ["BGPBT", "PBT", "PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PatientPBT", "PopulationScheduler"]

@@ -4,17 +4,16 @@ from popbandits import explorers
 from popbandits.ray.scheduler import PopulationScheduler
 
 
-<<<<<<< HEAD
 class PatientPBT(PopulationScheduler):
     """Patient PBT for Ray Tune: `popbandits.PatientPBT` says what it does."""
 
     explorer = explorers.PatientPBT
-=======
+
+
 class BGPBT(PopulationScheduler):
     """BG-PBT's trust region for Ray Tune: `popbandits.BGPBT` says what it does."""
 
     explorer = explorers.BGPBT
->>>>>>> later
 
 
 class PB2Fuse(PopulationScheduler):
