@@ -85,7 +85,7 @@ def last_score(population: Population, member: int) -> float:
 # Populations in company
 
 
-def test_populations_of_one_seed_begin_alike_unless_their_method_draws_otherwise(sitting: tuple[list[Record], Climbers]) -> None:
+def test_populations_of_one_seed_begin_alike_unless_the_method_draws(sitting: tuple[list[Record], Climbers]) -> None:
     _, agents = sitting
     first = orders_of(agents)[0]
     blocks = [first[i : i + MEMBERS] for i in range(0, len(first), MEMBERS)]
