@@ -122,7 +122,7 @@ class BGPBT(ModelExplorer):
         training: Points,
         rng: np.random.Generator,
     ) -> tuple[Points, Mapping[str, Any]]:
-        """The point where the bound is largest, and the record of the fit; without a model, any point."""
+        """Find the best point of the region, and the record of the fit; without a model, draw any point."""
         space, history = models.space, models.history
         centre = history.best if parent is None else parent
         try:
@@ -137,6 +137,7 @@ class BGPBT(ModelExplorer):
     def _best(
         self, model: Surrogate, bound: UpperConfidenceBound, region: Region, centre: Points, rng: np.random.Generator
     ) -> Points:
+        """Maximise the bound over combinations of labels near the centre's, and over numbers in a box around its."""
         space = model.space
         box = box_around(centre.x[0], region.numbers, _stretch(model), space)
         labels = labels_near(centre.h[0], region.labels, space, rng)
@@ -171,7 +172,7 @@ def region_after(history: History, first: float) -> Region:
 
 
 def box_around(centre: FloatArray, length: float, stretch: FloatArray, space: Space) -> FloatArray:
-    """(d, 2) the ends of each number: at least a level to either side, all of the range where there is no centre."""
+    """Return the (d, 2) ends of each number: at least a level to either side, and all of the range without a centre."""
     levels = np.array([number.levels or np.inf for number in space.numerical])
     half = np.maximum(length / 2 * stretch, 1 / np.maximum(1, levels - 1))
     middle = np.where(np.isnan(centre), 0.5, centre)
@@ -181,7 +182,7 @@ def box_around(centre: FloatArray, length: float, stretch: FloatArray, space: Sp
 
 
 def labels_near(centre: IntArray, size: float, space: Space, rng: np.random.Generator) -> IntArray:
-    """(g, m) the centre's labels, and others in which few of them differ; those that are inactive there are drawn."""
+    """Draw (g, m) labels: the centre's, and others in which few of them differ; what is inactive there is open."""
     counts = np.array([len(variable.labels) for variable in space.categorical], dtype=np.int64)
     active = np.flatnonzero(centre >= 0)
     drawn = np.floor(rng.random((COMBINATIONS, len(counts))) * counts).astype(np.int64)
@@ -195,7 +196,7 @@ def labels_near(centre: IntArray, size: float, space: Space, rng: np.random.Gene
 
 
 def _stretch(model: Surrogate) -> FloatArray:
-    """(d,) w: how much longer than wide the region is, by the fitted length-scales."""
+    """Return (d,) w: how far the region reaches in each number, by the fitted length-scales."""
     d = len(model.space.numerical)
     lengths = model.posterior.kernel.theta[LENGTH:][:d]
     if not (model.structure.per_dimension and d):
