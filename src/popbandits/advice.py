@@ -212,10 +212,10 @@ def _standstill(
         return None
     first, middle, end = (float(scores[-k * third :][:third].mean()) for k in (3, 2, 1))
     gain, before, whole = sign * (end - middle), sign * (middle - first), sign * (end - first)
-    error = math.sqrt(2 * noise / third)
+    error = math.sqrt(2 * noise / third)  # of a difference of two means
     if not math.isfinite(gain) or not math.isfinite(before) or gain > max(error, HARDLY * before):
         return None
-    if before > gain + EXPLAINED * error:
+    if before - gain > EXPLAINED * math.sqrt(3) * error:  # 2 middle - first - end: six times one mean's variance
         said = (
             f"The leading member hardly learns any more: over the last {third} intervals of its lineage the mean score "
             f"changed by {_change(end - middle, error)}, over the {third} before by {number(middle - first, 3, '+')}."

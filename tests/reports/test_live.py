@@ -19,7 +19,7 @@ from popbandits.history import Decision, Event, Observation, Store
 from popbandits.history.schema import FILE
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.live import drawing, follow
+from popbandits.reports.live import follow, pacing
 from popbandits.reports.live.follow import Followed, stamp
 from popbandits.reports.live.guard import HEADERS
 from popbandits.reports.live.member import member
@@ -133,8 +133,8 @@ def test_a_longer_axis_leaves_room_for_a_run_without_an_end(tmp_path: Path) -> N
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are made anew at once, however long they take on a busy machine."""
-    monkeypatch.setattr(drawing, "PACE", 0.0)
+    """Figures and warnings are made anew at once, however long they take on a busy machine."""
+    monkeypatch.setattr(pacing, "PACE", 0.0)
 
 
 @pytest.mark.usefixtures("hasty")

@@ -26,6 +26,7 @@ from popbandits.reports.live.follow import (
     configs,
     stamp,
 )
+from popbandits.reports.live.warned import Warned
 from popbandits.reports.run import described, method_said, shortened
 from popbandits.reports.status import State, running, state_of
 from popbandits.wording import duration, first_line, number
@@ -59,6 +60,8 @@ class News:
         self._log: list[tuple[int, Message]] = []
         self._events, self._decisions = 0, 0  # how many of them are in the log
         self._figures = [Drawing(name) for name in FIGURES]
+        self._warned = Warned()
+        self._paced = [*self._figures, self._warned]
 
     def since(self, version: int | None) -> Message | None:
         """What a page has to be told that knows this version, None if it knows nothing; None if there is no news."""
@@ -76,15 +79,16 @@ class News:
                 "facts": self._facts,
                 "state": self._state,
                 "told": self._told,
+                "warned": self._warned.texts,
                 "members": [row for changed, row in self._rows.values() if changed > known],
                 "log": [entry for at, entry in self._log if at > known],
-                "more": any(one.is_due for one in self._figures),
+                "more": any(one.is_due for one in self._paced),
                 "figures": {one.name: one.since(known) for one in self._figures if one.made > known},
             }
 
     def _look(self, draw: bool) -> None:
-        """Make a figure anew whose turn it is; else take in what is new, if anything is."""
-        due = next((one for one in self._figures if one.is_due), None) if draw else None
+        """Make a figure or the warnings anew whose turn it is; else take in what is new, if anything is."""
+        due = next((one for one in self._paced if one.is_due), None) if draw else None
         if due is not None:  # Before anything is read: a fast run always has news.
             self.version += 1
             due.make(self._followed, self.version)
@@ -108,8 +112,8 @@ class News:
             self._wrong = None
         except (HistoryError, OSError) as error:  # It was removed, or is not whole yet.
             self._wrong = str(error)
-        for figure in self._figures:
-            figure.stale = self._wrong is None and len(self._followed) > 0
+        for one in self._paced:
+            one.stale = self._wrong is None and len(self._followed) > 0
 
     @property
     def _about(self) -> str:
