@@ -83,7 +83,7 @@ def test_a_few_new_configurations_are_too_few() -> None:
 
 
 def test_random_search_over_a_wide_space_does_not_sit_on_bounds() -> None:
-    for seed in range(10):
+    for seed in range(5):
         rng = np.random.default_rng(seed)
         space = {f"x{i}": (0.0, 1.0) for i in range(13)}
         history = History(space, size=1)
@@ -130,7 +130,7 @@ def test_less_is_better_where_the_run_says_so() -> None:
 
 @pytest.mark.parametrize("noise", [0.0, 5.0])
 def test_a_run_that_goes_on_learning_is_left_alone(noise: float) -> None:
-    for seed in range(10):
+    for seed in range(5):
         steady = played(lambda m, t, rng: 10.0 * t - m + noise * rng.normal(), seed=seed)
         assert not texts(steady, "standstill")
 
@@ -144,7 +144,7 @@ def test_a_run_in_which_nobody_learns_is_told() -> None:
 def test_noise_that_hides_what_is_learnt_is_not_taken_for_a_standstill() -> None:
     told = [
         texts(played(lambda m, t, rng: t + 30 * rng.normal(), rounds=18, error=30.0, seed=s), "standstill")
-        for s in range(10)
+        for s in range(5)
     ]
     assert not any("any more" in text for one in told for text in one)
 
@@ -158,8 +158,8 @@ def test_short_lineages_are_not_judged() -> None:
 
 
 def test_members_that_differ_by_noise_alone_are_told() -> None:
-    said = [texts(played(lambda m, t, rng: t + 20 * rng.normal(), seed=seed), "noise") for seed in range(10)]
-    assert sum(map(bool, said)) >= 5
+    said = [texts(played(lambda m, t, rng: t + 20 * rng.normal(), seed=seed), "noise") for seed in range(5)]
+    assert sum(map(bool, said)) >= 2
     text = max(said)[0]
     assert text.startswith(
         "Members' scores differ by little but noise: their standard deviation in the last 10 rounds is "
@@ -182,7 +182,7 @@ def test_who_allows_for_noise_already_is_not_told_to(selection: str) -> None:
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_members_that_differ_by_more_than_noise_are_left_alone(noise: float) -> None:
-    for seed in range(10):
+    for seed in range(5):
         apart = played(lambda m, t, rng: 10.0 * t + 8.0 * m + noise * rng.normal(), seed=seed)
         assert not texts(apart, "noise")
 

@@ -76,3 +76,8 @@ def played(
                 )
             )
     return history
+
+
+def stuck_then_rising(name: str) -> History:
+    """A run that learns nothing for 60 observations, with a low learning rate of this name, and then goes well."""
+    return played(lambda m, t, rng: 5.0 + m + max(0, t - 15) * 10.0, rounds=50, name=name, **{name: 2e-5})

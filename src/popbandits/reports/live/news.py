@@ -2,6 +2,7 @@
 
 import math
 import threading
+import time
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparamete
 """The columns of the table of members."""
 LOG = 200
 """Entries of the log that a page is given at first, and that it keeps."""
+SETTLED = 1.0
+"""Seconds after a change of the file when it is read once more: SQLite writes to it before others can read that."""
 Message = dict[str, Any]
 
 
@@ -47,6 +50,7 @@ class News:
         self._followed = Followed(directory)
         self._lock = threading.Lock()
         self._seen: tuple[Stamp, bool] | None = None
+        self._settles = math.inf  # when to read once more what has not changed since
         self._wrong: str | None = None
         self._state: State = "stopped"
         self._begin()
@@ -95,9 +99,9 @@ class News:
             return
         goes_on = running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
         now = stamp(self.directory), goes_on
-        if now == self._seen:
+        if now == self._seen and not self._lags():
             return
-        self._seen = now
+        self._seen, self._settles = now, time.monotonic() + SETTLED
         self.version += 1
         try:
             self._followed.refresh()
@@ -114,6 +118,17 @@ class News:
             self._wrong = str(error)
         for one in self._paced:
             one.stale = self._wrong is None and len(self._followed) > 0
+
+    def _lags(self) -> bool:
+        """Tell whether the file has observations that nobody could read yet when it changed last."""
+        if time.monotonic() < self._settles:
+            return False
+        self._settles = math.inf
+        try:
+            with reading(self.directory) as store:
+                return len(store) != len(self._followed)
+        except (HistoryError, OSError):
+            return self._wrong is None
 
     @property
     def _about(self) -> str:
