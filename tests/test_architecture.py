@@ -24,6 +24,7 @@ FLOW = (
     "history",
     "models",
     "selection",
+    "advice",
     "explorers",
     "population",
     "engines",
@@ -36,6 +37,7 @@ FLOW = (
 )
 ALLOWED = {package: set(FLOW[:place]) for place, package in enumerate(FLOW)}
 ALLOWED["selection"] -= {"models"}  # It judges what happened; explorers choose what to try.
+ALLOWED["advice"] -= {"models"}  # So does this.
 ALLOWED["reports"] -= {"engines", "ray"}  # They read a run's file, whoever made it.
 ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everything.
 ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "cli", "__main__"}

@@ -104,6 +104,31 @@ def test_a_stopped_run_says_how_to_go_on_and_a_resumed_one_where_it_stood(
     assert rounds[-1].startswith("4/4 rounds")
 
 
+class Stuck(Walker):
+    """Never learns."""
+
+    def train(self, config: dict[str, Any]) -> float:
+        return 1.0
+
+
+STUCK = "Warning: The leading member has not got better by more than noise explains: "
+
+
+def test_warnings_come_once_after_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tuned(True, tmp_path, agent=Stuck, rounds=10, population=2)
+    lines = capsys.readouterr().err.splitlines()
+    assert sum(line.startswith(STUCK) for line in lines) == 1
+    assert lines[-2].startswith("Finished in ")
+    assert lines[-1].startswith(STUCK)
+
+
+def test_a_stopped_run_says_its_warnings_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tuned(Stopper(after=20), tmp_path, agent=Stuck, rounds=20, population=2)
+    stopped, warning = capsys.readouterr().err.splitlines()[-2:]
+    assert stopped.startswith("Stopped. To go on: ")
+    assert warning.startswith(STUCK)
+
+
 def test_a_standard_error_that_is_gone_does_not_end_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Gone(io.StringIO):
         def write(self, text: str) -> int:
@@ -327,6 +352,18 @@ def test_a_live_view_is_not_torn_apart_by_agents_that_print(engine: str, tmp_pat
     assert lines[header - 4].startswith(str(tmp_path / "run"))
     assert lines[-3].startswith("Finished in ")
     assert lines[-2] == "printed afterwards"
+
+
+def test_a_live_view_leaves_its_warnings_below_the_last_screen(tmp_path: Path) -> None:
+    script = "import sys; from tests.engines.test_terminal import Stuck, tuned; "
+    script += "tuned(True, sys.argv[1], Stuck, rounds=10, population=2)"
+    status, output = on_a_terminal([sys.executable, "-c", script, str(tmp_path / "run")])
+    assert status == 0, output
+    lines = displayed(output)
+    [end] = [place for place, line in enumerate(lines) if line.startswith("Finished in ")]
+    assert all(len(line) <= 100 for line in lines[end:])
+    assert " ".join(lines[end + 1 :]).startswith(STUCK)
+    assert "Warning" not in "".join(lines[:end])
 
 
 def test_what_is_printed_is_caught_and_given_back(

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,24 @@ import numpy as np
 import pytest
 
 from popbandits import PBT, Population
+from popbandits.advice import advise
 from popbandits.errors import ArgumentError
-from popbandits.history import Decision, Event, Observation, Store
+from popbandits.history import Decision, Event, History, Observation, Store
 from popbandits.history.schema import FILE
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.live import drawing, follow
+from popbandits.reports.live import follow, pacing
+from popbandits.reports.live import news as news_module
 from popbandits.reports.live.follow import Followed, stamp
 from popbandits.reports.live.guard import HEADERS
 from popbandits.reports.live.member import member
 from popbandits.reports.live.news import LOG, MEMBERS, News
 from popbandits.reports.live.runs import Runs
+from popbandits.reports.live.warned import Warned
 from popbandits.reports.run import Run
 from tests.reports.played import HOSTILE, Clumsy, play, space
 from tests.reports.served import Asking, served
+from tests.warned_runs import stuck_then_rising
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +138,8 @@ def test_a_longer_axis_leaves_room_for_a_run_without_an_end(tmp_path: Path) -> N
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are made anew at once, however long they take on a busy machine."""
-    monkeypatch.setattr(drawing, "PACE", 0.0)
+    """Figures and warnings are made anew at once, however long they take on a busy machine."""
+    monkeypatch.setattr(pacing, "PACE", 0.0)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -178,6 +183,49 @@ def rest(news: News, version: int) -> tuple[int, dict[str, Any]]:
         version, more = message["version"], message["more"]
         figures |= message["figures"]
     return version, figures
+
+
+def test_what_could_not_be_read_when_the_file_changed_is_read_soon_after(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news_module, "stamp", lambda directory: (1,))  # As if it had had its last bytes before.
+    news = News(copied(folder / "clumsy", tmp_path, 10))
+    assert news.since(None) is not None
+    copied(folder / "clumsy", tmp_path, 11)
+    later = time.monotonic() + news_module.SETTLED
+    monkeypatch.setattr(news_module.time, "monotonic", lambda: later)
+    message = news.since(None)
+    assert message is not None
+    assert message["facts"]["observations"] == "11"
+
+
+@pytest.mark.usefixtures("hasty")
+def test_warnings_are_those_of_the_history_and_go_when_they_no_longer_hold(tmp_path: Path) -> None:
+    history = stuck_then_rising("lr")
+    Store.create(tmp_path, history.space, {"mode": "max", "size": history.size, "rounds": None}).close()
+    news, version, found = News(tmp_path), None, []
+    for length in (20, 60, len(history)):
+        with Store.open(tmp_path) as store:
+            store.extend(history[len(store) : length])
+        while (message := news.since(version)) is not None:
+            version, warned = message["version"], message["warned"]
+        assert warned == [one.text for one in advise(History.load(tmp_path))]
+        found.append(["hardly" in text or "not got better" in text for text in warned])
+    assert found == [[], [True], []]
+
+
+def test_warnings_of_another_run_that_took_the_folder_are_its_own(tmp_path: Path) -> None:
+    stuck_then_rising("lr").until(60).save(tmp_path)
+    followed, warned = Followed(tmp_path), Warned()
+    followed.refresh()
+    warned.make(followed, 1)
+    assert len(warned.texts) == 1
+    shutil.rmtree(tmp_path)
+    warned.make(followed, 2)
+    assert warned.texts == []
+    play(tmp_path, rounds=2)
+    warned.make(followed, 3)
+    assert warned.texts == []
 
 
 def test_rows_say_what_each_member_does(folder: Path, tmp_path: Path) -> None:

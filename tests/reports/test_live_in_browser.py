@@ -11,6 +11,7 @@ from tests.reports.browser import COLOURS
 from tests.reports.played import HOSTILE, Clumsy, play, space
 from tests.reports.served import Asking, served
 from tests.reports.waiting import ROUNDS, Process
+from tests.warned_runs import stuck_then_rising
 
 PATIENCE = 60_000
 """Milliseconds that a page may take on a machine with much to do."""
@@ -91,6 +92,22 @@ def test_the_page_follows_a_run_through_its_kill_and_its_resume(browser: Browser
             assert page.evaluate("window.mark") == "not loaded again"
     finally:
         run.kill()
+
+
+def test_warnings_appear_as_text_while_they_hold_and_then_go(browser: Browser, tmp_path: Path) -> None:
+    history = stuck_then_rising(f"lr {HOSTILE[9:60]}")
+    history.until(60).save(tmp_path / "stuck")
+    with served(tmp_path) as server, opened(browser, f"http://localhost:{server.port}/run?run=stuck") as page:
+        area = page.locator("#warned")
+        expect(area).to_contain_text("Worth a look")
+        expect(area.locator("li")).to_have_count(1)
+        expect(area).to_contain_text("has not got better by more than noise explains")
+        expect(area).to_contain_text("document.title='owned'")
+        page.set_viewport_size({"width": 420, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420
+        history.save(tmp_path / "stuck")
+        fact(page, "observations", "200")
+        expect(area).to_be_hidden()
 
 
 def test_both_figures_draw(page: Page) -> None:

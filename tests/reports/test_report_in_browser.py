@@ -10,6 +10,7 @@ from popbandits import PBT
 from popbandits.reports.report import write_report
 from tests.reports.browser import COLOURS
 from tests.reports.played import HOSTILE, Clumsy, play, space
+from tests.warned_runs import stuck_then_rising
 
 WIDE = {"width": 1100, "height": 900}
 
@@ -126,6 +127,18 @@ def test_a_page_can_be_used_with_the_keyboard_alone(page: Page) -> None:
     page.locator("#intervals th button").first.focus()
     page.keyboard.press("Enter")
     assert page.locator("th[aria-sort]").count() == 1
+
+
+def test_warnings_stand_at_the_top_as_text(browser: Browser, tmp_path: Path) -> None:
+    stuck_then_rising(f"lr {HOSTILE[9:60]}").until(60).save(tmp_path / "run")
+    write_report([tmp_path / "run"], tmp_path / "report.html")
+    for page in opened(browser, tmp_path / "report.html"):
+        area = page.locator("section").first.locator(".warned")
+        assert "Worth a look" in area.inner_text()
+        assert "has not got better by more than noise explains" in area.inner_text()
+        assert "document.title='owned'" in area.inner_text()
+        page.set_viewport_size({"width": 420, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420
 
 
 def test_a_narrow_window_scrolls_figures_and_not_the_page(page: Page) -> None:

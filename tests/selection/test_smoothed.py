@@ -55,6 +55,10 @@ def test_without_noise_it_is_truncation() -> None:
         assert [o.parent for o in trained(selection, 3, noise=0.0, told=told)[0]] == [o.parent for o in plain]
 
 
+def test_gains_whose_variance_is_no_number_are_not_modelled() -> None:
+    assert estimate(line(*(1e200 * (t % 3) for t in range(30))), 1.0, None) is None
+
+
 def test_in_the_first_rounds_it_is_truncation() -> None:
     plain, _ = trained(Truncation(), 4, noise=1.0, rounds=3)
     assert trained(Smoothed(), 4, noise=1.0, rounds=3)[0] == plain

@@ -1,6 +1,7 @@
 """What there is to show of a run: where every member stands, the best, the pace. Views draw from it."""
 
 import math
+import sqlite3
 import threading
 import time
 from collections import deque
@@ -9,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from popbandits.advice import advise
 from popbandits.engines.view import View
+from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Decision, Event, Key, Observation
 from popbandits.population import Population
 
@@ -127,6 +130,13 @@ class Progress(View):
             return None
         pace = (self.told_at - self.begun) / done
         return max(0.0, pace * (self.total - self.done) - (time.monotonic() - self.told_at))
+
+    def warnings(self) -> list[str]:
+        """Say what the history warns of."""
+        try:
+            return [one.text for one in advise(self.population.history, type(self.population.selection).__name__)]
+        except (HistoryError, OSError, sqlite3.Error):  # The disk's fault, and not for a view to complain of.
+            return []
 
     def states(self) -> list[State]:
         """What every member is doing."""

@@ -103,6 +103,8 @@ class Lines(Progress):
                 _say(_failure(event))
         elif event.kind in ("stopping", "stopped", "finished"):
             _say(_ending(self))
+            for warning in () if event.kind == "stopping" else self.warnings():
+                _say(f"Warning: {warning}")
 
 
 def _say(line: str) -> None:
@@ -148,7 +150,7 @@ class LiveView(Progress):
         self._thread.start()
 
     def closed(self) -> None:
-        """Leave the last state on the screen."""
+        """Leave the last state on the screen, and below it what to look at."""
         if self._thread is None:
             return
         self._ended.set()
@@ -157,6 +159,8 @@ class LiveView(Progress):
         with suppress(OSError):  # The terminal may be gone.
             self._draw(last)
             self._live.stop()
+            for warning in self.warnings() if self.ending else ():
+                self._live.console.print(Text(f"Warning: {warning}", "yellow"))
             self._printed.terminal.close()
 
     def _go_on(self) -> None:

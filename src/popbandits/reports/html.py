@@ -61,6 +61,11 @@ def findings(mattered: Sequence[str], never: Sequence[str]) -> str:
     return markup("div", markup("div", left), markup("div", right), class_="pair")
 
 
+def warned(sentences: Sequence[str]) -> str:
+    """Show warnings, where there are any."""
+    return markup("div", markup("h3", "Worth a look"), bullets(sentences), class_="warned") if sentences else ""
+
+
 def cards(facts: Mapping[str, str]) -> str:
     """A few numbers to begin with."""
     parts = (markup("div", markup("dt", escape(k)), markup("dd", escape(v))) for k, v in facts.items())

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.advice import advise
 from popbandits.history.frame import flat
 from popbandits.reports.export import text
 from popbandits.reports.figures.arms import arms
@@ -20,8 +21,9 @@ from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.html import cards, figure, filled_table, findings, markup, page, table
+from popbandits.reports.html import cards, figure, filled_table, findings, markup, page, table, warned
 from popbandits.reports.run import Run, shortened
+from popbandits.reports.status import selection_name
 from popbandits.reports.words import never_explored, spans, summary, what_mattered
 from popbandits.wording import counted, first_line, number, setting
 
@@ -97,7 +99,8 @@ def _short(run: Run) -> str:
         "failed intervals": f"{how.failures:,}",
     }
     told = "".join(markup("p", escape(sentence)) for sentence in summary(run))
-    return cards(facts) + told + findings(what_mattered(effects([run])), never_explored([run]))
+    worth = warned([one.text for one in advise(run.history, selection_name(run.about))])
+    return cards(facts) + worth + told + findings(what_mattered(effects([run])), never_explored([run]))
 
 
 def _schedule(run: Run) -> str:

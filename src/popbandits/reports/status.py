@@ -151,6 +151,12 @@ def method_name(about: Mapping[str, Any], space: Space) -> str | None:
     return labels.get(own, own)
 
 
+def selection_name(about: Mapping[str, Any]) -> str:
+    """Name the class that a run selects by; runs from before there was a choice had truncation."""
+    make = (about.get("selection") or {}).get("make") or "Truncation"
+    return str(make).rpartition(":")[2]
+
+
 def table(statuses: Sequence[Status]) -> Table:
     """A row for each run."""
     view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")

@@ -12,6 +12,7 @@ from popbandits.history.frame import flat
 from popbandits.reports.export import text
 from popbandits.reports.run import LABEL, Run, shortened
 from popbandits.reports.stats import deviation
+from popbandits.reports.status import selection_name
 from popbandits.selection.t_test import welch
 from popbandits.wording import number
 
@@ -105,8 +106,7 @@ def _method(run: Run) -> dict[str, Any]:
     if run.space.fixed:
         return described | run.space.flatten(run.history[0].config)
     others = ("quantile", "explore", "synchronous", "mode")
-    selection = (run.about.get("selection") or {}).get("make") or "Truncation"
-    described["selection"] = str(selection).rpartition(":")[2]  # Runs from before there was a choice had this one.
+    described["selection"] = selection_name(run.about)
     return described | _settings(run, "method") | {name: run.about.get(name) for name in others}
 
 

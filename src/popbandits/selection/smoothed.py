@@ -157,7 +157,8 @@ def estimate(recent: Sequence[Observation], sign: float, noise: float | None) ->
     if len(gains) < ENOUGH or (noise == 0 and not told):
         return None
     d = float(np.median(gains))
-    total = (1.4826 * float(np.median(np.abs(gains - d)))) ** 2
+    scale = 1.4826 * float(np.median(np.abs(gains - d)))
+    total = scale * scale  # inf, where scale**2 would be an error
     if not 0 < total < math.inf:
         return None
 

@@ -2,6 +2,7 @@
 
 import math
 import threading
+import time
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from popbandits.reports.live.follow import (
     configs,
     stamp,
 )
+from popbandits.reports.live.warned import Warned
 from popbandits.reports.run import described, method_said, shortened
 from popbandits.reports.status import State, running, state_of
 from popbandits.wording import duration, first_line, number
@@ -34,6 +36,8 @@ MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparamete
 """The columns of the table of members."""
 LOG = 200
 """Entries of the log that a page is given at first, and that it keeps."""
+SETTLED = 1.0
+"""Seconds after a change of the file when it is read once more: SQLite writes to it before others can read that."""
 Message = dict[str, Any]
 
 
@@ -46,6 +50,7 @@ class News:
         self._followed = Followed(directory)
         self._lock = threading.Lock()
         self._seen: tuple[Stamp, bool] | None = None
+        self._settles = math.inf  # when to read once more what has not changed since
         self._wrong: str | None = None
         self._state: State = "stopped"
         self._begin()
@@ -59,6 +64,8 @@ class News:
         self._log: list[tuple[int, Message]] = []
         self._events, self._decisions = 0, 0  # how many of them are in the log
         self._figures = [Drawing(name) for name in FIGURES]
+        self._warned = Warned()
+        self._paced = [*self._figures, self._warned]
 
     def since(self, version: int | None) -> Message | None:
         """What a page has to be told that knows this version, None if it knows nothing; None if there is no news."""
@@ -76,24 +83,25 @@ class News:
                 "facts": self._facts,
                 "state": self._state,
                 "told": self._told,
+                "warned": self._warned.texts,
                 "members": [row for changed, row in self._rows.values() if changed > known],
                 "log": [entry for at, entry in self._log if at > known],
-                "more": any(one.is_due for one in self._figures),
+                "more": any(one.is_due for one in self._paced),
                 "figures": {one.name: one.since(known) for one in self._figures if one.made > known},
             }
 
     def _look(self, draw: bool) -> None:
-        """Make a figure anew whose turn it is; else take in what is new, if anything is."""
-        due = next((one for one in self._figures if one.is_due), None) if draw else None
+        """Make a figure or the warnings anew whose turn it is; else take in what is new, if anything is."""
+        due = next((one for one in self._paced if one.is_due), None) if draw else None
         if due is not None:  # Before anything is read: a fast run always has news.
             self.version += 1
             due.make(self._followed, self.version)
             return
         goes_on = running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
         now = stamp(self.directory), goes_on
-        if now == self._seen:
+        if now == self._seen and not self._lags():
             return
-        self._seen = now
+        self._seen, self._settles = now, time.monotonic() + SETTLED
         self.version += 1
         try:
             self._followed.refresh()
@@ -108,8 +116,19 @@ class News:
             self._wrong = None
         except (HistoryError, OSError) as error:  # It was removed, or is not whole yet.
             self._wrong = str(error)
-        for figure in self._figures:
-            figure.stale = self._wrong is None and len(self._followed) > 0
+        for one in self._paced:
+            one.stale = self._wrong is None and len(self._followed) > 0
+
+    def _lags(self) -> bool:
+        """Tell whether the file has observations that nobody could read yet when it changed last."""
+        if time.monotonic() < self._settles:
+            return False
+        self._settles = math.inf
+        try:
+            with reading(self.directory) as store:
+                return len(store) != len(self._followed)
+        except (HistoryError, OSError):
+            return self._wrong is None
 
     @property
     def _about(self) -> str:

@@ -5,6 +5,8 @@ from html import escape
 from popbandits.reports.html import filled_table, markup
 from popbandits.reports.live.news import MEMBERS
 
+WARNED = '<div id="warned" class="warned" hidden><h3>Worth a look</h3><ul></ul></div>'
+
 
 def shell(title: str, heading: str, main: str, script: str, data: str = "") -> str:
     """A page around its content."""
@@ -55,6 +57,7 @@ def run_page(name: str, title: str) -> str:
             '<p id="told" role="status" class="heard"></p>',
             '<p id="wrong" role="alert" class="bad" hidden></p>',
             '<dl class="cards" id="facts"></dl>',
+            markup("div", WARNED, role="status"),
             section("Learning", figure_place("learning")),
             section(
                 "Members",

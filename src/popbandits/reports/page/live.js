@@ -171,6 +171,7 @@ function take(news) {
     element("div", {}, element("dt", {}, name), element("dd", {}, value))));
   say("method", news.about);
   say("told", news.told);
+  warn(news.warned);
   document.body.dataset.state = news.state;
   news.members.forEach((row) => rows.set(row[0], row));
   if (news.members.length) members.update([...rows.values()].sort((a, b) => a[0] - b[0]));
@@ -178,6 +179,14 @@ function take(news) {
   while (place("log").children.length > LOG) place("log").lastChild.remove();
   if (chosen !== null && news.members.some(([number]) => number === chosen)) showMember(false);
   drawLater(() => drawFigures(news.figures));
+}
+
+function warn(texts) {
+  const list = place("warned").querySelector("ul");
+  const shown = [...list.children].map((one) => one.textContent);
+  if (JSON.stringify(shown) === JSON.stringify(texts)) return; // Who hears the page hears it once.
+  list.replaceChildren(...texts.map((text) => element("li", {}, text)));
+  place("warned").hidden = !texts.length;
 }
 
 function entry({ time, kind, member, round, text }) {

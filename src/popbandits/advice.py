@@ -1,0 +1,273 @@
+"""Warn of what spoils a run and can be seen in its scores: bounds, a standstill, noise. docs/warnings.md has the rules.
+
+Each judgement looks at the last third of the rounds, and says nothing where there is too little to go by:
+
+- `bounds`: new configurations gather at one end of a hyperparameter's range.
+- `standstill`: the leading member's lineage gains no more than noise explains, having gained more before, or never.
+- `noise`: members' scores in a round differ no more than two evaluations of the same weights would.
+
+Noise is a score's standard error where it was told, else what `selection/smoothed.py` estimates from the lineages.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+
+from popbandits.history import History, Key, Observation
+from popbandits.selection.smoothed import ENOUGH, LOOKED_AT, estimate
+from popbandits.space import Space
+from popbandits.space.parameters import Numerical
+from popbandits.typing import FloatArray
+from popbandits.wording import counted, first_line, number, setting
+
+ROUNDS = 4
+"""The last third counts as at least so many rounds."""
+
+NEAR = 0.01
+"""A number is on a bound when it is within this share of its range, on its own scale."""
+
+LEVELS = 100
+"""Integers and ordinals of up to so many levels have no bounds to sit on: an end is a value like any other."""
+
+SEVERAL, ON_BOUND, SHARE = 4, 3, 0.5
+"""How many new configurations there must be; how many on the same bound, and which share of them."""
+
+NAMED = 3
+"""How many hyperparameters on bounds are named."""
+
+LINEAGE = 1000
+"""How many intervals a lineage is followed back."""
+
+THIRD = 3
+"""How many intervals a third of a lineage must have."""
+
+HARDLY = 0.01
+"""A gain below this share of what was gained before is none, noise or not."""
+
+EXPLAINED = 2.0
+"""Standard errors that noise explains."""
+
+LOW = 0.1
+"""A learning rate below this share of its range, on its own scale, may be why nothing is learnt."""
+
+LEARNING_RATE = re.compile(r"(?<![a-z])lr(?![a-z])|learning.?rate|step.?size", re.IGNORECASE)
+
+SPREAD = 1.5
+"""Scores whose variance is at most this multiple of the noise's are told apart by luck."""
+
+FREEDOM = 8
+"""Degrees of freedom that the variance of members' scores must have."""
+
+ALLOWING = ("Smoothed", "TTest")
+"""Selections that allow for noise."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A warning: a fact of the run, and what to look at."""
+
+    kind: Literal["bounds", "standstill", "noise"]
+    text: str
+
+
+def advise(history: History, selection: str = "") -> list[Advice]:
+    """Judge a run by its history; `selection` is the class name of what it selects by, where known."""
+    size = history.size or int(history.intervals()[0].max(initial=0)) + 1
+
+    def back(key: Key) -> Iterator[float]:
+        at = history.find(key)
+        while at is not None:
+            yield at.score
+            at = None if at.parent is None else history.find(at.parent)
+
+    recent = history[-looked_at(len(history), size) :]
+    return judge(recent, len(history), size, history.space, history.sign, back, selection)
+
+
+def looked_at(observations: int, size: int) -> int:
+    """Count the last observations that the judgements need of a run that has so many."""
+    return size * min(max(16, _third(observations, size) + 1), max(ROUNDS, LOOKED_AT // size))
+
+
+def _third(observations: int, size: int) -> int:
+    return max(ROUNDS, observations // size // 3)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # Scores near 1e308 are not judged.
+def judge(
+    recent: Sequence[Observation],
+    observations: int,
+    size: int,
+    space: Space,
+    sign: float,
+    lineage: Callable[[Key], Iterable[float]],
+    selection: str = "",
+) -> list[Advice]:
+    """Judge a run by its last observations.
+
+    Args:
+        recent: the last `looked_at(observations, size)` observations, in the order of telling.
+        observations: the number of observations so far.
+        size: the number of members.
+        sign: +1 where more is better, -1 where less is.
+        lineage: gives the scores of a lineage that ends with (member, round), the last one first.
+    """
+    tail = recent[-size * _third(observations, size) :]
+    noise = _noise(recent, sign)
+    found = [_bounds(tail, recent, space)]
+    if noise is not None:
+        found += [_standstill(recent, space, sign, lineage, noise), _spread(tail, noise, selection)]
+    return [one for one in found if one is not None]
+
+
+def _noise(recent: Sequence[Observation], sign: float) -> float | None:
+    """Return the variance of a score's noise; 0 where there is none to be seen, None where nobody can tell yet."""
+    scored = [o for o in recent if not o.failed]
+    told = [o.standard_error for o in scored if o.standard_error is not None]
+    if told and len(told) == len(scored):
+        return float(np.square(told).mean())
+    if sum(o.parent is not None and math.isfinite(o.change) for o in scored) < ENOUGH:
+        return None
+    model = estimate(recent, sign, None)
+    return 0.0 if model is None else float(np.mean([model.noise(o) for o in scored]))
+
+
+# New configurations on bounds
+
+
+@dataclass(frozen=True)
+class _End:
+    """An end of a range, and how many of the configurations with that hyperparameter are there."""
+
+    parameter: Numerical
+    side: Literal["lower", "upper"]
+    count: int
+    active: int
+
+    def __str__(self) -> str:
+        value = self.parameter.at(getattr(self.parameter, self.side))
+        return f"{_name(self.parameter)} at its {self.side} end ({setting(value)})"
+
+
+def _bounds(tail: Sequence[Observation], recent: Sequence[Observation], space: Space) -> Advice | None:
+    x = space.encode([o.config for o in _new(tail, recent)]).x
+    ends: list[_End] = []
+    for column, parameter in zip(x.T, space.numerical, strict=True):
+        active = int(np.isfinite(column).sum())
+        if active < SEVERAL or (parameter.levels is not None and parameter.levels <= LEVELS):
+            continue
+        counts = int((column <= NEAR).sum()), int((column >= 1 - NEAR).sum())
+        end = _End(parameter, "lower" if counts[0] >= counts[1] else "upper", max(counts), active)
+        if end.count >= max(ON_BOUND, SHARE * active):
+            ends.append(end)
+    if not ends:
+        return None
+    ends.sort(key=lambda end: -end.count / end.active)
+    first, *others = ends[:NAMED]
+    said = f"{first.count} of the last {first.active} new configurations have {first}"
+    said += "".join(f"; {end.count} of {end.active} have {end}" for end in others)
+    said += f"; {counted(len(ends) - NAMED, 'more hyperparameter')} at an end" if len(ends) > NAMED else ""
+    if len(ends) == 1:
+        return Advice("bounds", f"{said}. Widen its range if values beyond it make sense; if not, fix it at a value.")
+    return Advice(
+        "bounds", f"{said}. Widen these ranges if values beyond them make sense; if not, fix each at a value."
+    )
+
+
+def _new(tail: Sequence[Observation], recent: Sequence[Observation]) -> list[Observation]:
+    """Return those with a configuration that was chosen for them: neither their own of before nor their parent's."""
+    configs = {o.key: o.config for o in recent}
+    return [
+        o
+        for o in tail
+        if (o.member, o.round - 1) in configs
+        and o.config != configs[o.member, o.round - 1]
+        and (o.parent is None or o.config != configs.get(o.parent))
+    ]
+
+
+def _name(parameter: Numerical) -> str:
+    return first_line(parameter.name, 60)
+
+
+# A winner that hardly learns any more
+
+
+def _standstill(
+    recent: Sequence[Observation], space: Space, sign: float, lineage: Callable[[Key], Iterable[float]], noise: float
+) -> Advice | None:
+    last = {o.member: o for o in recent if not o.failed}
+    if not last:
+        return None
+    leader = max(last.values(), key=lambda o: (sign * o.score, o.round))
+    # Without the last score, which made it the leader: that was luck in part.
+    scores: FloatArray = np.array([*islice(lineage(leader.key), 1, LINEAGE)], float)[::-1]
+    third = len(scores) // 3
+    if third < THIRD:
+        return None
+    first, middle, end = (float(scores[-k * third :][:third].mean()) for k in (3, 2, 1))
+    gain, before, whole = sign * (end - middle), sign * (middle - first), sign * (end - first)
+    error = math.sqrt(2 * noise / third)  # of a difference of two means
+    if not math.isfinite(gain) or not math.isfinite(before) or gain > max(error, HARDLY * before):
+        return None
+    if before - gain > EXPLAINED * math.sqrt(3) * error:  # 2 middle - first - end: six times one mean's variance
+        said = (
+            f"The leading member hardly learns any more: over the last {third} intervals of its lineage the mean score "
+            f"changed by {_change(end - middle, error)}, over the {third} before by {number(middle - first, 3, '+')}."
+        )
+        otherwise = "the hyperparameters it trains with and their ranges"
+    elif whole <= EXPLAINED * error:
+        said = (
+            f"The leading member has not got better by more than noise explains: from the first third of its "
+            f"{len(scores)} intervals to the last the mean score changed by {_change(end - first, error)}."
+        )
+        otherwise = "the ranges, or begin with a configuration that is known to learn (start=)"
+    else:
+        return None  # Too noisy to tell.
+    return Advice("standstill", f"{said} If the task is not solved, look at {_low_rates(leader, space) or otherwise}.")
+
+
+def _change(change: float, error: float) -> str:
+    return number(change, 3, "+") + (f" (standard error {number(error, 2)})" if error else "")
+
+
+def _low_rates(leader: Observation, space: Space) -> str:
+    """Name the learning rates that are low, with their values."""
+    x = space.encode([leader.config]).x[0]
+    config = space.flatten(leader.config)
+    low = [p for p, at in zip(space.numerical, x, strict=True) if at <= LOW and LEARNING_RATE.search(p.name)]
+    named = " and ".join(f"{_name(p)} = {setting(config[p.name])}" for p in low[:NAMED])
+    return f"{named}: that is in the lowest tenth of the range, and may be too low to learn with" if low else ""
+
+
+# Scores that differ by their noise alone
+
+
+def _spread(tail: Sequence[Observation], noise: float, selection: str) -> Advice | None:
+    rounds: dict[int, list[float]] = {}
+    for o in tail:
+        if not o.failed:
+            rounds.setdefault(o.round, []).append(o.score)
+    several = [scores for scores in rounds.values() if len(scores) > 1]
+    freedom = sum(len(scores) - 1 for scores in several)
+    if freedom < FREEDOM or not 0 < noise < math.inf:
+        return None
+    variance = sum(float(np.var(scores)) * len(scores) for scores in several) / freedom
+    if not variance <= SPREAD * noise:
+        return None
+    fix = (
+        "Evaluate with more episodes"
+        if selection in ALLOWING
+        else ("Evaluate with more episodes, or select by smoothed scores (selection=Smoothed(), --selection smoothed)")
+    )
+    spread, one = number(math.sqrt(variance), 3), number(math.sqrt(noise), 3)
+    return Advice(
+        "noise",
+        f"Members' scores differ by little but noise: their standard deviation in the last {len(several)} rounds is "
+        f"{spread}, that of a score's noise {one}. Who is best is luck. {fix}.",
+    )

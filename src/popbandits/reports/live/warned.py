@@ -1,0 +1,39 @@
+"""The warnings of the live page."""
+
+from itertools import islice
+
+from popbandits.advice import judge, looked_at
+from popbandits.errors import HistoryError
+from popbandits.history import Key
+from popbandits.history.store import reading
+from popbandits.reports.live.follow import SCORE, Followed
+from popbandits.reports.live.pacing import Paced
+from popbandits.reports.status import selection_name
+
+
+class Warned(Paced):
+    """What the run warns of as it stands; what no longer holds is gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def _make(self, run: Followed, version: int) -> None:
+        try:
+            self.texts = _warnings(run)
+        except (HistoryError, OSError):  # Whoever follows the run says what is wrong with its file.
+            self.texts = []
+
+
+def _warnings(run: Followed) -> list[str]:
+    def back(key: Key) -> list[float]:
+        return [float(run.numbers[place, SCORE]) for place in reversed(run.ancestors(int(run.places[key[1], key[0]])))]
+
+    size = run.places.shape[1]
+    with reading(run.directory) as store:
+        if (store.path.stat().st_ino, store.about) != run.file:  # Another run took the folder.
+            return []
+        after = max(0, len(run) - looked_at(len(run), size))
+        recent = list(islice(store.observations(after), len(run) - after))
+        found = judge(recent, len(run), size, run.space, run.sign, back, selection_name(run.about))
+    return [one.text for one in found]
