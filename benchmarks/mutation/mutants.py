@@ -136,7 +136,10 @@ def make(site: Site, source: str, number: int, rng: random.Random) -> Mutant | N
     from cosmic_ray.mutating import mutate_code
 
     for name, operator, occurrence in rng.sample(site.choices, len(site.choices)):
-        changed = mutate_code(source, operator, occurrence)
+        try:
+            changed = mutate_code(source, operator, occurrence)
+        except AttributeError:  # Cosmic Ray cannot replace an exception that is named with its module.
+            continue
         if changed is None or not _differs(source, changed):
             continue
         start = _in_common(source, changed)

@@ -39,6 +39,10 @@ SLACK = 120.0
 """Seconds that a trial may take beyond ten times what its tests take without a change."""
 HANGS = 30.0
 """Seconds that a single test may take beyond the same."""
+LONGEST = 120.0
+"""Seconds that a test may take without a change; beyond, it and those measured with it are left out."""
+PARTS = 4
+"""How many processes measure the tests of one file."""
 PRELOADED = ("numpy", "scipy.optimize", "scipy.stats", "ConfigSpace", "threadpoolctl", "rich.console", "sqlite3")
 """Imported once, before processes are forked; nothing of ours is."""
 SAID = "said.json"
@@ -64,20 +68,24 @@ OUTCOMES = {None: "timeout", -signal.SIGALRM: "timeout", 0: "survived", 1: "kill
 class Watch:
     """A pytest plugin: which tests fail, how long each takes, and what it calls."""
 
-    def __init__(self, copy: Path):
+    def __init__(self, copy: Path, part: int, parts: int):
+        self.share = slice(part, None, parts)
         shutil.copy(calls.__file__, copy / "sitecustomize.py")  # for the processes that tests start
         self.copy, self.source = copy, f"{copy}{os.sep}src{os.sep}"
         self.seconds: Counter[str] = Counter()
         self.calls: dict[str, list[str]] = {}
         self.failed: list[str] = []
 
-    def pytest_collection_modifyitems(self) -> None:
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         import popbandits
+
+        items[:] = items[self.share]
 
         assert popbandits.__file__.startswith(self.source), "another copy is tested than that which is changed"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        signal.alarm(int(LONGEST))
         path = self.copy / "called"
         path.write_text("")
         os.environ[calls.CALLED] = str(path)
@@ -86,6 +94,7 @@ class Watch:
             return (yield)
         finally:
             stop()
+            signal.alarm(0)
             del os.environ[calls.CALLED]
             self.calls[item.nodeid] = sorted(set(path.read_text().split()))
 
@@ -203,12 +212,23 @@ def measure(files: list[str], copies: list[Path], keep: Callable[[str, Tests], N
     """Run the tests of these files once without a change, and tell `keep` of each file; tests that fail so are left
     out of the trials."""
 
-    def done(file: str, status: int | None, said: dict[str, Any]) -> None:
-        for name in said.get("failed", [f"{file} (it ended with {status})"]):
-            print(f"fails without a change, and is left out: {name}", flush=True)
-        keep(file, {name: Known(*known) for name, known in said.get("tests", {}).items()})
+    parts = {file: PARTS if file.startswith("tests") else 1 for file in files}
+    found: dict[str, list[Tests]] = {file: [] for file in files}
 
-    _all_of([partial(_start, [file], Watch, [], 3600.0, partial(done, file)) for file in files], copies)
+    def done(file: str, status: int | None, said: dict[str, Any]) -> None:
+        for name in said.get("failed", [f"some of {file} (it ended with {status})"]):
+            print(f"fails without a change, and is left out: {name}", flush=True)
+        found[file].append({name: Known(*known) for name, known in said.get("tests", {}).items()})
+        if len(found[file]) == parts[file]:
+            keep(file, {name: known for tests in found[file] for name, known in tests.items()})
+
+    shares = [(file, part) for file in files for part in range(parts[file])]
+    watches = [partial(Watch, part=part, parts=parts[file]) for file, part in shares]
+    starts = [
+        partial(_start, [file], watch, [], 3600.0, partial(done, file))
+        for (file, _), watch in zip(shares, watches, strict=True)
+    ]
+    _all_of(starts, copies)
 
 
 def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits, results: Path, until: float) -> None:

@@ -3,7 +3,7 @@
 import copy
 import gc
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -103,23 +103,24 @@ class History(Sequence[Observation]):
         if self._length is not None:
             raise HistoryError("an earlier state of a history is read-only; append to the history itself")
         adding = Adding(self, new)
-        self._columns.put(len(new), adding.columns())
+        columns = adding.columns()
+        self._columns.put(len(new), columns)
         self._observations.extend(new)
-        for row, observation in enumerate(new, adding.start):
-            self._places.append(observation.member, row)
-            self._keep_up(row, observation)
+        for member, rows in adding.rows.items():
+            self._places.extend(member, [adding.start + row for row in rows])
+        self._keep_up(adding.start, new, columns)
         self._forget()
 
-    def _keep_up(self, row: int, observation: Observation) -> None:
-        """What would take a walk over the history to find again."""
-        member, round_ = observation.key
+    def _keep_up(self, start: int, new: Sequence[Observation], columns: Mapping[str, Any]) -> None:
+        """Find what would take a walk over the history to find again."""
+        for row, lost in enumerate(columns["lost"], start):
+            parent = new[row - start].parent
+            if lost and parent is not None:
+                self._lost.setdefault(parent, row)
+        merits = columns["score"], columns["round"], columns["member"]
+        self._bests.extend(start, *merits)
         if self._standing is not None:
-            completed = int(self._standing.completed[member]) if observation.failed else row
-            self._standing.put(member, round_ + 1, row, completed)
-        if observation.status == "lost" and observation.parent is not None:
-            self._lost.setdefault(observation.parent, row)
-        if not observation.failed:
-            self._bests.put(row, self.sign * observation.score, round_, member)
+            self._standing.extend(start, *merits)
 
     def _forget(self) -> None:
         """Leave to the run's file what no decision looks at any more, now and then."""
