@@ -34,17 +34,10 @@ class Adding:
     def columns(self) -> dict[str, Any]:
         """A value for each of the new rows, by column."""
         sign, new = self.history.sign, self.new
-        encoded = [self.history.space.encode(self._make)] if self._make else []
-        if self._look_up:
-            known = np.array(self._look_up, np.int64)
-            encoded.append(Points(self.history.column("x", known), self.history.column("h", known)))
-        points = encoded[0]
-        if len(new) > 1:  # One alone, as a run adds them, has one encoding.
-            at = np.array(self._encodings, np.int64)
-            points = Points.concatenate(encoded)[np.where(at < 0, len(self._make) - 1 - at, at)]
+        x, h = self._encoded()
         return {
-            "x": points.x,
-            "h": points.h,
+            "x": x,
+            "h": h,
             "member": [o.member for o in new],
             "round": [o.round for o in new],
             "stage": self._stages,
@@ -55,6 +48,19 @@ class Adding:
             "new": self._news,
             "lost": [o.status == "lost" for o in new],
         }
+
+    def _encoded(self) -> tuple[Any, Any]:
+        """The columns x and h."""
+        made, known = self._make, self._look_up
+        if len(self.new) == 1 and known:  # What a run adds most often; for one, arrays take several times as long.
+            return [self.history.at("x", known[0])], [self.history.at("h", known[0])]
+        encoded = [self.history.space.encode(made)] if made else []
+        if known:
+            places = np.array(known, np.int64)
+            encoded.append(Points(self.history.column("x", places), self.history.column("h", places)))
+        at = np.array(self._encodings, np.int64)
+        points = Points.concatenate(encoded)[np.where(at < 0, len(made) - 1 - at, at)] if len(at) > 1 else encoded[0]
+        return points.x, points.h
 
     def _follow(self) -> None:
         """Check each, and find its stage and its encoding: from those before it, or the history.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -113,10 +113,9 @@ class History(Sequence[Observation]):
 
     def _keep_up(self, start: int, new: Sequence[Observation], columns: Mapping[str, Any]) -> None:
         """Find what would take a walk over the history to find again."""
-        for row, lost in enumerate(columns["lost"], start):
-            parent = new[row - start].parent
-            if lost and parent is not None:
-                self._lost.setdefault(parent, row)
+        for row in compress(range(len(new)), columns["lost"]):
+            if (parent := new[row].parent) is not None:
+                self._lost.setdefault(parent, start + row)
         merits = columns["score"], columns["round"], columns["member"]
         self._bests.extend(start, *merits)
         if self._standing is not None:
@@ -207,7 +206,8 @@ class History(Sequence[Observation]):
 
     def latest(self, member: int) -> Observation | None:
         """The last round that a member finished."""
-        return self.find((member, self.finished(member) - 1))
+        finished = self.finished(member)
+        return self._observations[self.place((member, finished - 1))] if finished else None
 
     def last_completed(self, member: int) -> Observation | None:
         """The last round that a member finished without failing."""
@@ -248,6 +248,10 @@ class History(Sequence[Observation]):
     def column(self, name: str, places: IntArray) -> Column:
         """One of the columns that decisions are made from, at these places."""
         return self._columns.take(name, places)
+
+    def at(self, name: str, place: int) -> Any:
+        """The same at one place."""
+        return self._columns.at(name, place)
 
     @property
     def lost(self) -> set[Key]:
