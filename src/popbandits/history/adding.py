@@ -67,7 +67,7 @@ class Adding:
 
         One loop over local names: with a call for each step, half of the time of loading a long history is spent here.
         """
-        history, new, size = self.history, self.new, self.history.size
+        history, new, size, begins = self.history, self.new, self.history.size, self._finished
         rows_of, stages, encodings, make, news = self.rows, self._stages, self._encodings, self._make, self._news
         for row, observation in enumerate(new):
             if not isinstance(observation, Observation):
@@ -76,7 +76,7 @@ class Adding:
                 )
             member, round_, parent = observation.member, observation.round, observation.parent
             mine = rows_of[member] if member in rows_of else self._meet(member)
-            begin = self._finished[member]
+            begin = begins[member]
             if round_ != begin + len(mine):
                 raise HistoryError(
                     f"member {member} is at round {begin + len(mine)}, got an observation of its round {round_}; "
@@ -90,12 +90,12 @@ class Adding:
                 stages.append(0)
             else:
                 loaded, end = parent
-                theirs = rows_of[loaded] if loaded in rows_of else self._meet(loaded)
-                inside = end - self._finished[loaded]
+                theirs = mine if loaded == member else rows_of[loaded] if loaded in rows_of else self._meet(loaded)
+                inside = end - begins[loaded]
                 if end < 0 or inside >= len(theirs):
                     raise HistoryError(f"a parent comes first, got {observation.key} with {parent} unseen; append it")
                 stages.append(history.stage(parent) if inside < 0 else stages[theirs[inside]] + 1)
-            last = new[mine[-1]] if mine else history.latest(member)
+            last = new[mine[-1]] if mine else history.latest(member) if begin else None
             same = last is not None and last.config == observation.config
             if not same:
                 encodings.append(len(make))

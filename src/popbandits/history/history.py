@@ -33,7 +33,7 @@ Mode = Literal["max", "min"]
 _ABOUT: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
 """What a run's file says of its history; it may say more, of how the run is made."""
 
-AT_A_TIME = 2048
+AT_A_TIME = 8192
 """Observations that are added at a time, of many."""
 
 IN_MEMORY = 4096
