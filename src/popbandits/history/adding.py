@@ -105,7 +105,8 @@ class Adding:
             else:
                 self._look_up.append(history.place((member, round_ - 1)))
                 encodings.append(-len(self._look_up))
-            news.append(observation.status != "lost" and not (same and last.status != "lost"))
+            carried = last is not None and same and last.status != "lost"
+            news.append(not carried and observation.status != "lost")
             mine.append(row)
 
     def _meet(self, member: int) -> list[int]:
