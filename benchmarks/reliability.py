@@ -1,10 +1,12 @@
 """What runs survive: kills at file-system calls, and agents that fail in every way in two intervals of five.
 
     python -m benchmarks.reliability [--kills 500] [--rounds 25] [--engines in-process threads processes]
+    python -m benchmarks.reliability --workers 5 --seconds 480 --json kills.json    # as many kills as fit
 
 Kills: a run is killed just before its k-th call that changes a file system (its own and SQLite's alike), resumed, every
 other time killed and resumed again, and left to end. Its history and checkpoints must be those of a run that was never
-killed. `--kills` is how many for each engine, synchronous and asynchronous; they are spread evenly over the run.
+killed. `--kills` is at how many calls for each engine, synchronous and asynchronous; they are spread evenly over the
+run, also if `--seconds` ends the command before all were tried.
 
 Faults: each interval fails with a probability of 40%, in a way that chance picks. Every interval must be on record
 once, and every failure with its reason.
@@ -14,6 +16,7 @@ The command fails if any count that must be 0 is not.
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import signal
@@ -24,7 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +36,7 @@ from typing import Any
 from benchmarks.syscalls import can_trace, in_a_child, killed_at
 from popbandits import PBT, History, Observation, resume, tune
 from popbandits.errors import HistoryError, RunError
+from popbandits.experiments.parallel import in_processes
 from popbandits.history.store import Store
 from tests.engines.agents import Walker, space
 
@@ -41,15 +45,22 @@ MARK = "POPBANDITS_RELIABILITY"
 """A variable by which the processes of a run are found."""
 PATIENCE = 300.0
 """Seconds after which a run hangs."""
+AT_A_TIME = 10
+"""Calls at which one job kills runs."""
 
 
 @dataclass
 class Tally:
-    """What came of some trials; all but the first three must be 0."""
+    """What came of some trials; all counts but `calls`, `tried`, `trials` and `kinds` must be 0."""
 
     engine: str
     synchronous: bool
+    calls: int = 0
+    """File-system calls of a run that is not killed."""
+    tried: int = 0
+    """Calls at which a run was killed and then ended."""
     trials: int = 0
+    """Kills, those of resumed runs included; or failed intervals."""
     lost: int = 0
     """Intervals that were on record, or should be, and are not, or are others."""
     doubled: int = 0
@@ -59,6 +70,12 @@ class Tally:
     left: int = 0
     """Processes, drafts and checkpoints that nobody needs."""
     kinds: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: "Tally") -> None:
+        """Count another's trials of the same kind in."""
+        self.calls = max(self.calls, other.calls)
+        for name in ("tried", "trials", "lost", "doubled", "hangs", "tracebacks", "left", "kinds"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def faults(self) -> int:
@@ -82,9 +99,18 @@ def begin_or_resume(directory: Path, **settings: Any) -> None:
         tune(Walker, space(), directory=directory, **(KILLED | settings))
 
 
-def survive_kills(engine: str, synchronous: bool, kills: int, folder: Path, seed: int = 0) -> Tally:
-    """Kill runs at so many of their calls, or at all of them if there are fewer."""
-    tally, instants = Tally(engine, synchronous), random.Random(seed)
+def survive_kills(
+    engine: str, synchronous: bool, kills: int, folder: Path, part: int = 0, parts: int = 1, until: float = float("inf")
+) -> Tally:
+    """Kill runs at so many of their calls, or at all of them if there are fewer.
+
+    Args:
+        part: which of `parts` shares of these calls to try, from 0; each share is spread over the whole run.
+        until: begin no trial after this `time.time()`.
+    """
+    tally, instants = Tally(engine, synchronous), random.Random(part)
+    if time.time() > until:
+        return tally
     # One worker where nobody waits for others: with several, the order of what ends first is chance.
     workers = None if synchronous or engine == "in-process" else 1
     settings = {"engine": engine, "workers": workers, "synchronous": synchronous}
@@ -92,13 +118,18 @@ def survive_kills(engine: str, synchronous: bool, kills: int, folder: Path, seed
         settings["workers"] = 1
     whole = tune(Walker, space(), directory=folder / "whole", **(KILLED | {"synchronous": synchronous}))
     _, calls = killed_at(None, partial(begin_or_resume, folder / "counted", **settings))
-    kills = min(kills, calls)
-    for number in range(kills):
+    if not calls:
+        raise RuntimeError("calls cannot be counted here: does this machine let processes be traced?")
+    tally.calls, kills = calls, min(kills, calls)
+    for nth, number in enumerate(range(part, kills, parts)):
+        if time.time() > until:
+            break
+        tally.tried += 1
         directory = folder / str(number)
         work = partial(begin_or_resume, directory, **settings)
         tally.trials += killed_at(1 + number * calls // kills, work)[0]
         before = on_record(directory, tally)
-        if number % 2:
+        if nth % 2:
             tally.trials += killed_at(instants.randint(1, calls), work)[0]
         finish = partial(begin_or_resume, directory, **(settings | {"engine": "in-process", "workers": None}))
         if not ends(finish if engine == "processes" else work, tally):
@@ -295,32 +326,47 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=500, help="for each engine, synchronous and asynchronous")
     parser.add_argument("--rounds", type=int, default=25, help="of a run with faults")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
+    parser.add_argument("--workers", type=int, default=1, help="processes at a time (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no trial after so long (no limit)")
+    parser.add_argument("--json", type=Path, help="where to write the counts as well")
     arguments = parser.parse_args()
-    head = "lost | doubled | hangs | raw tracebacks | left behind |\n|---|---|---|---|---|---|---|---|"
-    faults = 0
     if not can_trace():
         print("This machine does not let calls be counted: no kills.", file=sys.stderr)
-    elif arguments.kills:
-        print(f"| engine | rounds end together | kills | {head}")
-        for engine in arguments.engines:
-            for synchronous in (True, False):
-                with marked() as folder:
-                    tally = survive_kills(engine, synchronous, arguments.kills, folder)
-                print(tally, flush=True)
-                faults += tally.faults
-        print()
-    if arguments.rounds:
-        kinds: Counter[str] = Counter()
-        print(f"| engine | rounds end together | failed intervals | {head}")
-        for engine in arguments.engines:
-            for synchronous in (True, False):
-                with marked() as folder:
-                    tally = survive_faults(engine, synchronous, WAYS[engine], arguments.rounds, folder / "run")
-                print(tally, flush=True)
-                kinds += tally.kinds
-                faults += tally.faults
+        arguments.kills = 0
+    cells = [(engine, synchronous) for engine in arguments.engines for synchronous in (True, False)]
+    until = time.time() + arguments.seconds
+    faults = [partial(faults_of, *cell, arguments.rounds) for cell in cells if arguments.rounds]
+    parts = -(-arguments.kills // AT_A_TIME)
+    kills = [partial(kills_of, *cell, arguments.kills, part, parts, until) for part in range(parts) for cell in cells]
+    tallies = in_processes([*faults, *kills], arguments.workers)
+    failed, killed = tallies[: len(faults)], [Tally(*cell) for cell in cells if kills]
+    for number, tally in enumerate(tallies[len(faults) :]):
+        killed[number % len(cells)].add(tally)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"kills": list(map(asdict, killed)), "faults": list(map(asdict, failed))}))
+    head = "lost | doubled | hangs | raw tracebacks | left behind |\n|---|---|---|---|---|---|---|---|"
+    if killed:
+        print(f"| engine | rounds end together | kills | {head}", *killed, sep="\n")
+        at = ", ".join(f"{tally.tried} of {tally.calls}" for tally in killed)
+        print(f"\n{sum(tally.trials for tally in killed):,} kills; calls at which runs were killed: {at}.\n")
+    if failed:
+        print(f"| engine | rounds end together | failed intervals | {head}", *failed, sep="\n")
+        kinds = sum((tally.kinds for tally in failed), Counter[str]())
         print("\nFailures by kind: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) + ".")
-    sys.exit(f"{faults} faults" if faults else 0)
+    found = sum(tally.faults for tally in tallies)
+    sys.exit(f"{found} faults" if found else 0)
+
+
+def kills_of(engine: str, synchronous: bool, kills: int, part: int, parts: int, until: float) -> Tally:
+    """Try one share of the kills, in a folder of its own."""
+    with marked() as folder:
+        return survive_kills(engine, synchronous, kills, folder, part, parts, until)
+
+
+def faults_of(engine: str, synchronous: bool, rounds: int) -> Tally:
+    """Train agents that fail, in a folder of their own."""
+    with marked() as folder:
+        return survive_faults(engine, synchronous, WAYS[engine], rounds, folder / "run")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--shard", default="1/1", help="which part of the plan, such as 3/16 (%(default)s)")
     parser.add_argument("--only", nargs="*", help="the folders to take mutants from, such as models")
     parser.add_argument("--again", type=int, nargs="*", help="try survivors again: these, or all if none is named")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no trial after so long")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no trial after so long (no limit)")
     usual = trials.Limits()
     parser.add_argument("--slowest", type=float, default=usual.slowest, help="leave out tests above (%(default)s s)")
     parser.add_argument("--together", type=float, default=usual.together, help="tests of a mutant (%(default)s s)")
@@ -42,7 +42,7 @@ def main() -> None:
 
 def write_plan(options: argparse.Namespace) -> None:
     """Draw the mutants; what was tried of another plan is forgotten."""
-    made = plan(options.count, options.seed)
+    made = plan(options.count, options.seed, options.only or ())
     for old in options.folder.glob("results*.jsonl"):
         old.unlink()
     (options.folder / "plan.json").write_text(json.dumps(made, indent=1), "utf-8")
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
         if options.only and folder_of(mutant) not in options.only:
             return False
         if options.again is None:
-            return mutant.id not in tried
+            return mutant.id not in tried or tried[mutant.id]["outcome"] == trials.UNFINISHED
         survived = mutant.id in tried and tried[mutant.id]["outcome"] == "survived"
         return survived and (not options.again or mutant.id in options.again)
 

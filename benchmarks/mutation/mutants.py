@@ -4,14 +4,17 @@ import ast
 import hashlib
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("models/*.py", "explorers/*.py", "population/*.py", "engines/*.py", "history/store.py", "history/schema.py")
+SOURCES = (
+    *("models/*.py", "explorers/*.py", "selection/*.py", "population/*.py", "engines/*.py"),
+    *("history/store.py", "history/schema.py"),
+)
 """What is mutated, in src/popbandits."""
 CLUSTERS = "ray_engine.py"
 """Not mutated: its tests start clusters, which take minutes for each mutant."""
@@ -62,9 +65,10 @@ class Site:
     """(name, operator, which of its occurrences in the file)"""
 
 
-def plan(count: int, seed: int) -> dict[str, Any]:
-    """Draw sites, one change at each; all sites for a count of 0."""
-    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in sources()}
+def plan(count: int, seed: int, only: Sequence[str] = ()) -> dict[str, Any]:
+    """Draw sites of all folders, or of those named, and one change at each; all sites for a count of 0."""
+    found = [path for path in sources() if not only or path.parent.name in only]
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in found}
     sites = [site for file, source in texts.items() for site in find_sites(file, source)]
     rng = random.Random(seed)
     rng.shuffle(sites)
@@ -132,7 +136,10 @@ def make(site: Site, source: str, number: int, rng: random.Random) -> Mutant | N
     from cosmic_ray.mutating import mutate_code
 
     for name, operator, occurrence in rng.sample(site.choices, len(site.choices)):
-        changed = mutate_code(source, operator, occurrence)
+        try:
+            changed = mutate_code(source, operator, occurrence)
+        except AttributeError:  # Cosmic Ray cannot replace an exception that is named with its module.
+            continue
         if changed is None or not _differs(source, changed):
             continue
         start = _in_common(source, changed)

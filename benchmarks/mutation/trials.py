@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -21,27 +20,35 @@ from typing import Any
 
 import pytest
 
+from benchmarks.mutation import calls
 from benchmarks.mutation.mutants import ROOT, Mutant
 
 TESTS = {
     "models": ("tests/models", "tests/explorers/test_arms.py", "tests/explorers/test_fits.py"),
     "explorers": ("tests/explorers", "tests/population", "tests/test_bad_inputs.py"),
+    "selection": ("tests/selection", "tests/engines/test_selected_runs.py"),
     "population": ("tests/population", "tests/explorers/test_methods.py", "tests/test_bad_inputs.py"),
     "engines": ("tests/engines", "tests/test_bad_inputs.py"),
     "history": ("tests/history", "tests/test_bad_inputs.py"),
 }
 """Which tests are to notice a change in which folder; the file's own doctests come on top."""
 
-COPIED = ("src", "tests", "benchmarks", "docs", "examples", "pyproject.toml")
+COPIED = ("src", "tests", "benchmarks", "docs", "examples", "pyproject.toml", "conftest.py")
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "golden", "*.png")
 SLACK = 120.0
 """Seconds that a trial may take beyond ten times what its tests take without a change."""
 HANGS = 30.0
 """Seconds that a single test may take beyond the same."""
+LONGEST = 120.0
+"""Seconds that a test may take without a change; beyond, it and those measured with it are left out."""
+PARTS = 4
+"""How many processes measure the tests of one file."""
 PRELOADED = ("numpy", "scipy.optimize", "scipy.stats", "ConfigSpace", "threadpoolctl", "rich.console", "sqlite3")
 """Imported once, before processes are forked; nothing of ours is."""
 SAID = "said.json"
 """Where a process leaves what its plugin saw."""
+UNFINISHED = "unfinished"
+"""Outcome of a trial that was cut off; it counts as not killed until it is tried again."""
 
 
 @dataclass
@@ -50,7 +57,7 @@ class Known:
 
     seconds: float
     calls: list[str]
-    """The functions of ours that it calls, in its own process, as `file:line`."""
+    """The functions of ours that it calls, in its own process and those that it starts, as `file:line`."""
 
 
 Tests = dict[str, Known]
@@ -61,35 +68,35 @@ OUTCOMES = {None: "timeout", -signal.SIGALRM: "timeout", 0: "survived", 1: "kill
 class Watch:
     """A pytest plugin: which tests fail, how long each takes, and what it calls."""
 
-    def __init__(self, copy: Path):
-        self.source = f"{copy}{os.sep}src{os.sep}"
+    def __init__(self, copy: Path, part: int, parts: int):
+        self.share = slice(part, None, parts)
+        shutil.copy(calls.__file__, copy / "sitecustomize.py")  # for the processes that tests start
+        self.copy, self.source = copy, f"{copy}{os.sep}src{os.sep}"
         self.seconds: Counter[str] = Counter()
         self.calls: dict[str, list[str]] = {}
         self.failed: list[str] = []
 
-    def pytest_collection_modifyitems(self) -> None:
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         import popbandits
+
+        items[:] = items[self.share]
 
         assert popbandits.__file__.startswith(self.source), "another copy is tested than that which is changed"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
-        codes: dict[int, Any] = {}
-
-        def called(frame: Any, event: str, argument: Any) -> None:
-            if event == "call":
-                codes[id(frame.f_code)] = frame.f_code
-
-        threading.setprofile(called)
-        sys.setprofile(called)
+        signal.alarm(int(LONGEST))
+        path = self.copy / "called"
+        path.write_text("")
+        os.environ[calls.CALLED] = str(path)
+        stop = calls.watch()
         try:
             return (yield)
         finally:
-            sys.setprofile(None)
-            threading.setprofile(None)
-            ours = (code for code in codes.values() if code.co_filename.startswith(self.source))
-            short = len(self.source) - len(f"src{os.sep}")
-            self.calls[item.nodeid] = sorted({f"{c.co_filename[short:]}:{c.co_firstlineno}" for c in ours})
+            stop()
+            signal.alarm(0)
+            del os.environ[calls.CALLED]
+            self.calls[item.nodeid] = sorted(set(path.read_text().split()))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         self.seconds[report.nodeid] += report.duration
@@ -205,16 +212,33 @@ def measure(files: list[str], copies: list[Path], keep: Callable[[str, Tests], N
     """Run the tests of these files once without a change, and tell `keep` of each file; tests that fail so are left
     out of the trials."""
 
-    def done(file: str, status: int | None, said: dict[str, Any]) -> None:
-        for name in said.get("failed", [f"{file} (it ended with {status})"]):
-            print(f"fails without a change, and is left out: {name}", flush=True)
-        keep(file, {name: Known(*known) for name, known in said.get("tests", {}).items()})
+    parts = {file: PARTS if file.startswith("tests") else 1 for file in files}
+    found: dict[str, list[Tests]] = {file: [] for file in files}
 
-    _all_of([partial(_start, [file], Watch, [], 3600.0, partial(done, file)) for file in files], copies)
+    def done(file: str, status: int | None, said: dict[str, Any]) -> None:
+        for name in said.get("failed", [f"some of {file} (it ended with {status})"]):
+            print(f"fails without a change, and is left out: {name}", flush=True)
+        found[file].append({name: Known(*known) for name, known in said.get("tests", {}).items()})
+        if len(found[file]) == parts[file]:
+            keep(file, {name: known for tests in found[file] for name, known in tests.items()})
+
+    shares = [(file, part) for file in files for part in range(parts[file])]
+    watches = [partial(Watch, part=part, parts=parts[file]) for file, part in shares]
+    starts = [
+        partial(_start, [file], watch, [], 3600.0, partial(done, file))
+        for (file, _), watch in zip(shares, watches, strict=True)
+    ]
+    _all_of(starts, copies)
 
 
 def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits, results: Path, until: float) -> None:
     """Try mutants until the time is over, each on a copy; a line of `results` for each."""
+    begun: set[int] = set()
+
+    def keep(mutant: Mutant, **outcome: Any) -> None:
+        with results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"id": mutant.id, **outcome}) + "\n")
+        begun.discard(mutant.id)
 
     def trial(mutant: Mutant, copy: Path) -> Trial:
         path = copy / mutant.file
@@ -231,16 +255,20 @@ def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits,
             crashed = status is not None and status < 0
             outcome = OUTCOMES.get(status, "killed" if crashed else f"error {status}")
             seconds, by = round(time.monotonic() - began, 1), next(iter(said.get("failed", ())), None)
-            with results.open("a", encoding="utf-8") as file:
-                line = {"id": mutant.id, "outcome": outcome, "seconds": seconds, "tests": len(chosen), "by": by}
-                file.write(json.dumps(line) + "\n")
+            keep(mutant, outcome=outcome, seconds=seconds, tests=len(chosen), by=by)
             print(f"{outcome:<9}{seconds:>7.1f} s  {mutant.file}:{mutant.line} {mutant.kind}", flush=True)
 
         files = sorted({name.split("::")[0] for name in chosen}) or [mutant.file]  # without any, pytest runs them all
         limit = 10.0 * sum(tests[name].seconds for name in chosen) + SLACK
+        begun.add(mutant.id)
         return _start(files, lambda _: Notice({name: tests[name] for name in chosen}), ["-x"], limit, done, copy)
 
-    _all_of([partial(trial, mutant) for mutant in mutants], copies, until)
+    try:
+        _all_of([partial(trial, mutant) for mutant in mutants], copies, until)
+    finally:  # Those that take longest are cut off most often, and are survivors more often than others.
+        for mutant in mutants:
+            if mutant.id in begun:
+                keep(mutant, outcome=UNFINISHED)
 
 
 @contextmanager
@@ -304,7 +332,8 @@ def _start(
     try:
         os.setsid()
         os.chdir(copy)
-        os.environ["PYTHONPATH"] = f"{copy / 'src'}{os.pathsep}{copy}"
+        others = os.environ.get("PYTHONPATH", "").split(os.pathsep)  # where libraries may be
+        os.environ["PYTHONPATH"] = os.pathsep.join([f"{copy / 'src'}", f"{copy}", *filter(os.path.isabs, others)])
         with open("output", "w") as output:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)

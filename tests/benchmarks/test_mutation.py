@@ -3,12 +3,17 @@
 import ast
 import hashlib
 import json
+import os
 import random
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.mutation import calls
 from benchmarks.mutation.__main__ import interval
 from benchmarks.mutation.mutants import ROOT, Mutant, find_sites, make
 from benchmarks.mutation.operators import RemoveArgument, RemoveStatement
@@ -115,3 +120,14 @@ def test_the_interval_holds_the_share_and_narrows_with_more() -> None:
     assert interval(90, 100) == pytest.approx((0.826, 0.945), abs=0.001)  # Wilson, from tables
     assert interval(0, 10)[0] == pytest.approx(0.0, abs=1e-12)
     assert interval(0, 0) == (0.0, 1.0)
+
+
+def test_functions_that_are_called_in_a_process_of_its_own_are_noted(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "called.py").write_text("def inside():\n    pass\n\n\ndef never():\n    pass\n")
+    shutil.copy(calls.__file__, tmp_path / "sitecustomize.py")
+    noted = tmp_path / "noted"
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{tmp_path}", calls.CALLED: str(noted)}
+    command = "import called, os; called.inside(); os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", command], env=environment)
+    assert noted.read_text().split() == ["src/called.py:1", "src/called.py:1"]  # The module itself, and the function.

@@ -229,3 +229,36 @@ def test_no_configuration_makes_no_point() -> None:
     points = conditional().encode([])
     assert (points.x.shape, points.h.shape) == ((0, 4), (0, 3))
     assert conditional().decode(points) == []
+
+
+MIXED = ConfigurationSpace(
+    {"lr": Float("lr", (1e-5, 1e-1), log=True), "depth": (1, 7), "act": ["relu", "tanh"], "bias": [True, False], "c": 3}
+)
+MIXED.add(OrdinalHyperparameter("size", ["small", "medium", "large"]))
+
+
+def test_many_configurations_are_encoded_as_each_by_itself() -> None:
+    space = Space(MIXED)
+    configs = space.decode(space.sample(200, np.random.default_rng(0)))
+    configs[7]["lr"] = 1e-1 + 1e-14  # within what ConfigSpace rounds away
+    together, alone = space.encode(configs), Points.concatenate([space.encode([config]) for config in configs])
+    np.testing.assert_array_equal(together.x, alone.x)
+    np.testing.assert_array_equal(together.h, alone.h)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"lr": 0.2}, {"lr": float("nan")}, {"lr": "0.1"}, {"depth": 2.0}, {"depth": 8}, {"depth": 10**400}),
+        *({"act": 1}, {"act": {}}, {"bias": 1}, {"c": 4}, {"size": "huge"}, {"other": 1}),
+    ],
+    ids=str,
+)
+def test_one_wrong_configuration_among_many_is_refused_as_it_is_alone(wrong: dict[str, Any]) -> None:
+    space = Space(MIXED)
+    right = space.decode(space.sample(3, np.random.default_rng(0)))
+    with pytest.raises((OverflowError, SpaceError)) as alone:
+        space.encode([right[1] | wrong])
+    with pytest.raises(alone.type) as among:
+        space.encode([right[0], right[1] | wrong, right[2]])
+    assert str(among.value) == str(alone.value)

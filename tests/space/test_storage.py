@@ -16,7 +16,7 @@ from ConfigSpace import (
 
 from popbandits.errors import SpaceError
 from popbandits.space import Space
-from popbandits.space.storage import pack, unpack
+from popbandits.space.storage import pack, unpack, unpack_all
 
 
 class Colour(enum.Enum):
@@ -81,3 +81,13 @@ def test_a_value_is_packed_for_json_and_back() -> None:
     assert unpack(json.dumps(pack(value, "a"))) == value
     with pytest.raises(SpaceError, match="'a': JSON holds"):
         pack({"__tuple__": 1}, "a")
+
+
+@pytest.mark.parametrize("text", ['{"lr": 0.1}', '{"shape": [3, 3]}', '{"shape": {"__tuple__": [3, 3]}}', "[1, 2]"])
+def test_equal_texts_are_read_as_values_of_their_own(text: str) -> None:
+    first, other, second = unpack_all([text, '{"lr": 0.2}', text])
+    assert first == second == unpack(text)
+    assert other == {"lr": 0.2}
+    assert first is not second
+    if "shape" in first and type(first["shape"]) is list:
+        assert first["shape"] is not second["shape"]

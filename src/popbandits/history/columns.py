@@ -50,7 +50,10 @@ class Columns:
         if row + count > len(self.arrays["member"]):
             self.arrays = {name: _with_room(column, max(row, count)) for name, column in self.arrays.items()}
         for name, value in values.items():
-            self.arrays[name][row : row + count] = value
+            if count == 1:  # What a run adds; through a slice it takes several times as long.
+                self.arrays[name][row] = value[0]
+            else:
+                self.arrays[name][row : row + count] = value
         self._length += count
 
     def take(self, name: str, places: IntArray) -> Column:

@@ -3,10 +3,10 @@
 import copy
 import gc
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -33,7 +33,7 @@ Mode = Literal["max", "min"]
 _ABOUT: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
 """What a run's file says of its history; it may say more, of how the run is made."""
 
-AT_A_TIME = 2048
+AT_A_TIME = 8192
 """Observations that are added at a time, of many."""
 
 IN_MEMORY = 4096
@@ -103,23 +103,23 @@ class History(Sequence[Observation]):
         if self._length is not None:
             raise HistoryError("an earlier state of a history is read-only; append to the history itself")
         adding = Adding(self, new)
-        self._columns.put(len(new), adding.columns())
+        columns = adding.columns()
+        self._columns.put(len(new), columns)
         self._observations.extend(new)
-        for row, observation in enumerate(new, adding.start):
-            self._places.append(observation.member, row)
-            self._keep_up(row, observation)
+        for member, rows in adding.rows.items():
+            self._places.extend(member, [adding.start + row for row in rows])
+        self._keep_up(adding.start, new, columns)
         self._forget()
 
-    def _keep_up(self, row: int, observation: Observation) -> None:
-        """What would take a walk over the history to find again."""
-        member, round_ = observation.key
+    def _keep_up(self, start: int, new: Sequence[Observation], columns: Mapping[str, Any]) -> None:
+        """Find what would take a walk over the history to find again."""
+        for row in compress(range(len(new)), columns["lost"]):
+            if (parent := new[row].parent) is not None:
+                self._lost.setdefault(parent, start + row)
+        merits = columns["score"], columns["round"], columns["member"]
+        self._bests.extend(start, *merits)
         if self._standing is not None:
-            completed = int(self._standing.completed[member]) if observation.failed else row
-            self._standing.put(member, round_ + 1, row, completed)
-        if observation.status == "lost" and observation.parent is not None:
-            self._lost.setdefault(observation.parent, row)
-        if not observation.failed:
-            self._bests.put(row, self.sign * observation.score, round_, member)
+            self._standing.extend(start, *merits)
 
     def _forget(self) -> None:
         """Leave to the run's file what no decision looks at any more, now and then."""
@@ -206,7 +206,8 @@ class History(Sequence[Observation]):
 
     def latest(self, member: int) -> Observation | None:
         """The last round that a member finished."""
-        return self.find((member, self.finished(member) - 1))
+        finished = self.finished(member)
+        return self._observations[self.place((member, finished - 1))] if finished else None
 
     def last_completed(self, member: int) -> Observation | None:
         """The last round that a member finished without failing."""
@@ -247,6 +248,10 @@ class History(Sequence[Observation]):
     def column(self, name: str, places: IntArray) -> Column:
         """One of the columns that decisions are made from, at these places."""
         return self._columns.take(name, places)
+
+    def at(self, name: str, place: int) -> Any:
+        """The same at one place."""
+        return self._columns.at(name, place)
 
     @property
     def lost(self) -> set[Key]:

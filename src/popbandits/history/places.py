@@ -31,9 +31,10 @@ class Places:
             return self._of[member][held]
         return self._store.place(key)
 
-    def append(self, member: int, place: int) -> None:
-        """Add a member's next round."""
-        self._of.setdefault(member, array("i")).append(place)
+    def extend(self, member: int, places: list[int]) -> None:
+        """Add a member's next rounds, if there are any."""
+        if places:
+            self._of.setdefault(member, array("i")).extend(places)
 
     def leave(self, before: int, store: Store) -> None:
         """Leave what stands before that place to the store, but for each member's last round."""

@@ -3,6 +3,7 @@
 import math
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,18 @@ class Standing:
         """Write down where a member stands."""
         self.finished[member], self.latest[member], self.completed[member] = finished, latest, completed
 
+    def extend(self, start: int, scores: Sequence[float], rounds: Sequence[int], members: Sequence[int]) -> None:
+        """Take in observations that stand from `start` on; the score of one that failed is NaN."""
+        if len(scores) == 1:  # What a run adds; for one, arrays take several times as long.
+            [score], [round_], [member] = scores, rounds, members
+            self.put(member, round_ + 1, start, start if score == score else int(self.completed[member]))
+            return
+        who, places = np.array(members), np.arange(start, start + len(members))
+        completed = ~np.isnan(scores)
+        self.finished[who] = np.array(rounds) + 1  # Of several for one member, the last one stays.
+        self.latest[who] = places
+        self.completed[who[completed]] = places[completed]
+
 
 class Bests:
     """Where each observation stands that was better than all before it: the best of any state of a history."""
@@ -50,6 +63,14 @@ class Bests:
         if (score, round_, member) > self._merit:
             self._places.append(place)
             self._merit = score, round_, member
+
+    def extend(self, start: int, scores: Sequence[float], rounds: Sequence[int], members: Sequence[int]) -> None:
+        """Take in observations that stand from `start` on; the score of one that failed is NaN."""
+        most, *_ = self._merit
+        for row, score in enumerate(scores):
+            if score >= most:  # Nearly none is, in a long history.
+                self.put(start + row, score, rounds[row], members[row])
+                most = score
 
     def of(self, end: int) -> int:
         """Where the best of the first `end` observations stands."""

@@ -19,7 +19,7 @@ from popbandits.wording import first_line
 
 Record = TypeVar("Record")
 
-IN_BULK = 2048
+IN_BULK = 8192
 """Rows that are read at a time."""
 
 DAMAGE = (

@@ -156,6 +156,8 @@ class Space:
 
     def encode(self, configs: Sequence[Mapping[str, Any]]) -> Points:
         """The points of configurations, flat or nested, each checked; constants may be left out."""
+        if len(configs) > 1 and (points := self._encode_columns(configs)) is not None:
+            return points
         rows = [self._codes(config) for config in configs]
         points = self._points(rows)
         self._verify(points, rows)
@@ -283,6 +285,26 @@ class Space:
                 raise SpaceError(f"{name!r}: a value needs a parameter, got {value!r}; there are {known}")
             codes[name] = self._parameters[name].code(value)
         return codes
+
+    def _encode_columns(self, configs: Sequence[Mapping[str, Any]]) -> Points | None:
+        """Encode flat configurations that name every parameter, in a fraction of the time.
+
+        None if they are others, or one breaks a rule: it takes one after another to say which, and how.
+        """
+        names = self._parameters.keys()
+        if self._conditions or not all(config.keys() == names for config in configs):
+            return None
+        try:
+            codes = {name: p.codes([config[name] for config in configs]) for name, p in self._parameters.items()}
+        except (OverflowError, SpaceError):
+            return None
+        x, h = np.empty((len(configs), len(self.numerical))), np.empty((len(configs), len(self.categorical)), np.int64)
+        for j, numerical in enumerate(self.numerical):
+            x[:, j] = codes[numerical.name]
+        for j, categorical in enumerate(self.categorical):
+            h[:, j] = codes[categorical.name]
+        points = Points(self._scale.unit(x), h)
+        return points if self.legal(points).all() else None
 
     def _points(self, rows: Sequence[Mapping[str, float]]) -> Points:
         codes = np.array([row.get(p.name, np.nan) for row in rows for p in self.numerical], float)

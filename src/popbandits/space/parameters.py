@@ -48,6 +48,14 @@ class _Labelled:
             raise SpaceError(f"{self.name!r}: the value must be one of {self.labels!r}, got {value!r}; pick one")
         return index
 
+    def codes(self, values: Sequence[Any]) -> FloatArray:
+        """The codes of a column of values; SpaceError if one has none."""
+        if set(map(type, values)) == {str}:
+            codes = np.array([self._index.get(value, -1) for value in values], float)
+            if (codes >= 0).all():
+                return codes
+        return np.array([self.code(value) for value in values], float)
+
     def at(self, code: float) -> Any:
         """The label itself."""
         return self.labels[int(code)]
@@ -181,13 +189,25 @@ class Numerical(_Labelled):
         if type(value) is not own and (isinstance(value, bool) or not isinstance(value, wanted)):
             raise SpaceError(f"{self.name!r}: the value must be {rule}, got {value!r}; convert it")
         code = float(value)
-        # ConfigSpace rounds bounds to 13 decimals: a float on the bound as written may lie just outside.
-        slack = 1e-13 + 1e-12 * (self.upper - self.lower) if self.kind == "float" else 0.0
-        if not self.lower - slack <= code <= self.upper + slack:
+        if not self.lower - self._beyond <= code <= self.upper + self._beyond:
             raise SpaceError(
                 f"{self.name!r}: the value must be in [{self.lower!r}, {self.upper!r}], got {value!r}; clip it"
             )
         return min(max(code, self.lower), self.upper)
+
+    def codes(self, values: Sequence[Any]) -> FloatArray:
+        """The codes of a column of values; SpaceError if one has none."""
+        if self.kind != "ordinal" and set(map(type, values)) == {float if self.kind == "float" else int}:
+            codes = np.array(values, float)
+            if ((codes >= self.lower - self._beyond) & (codes <= self.upper + self._beyond)).all():
+                return np.where(codes < self.lower, self.lower, np.where(codes > self.upper, self.upper, codes))
+        return super().codes(values)
+
+    @cached_property
+    def _beyond(self) -> float:
+        """How far outside of its bounds a value may lie."""
+        # ConfigSpace rounds bounds to 13 decimals: a float on the bound as written may lie just outside.
+        return 1e-13 + 1e-12 * (self.upper - self.lower) if self.kind == "float" else 0.0
 
     def at(self, code: float) -> Any:
         """The value itself, of its declared type."""

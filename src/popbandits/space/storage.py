@@ -1,7 +1,7 @@
 """Values and spaces as JSON, exactly: tuples come back as tuples, and 1, 1.0 and True as themselves."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import ConfigSpace as cs
@@ -10,6 +10,7 @@ from popbandits.errors import SpaceError
 from popbandits.space.build import Paths, unboxed
 
 _TUPLE = "__tuple__"
+_LEAVES = frozenset({bool, int, float, str, type(None)})
 
 
 def pack(value: Any, name: str) -> Any:
@@ -51,6 +52,18 @@ def unpack_all(texts: Sequence[str], tuples: bool = True) -> list[Any]:
     >>> unpack_all(['{"kernel": {"__tuple__": [3, 3]}}', "{}"])
     [{'kernel': (3, 3)}, {}]
     """
+    distinct = dict.fromkeys(texts)
+    values = _parse(distinct, tuples)
+    if len(distinct) == len(texts):
+        return values
+    if not all(type(value) is dict and _LEAVES.issuperset(map(type, value.values())) for value in values):
+        return _parse(texts, tuples)
+    known = dict(zip(distinct, values, strict=True))
+    return [known[text].copy() for text in texts]  # A configuration is most often that of the round before.
+
+
+def _parse(texts: Collection[str], tuples: bool) -> list[Any]:
+    """Parse texts together."""
     joined = f"[{','.join(texts)}]"
     values: list[Any] = (_DECODER if tuples and _TUPLE in joined else _PLAIN).decode(joined)
     if len(values) != len(texts):
