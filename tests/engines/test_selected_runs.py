@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import MFPBT, PBT, History, Restarts, Smoothed, Truncation, TTest, resume, tune
+from popbandits import MFPBT, PBT, History, Patient, Restarts, Smoothed, Truncation, TTest, resume, tune
 from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.engines.experiment import Experiment
@@ -32,7 +32,12 @@ def tuned(directory: Path, agent: Any = Walker, population: int = 3, **settings:
 
 @pytest.mark.parametrize(
     "selection",
-    [Smoothed(0.5, noise=5.0), TTest(level=0.5), Restarts(patience=1, growth=1, within=MFPBT())],
+    [
+        Patient(0.5, warm_up=0.0),  # A share of the rounds, which change here.
+        Smoothed(0.5, noise=5.0),
+        TTest(level=0.5),
+        Restarts(patience=1, growth=1, within=MFPBT()),
+    ],
     ids=repr,
 )
 def test_a_run_resumes_with_its_selection(selection: Any, tmp_path: Path) -> None:
@@ -96,7 +101,8 @@ def test_a_selection_can_be_chosen_on_the_command_line(tmp_path: Path, capsys: p
         ("--selection smoothed --quantile 0.3", Smoothed(0.3)),
         (":smoothed --quantile 0.3", Smoothed(0.3, window=5)),
         (":smoothed --selection truncation", Truncation(0.25)),
-        ("--quantile 0.1", Truncation(0.1)),
+        ("--quantile 0.1", Patient(0.1)),
+        ("--method pbt --quantile 0.1", Truncation(0.1)),
         ("--selection ipbt", Restarts(0.5)),
         ("--method mf-pbt", MFPBT(0.5)),
         ("--method mf-pbt --selection smoothed", Smoothed(0.5)),

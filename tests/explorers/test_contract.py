@@ -10,6 +10,7 @@ from popbandits.explorers import (
     PBT,
     CoCaBO,
     Explorer,
+    PatientPBT,
     PB2Fuse,
     PB2Mix,
     PB2Mult,
@@ -21,7 +22,7 @@ from popbandits.space import Space
 from popbandits.testing import EXPLORER_CHECKS, check_explorer, spaces
 
 SPACES = spaces()
-EXPLORERS = (RandomSearch, PBT, PB2Rand, PB2Mult, PB2Mix, PB2Fuse, CoCaBO)
+EXPLORERS = (RandomSearch, PBT, PatientPBT, PB2Rand, PB2Mult, PB2Mix, PB2Fuse, CoCaBO)
 
 
 @pytest.mark.parametrize("check", EXPLORER_CHECKS)

@@ -7,13 +7,24 @@ from typing import Any
 
 import ConfigSpace as cs
 
-from popbandits.explorers import BGPBT, PBT, CoCaBO, Explorer, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch
+from popbandits.explorers import (
+    BGPBT,
+    PBT,
+    CoCaBO,
+    Explorer,
+    PatientPBT,
+    PB2Fuse,
+    PB2Mix,
+    PB2Mult,
+    PB2Rand,
+    RandomSearch,
+)
 from popbandits.history import Config, History, Observation
 from popbandits.population import Population
 
 FOLDER = Path(__file__).parent
 EXPLORERS: dict[str, type[Explorer]] = {
-    each.__name__: each for each in (RandomSearch, PBT, PB2Rand, PB2Mult, PB2Mix, PB2Fuse, CoCaBO, BGPBT)
+    each.__name__: each for each in (RandomSearch, PBT, PatientPBT, PB2Rand, PB2Mult, PB2Mix, PB2Fuse, CoCaBO, BGPBT)
 }
 TOLERANCE = 1e-6
 

@@ -12,12 +12,14 @@ from popbandits.explorers import PBT, RandomSearch
 from popbandits.history import History
 from popbandits.history.standing import NOWHERE
 from popbandits.population import Population
-from popbandits.selection import MFPBT, Picks, Restarts, Selection, Smoothed, Truncation, TTest
+from popbandits.selection import MFPBT, Patient, Picks, Restarts, Selection, Smoothed, Truncation, TTest
 from popbandits.testing import SELECTION_CHECKS, check_selection
 
 SPACE = {"x": (0.0, 1.0)}
 STRATEGIES = [
     Truncation(),
+    Patient(),
+    Patient(quantile=0.5, warm_up=0.0, collapse=0.0),
     Smoothed(),
     Smoothed(quantile=0.5, noise=1.0, window=4),
     TTest(),
@@ -209,9 +211,10 @@ def test_a_method_that_never_exploits_is_not_asked_for_a_selection() -> None:
     assert second.parent == (1, 0)
 
 
-def test_a_quantile_is_short_for_truncation_and_given_twice_must_agree() -> None:
-    assert Population(SPACE).selection == Truncation(0.25)
-    assert Population(SPACE, quantile=0.5).selection == Truncation(0.5)
+def test_a_quantile_changes_that_of_the_methods_selection_and_given_twice_must_agree() -> None:
+    assert Population(SPACE, PBT()).selection == Truncation(0.25)
+    assert Population(SPACE, PBT(), quantile=0.5).selection == Truncation(0.5)
+    assert Population(SPACE, quantile=0.5).selection == Patient(0.5)
     assert Population(SPACE, quantile=0.5, selection=Smoothed(0.5)).quantile == 0.5
     with pytest.raises(ArgumentError, match=r"quantile must be that of selection, 0.25, got 0.5; leave it out"):
         Population(SPACE, quantile=0.5, selection=Smoothed())

@@ -1,0 +1,96 @@
+"""Patient PBT: draws lean to the middle, the rest moves a little, and the method brings its selection along."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import beta, kstest
+
+from popbandits.errors import ArgumentError
+from popbandits.explorers import PBT, PatientPBT
+from popbandits.explorers.explorer import sampled
+from popbandits.history import History, Observation
+from popbandits.population import Population
+from popbandits.population.initial import initial_points
+from popbandits.selection import Patient, Truncation
+from popbandits.space import Space
+
+SPACE = Space({"a": (0.0, 1.0), "b": (0.0, 1.0), "label": ["x", "y", "z", "w"]})
+NOTHING = History(SPACE)
+PARENT = Observation(0, 0, {"a": 0.9, "b": 0.05, "label": "x"}, score=1.0)
+
+
+def explored(explorer: PatientPBT, count: int = 2000, parent: Observation | None = PARENT) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    return [explorer.explore(SPACE, NOTHING, [], parent, rng) for _ in range(count)]
+
+
+def test_numbers_that_are_drawn_anew_follow_a_beta_distribution() -> None:
+    configs = explored(PatientPBT(resample=1.0))
+    for name in ("a", "b"):
+        assert kstest([config[name] for config in configs], beta(4, 4).cdf).pvalue > 0.01
+    uniform = explored(PatientPBT(resample=1.0, concentration=1.0))
+    assert kstest([config["a"] for config in uniform], "uniform").pvalue > 0.01
+
+
+def test_a_fresh_start_leans_to_the_middle_too() -> None:
+    assert kstest([config["a"] for config in explored(PatientPBT(), parent=None)], beta(4, 4).cdf).pvalue > 0.01
+    rng = np.random.default_rng(0)
+    assert kstest([sampled(SPACE, rng)["a"] for _ in range(2000)], "uniform").pvalue > 0.01
+
+
+def test_other_numbers_move_by_a_normal_step_and_are_reflected_at_the_ends() -> None:
+    configs = explored(PatientPBT(resample=0.0, step=0.1))
+    a, b = (np.array([config[name] for config in configs]) for name in ("a", "b"))
+    assert 0.0 <= a.min() <= a.max() <= 1.0
+    assert 0.0 <= b.min() <= b.max() <= 1.0
+    inside = kstest(a[a < 0.8] - 0.9, lambda x: np.clip(_folded(x), 0, 1)).pvalue
+    assert inside > 0.01
+    assert not np.isin(b, (0.0, 1.0)).any()  # None is left at an end.
+    still = explored(PatientPBT(resample=0.0, resample_label=0.0, step=0.0), 20)
+    assert all(config == PARENT.config for config in still)
+
+
+def _folded(x: Any) -> Any:
+    """Distribution of a step of 0.1 below 0.9, given that it ends below 0.8: only its tail is not reflected."""
+    from scipy.stats import norm
+
+    return norm.cdf(x, scale=0.1) / norm.cdf(-0.1, scale=0.1)
+
+
+def test_shares_that_are_drawn_anew_are_those_asked_for() -> None:
+    configs = explored(PatientPBT(resample=0.6, resample_label=0.8, step=0.0))
+    assert np.mean([config["a"] != 0.9 for config in configs]) == pytest.approx(0.6, abs=0.04)
+    kept = np.mean([config["label"] == "x" for config in configs])
+    assert kept == pytest.approx(0.2 + 0.8 / 4, abs=0.04)
+
+
+def test_a_population_takes_the_selection_of_its_method_unless_it_is_given_one() -> None:
+    assert Population(SPACE).selection == Patient()
+    assert Population(SPACE, quantile=0.5).selection == Patient(quantile=0.5)
+    assert Population(SPACE, PBT()).selection == Truncation()
+    assert Population(SPACE, PatientPBT(), selection=Truncation(0.5)).selection == Truncation(0.5)
+
+
+def test_first_configurations_lean_as_the_method_does_and_stay_stratified() -> None:
+    points = initial_points(SPACE, 64, np.random.default_rng(0), concentration=4.0)
+    slices = np.floor(64 * beta(4, 4).cdf(points.x)).astype(int)
+    assert all(sorted(column) == list(range(64)) for column in slices.T)
+    first = Population(SPACE, size=64, seed=3).ask()
+    assert np.std([a.config["a"] for a in first]) == pytest.approx(1 / 6, abs=0.02)
+    uniform = Population(SPACE, PBT(), size=64, seed=3).ask()
+    assert np.std([a.config["a"] for a in uniform]) == pytest.approx(12**-0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"resample": 1.5}, "resample is a probability between 0 and 1, got 1.5"),
+        ({"resample_label": -1}, "resample_label is a probability between 0 and 1, got -1"),
+        ({"step": 2.0}, "step must be a share of a range between 0 and 1, got 2.0"),
+        ({"concentration": 0.5}, "concentration must be between 1 and 100, got 0.5"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        PatientPBT(**settings)

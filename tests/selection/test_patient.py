@@ -1,0 +1,103 @@
+"""Patient truncation: nobody is replaced in the warm-up but who failed, and after a collapse the peak is the parent."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from popbandits.errors import ArgumentError
+from popbandits.history import History, Observation
+from popbandits.population import Population
+from popbandits.selection import Patient, Picks, Truncation
+from tests.selection.histories import SPACE, history_of
+
+FALLING = [4.0, 3.0, 2.0, 1.0]
+
+
+def select(selection: Patient | Truncation, history: History, seed: int = 0) -> Picks:
+    size = len(history.standing().latest)
+    return selection.select(history, np.arange(size), np.random.default_rng(seed))
+
+
+def test_nobody_is_replaced_until_the_warm_up_is_over() -> None:
+    patient = Patient(warm_up=0.003)  # Of 1,000 rounds: three.
+    for rounds in (1, 2):
+        picks = select(patient, history_of([FALLING] * rounds))
+        assert not picks.explores.any()
+        assert picks.weights.tolist() == picks.config.tolist() == list(range(4 * rounds - 4, 4 * rounds))
+    picks = select(patient, history_of([FALLING] * 3))
+    assert picks.explores.tolist() == [False, False, False, True]
+    assert picks.weights[3] == 8
+
+
+def test_a_member_that_fails_in_the_warm_up_goes_on_from_the_best() -> None:
+    picks = select(Patient(), history_of([[4.0, np.nan, 2.0, 1.0]]))
+    assert picks.weights.tolist() == [0, 0, 2, 3]
+    assert picks.explores.tolist() == [False, True, False, False]
+
+
+def test_without_warm_up_and_way_back_it_is_truncation() -> None:
+    rng = np.random.default_rng(1)
+    for seed in range(20):
+        history = history_of(rng.normal(size=(5, 8)).tolist())
+        ours, theirs = select(Patient(0.5, 0.0, np.inf), history, seed), select(Truncation(0.5), history, seed)
+        assert ours.weights.tolist() == theirs.weights.tolist()
+        assert ours.explores.tolist() == theirs.explores.tolist()
+
+
+def wavering(peak: float, now: float) -> History:
+    """Scores of two members that change by about 1 a round, then a peak, then what they have now."""
+    made = History(SPACE, size=2, rounds=20)
+    scores = [[0.0, 0.1], [1.0, 0.9], [0.2, 0.0], [1.1, 1.0], [peak, 0.0], [now, now - 0.1]]
+    for round_, row in enumerate(scores):
+        for member, score in enumerate(row):
+            parent = (member, round_ - 1) if round_ else None
+            before = scores[round_ - 1][member] if round_ else float("nan")
+            made.append(Observation(member, round_, {"x": 0.5}, parent, before, score))
+    return made
+
+
+def test_after_a_collapse_of_all_the_best_checkpoint_there_was_is_the_parent() -> None:
+    peak = 8  # The place of member 0 in round 4.
+    assert select(Patient(warm_up=0.0), wavering(peak=9.0, now=0.0)).weights[1] == peak
+    assert select(Patient(warm_up=0.0, collapse=100.0), wavering(peak=9.0, now=0.0)).weights[1] == 10
+
+
+def test_a_fall_that_is_usual_is_no_collapse() -> None:
+    assert select(Patient(warm_up=0.0), wavering(peak=1.3, now=0.6)).weights[1] == 10
+
+
+def test_where_less_is_better_a_rise_is_the_collapse() -> None:
+    rising, drawn = [[1.0, 2.0], [1.1, 2.0], [9.0, 9.1]], History(SPACE, mode="min", size=2, rounds=20)
+    for round_, row in enumerate(rising):
+        for member, score in enumerate(row):
+            before = rising[round_ - 1][member] if round_ else float("nan")
+            drawn.append(
+                Observation(member, round_, {"x": 0.5}, (member, round_ - 1) if round_ else None, before, score)
+            )
+    assert select(Patient(warm_up=0.0, collapse=0.5), drawn).weights[1] == 0
+
+
+def test_a_run_without_a_set_end_warms_up_for_ten_rounds() -> None:
+    population = Population(SPACE, size=2, rounds=None, selection=Patient())
+    replaced: list[int] = []
+    for round_ in range(14):
+        for assignment in population.ask():
+            if assignment.parent is not None and assignment.parent[0] != assignment.member:
+                replaced.append(round_)
+            population.tell(assignment, float(assignment.member))
+    assert replaced == [10, 11, 12, 13]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"quantile": 0.6}, "quantile must be above 0 and at most 0.5, got 0.6"),
+        ({"warm_up": 1.0}, "warm_up must be a share of the rounds below 1, got 1.0"),
+        ({"warm_up": -0.1}, "warm_up must be a share of the rounds below 1, got -0.1"),
+        ({"collapse": -1.0}, "collapse must be at least 0, got -1.0"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Patient(**settings)
