@@ -245,7 +245,7 @@ def test_workers_are_ended_if_the_next_one_cannot_be_started() -> None:
     [
         (0, "its process ended with status 0"),
         (1, "its process ended with status 1"),
-        (-15, "its process was ended by signal 15"),
+        (-9, "its process was ended by signal 9"),
     ],
 )
 def test_the_death_of_a_process_is_told_in_words(code: int, said: str) -> None:
