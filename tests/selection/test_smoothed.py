@@ -77,12 +77,12 @@ def test_the_noise_is_found_in_the_scores_of_a_run(noise: float) -> None:
 
 
 def test_noise_is_taken_for_real_only_with_evidence() -> None:
-    """A walk without noise is a little likelier with some in one half of cases, and much likelier in hardly any."""
-    found = []
+    """A walk without noise is a little likelier with some in half of all cases, and much likelier in hardly any."""
+    found = 0
     for seed in range(40):
-        steps = np.random.default_rng(seed).normal(size=40)
-        found.append(estimate(line(*np.cumsum(steps)), 1.0, None) is not None)
-    assert sum(found) <= 4
+        walk = np.cumsum(np.random.default_rng(seed).normal(size=20))
+        found += estimate(line(*walk, configs="abcdefghijklmnopqrst"), 1.0, None) is not None
+    assert found <= 4
 
 
 def test_collapses_are_not_taken_for_noise() -> None:
