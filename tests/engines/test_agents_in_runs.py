@@ -12,7 +12,7 @@ import pytest
 from popbandits import PBT, CoCaBO, History
 from popbandits.agent import Outcome
 from popbandits.engines import resume, tune
-from popbandits.engines.work import as_outcome
+from popbandits.engines.work import as_outcome, build
 from popbandits.errors import AgentError, RunError
 from tests.engines.agents import misbehave
 
@@ -176,3 +176,32 @@ def test_steps_are_a_positive_number_or_unknown(steps: Any) -> None:
     found = as_outcome(Outcome(np.float32(1.5), steps=np.int64(3)))
     assert (type(found.score), found.score, type(found.steps), found.steps) == (float, 1.5, float, 3.0)
     assert as_outcome(2) == Outcome(2.0)
+
+
+def keywords(**given: Any) -> Any:
+    return given
+
+
+def optional(*, other: int = 0) -> Any:
+    return other
+
+
+def by_name(*, seed: int) -> Any:
+    return seed
+
+
+@pytest.mark.parametrize(
+    ("maker", "made"),
+    [
+        (lambda seed: seed, 7),
+        (lambda anything, more=1: (anything, more), (7, 1)),
+        (lambda *given: given, (7,)),
+        (lambda: "nothing", "nothing"),
+        (by_name, 7),
+        (keywords, {}),
+        (optional, 0),
+        (int, 7),
+    ],
+)
+def test_whoever_makes_agents_is_given_the_seed_if_it_takes_one(maker: Any, made: Any) -> None:
+    assert build(maker, 7) == made
