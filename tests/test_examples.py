@@ -12,19 +12,22 @@ from popbandits import History
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def play(name: str, where: Path) -> str:
+def play(name: str, where: Path, *arguments: str) -> str:
     """What an example prints when it is run in an empty folder, every warning an error."""
-    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")]
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments]
     run = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
 
 @pytest.mark.parametrize(
-    ("name", "at_least"), [("numpy_agent", 95), ("pytorch_supervised", 70), ("batched_pytorch", 95)]
+    ("name", "arguments", "at_least"),
+    [("numpy_agent", [], 95), ("pytorch_supervised", ["--rounds", "6"], 60), ("batched_pytorch", [], 95)],
 )
-def test_an_example_with_an_agent_learns_and_says_where_it_is_kept(name: str, at_least: float, tmp_path: Path) -> None:
-    out = play(name, tmp_path)
+def test_an_example_with_an_agent_learns_and_says_where_it_is_kept(
+    name: str, arguments: list[str], at_least: float, tmp_path: Path
+) -> None:
+    out = play(name, tmp_path, *arguments)
     found = re.search(r"The best agent gets ([\d.]+)% right", out)
     assert found is not None
     assert float(found[1]) > at_least
