@@ -8,6 +8,7 @@ that it goes on from.
 import time
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -28,7 +29,8 @@ from popbandits.ray.intervals import Intervals, Result, check_applied
 from popbandits.ray.record import CHECKPOINT, TIME, Record
 from popbandits.ray.space import as_space, population_size
 from popbandits.ray.trials import AnyTrial
-from popbandits.selection import Selection, as_selection
+from popbandits.selection import Patient, Selection, as_selection
+from popbandits.typing import is_real
 
 WAITING = (Trial.PENDING, Trial.PAUSED)
 
@@ -217,17 +219,18 @@ class PopulationScheduler(TrialScheduler):
         if holds_run((directory := trials.folder(trial)) / FILE):
             store = Store.open(directory)
             about = store.about
-            population = self._population(store.space, about["size"], from_record(about.get("start", [])), store)
+            start = from_record(about.get("start", []))
+            population = self._population(trial, store.space, about["size"], start, store)
             self._record = Record(store, population, keep)
         else:
             size = population_size(generator, name)
             space = as_space(self._space, self._bounds, generator)
-            self._record = Record.create(directory, self._population(space, size, self._start), keep)
+            self._record = Record.create(directory, self._population(trial, space, size, self._start), keep)
         resumed = len(self._record.population.history) > 0
         self._record.say("resumed" if resumed else "started", f"{name} in Ray Tune")
         self._decide()
 
-    def _population(self, space: Any, size: int, start: Start, history: Any = ()) -> Population:
+    def _population(self, trial: AnyTrial, space: Any, size: int, start: Start, history: Any = ()) -> Population:
         assert self._mode is not None
         return Population(
             space,
@@ -236,11 +239,18 @@ class PopulationScheduler(TrialScheduler):
             rounds=None,
             seed=self._seed,
             mode=self._mode,
-            selection=self._selection,
+            selection=self._selected(trial),
             synchronous=self._synch,
             history=history,
             start=start,
         )
+
+    def _selected(self, trial: AnyTrial) -> Selection:
+        """Return the selection, with a warm-up in rounds where Tune says when a trial ends."""
+        end = trial.stopping_criterion.get(self._intervals.time_attr)
+        if not (isinstance(self._selection, Patient) and is_real(end)):
+            return self._selection
+        return replace(self._selection, warm_up=self._selection.warm_up_rounds(int(end // self._intervals.length)))
 
     def _decide(self) -> list[int]:
         """Ask the population until somebody can train, or all wait for those who do; the members that were given
