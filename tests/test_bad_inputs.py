@@ -186,12 +186,12 @@ POPULATIONS: dict[str, Case] = {
         lambda: population(method=PB2Mix),
         ArgumentError,
         "method must be an explorer, an object with a method explore, got "
-        "<class 'popbandits.explorers.pb2_mix.PB2Mix'>; make one, such as PB2Fuse()",
+        "<class 'popbandits.explorers.pb2_mix.PB2Mix'>; make one, such as PBT()",
     ),
     "a name for a method": (
         lambda: population(method="PB2Mix"),
         ArgumentError,
-        "method must be an explorer, an object with a method explore, got 'PB2Mix'; make one, such as PB2Fuse()",
+        "method must be an explorer, an object with a method explore, got 'PB2Mix'; make one, such as PBT()",
     ),
     "a size of nothing": (
         lambda: population(size=0),

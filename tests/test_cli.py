@@ -119,7 +119,7 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
         ("synthetic --sizes 4 4", "sizes must be one or more, none of them twice, got 4 4"),
         (
             "synthetic --methods pb3",
-            "methods: none is called 'pb3'; there are random, pbt, pb2-rand, pb2-mult,",
+            "methods: none is called 'pb3'; there are random, pbt, patient-pbt, pb2-rand,",
         ),
         ("synthetic --workers 0", "workers must be at least 1, got 0; leave it out to use every core"),
         ("synthetic --seed 3", "unrecognized arguments: --seed 3"),

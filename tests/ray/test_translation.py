@@ -18,6 +18,7 @@ from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.history.store import Store
 from popbandits.ray.record import Record
 from popbandits.ray.space import population_size
+from popbandits.selection.patient import WARM_UP_ROUNDS, Patient
 from tests.ray.checking import check
 from tests.ray.trainables import PARAM_SPACE, gain
 
@@ -79,6 +80,14 @@ def test_trials_go_on_with_what_a_selection_picks(
     history = check(tmp_path / "simulated", "PBT", synch, 4, selection=selection)
     again = {o.member for o in history if o.parent is None and o.round}
     assert again == (set(range(4)) if isinstance(selection, Restarts) else set())
+
+
+@pytest.mark.parametrize("synch", [True, False])
+def test_patient_pbt_copies_nobody_before_its_warm_up_is_over(synch: bool, tmp_path: Path) -> None:
+    scheduler = scheduled("PatientPBT", synch=synch, perturbation_interval=1)
+    assert simulation(scheduler, tmp_path, iterations=13).run()
+    history = check(tmp_path / "simulated", "PatientPBT", synch, 4, selection=Patient(0.5))
+    assert min(o.round for o in history if o.parent is not None and o.parent[0] != o.member) == WARM_UP_ROUNDS
 
 
 @pytest.mark.parametrize("synch", [True, False])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from popbandits import PBT, PB2Mult, PB2Rand, Population, RandomSearch
+from popbandits import PBT, PB2Fuse, PB2Mult, PB2Rand, Population, RandomSearch
 from popbandits.explorers.surrogate import Models
 from popbandits.history import History
 from popbandits.reports.figures import arms as arms_module
@@ -193,7 +193,9 @@ def expected(run: Run, label: str, value: float) -> tuple[float, float]:
     return run.sign * (y.mean() + y.std() * mean[0]), y.std() * std[0]
 
 
-@pytest.mark.parametrize("method", [None, PB2Mult(), PB2Rand()], ids=["one model", "one a label", "blind to labels"])
+@pytest.mark.parametrize(
+    "method", [PB2Fuse(), PB2Mult(), PB2Rand()], ids=["one model", "one a label", "blind to labels"]
+)
 def test_the_models_view_is_what_the_method_itself_expects(tmp_path: Path, method: Any) -> None:
     run = Run.read(play(tmp_path / "run", method=method, seed=3))
     found = model_view(run)

@@ -24,6 +24,7 @@ from popbandits.errors import ArgumentError
 from popbandits.experiments.methods import COMPARED, METHODS, Explore
 from popbandits.experiments.parallel import in_processes, worker_count
 from popbandits.experiments.results import Floor, Results, Run, Start, provenance
+from popbandits.explorers import RandomSearch
 from popbandits.history import Config, History
 from popbandits.population import Population
 from popbandits.selection.truncation import replaced_count
@@ -45,7 +46,7 @@ def gain(config: Config) -> float:
 
 
 def run(method: str, size: int, seed: int, rounds: int = 50) -> Run:
-    """One population on the task; with one seed every method starts from the same configurations."""
+    """One population on the task; with one seed all methods but Patient PBT start from the same configurations."""
     chosen = METHODS[method]
     began = time.perf_counter()
     population = Population(
@@ -122,7 +123,7 @@ def floor(
 
 def first_regrets(size: int, seed: int) -> list[float]:
     """The regrets of the first round, which a seed settles for every method."""
-    first = Population(SPACE, size=size, rounds=1, seed=seed).ask()
+    first = Population(SPACE, RandomSearch(), size=size, rounds=1, seed=seed).ask()
     return [1 - gain(assignment.config) for assignment in first]
 
 
