@@ -83,14 +83,6 @@ def test_trials_go_on_with_what_a_selection_picks(
 
 
 @pytest.mark.parametrize("synch", [True, False])
-def test_patient_pbt_copies_nobody_before_its_warm_up_is_over(synch: bool, tmp_path: Path) -> None:
-    scheduler = scheduled("PatientPBT", synch=synch, perturbation_interval=1)
-    assert simulation(scheduler, tmp_path, iterations=13).run()
-    history = check(tmp_path / "simulated", "PatientPBT", synch, 4, selection=Patient(0.5))
-    assert min(o.round for o in history if o.parent is not None and o.parent[0] != o.member) == WARM_UP_ROUNDS
-
-
-@pytest.mark.parametrize("synch", [True, False])
 @pytest.mark.parametrize("trainable", [AClass, a_function])
 @pytest.mark.parametrize("name", NAMES)
 def test_restored_after_every_result_nothing_changes(name: str, trainable: Any, synch: bool, tmp_path: Path) -> None:
