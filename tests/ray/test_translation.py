@@ -18,7 +18,6 @@ from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.history.store import Store
 from popbandits.ray.record import Record
 from popbandits.ray.space import population_size
-from popbandits.selection.patient import WARM_UP_ROUNDS, Patient
 from tests.ray.checking import check
 from tests.ray.trainables import PARAM_SPACE, gain
 
