@@ -26,6 +26,7 @@ FLOW = (
     "selection",
     "advice",
     "explorers",
+    "methods",
     "population",
     "engines",
     "ray",

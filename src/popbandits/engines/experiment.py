@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.engines.batched import Batched
@@ -13,17 +13,17 @@ from popbandits.engines.recipes import Role, on_record, recipe
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
-from popbandits.explorers import DEFAULT
 from popbandits.history import Mode
 from popbandits.history.store import Store
+from popbandits.methods import Choice, Explore, choose, find_method
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record, resolve, to_record
-from popbandits.selection import Selection, as_selection
+from popbandits.selection import Selection
 from popbandits.space import Space
 from popbandits.typing import is_real, is_whole
 
 EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
-ENGINES: tuple[EngineName, ...] = ("in-process", "threads", "processes", "ray", "batched")
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Experiment:
     mode: Mode = "max"
     quantile: float | None = None
     """The share of members that truncation selection replaces; None for 0.25, or for that of `selection`."""
-    explore: Literal["replaced", "all"] = "replaced"
+    explore: Explore | None = None
     synchronous: bool = True
     initial_score: float | None = None
     """What an agent scores before any training, where that is known."""
@@ -68,7 +68,7 @@ class Experiment:
     start: Start = None
     """What the first members begin with: a list of configurations, "defaults" for the space's, or a past run (a
     `History` or a folder) for its winning configurations; `Population` says more. None for random ones."""
-    selection: Selection | None = None
+    selection: Selection | str | None = None
     """Strategy that says whose weights and hyperparameters a member goes on with; None for Truncation(quantile)."""
 
     def __post_init__(self) -> None:
@@ -76,8 +76,10 @@ class Experiment:
             raise ArgumentError(
                 f"agent must be callable: make_agent(seed) builds an agent, got {self.agent!r}; give a function"
             )
+        if not is_whole(self.population, 1):
+            raise ArgumentError(f"population must be a whole number of at least 1, got {self.population!r}")
         if self.engine not in ENGINES:
-            raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}; choose one")
+            raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}")
         if self.workers is not None and not is_whole(self.workers, 1):
             raise ArgumentError(f"workers must be a whole number of at least 1, got {self.workers!r}; leave it out")
         if self.workers not in (None, 1) and self.engine == "in-process":
@@ -101,7 +103,7 @@ class Experiment:
             if self.engine != "ray":
                 raise ArgumentError(f"only Ray deals out resources, got resources for {self.engine}; use engine='ray'")
             if not all(is_real(amount) and amount >= 0 for amount in self.resources.values()):
-                raise ArgumentError(f"resources must be amounts of at least 0, got {self.resources!r}; change them")
+                raise ArgumentError(f"resources must be amounts of at least 0, got {self.resources!r}")
         if self.max_failures is not None and not is_whole(self.max_failures, 0):
             raise ArgumentError(f"max_failures must be a whole number, got {self.max_failures!r}; None for no limit")
         if self.keep != "all" and not is_whole(self.keep, 0):
@@ -131,6 +133,11 @@ class Experiment:
             selection=self.selection,
         )
 
+    @property
+    def chosen(self) -> Choice:
+        """The method, the selection and who explores: what was named is built, what was left out filled in."""
+        return choose(self.method, self.selection, self.quantile, self.explore)
+
     def make_engine(self) -> Engine:
         """The engine that trains."""
         if self.engine == "batched":
@@ -158,7 +165,6 @@ class Experiment:
                 "rounds",
                 "seed",
                 "mode",
-                "explore",
                 "synchronous",
                 "initial_score",
                 "engine",
@@ -169,12 +175,12 @@ class Experiment:
                 "keep",
             )
         }
-        method = DEFAULT() if self.method is None else self.method
-        selection = as_selection(self.selection, self.quantile, getattr(method, "selection", None))
-        made = {"agent": recipe(self.agent), "method": recipe(method), "selection": recipe(selection)}
+        chosen = self.chosen
+        made = {"agent": recipe(self.agent), "method": recipe(chosen.method), "selection": recipe(chosen.selection)}
         start = to_record(resolve(self.start, Space(self.space), self.population))
-        quantile = getattr(selection, "quantile", None)
-        return {**kept, **made, "size": self.population, "quantile": quantile, "start": start}
+        quantile = getattr(chosen.selection, "quantile", None)
+        chosen_too = {"explore": chosen.explore, "quantile": quantile}
+        return {**kept, **made, **chosen_too, "size": self.population, "start": start}
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
@@ -184,6 +190,8 @@ class Experiment:
             raise RunError(
                 f"{store.path} holds a history but not how it was made; go on by hand with Population(history=…)"
             )
+        if isinstance(given.get("method"), str):
+            given = find_method(given["method"]).brings | given
         kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
         kept |= {"space": store.space, "directory": store.path.parent}
         with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.

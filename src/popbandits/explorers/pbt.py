@@ -21,7 +21,7 @@ def perturbed_labels(parent: Points, resample: float, rng: np.random.Generator) 
 def check_probability(name: str, value: float) -> None:
     """Raise unless the argument is in [0, 1]."""
     if not (is_real(value) and 0 <= value <= 1):
-        raise ArgumentError(f"{name} is a probability between 0 and 1, got {value!r}; change it")
+        raise ArgumentError(f"{name} is a probability between 0 and 1, got {value!r}")
 
 
 @dataclass(frozen=True)

@@ -90,12 +90,10 @@ class ModelExplorer(Explorer):
 
     def __post_init__(self) -> None:
         if self.window is not None and not is_whole(self.window, 1):
-            raise ArgumentError(
-                f"window must be at least 1 observation, or None for all, got {self.window!r}; raise it"
-            )
+            raise ArgumentError(f"window must be at least 1 observation, or None for all, got {self.window!r}")
         if not (is_real(self.c1) and is_real(self.c2) and 0 <= self.c1 < np.inf and 0 < self.c2 < np.inf):
             raise ArgumentError(
-                f"c1 must be at least 0 and c2 above 0, both finite, got c1={self.c1!r}, c2={self.c2!r}; change them"
+                f"c1 must be at least 0 and c2 above 0, both finite, got c1={self.c1!r}, c2={self.c2!r}"
             )
 
     def choose_labels(

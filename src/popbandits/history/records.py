@@ -83,7 +83,7 @@ class Observation:
         if parent is not None and (type(parent) is not tuple or [is_whole(part, 0) for part in parent] != [True, True]):
             raise HistoryError(f"parent must be (member, round) or None, got {parent!r}; count both from 0")
         if self.status not in STATUSES:
-            raise HistoryError(f"status must be 'completed', 'failed' or 'lost', got {self.status!r}; choose one")
+            raise HistoryError(f"status must be 'completed', 'failed' or 'lost', got {self.status!r}")
         if self.status == "completed" and not (is_real(self.score) and math.isfinite(self.score)):
             raise HistoryError(f"a completed observation needs a finite score, got {self.score!r}; mark it as failed")
         if self.failed and self.score == self.score:

@@ -6,19 +6,20 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
-from popbandits.explorers import DEFAULT, Explorer, Proposal, as_explorer
+from popbandits.explorers import Proposal, as_explorer
 from popbandits.history import Assignment, Config, Decision, History, Key, Mode, Observation, Store
 from popbandits.history.records import plain, with_standard_error
 from popbandits.history.standing import Standing
+from popbandits.methods import Explore, choose
 from popbandits.population.initial import initial_points
 from popbandits.population.start import Start, resolve
 from popbandits.population.training import Training
-from popbandits.selection import Picks, Selection, as_selection
+from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
 from popbandits.space import Space
 from popbandits.typing import IntArray, is_real, is_whole
@@ -62,24 +63,24 @@ class Population:
     def __init__(
         self,
         space: Any,
-        method: Explorer | Any = None,
+        method: Any = None,
         size: int = 4,
         rounds: int | None = 50,
         seed: int = 0,
         mode: Mode = "max",
         quantile: float | None = None,
-        explore: Literal["replaced", "all"] = "replaced",
+        explore: Explore | None = None,
         synchronous: bool = True,
         initial_score: float | None = None,
         history: Iterable[Observation] | Store = (),
         start: Start = None,
-        selection: Selection | None = None,
+        selection: Selection | str | None = None,
     ):
         self.space = Space(space)
-        self.method = DEFAULT() if method is None else as_explorer(method)
+        chosen = choose(method, selection, quantile, explore)
+        self.method, self.selection = as_explorer(chosen.method), chosen.selection
         self.size, self.rounds, self.seed = size, rounds, seed
-        self.explore, self.synchronous = explore, synchronous
-        self.selection = as_selection(selection, quantile, self.method.selection)
+        self.explore, self.synchronous = chosen.explore, synchronous
         self.quantile: float | None = getattr(self.selection, "quantile", None)
         self.initial_score = math.nan if initial_score is None else initial_score
         """What a member scores before any training, where that is known; it is guessed otherwise."""
@@ -277,12 +278,12 @@ class Population:
                 continue
             least = 0 if name == "seed" else 1
             if value is None or not is_whole(value, least):
-                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}; change it")
+                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
             setattr(self, name, int(value))  # Numpy's integers cannot be stored.
         if self.explore not in ("replaced", "all"):
-            raise ArgumentError(f"explore must be 'replaced' or 'all', got {self.explore!r}; choose one")
+            raise ArgumentError(f"explore must be 'replaced' or 'all', got {self.explore!r}")
         if not isinstance(self.synchronous, bool):
-            raise ArgumentError(f"synchronous must be True or False, got {self.synchronous!r}; choose one")
+            raise ArgumentError(f"synchronous must be True or False, got {self.synchronous!r}")
         known = self.initial_score
         if not (known != known or (is_real(known) and math.isfinite(known))):
             raise ArgumentError(f"initial_score must be finite, or None if unknown, got {known!r}; leave it out")
