@@ -19,6 +19,7 @@ FLOW = (
     "errors",
     "typing",
     "wording",
+    "docstrings",
     "agent",
     "space",
     "history",

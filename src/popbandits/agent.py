@@ -12,16 +12,19 @@ class Outcome:
 
     >>> Outcome(score=21.5, steps=2048, metrics={"loss": 0.1}).score
     21.5
+
+    Args:
+        score: Score at the end of the interval; NaN if it failed.
+        steps: Budget that was spent, such as environment steps. None (default) if every interval spends the same.
+        metrics: Whatever else should be on record: numbers, strings, and lists and dicts of them. Default {}.
+        standard_error: Standard error of the score: of a mean over n episodes, their standard deviation by the root of
+            n. None (default) if unknown. Give it for selections that know noise; it is kept as a metric of this name.
     """
 
     score: float
     steps: float | None = None
-    """Budget that was spent, such as environment steps; None if every interval spends the same."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else should be on record: numbers, strings, and lists and dicts of them."""
     standard_error: float | None = None
-    """That of the score, where it is known: of a mean over n episodes, their standard deviation by the root of n. It is
-    kept as a metric of this name, and selections that know noise use it."""
 
 
 class Agent(Protocol):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from popbandits.agent import MakeAgent, MakeAgents
+from popbandits.docstrings import complete_args
 from popbandits.engines.batched import Batched
 from popbandits.engines.checkpoints import Keep
 from popbandits.engines.engine import Engine, InProcess
@@ -26,50 +27,59 @@ EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 
+@complete_args(Population)
 @dataclass(frozen=True)
 class Experiment:
-    """What is tuned, how, and where it runs; `popbandits run file:experiment` runs one, and `tune` makes one.
+    """Hold everything that makes a run: `popbandits run file.py:experiment` runs one, and `tune` makes one.
+
+    `Population` says more of the arguments that it takes too.
 
     >>> Experiment(agent=None, space={"lr": (0.0, 1.0)}, rounds=0)
     Traceback (most recent call last):
     popbandits.errors.ArgumentError: agent must be callable: make_agent(seed) builds an agent, got None; ...
+
+    Args:
+        agent: Give what builds an agent from a seed: a function, or the class itself (`popbandits.Agent` is the
+            contract). With engine="batched", give what builds all members from a list of seeds
+            (`popbandits.BatchedAgents`).
+        population: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
+        directory: Say where the run is kept. None (default) is a new folder in `runs`. Give one to find and resume the
+            run by a name of yours.
+        engine: Choose what trains: "in-process" (default), one member after another; "threads" for agents that release
+            the interpreter's lock or share a GPU; "processes" for agents of pure Python, and to end those that hang;
+            "ray" for several machines; "batched" for agents that train all members in one program.
+        workers: Limit how many members train at a time. None (default) is all of them with threads and Ray, and one for
+            each core with processes. Lower it if memory or the GPU is short.
+        resources: Say what a member needs of Ray: `cpus` (1), `gpus` (0; fractions share one), and custom resources by
+            name. None (default) is one CPU. For engine="ray" only.
+        round_timeout: Limit the seconds of an interval; one that takes longer has failed. None (default) sets no limit.
+            Set it if agents can hang.
+        max_failures: Limit the intervals that may fail before the run ends. None (default) is any number, as long as
+            others complete. Set it to stop an expensive run early.
+        keep: Set how many more checkpoints of each member to keep than are needed, or "all". Default 0. Raise it if you
+            want to look at earlier ones; each takes disk space.
     """
 
     agent: MakeAgent | MakeAgents
-    """Builds an agent from a seed; a class will do. With engine="batched": builds all members from a list of seeds."""
     space: Any
-    """A dict or a ConfigurationSpace."""
     method: Any = None
-    """An explorer; None for PatientPBT."""
     population: int = 4
     rounds: int | None = 50
     seed: int = 0
     mode: Mode = "max"
     quantile: float | None = None
-    """The share of members that truncation selection replaces; None for 0.25, or for that of `selection`."""
     explore: Explore | None = None
     synchronous: bool = True
     initial_score: float | None = None
-    """What an agent scores before any training, where that is known."""
     directory: str | Path | None = None
-    """Where the run is kept; None for a new folder in `runs`."""
     engine: EngineName = "in-process"
     workers: int | None = None
-    """How many members train at a time; None for all of them (threads, Ray), or as many as there are cores
-    (processes)."""
     resources: Resources | None = None
-    """What a member needs of Ray: `cpus` (1), `gpus` (0; fractions share one) and custom resources, by name."""
     round_timeout: float | None = None
-    """Seconds after which an interval has failed."""
     max_failures: int | None = None
-    """How many intervals may fail before the run ends; None for any number, as long as others complete."""
     keep: Keep = 0
-    """How many checkpoints of each member to keep beyond those that are needed, or "all"."""
     start: Start = None
-    """What the first members begin with: a list of configurations, "defaults" for the space's, or a past run (a
-    `History` or a folder) for its winning configurations; `Population` says more. None for random ones."""
     selection: Selection | str | None = None
-    """Strategy that says whose weights and hyperparameters a member goes on with; None for Truncation(quantile)."""
 
     def __post_init__(self) -> None:
         if not callable(self.agent):

@@ -8,7 +8,12 @@ from popbandits.population import Population
 
 
 class View:
-    """Sees nothing. Subclasses look at what they care for."""
+    """See nothing of a run. Give `tune` a subclass with the methods that you care for.
+
+    >>> class Scores(View):
+    ...     def told(self, observation):
+    ...         print(observation.member, observation.score)
+    """
 
     def opened(self, population: Population, directory: Path) -> None:
         """The run begins, or goes on."""

@@ -16,7 +16,13 @@ from popbandits.typing import FloatArray, is_real
 
 @dataclass(frozen=True)
 class Proposal:
-    """A configuration, and what should be remembered of how it was chosen (plain JSON values)."""
+    """A configuration, and what should be remembered of how it was chosen.
+
+    Args:
+        config: Give the configuration: a value for every active hyperparameter.
+        decision: Record how it was chosen, in plain JSON values. Default {}. Give what reports should show, and what
+            the next decision should find in the history.
+    """
 
     config: Config
     decision: Mapping[str, Any] = field(default_factory=dict)

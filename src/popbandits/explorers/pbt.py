@@ -29,13 +29,18 @@ class PBT(Explorer):
     """Numbers times 0.8 or 1.2, within bounds, or drawn anew; labels kept or drawn anew.
 
     An integer that rounding would leave where it is moves by one; ordinals move by one level.
+
+    Args:
+        factors: Set what numbers are multiplied with, one below and one above 1. Default (0.8, 1.2). Spread them to
+            move faster through wide ranges.
+        resample: Set the probability of drawing a number anew. Default 0.25. Raise it to search more broadly.
+        resample_label: Set the probability of drawing a label anew. Default 0.5. Lower it if changing a label disturbs
+            training.
     """
 
     factors: tuple[float, float] = (0.8, 1.2)
     resample: float = 0.25
-    """Probability with which a number is drawn anew."""
     resample_label: float = 0.5
-    """Probability with which a label is drawn anew."""
 
     def __post_init__(self) -> None:
         factors: Any = self.factors

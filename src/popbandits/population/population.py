@@ -39,9 +39,6 @@ class Population:
 
     A population of one has nobody to be replaced by: only `explore="all"` changes its configuration.
 
-    `history` is what happened so far: observations, a `History`, or the `Store` of a run. A store then holds what is
-    told (its caller writes it there), and memory does not grow with the run.
-
     `start` gives the first members their first configurations; the others begin with those that they have without it,
     which are random and spread over the space. It is one of:
 
@@ -58,6 +55,35 @@ class Population:
     ...         population.tell(assignment, score=assignment.round + assignment.config["x"])
     >>> len(population.history)
     6
+
+    Args:
+        space: Say what to tune: a dict of ranges (tuples), choices (lists) and constants, or a `ConfigurationSpace` of
+            ConfigSpace for log scales, conditions and forbidden combinations.
+        method: Choose how new configurations are found: an explorer such as `PB2Mix()`, any object with an `explore`
+            method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it if another method suits
+            your task better. The names "mf-pbt" and "ipbt" bring their own selection.
+        size: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
+        rounds: Set how many intervals each member trains. Default 50. Give None for a run without a set end.
+        seed: Seed everything that is drawn when deciding. Default 0. Change it to repeat a run with other draws.
+        mode: Say which scores are better. Default "max". Use "min" for losses and errors.
+        quantile: Set the share of members that is replaced in a round, above 0 and at most 0.5. None (default) is that
+            of the selection, 0.25 unless you set it there. Raise it to give weak members up sooner.
+        explore: Say who gets a new configuration in a round: "replaced", the members that load another's weights, or
+            "all". None (default) is "replaced", or what the name of a method brings. Use "all" to try more at the price
+            of changing what works.
+        synchronous: Let members wait for one another at the end of a round. Default True. Give False if intervals take
+            unequal time: nobody waits, and decisions are made from what is known by then.
+        initial_score: Give the score of an untrained member. None (default) if unknown; it is then guessed. Give it if
+            you know it, so that methods with a model learn from the first round too.
+        history: Give what happened so far, to go on from there: observations, a `History`, or the `Store` of a run. A
+            store then holds what is told (its caller writes it there), and memory does not grow with the run. The
+            default, (), begins a new run.
+        start: Give the first members their first configurations: a list, "defaults", a `History` or the folder of a
+            run, as described above. None (default) draws them, spread over the space. Use it to begin with what you
+            know to work.
+        selection: Choose whose weights and configuration a member goes on with: a selection such as `Smoothed()`, or a
+            name such as "smoothed". None (default) is that of the method, or `Truncation()`. Change it if scores are
+            noisy, or early scores mislead.
     """
 
     def __init__(

@@ -23,15 +23,18 @@ from popbandits.typing import BoolArray, IntArray, is_real
 class Picks:
     """What members go on with: arrays, an entry for each member that was asked about.
 
-    Places are positions in the history, NOWHERE for none.
+    Places are positions in the history, NOWHERE (-1) for none.
+
+    Args:
+        weights: Give the place whose checkpoint is loaded; NOWHERE for a fresh start. `checkpoints` of
+            `popbandits.selection.selection` returns those there are.
+        config: Give the place whose configuration is taken; NOWHERE only where a fresh start explores.
+        explores: Say whether the explorer changes that configuration. In a fresh start it is asked with no parent.
     """
 
     weights: IntArray
-    """The place whose checkpoint is loaded; NOWHERE for a fresh start. See `checkpoints` for those there are."""
     config: IntArray
-    """The place whose configuration is taken; NOWHERE only where a fresh start explores."""
     explores: BoolArray
-    """Whether the explorer changes that configuration. In a fresh start it is asked with no parent."""
 
     def __getitem__(self, rows: IntArray) -> "Picks":
         """Those of some rows."""
