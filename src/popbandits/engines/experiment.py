@@ -1,5 +1,6 @@
 """Everything that makes a run, in one object: what `tune` takes, a user's file holds, and the record keeps."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -8,6 +9,7 @@ from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.docstrings import complete_args
 from popbandits.engines.batched import Batched
 from popbandits.engines.checkpoints import Keep
+from popbandits.engines.disk import anchored
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine, Resources
 from popbandits.engines.recipes import Role, on_record, recipe
@@ -15,6 +17,7 @@ from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
 from popbandits.history import Mode
+from popbandits.history.records import plain
 from popbandits.history.store import Store
 from popbandits.methods import Choice, Explore, choose, find_method
 from popbandits.population import Population
@@ -88,6 +91,8 @@ class Experiment:
             )
         if not is_whole(self.population, 1):
             raise ArgumentError(f"population must be a whole number of at least 1, got {self.population!r}")
+        if self.directory is not None:
+            anchored(self.directory)
         if self.engine not in ENGINES:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}")
         if self.workers is not None and not is_whole(self.workers, 1):
@@ -112,12 +117,15 @@ class Experiment:
         if self.resources is not None:
             if self.engine != "ray":
                 raise ArgumentError(f"only Ray deals out resources, got resources for {self.engine}; use engine='ray'")
-            if not all(is_real(amount) and amount >= 0 for amount in self.resources.values()):
-                raise ArgumentError(f"resources must be amounts of at least 0, got {self.resources!r}")
+            given: Any = self.resources
+            if not (isinstance(given, Mapping) and all(is_real(each) and each >= 0 for each in given.values())):
+                raise ArgumentError(f"resources must be a dict of amounts of at least 0, got {given!r}")
         if self.max_failures is not None and not is_whole(self.max_failures, 0):
-            raise ArgumentError(f"max_failures must be a whole number, got {self.max_failures!r}; None for no limit")
+            raise ArgumentError(
+                f"max_failures must be a whole number of at least 0, or None for no limit, got {self.max_failures!r}"
+            )
         if self.keep != "all" and not is_whole(self.keep, 0):
-            raise ArgumentError(f"keep must be a whole number or 'all', got {self.keep!r}; 0 keeps what is needed")
+            raise ArgumentError(f"keep must be a whole number of at least 0, or 'all', got {self.keep!r}")
 
     def make_population(self, history: Any = ()) -> Population:
         """The population that decides."""
@@ -170,7 +178,7 @@ class Experiment:
     def record(self) -> dict[str, Any]:
         """What the run's file says of it, in plain values."""
         kept = {
-            name: getattr(self, name)
+            name: plain(getattr(self, name), name)  # Numpy's numbers cannot be stored.
             for name in (
                 "rounds",
                 "seed",
@@ -190,7 +198,7 @@ class Experiment:
         start = to_record(resolve(self.start, Space(self.space), self.population))
         quantile = getattr(chosen.selection, "quantile", None)
         chosen_too = {"explore": chosen.explore, "quantile": quantile}
-        return {**kept, **made, **chosen_too, "size": self.population, "start": start}
+        return {**kept, **made, **chosen_too, "size": int(self.population), "start": start}
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":

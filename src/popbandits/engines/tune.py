@@ -86,6 +86,7 @@ def tune(
 
 def run(experiment: Experiment, progress: bool | View = True) -> Result:
     """Run an experiment in a folder of its own."""
+    _check_progress(progress)
     directory = anchored(experiment.directory) if experiment.directory is not None else _new_folder()
     experiment = replace(experiment, directory=directory)
     population = experiment.make_population()  # Complains about bad arguments before anything is written.
@@ -117,6 +118,7 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
             `round_timeout`, `max_failures` and `keep`; also `agent`, `method` and `selection`, which a run needs if its
             record cannot say where they are imported from.
     """
+    _check_progress(progress)
     changeable = {
         "agent",
         "method",
@@ -152,6 +154,11 @@ def _go(experiment: Experiment, directory: Path, progress: bool | View) -> Resul
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
         Loop(population, store, checkpoints, experiment.make_engine, view, experiment.max_failures).run()
     return Result(directory)
+
+
+def _check_progress(progress: object) -> None:
+    if not isinstance(progress, bool | View):
+        raise ArgumentError(f"progress must be True, False or a View, got {progress!r}")
 
 
 def _terminal(workers: int) -> View:
