@@ -46,6 +46,15 @@ def test_help_describes_every_argument_and_its_default(name: str) -> None:
         )
 
 
+@pytest.mark.parametrize("name", [*sorted(NO_ARGUMENTS), "Population"])
+def test_help_describes_the_arguments_of_what_a_user_implements_or_calls(name: str) -> None:
+    methods = {n: m for n, m in vars(getattr(popbandits, name)).items() if inspect.isfunction(m) and n[0] != "_"}
+    assert methods
+    for called, method in methods.items():
+        wanted = [argument for argument in inspect.signature(method).parameters if argument != "self"]
+        assert list(read_args(method)) == wanted, called
+
+
 def test_a_setting_that_tune_the_experiment_and_the_population_share_has_one_text() -> None:
     tune, experiment, population = map(read_args, (popbandits.tune, popbandits.Experiment, popbandits.Population))
     assert {name: tune[name] for name in experiment} == experiment

@@ -147,11 +147,20 @@ class Population:
         lost: bool = False,
         standard_error: float | None = None,
     ) -> None:
-        """What came of an assignment. NaN, an infinity or None as the score mean that it failed.
+        """Take in what came of an assignment.
 
-        `standard_error` is that of the score, where it is known; it is kept as a metric of this name.
-        `lost` says that its parent's checkpoint was missing or damaged, so that it never trained. Nobody is sent to
-        that checkpoint again, and its configuration is not blamed.
+        Args:
+            assignment: Give what `ask` returned.
+            score: Give the score at the end; NaN, an infinity or None if the interval failed.
+            steps: Give the budget that was spent, such as environment steps. None (default) if every interval spends
+                the same.
+            metrics: Give whatever else should be on record: numbers, strings, and lists and dicts of them. None
+                (default) for nothing.
+            seconds: Give the time it took. None (default) if unknown; decisions do not depend on it.
+            lost: Say that the parent's checkpoint was missing or damaged, so that it never trained. Default False.
+                Nobody is sent to a lost checkpoint again, and the configuration is not blamed.
+            standard_error: Give that of the score, for selections that know noise; it is kept as a metric of this name.
+                None (default) if unknown.
         """
         mine = self._training.get(getattr(assignment, "key", (-1, -1)))
         if mine is None:

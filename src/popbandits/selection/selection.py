@@ -57,10 +57,15 @@ class Selection:
     """
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
-        """Pick what `members` go on with; each has finished an interval.
+        """Pick what members go on with; each has finished an interval.
 
-        A pure function of its arguments: no memory, no randomness but `rng`. In synchronous runs `members` are all, and
-        the history ends with a whole round; in asynchronous ones there is one, and others may not have begun.
+        A pure function of its arguments: no memory, no randomness but `rng`.
+
+        Args:
+            history: What happened before this decision; in synchronous runs it ends with a whole round.
+            members: Numbers of the members to pick for: all in synchronous runs, one in asynchronous runs, where others
+                may not have begun.
+            rng: Generator to draw from.
         """
         raise NotImplementedError(f"{type(self).__name__} must define select")
 
