@@ -46,8 +46,8 @@ class Experiment:
             contract). With engine="batched", give what builds all members from a list of seeds
             (`popbandits.BatchedAgents`).
         population: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
-        directory: Say where the run is kept. None (default) is a new folder in `runs`. Give one to find and resume the
-            run by a name of yours.
+        directory: Say where the run is kept. None (default) is a new folder in `runs`. Give one to choose its
+            name.
         engine: Choose what trains: "in-process" (default), one member after another; "threads" for agents that release
             the interpreter's lock or share a GPU; "processes" for agents of pure Python, and to end those that hang;
             "ray" for several machines; "batched" for agents that train all members in one program.

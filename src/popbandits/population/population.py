@@ -60,8 +60,8 @@ class Population:
         space: Say what to tune: a dict of ranges (tuples), choices (lists) and constants, or a `ConfigurationSpace` of
             ConfigSpace for log scales, conditions and forbidden combinations.
         method: Choose how new configurations are found: an explorer such as `PB2Mix()`, any object with an `explore`
-            method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it if another method suits
-            your task better. The names "mf-pbt" and "ipbt" bring their own selection.
+            method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or
+            for one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" bring their own selection.
         size: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
         rounds: Set how many intervals each member trains. Default 50. Give None for a run without a set end.
         seed: Seed everything that is drawn when deciding. Default 0. Change it to repeat a run with other draws.
@@ -79,8 +79,8 @@ class Population:
             store then holds what is told (its caller writes it there), and memory does not grow with the run. The
             default, (), begins a new run.
         start: Give the first members their first configurations: a list, "defaults", a `History` or the folder of a
-            run, as described above. None (default) draws them, spread over the space. Use it to begin with what you
-            know to work.
+            run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin with
+            what you know to work.
         selection: Choose whose weights and configuration a member goes on with: a selection such as `Smoothed()`, or a
             name such as "smoothed". None (default) is that of the method, or `Truncation()`. Change it if scores are
             noisy, or early scores mislead.
