@@ -24,7 +24,7 @@ from rich.table import Table
 
 from benchmarks.problems import PROBLEMS
 from benchmarks.simulate import PERFECT, VARIANTS, RunResult, run
-from popbandits.experiments.methods import METHODS
+from popbandits.methods import METHODS
 
 BASELINE = "pbt"
 RESAMPLES = 10_000

@@ -198,8 +198,8 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
     [
         ("--mode mox", "mode must be 'max' or 'min', got 'mox'"),
         ("--engine thread", "engine must be one of in-process, threads, processes, ray, batched, got 'thread'"),
-        ("--method pb3", "method: none is called 'pb3'; there are random, pbt,"),
-        ("--population 0", "size must be a whole number of at least 1, got 0"),
+        ("--method pb3", "method must be an explorer or one of random, pbt, patient-pbt, pb2-rand,"),
+        ("--population 0", "population must be a whole number of at least 1, got 0"),
         ("--quantile 0.9", "quantile must be above 0 and at most 0.5, got 0.9"),
         (
             "--start nowhere",

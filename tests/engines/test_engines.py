@@ -249,7 +249,7 @@ def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
         ({"resources": {"cpus": 2}}, "only Ray deals out resources, got resources for in-process"),
         ({"resources": {"gpus": -1}, "engine": "ray"}, "amounts of at least 0, got {'gpus': -1}"),
         ({"max_failures": -1}, "max_failures must be"),
-        ({"keep": "some"}, "keep must be a whole number or 'all', got 'some'"),
+        ({"keep": "some"}, "keep must be a whole number of at least 0, or 'all', got 'some'"),
         ({"agent": 3}, "agent must be callable"),
     ],
 )

@@ -10,11 +10,11 @@ import pytest
 
 from popbandits.errors import ArgumentError, HistoryError
 from popbandits.experiments import synthetic
-from popbandits.experiments.methods import METHODS, Method
 from popbandits.experiments.results import Results
 from popbandits.experiments.synthetic import SPACE, Synthetic, first_regrets, floor, regrets, run
 from popbandits.explorers import Explorer
 from popbandits.history import History, Observation
+from popbandits.methods import METHODS, Method
 
 TINY = Synthetic(("pbt", "pb2-mix"), sizes=(2, 3), seeds=2, rounds=4, floor_draws=50)
 

@@ -19,7 +19,7 @@ def print_plan(experiment: Experiment) -> int:
         [
             ("agent", getattr(experiment.agent, "__qualname__", repr(experiment.agent))),
             ("method", repr(population.method)),
-            ("population", f"{counted(population.size, 'member')}, {_who(experiment)}"),
+            ("population", f"{counted(population.size, 'member')}, {_who(population)}"),
             ("selection", repr(population.selection)),
             ("start", _start(population)),
             ("budget", _budget(experiment)),
@@ -44,9 +44,9 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _who(experiment: Experiment) -> str:
-    who = "those that are replaced explore" if experiment.explore == "replaced" else "everybody explores"
-    when = "in rounds" if experiment.synchronous else "each at its own pace"
+def _who(population: Population) -> str:
+    who = "those that are replaced explore" if population.explore == "replaced" else "everybody explores"
+    when = "in rounds" if population.synchronous else "each at its own pace"
     return f"{who}, {when}"
 
 

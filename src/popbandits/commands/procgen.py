@@ -143,7 +143,7 @@ def _on_gpu(name: str) -> bool:
     except RuntimeError:
         device = None
     if device is None or device.type not in ("cpu", "cuda"):
-        raise ArgumentError(f"device must be cpu, cuda or cuda:N, got {name!r}; choose one")
+        raise ArgumentError(f"device must be cpu, cuda or cuda:N, got {name!r}")
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= there:
         raise ArgumentError(f"device must be there, got {name!r} where torch sees {there} GPUs; give --device cpu")
@@ -163,7 +163,7 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     size = replace(QUICK if arguments.quick else FULL, **{k: v for k, v in given.items() if v is not None})
     steps, interval = size.steps, size.interval
     if steps % interval:
-        raise ArgumentError(f"steps must be a multiple of the interval, {interval}, got {steps}; change one of them")
+        raise ArgumentError(f"steps must be a multiple of the interval, {interval}, got {steps}")
     device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
     on_gpu = _on_gpu(device)
     for what, asked, known in (("game", arguments.game, GAMES), ("method", arguments.method, LABELS)):

@@ -27,10 +27,11 @@ PROBE = 1 << 20
 """Bytes that a healthy disk takes."""
 
 
-def anchored(path: str | Path) -> Path:
-    """Return a path that stays the same when the working directory changes."""
-    if "\0" in str(path):
-        raise ArgumentError(f"a path must not contain a null character, got {str(path)!r}")
+def anchored(path: str | Path, name: str = "directory") -> Path:
+    """Return a path that stays the same when the working directory changes; `name` is the argument that gave it."""
+    given: object = path
+    if not isinstance(given, str | os.PathLike) or "\0" in str(given):
+        raise ArgumentError(f"{name} must be a path, without null characters, got {given!r}")
     with required("find", Path(path)):  # The working directory may have been removed.
         return Path(path).absolute()
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 from scipy.optimize import isotonic_regression
 
-from popbandits.experiments.methods import METHODS
 from popbandits.experiments.results import Curve, Floor, Results
+from popbandits.methods import METHODS
 from popbandits.reports.figures.figure import require_extra
 from popbandits.typing import FloatArray
 

@@ -70,6 +70,10 @@ class Space:
     | order | the columns, those of x counted first, then those of h: parents before children |
     | movable | (d,) numbers to climb by gradient: floats, and integers of many levels, that no condition depends on |
     | grids | by column, x of every level of the numbers of few levels that no condition depends on |
+
+    Args:
+        space: A dict of ranges (tuples), choices (lists), constants and further dicts; a `ConfigurationSpace` of
+            ConfigSpace for log scales, conditions and forbidden combinations; or another `Space`.
     """
 
     def __init__(self, space: "ConfigurationSpace | Mapping[str, Any] | Space") -> None:
