@@ -152,7 +152,7 @@ def overall(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatArra
     table.add_column("method", no_wrap=True)
     for group in ("levels", "totals"):
         table.add_column(f"{group}, ratio \\[95%]", justify="right", no_wrap=True)
-    table.add_column(f"not surely ahead of {BASELINE} on")
+    table.add_column(f"not surely ahead of {BASELINE} on", min_width=32)
     table.add_column("decisions, s a run", justify="right")
     table.add_column("fallbacks a run", justify="right")
     for method in dict.fromkeys(r.method for r in results):
