@@ -152,7 +152,7 @@ def overall(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatArra
     table.add_column("method", no_wrap=True)
     for group in ("levels", "totals"):
         table.add_column(f"{group}, ratio \\[95%]", justify="right", no_wrap=True)
-    table.add_column(f"not surely ahead of {BASELINE} on", min_width=32)
+    table.add_column(f"not surely ahead of {BASELINE} on")
     table.add_column("decisions, s a run", justify="right")
     table.add_column("fallbacks a run", justify="right")
     for method in dict.fromkeys(r.method for r in results):
@@ -209,7 +209,7 @@ def main() -> None:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text("[\n" + ",\n".join(json.dumps(asdict(r)) for r in results) + "\n]\n")
     console = Console()
-    console = console if console.is_terminal else Console(width=110)
+    console = console if console.is_terminal else Console(width=140)
     draws = ratios(results)
     for group in ("levels", "totals"):
         if any(r.problem in GROUPS[group] for r in results):
