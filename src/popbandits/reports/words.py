@@ -8,6 +8,7 @@ import numpy as np
 from popbandits.history import Config, Key
 from popbandits.reports.figures.effects import ALL, DOWN, UP, Effect
 from popbandits.reports.run import Run, label_names
+from popbandits.reports.stats import APART, ENOUGH
 from popbandits.space.parameters import Numerical, Scale
 from popbandits.typing import FloatArray
 from popbandits.wording import clock, counted, number, setting
@@ -72,15 +73,31 @@ def summary(run: Run) -> list[str]:
 
 
 def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
-    """The hyperparameters whose effect is clear, the strongest first."""
-    clear = sorted((e for e in effects if e.direction in (UP, DOWN)), key=lambda e: -abs(e.found.t))
+    """Name the hyperparameters whose effect is clear, the strongest first."""
+    clear = sorted((e for e in effects if e.direction in (UP, DOWN)), key=lambda e: -abs(e.found.z))
     return [
         f"{e.parameter}: {e.direction}"
         f"{' over' if e.label == ALL and e.variable is None else ' with'} "
         f"{ALL if e.variable is None else f'{e.variable} = {e.label}'} "
-        f"(t\u00a0=\u00a0{e.found.t:+.1f}, {counted(e.found.count, 'interval')})"
+        f"(rank correlation {e.found.tau:+.2f}, {counted(e.found.count, 'configuration')})"
         for e in clear[:most]
     ]
+
+
+def cannot_tell(runs: Sequence[Run], effects: Sequence[Effect]) -> str | None:
+    """Say of which hyperparameters nothing can be told, and why; None where all could be judged."""
+    judged = {e.parameter for e in effects}
+    names = [parameter.name for parameter in runs[0].space.numerical]
+    left = [name for name in names if name not in judged]
+    if not left:
+        return None
+    which = "the hyperparameters" if len(left) == len(names) else ", ".join(left)
+    who = counted(len(runs), "run")
+    return (
+        f"{'This run' if len(runs) == 1 else f'These {who}'} cannot tell what {which} did: that takes {ENOUGH} "
+        f"configurations whose change was measured, {APART} of them with a value, and with a change, other than the "
+        "commonest."
+    )
 
 
 def never_explored(runs: Sequence[Run]) -> list[str]:
