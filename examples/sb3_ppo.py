@@ -32,7 +32,8 @@ class Agent:
 
     def __init__(self, seed: int, steps: int):
         self.steps = steps
-        self.model = PPO("MlpPolicy", gymnasium.make("CartPole-v1"), n_steps=512, seed=seed % 2**31, device="cpu")
+        world = gymnasium.make("CartPole-v1")
+        self.model = PPO("MlpPolicy", world, n_steps=min(steps, 512), seed=seed % 2**31, device="cpu")
         self.evaluation = gymnasium.make("CartPole-v1")
 
     def train(self, config: dict[str, Any]) -> Outcome:

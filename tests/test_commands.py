@@ -477,6 +477,12 @@ def test_check_tries_a_batch(arguments: list[str], folder: Path, capsys: pytest.
     assert "ok        a member trains alike in any company" in capsys.readouterr().out
 
 
+def test_check_projects_the_run_that_the_experiment_plans(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("many.py").write_text("from climb import *\nexperiment = Experiment(Climber, space, population=7, rounds=30)")
+    assert main(["check", "many.py"]) == 0
+    assert "7 members x 30 rounds take" in capsys.readouterr().out
+
+
 def test_check_fails_for_an_agent_that_does(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "climb.py:falling"]) == 1
     assert "fell off" in capsys.readouterr().out

@@ -39,7 +39,9 @@ def check(parser: argparse.ArgumentParser) -> Command:
         space = given.space if space is None else space
         batched = arguments.batched or (isinstance(given, Experiment) and given.engine == "batched")
         check: Any = check_batched if batched else check_agent
-        planned = {"population": given.population} if isinstance(given, Experiment) else {}
+        planned = {}
+        if isinstance(given, Experiment):
+            planned = {"population": given.population} | ({"rounds": given.rounds} if given.rounds else {})
         report = check(agent, space() if callable(space) else space, seed=arguments.seed, **planned)
         print(report)
         return int(not report.ok)

@@ -60,6 +60,8 @@ class Trials:
         self._size = 0
         self.files_count = True
         """Whether equal intervals leave equal files, so that different ones mean something."""
+        self.told: set[str] = set()
+        """The hyperparameters of which `applied` told a value."""
 
     def carry_out(self, check: Callable[[], None]) -> None:
         """Do a check to its end, or until there is nothing left to try."""
@@ -137,6 +139,7 @@ class Trials:
     def judge_applied(self, config: Config, applied: Mapping[str, Any]) -> None:
         """Note whether the hyperparameters that an agent tells are those it was given."""
         wrong = self._timed("applied", lambda: differences(config, applied))
+        self.told |= set(compared(config, applied))
         text = f"got otherwise: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
         self.note(Rule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
 
@@ -240,6 +243,19 @@ class Trials:
 def same_score(one: Trace, other: Trace) -> bool:
     """Whether two intervals ended with equal scores, failures being equal."""
     return one.score == other.score or (math.isnan(one.score) and math.isnan(other.score))
+
+
+def compared(asked: Mapping[str, Any], applied: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """List the hyperparameters that `differences` compares, by dotted name.
+
+    >>> sorted(compared({"lr": 0.1, "sgd": {"momentum": 0.9, "nesterov": True}}, {"lr": 0.1, "sgd": {"momentum": 0.9}}))
+    ['lr', 'sgd.momentum']
+    """
+    for name in applied.keys() & asked.keys():
+        if isinstance(asked[name], Mapping) and isinstance(applied[name], Mapping):
+            yield from compared(asked[name], applied[name], f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
 
 
 def fingerprint(folder: Path) -> Files:
