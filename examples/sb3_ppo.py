@@ -25,6 +25,7 @@ SPACE = {
     "epochs": (1, 10),
     "normalize": [True, False],  # the advantages of a minibatch
 }
+EPISODES = 10  # of an evaluation
 
 
 class Agent:
@@ -37,13 +38,13 @@ class Agent:
         self.evaluation = gymnasium.make("CartPole-v1")
 
     def train(self, config: dict[str, Any]) -> Outcome:
-        """Train for some steps; the mean return of ten episodes."""
+        """Train for some steps; the mean return of some episodes."""
         model = self.model
         model.lr_schedule = lambda _: config["lr"]
         model.clip_range = lambda _: config["clip"]
         model.n_epochs, model.normalize_advantage = config["epochs"], config["normalize"]
         model.learn(self.steps, reset_num_timesteps=False)
-        score, _ = evaluate_policy(model, self.evaluation, n_eval_episodes=10, warn=False)
+        score, _ = evaluate_policy(model, self.evaluation, n_eval_episodes=EPISODES, warn=False)
         return Outcome(float(score), steps=self.steps)
 
     def applied(self) -> dict[str, Any]:

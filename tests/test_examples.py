@@ -83,7 +83,7 @@ def test_the_batched_agents_pass_the_check(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_agent_of_stable_baselines3_passes_the_check_though_it_is_not_deterministic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    example = module("sb3_ppo", monkeypatch)
+    example = module("sb3_ppo", monkeypatch, EPISODES=lambda _: 2)
     report = check_agent(partial(example.Agent, steps=64), example.SPACE)
     assert report.ok, str(report)
     status = {finding.rule: finding.status for finding in report.findings}
