@@ -26,6 +26,8 @@ def check(parser: argparse.ArgumentParser) -> Command:
 
     def try_it(arguments: argparse.Namespace) -> int:
         from popbandits.engines import Experiment
+        from popbandits.space import Space
+        from popbandits.space.remarks import remarks
         from popbandits.testing import check_agent, check_batched
 
         try:
@@ -42,7 +44,10 @@ def check(parser: argparse.ArgumentParser) -> Command:
         planned = {}
         if isinstance(given, Experiment):
             planned = {"population": given.population} | ({"rounds": given.rounds} if given.rounds else {})
-        report = check(agent, space() if callable(space) else space, seed=arguments.seed, **planned)
+        space = Space(space() if callable(space) else space)
+        for remark in remarks(space, planned.get("population", 4)):
+            print(f"Warning: {remark}\n")
+        report = check(agent, space, seed=arguments.seed, **planned)
         print(report)
         return int(not report.ok)
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
 from popbandits.engines.checkpoints import seal
-from popbandits.engines.work import Checkpointed, announce, as_outcome, build, differences
+from popbandits.engines.work import Checkpointed, Incomplete, announce, as_outcome, build, differences
 from popbandits.errors import AgentError, PopbanditsError
 from popbandits.history import Config
 from popbandits.testing.agent_report import AnyRule, Costs, Finding, Rule, Status
@@ -97,9 +97,6 @@ class Trials:
     def agent(self, seed: int) -> Iterator[Agent]:
         """A new agent, closed in the end."""
         agent = self._timed("build", lambda: build(self._make_agent, seed), "make_agent")
-        for method in ("train", "save", "load"):
-            if not callable(getattr(agent, method, None)):
-                self.give_up(Rule.RUNS, f"an agent has train, save and load, got {agent!r} without {method}; add it")
         try:
             yield agent
         finally:
@@ -234,6 +231,8 @@ class Trials:
         start = time.perf_counter()
         try:
             result = do()
+        except Incomplete as error:
+            self.give_up(Rule.RUNS, str(error))
         except (Exception, SystemExit) as error:
             self.give_up(Rule.RUNS, raised(said or what, error))
         self._seconds[what].append(time.perf_counter() - start)
