@@ -6,9 +6,9 @@ from popbandits.space.encoding import Space
 def remarks(space: Space, members: int) -> list[str]:
     """List what to look at before a run with so many members; nothing for most spaces."""
     said = [
-        f"{name}: {bounds} is a range of whole numbers, {', '.join(map(str, range(bounds[0], bounds[1] + 1)))}; write "
-        f"({bounds[0]}.0, {bounds[1]}.0) for all numbers between"
-        for name, bounds in space.few_integers.items()
+        f"{name}: ({low}, {high}) stands for the whole numbers {', '.join(map(str, range(low, high + 1)))}; write "
+        f"({low}.0, {high}.0) if all numbers between are meant"
+        for name, (low, high) in space.few_integers.items()
     ]
     if space.fixed and members > 1:
         said.append(
