@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from popbandits.history import Config, Key
-from popbandits.reports.figures.effects import ALL, DOWN, UP, Effect
+from popbandits.reports.figures.effects import ALL, DOWN, NEITHER, UP, Effect
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import APART, ENOUGH
 from popbandits.space.parameters import Numerical, Scale
@@ -84,20 +84,25 @@ def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
     ]
 
 
-def cannot_tell(runs: Sequence[Run], effects: Sequence[Effect]) -> str | None:
-    """Say of which hyperparameters nothing can be told, and why; None where all could be judged."""
+def not_clear(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
+    """Say that nothing had a clear effect, and of which hyperparameters nothing can be told, and why."""
     judged = {e.parameter for e in effects}
     names = [parameter.name for parameter in runs[0].space.numerical]
     left = [name for name in names if name not in judged]
-    if not left:
-        return None
-    which = "the hyperparameters" if len(left) == len(names) else ", ".join(left)
-    who = counted(len(runs), "run")
-    return (
-        f"{'This run' if len(runs) == 1 else f'These {who}'} cannot tell what {which} did: that takes {ENOUGH} "
-        f"configurations whose change was measured, {APART} of them with a value, and with a change, other than the "
-        "commonest."
-    )
+    if not names:
+        return ["There is no numerical hyperparameter to judge."]
+    said = []
+    if judged and all(e.direction == NEITHER for e in effects):
+        whose = f"None of {', '.join(name for name in names if name in judged)}" if left else "No hyperparameter"
+        said.append(f"{whose} had a clear effect on the change in score.")
+    if left:
+        who = "This run" if len(runs) == 1 else f"These {len(runs)} runs"
+        said.append(
+            f"{who} cannot tell what {', '.join(left) if judged else 'the hyperparameters'} did: that takes {ENOUGH} "
+            f"configurations whose change was measured, {APART} of them with a value, and with a change, other than "
+            "the commonest."
+        )
+    return said
 
 
 def never_explored(runs: Sequence[Run]) -> list[str]:
