@@ -25,6 +25,7 @@ SPACE = {
     "epochs": (1, 10),
     "normalize": [True, False],  # the advantages of a minibatch
 }
+EPISODES = 10  # of an evaluation
 
 
 class Agent:
@@ -32,17 +33,18 @@ class Agent:
 
     def __init__(self, seed: int, steps: int):
         self.steps = steps
-        self.model = PPO("MlpPolicy", gymnasium.make("CartPole-v1"), n_steps=512, seed=seed % 2**31, device="cpu")
+        world = gymnasium.make("CartPole-v1")
+        self.model = PPO("MlpPolicy", world, n_steps=min(steps, 512), seed=seed % 2**31, device="cpu")
         self.evaluation = gymnasium.make("CartPole-v1")
 
     def train(self, config: dict[str, Any]) -> Outcome:
-        """Train for some steps; the mean return of ten episodes."""
+        """Train for some steps; the mean return of some episodes."""
         model = self.model
         model.lr_schedule = lambda _: config["lr"]
         model.clip_range = lambda _: config["clip"]
         model.n_epochs, model.normalize_advantage = config["epochs"], config["normalize"]
         model.learn(self.steps, reset_num_timesteps=False)
-        score, _ = evaluate_policy(model, self.evaluation, n_eval_episodes=10, warn=False)
+        score, _ = evaluate_policy(model, self.evaluation, n_eval_episodes=EPISODES, warn=False)
         return Outcome(float(score), steps=self.steps)
 
     def applied(self) -> dict[str, Any]:

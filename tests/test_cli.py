@@ -191,3 +191,12 @@ def test_without_the_report_extra_there_are_numbers_and_a_table_and_advice(
     assert "pip install 'popbandits[report]'" in err
     assert "0.750 ± 0.000" in out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.csv", "results.json"]
+
+
+@pytest.mark.parametrize("command", ["procgen --quick", "demo"])
+def test_without_torch_a_command_that_needs_it_says_what_to_install(command: str, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('it is not installed', name='torch')")
+    script = f"import sys; from popbandits.cli import main; sys.exit(main({command.split()}))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
+    needed = "popbandits: popbandits.rl needs torch and EnvPool, and torch is missing; pip install 'popbandits[rl]'\n"
+    assert (run.returncode, run.stderr) == (1, needed)

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from popbandits.engines import Experiment
+from popbandits.engines.disk import resume_command
 from popbandits.history import schema
 from popbandits.population import Population
 from popbandits.space import Space
+from popbandits.space.remarks import remarks
 from popbandits.wording import counted, duration
 
 
@@ -31,9 +33,12 @@ def print_plan(experiment: Experiment) -> int:
     )
     print("\nOn the space:")
     print_columns(space_rows(population.space))
+    for remark in remarks(population.space, population.size):
+        print(f"\nWarning: {remark}")
     taken = where is not None and schema.holds_run(Path(where) / schema.FILE)
     if taken:
-        print(f"\nIt cannot: {where} holds a run already; resume that one, or give another folder with -o.")
+        go_on = resume_command(str(where))
+        print(f"\nIt cannot: {where} holds a run already; give another folder with -o, or go on with: {go_on}")
     return int(taken)
 
 

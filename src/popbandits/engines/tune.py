@@ -11,14 +11,14 @@ from typing import Any
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.docstrings import complete_args
 from popbandits.engines.checkpoints import Checkpoints, Keep
-from popbandits.engines.disk import anchored, required
+from popbandits.engines.disk import anchored, required, resume_command
 from popbandits.engines.experiment import EngineName, Experiment
 from popbandits.engines.lock import Lock
 from popbandits.engines.loop import Loop
 from popbandits.engines.ray_engine import Resources
 from popbandits.engines.result import CHECKPOINTS, Result
 from popbandits.engines.view import View
-from popbandits.errors import ArgumentError
+from popbandits.errors import ArgumentError, HistoryError
 from popbandits.history import Mode
 from popbandits.history.schema import FILE as RECORD
 from popbandits.history.schema import holds_run
@@ -93,11 +93,15 @@ def run(experiment: Experiment, progress: bool | View = True) -> Result:
     experiment = replace(experiment, start=population.start)  # A past run is read once.
     made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
     with required("make", directory):
-        if not holds_run(directory / RECORD):  # That is complained about below, by whoever runs it or by the record.
+        if not holds_run(directory / RECORD):  # That is complained about below, or by whoever runs it.
             Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
     lock = Lock(directory)
     try:
+        if holds_run(directory / RECORD):
+            raise HistoryError(
+                f"{directory} holds a run already; give another directory, or go on with: {resume_command(directory)}"
+            )
         with required("write to", directory):
             Store.create(directory, population.space, experiment.record() | made).close()
         return _go(experiment, directory, progress)
