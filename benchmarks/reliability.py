@@ -11,12 +11,11 @@ run, also if `--seconds` ends the command before all were tried.
 Faults: each interval fails with a probability of 40%, in a way that chance picks. Every interval must be on record
 once, and every failure with its reason.
 
-The command fails if any count that must be 0 is not.
+The command fails if any count that must be 0 is not. Interrupted, it prints the counts of what had ended.
 """
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import signal
@@ -27,64 +26,25 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.syscalls import can_trace, in_a_child, killed_at
+from benchmarks.tallies import ENGINES, Results, Tally
 from popbandits import PBT, History, Observation, resume, tune
 from popbandits.errors import HistoryError, RunError
 from popbandits.experiments.parallel import in_processes
 from popbandits.history.store import Store
 from tests.engines.agents import Walker, space
 
-ENGINES = ("in-process", "threads", "processes")
 MARK = "POPBANDITS_RELIABILITY"
 """A variable by which the processes of a run are found."""
 PATIENCE = 300.0
 """Seconds after which a run hangs."""
 AT_A_TIME = 10
 """Calls at which one job kills runs."""
-
-
-@dataclass
-class Tally:
-    """What came of some trials; all counts but `calls`, `tried`, `trials` and `kinds` must be 0."""
-
-    engine: str
-    synchronous: bool
-    calls: int = 0
-    """File-system calls of a run that is not killed."""
-    tried: int = 0
-    """Calls at which a run was killed and then ended."""
-    trials: int = 0
-    """Kills, those of resumed runs included; or failed intervals."""
-    lost: int = 0
-    """Intervals that were on record, or should be, and are not, or are others."""
-    doubled: int = 0
-    hangs: int = 0
-    tracebacks: int = 0
-    """Errors that are not the library's own."""
-    left: int = 0
-    """Processes, drafts and checkpoints that nobody needs."""
-    kinds: Counter[str] = field(default_factory=Counter)
-
-    def add(self, other: "Tally") -> None:
-        """Count another's trials of the same kind in."""
-        self.calls = max(self.calls, other.calls)
-        for name in ("tried", "trials", "lost", "doubled", "hangs", "tracebacks", "left", "kinds"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    @property
-    def faults(self) -> int:
-        return self.lost + self.doubled + self.hangs + self.tracebacks + self.left
-
-    def __str__(self) -> str:
-        counts = (self.trials, self.lost, self.doubled, self.hangs, self.tracebacks, self.left)
-        together = "yes" if self.synchronous else "no"
-        return f"| {self.engine} | {together} | {' | '.join(f'{count:,}' for count in counts)} |"
 
 
 # Kills
@@ -328,33 +288,34 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     parser.add_argument("--workers", type=int, default=1, help="processes at a time (%(default)s)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no trial after so long (no limit)")
-    parser.add_argument("--json", type=Path, help="where to write the counts as well")
+    parser.add_argument("--json", type=Path, help="where to write the counts as well, as they come in")
     arguments = parser.parse_args()
     if not can_trace():
         print("This machine does not let calls be counted: no kills.", file=sys.stderr)
         arguments.kills = 0
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that it says what it has
     cells = [(engine, synchronous) for engine in arguments.engines for synchronous in (True, False)]
     until = time.time() + arguments.seconds
     faults = [partial(faults_of, *cell, arguments.rounds) for cell in cells if arguments.rounds]
     parts = -(-arguments.kills // AT_A_TIME)
     kills = [partial(kills_of, *cell, arguments.kills, part, parts, until) for part in range(parts) for cell in cells]
-    tallies = in_processes([*faults, *kills], arguments.workers)
-    failed, killed = tallies[: len(faults)], [Tally(*cell) for cell in cells if kills]
-    for number, tally in enumerate(tallies[len(faults) :]):
-        killed[number % len(cells)].add(tally)
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"kills": list(map(asdict, killed)), "faults": list(map(asdict, failed))}))
-    head = "lost | doubled | hangs | raw tracebacks | left behind |\n|---|---|---|---|---|---|---|---|"
-    if killed:
-        print(f"| engine | rounds end together | kills | {head}", *killed, sep="\n")
-        at = ", ".join(f"{tally.tried} of {tally.calls}" for tally in killed)
-        print(f"\n{sum(tally.trials for tally in killed):,} kills; calls at which runs were killed: {at}.\n")
-    if failed:
-        print(f"| engine | rounds end together | failed intervals | {head}", *failed, sep="\n")
-        kinds = sum((tally.kinds for tally in failed), Counter[str]())
-        print("\nFailures by kind: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) + ".")
-    found = sum(tally.faults for tally in tallies)
-    sys.exit(f"{found} faults" if found else 0)
+    results = Results()
+
+    def take(place: int, tally: Tally) -> None:
+        (results.failed if place < len(faults) else results.killed).append(tally)
+        with suppress(OSError):  # What cannot be written is complained about at the end.
+            results.write(arguments.json)
+
+    try:
+        in_processes([*faults, *kills], arguments.workers, take)
+    except KeyboardInterrupt:
+        sys.exit("Interrupted: this is what was done until then.")
+    finally:  # Neither the table nor the file waits for the other, nor for jobs that failed.
+        try:
+            print(results, flush=True)
+        finally:
+            results.write(arguments.json)
+    sys.exit(f"{results.faults} faults" if results.faults else 0)
 
 
 def kills_of(engine: str, synchronous: bool, kills: int, part: int, parts: int, until: float) -> Tally:

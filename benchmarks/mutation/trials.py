@@ -41,6 +41,8 @@ HANGS = 30.0
 """Seconds that a single test may take beyond the same."""
 LONGEST = 120.0
 """Seconds that a test may take without a change; beyond, it and those measured with it are left out."""
+BRIEF = 0.2
+"""Seconds up to which every case of a test is tried: a hundred of them cost no more than one slow test."""
 PARTS = 4
 """How many processes measure the tests of one file."""
 PRELOADED = ("numpy", "scipy.optimize", "scipy.stats", "ConfigSpace", "threadpoolctl", "rich.console", "sqlite3")
@@ -176,7 +178,7 @@ class Limits:
 
 def choose(mutant: Mutant, tests: Tests, limits: Limits) -> list[str]:
     """The tests that call the function that is changed, or any of its folder if none does; fast ones first, and a
-    second case of a test after the first of every other."""
+    second case of a test that takes its time after the first of every other."""
     files = set(files_with_tests(mutant.file))
     near = {n: known for n, known in tests.items() if n.split("::")[0] in files and known.seconds <= limits.slowest}
     lines = {f"{mutant.file}:{line}" for line in _function_at(mutant)}
@@ -187,7 +189,7 @@ def choose(mutant: Mutant, tests: Tests, limits: Limits) -> list[str]:
         test = name.split("[")[0]
         places[name] = cases[test]
         cases[test] += 1
-    ordered = sorted(places, key=lambda name: (places[name], near[name].seconds))
+    ordered = sorted(places, key=lambda n: (places[n] if near[n].seconds > BRIEF else 0, near[n].seconds))
     spent = accumulate(near[name].seconds for name in ordered)
     return [name for name, seconds in zip(ordered, spent, strict=True) if seconds <= limits.together]
 

@@ -81,6 +81,8 @@ def test_the_tests_that_call_the_changed_function_are_chosen_the_fastest_first()
         "tests/models/test_rounding.py::fast": Known(1.0, here),
         "tests/models/test_rounding.py::fast[again]": Known(1.1, here),
         "tests/models/test_rounding.py::elsewhere": Known(0.1, ["src/popbandits/models/gp.py:1"]),
+        "tests/models/test_rounding.py::brief": Known(0.1, here),
+        "tests/models/test_rounding.py::brief[again]": Known(0.15, here),
         "tests/models/test_rounding.py::endless": Known(20.0, here),
         "tests/engines/test_kills.py::far": Known(0.1, here),
     }
@@ -89,9 +91,9 @@ def test_the_tests_that_call_the_changed_function_are_chosen_the_fastest_first()
     def chosen(mutant: Mutant, limits: Limits) -> list[str]:
         return [name.split("::")[1] for name in choose(mutant, tests, limits)]
 
-    assert chosen(mutant, Limits()) == ["fast", "slow", "fast[again]"]
-    assert chosen(mutant, Limits(together=2.5)) == ["fast"]
-    assert chosen(outside, Limits()) == ["elsewhere", "fast", "slow", "fast[again]"]
+    assert chosen(mutant, Limits()) == ["brief", "brief[again]", "fast", "slow", "fast[again]"]
+    assert chosen(mutant, Limits(together=2.5)) == ["brief", "brief[again]", "fast"]
+    assert sorted(chosen(outside, Limits())) == ["brief", "brief[again]", "elsewhere", "fast", "fast[again]", "slow"]
 
 
 def test_a_trial_tells_what_is_noticed_from_what_is_not_and_leaves_the_sources_alone(

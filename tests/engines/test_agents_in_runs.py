@@ -6,10 +6,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from popbandits import PBT, CoCaBO, History
+from popbandits.agent import Outcome
 from popbandits.engines import resume, tune
+from popbandits.engines.work import as_outcome, build
 from popbandits.errors import AgentError, RunError
 from tests.engines.agents import misbehave
 
@@ -154,3 +157,51 @@ def test_a_run_that_only_failed_can_be_resumed_when_its_agent_is_mended(tmp_path
     result = resume(tmp_path, agent=Plain, progress=False)
     assert result.done
     assert len(result.history) == 24
+
+
+# Scores
+
+
+@pytest.mark.parametrize("returned", [None, "3", b"3", True, [1.0], {}, 1j, object()], ids=repr)
+def test_what_is_no_score_is_refused_in_words(returned: Any) -> None:
+    for given in (returned, Outcome(returned)):
+        with pytest.raises(AgentError, match=r"train must return a number or an Outcome, got .*; return the score"):
+            as_outcome(given)
+
+
+@pytest.mark.parametrize("steps", [0, -1, math.inf, math.nan, True, "9"])
+def test_steps_are_a_positive_number_or_unknown(steps: Any) -> None:
+    with pytest.raises(AgentError, match=f"steps must be a positive number, or None if unknown, got {steps!r}"):
+        as_outcome(Outcome(1.0, steps=steps))
+    found = as_outcome(Outcome(np.float32(1.5), steps=np.int64(3)))
+    assert (type(found.score), found.score, type(found.steps), found.steps) == (float, 1.5, float, 3.0)
+    assert as_outcome(2) == Outcome(2.0)
+
+
+def keywords(**given: Any) -> Any:
+    return given
+
+
+def optional(*, other: int = 0) -> Any:
+    return other
+
+
+def by_name(*, seed: int) -> Any:
+    return seed
+
+
+@pytest.mark.parametrize(
+    ("maker", "made"),
+    [
+        (lambda seed: seed, 7),
+        (lambda anything, more=1: (anything, more), (7, 1)),
+        (lambda *given: given, (7,)),
+        (lambda: "nothing", "nothing"),
+        (by_name, 7),
+        (keywords, {}),
+        (optional, 0),
+        (int, 7),
+    ],
+)
+def test_whoever_makes_agents_is_given_the_seed_if_it_takes_one(maker: Any, made: Any) -> None:
+    assert build(maker, 7) == made

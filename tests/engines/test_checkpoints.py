@@ -144,17 +144,11 @@ def test_keep_says_how_many_more(keep: Any, count: int, tmp_path: Path) -> None:
 
 def test_tidy_removes_drafts_and_what_was_never_recorded(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=1)
-    for name in (
-        "member-0-round-0",
-        "member-0-round-1",
-        "member-0-round-2",
-        "member-1-round-3",
-        "draft-1-1",
-        "removed-1-1",
-    ):
+    rounds = [f"member-{member}-round-{round_}" for member in (0, 2) for round_ in (3, 11, 0, 7, 12, 10, 1, 9)]
+    for name in (*rounds, "member-1-round-3", "draft-1-1", "removed-1-1"):
         (tmp_path / name).mkdir()
-    checkpoints.hold((0, 2))
-    checkpoints.tidy(lambda key: key[0] == 0)
-    assert {path.name for path in tmp_path.iterdir()} == {"member-0-round-1", "member-0-round-2"}
-    checkpoints.release((0, 2))
-    assert {path.name for path in tmp_path.iterdir()} == {"member-0-round-2"}
+    checkpoints.hold((0, 12))
+    checkpoints.tidy(lambda key: key[0] != 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"member-0-round-11", "member-0-round-12", "member-2-round-12"}
+    checkpoints.release((0, 12))
+    assert {path.name for path in tmp_path.iterdir()} == {"member-0-round-12", "member-2-round-12"}

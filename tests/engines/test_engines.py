@@ -276,7 +276,10 @@ def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
         ({"round_timeout": -1, "engine": "threads"}, "above 0 seconds, got -1"),
         ({"resources": {"cpus": 2}}, "only Ray deals out resources, got resources for in-process"),
         ({"resources": {"gpus": -1}, "engine": "ray"}, "amounts of at least 0, got {'gpus': -1}"),
+        ({"resources": {"gpus": 1, "cpus": "two"}, "engine": "ray"}, "amounts of at least 0, got .*'two'"),
+        ({"resources": {"gpus": float("nan")}, "engine": "ray"}, "amounts of at least 0, got {'gpus': nan}"),
         ({"max_failures": -1}, "max_failures must be"),
+        ({"keep": -1}, "keep must be a whole number of at least 0, or 'all', got -1"),
         ({"keep": "some"}, "keep must be a whole number of at least 0, or 'all', got 'some'"),
         ({"agent": 3}, "agent must be callable"),
     ],
@@ -284,6 +287,20 @@ def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
 def test_bad_settings_name_the_rule(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         Experiment(**({"agent": Walker, "space": space()} | settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"resources": {"gpus": 0.5, "cpus": 0}, "engine": "ray"},
+        {"resources": {}, "engine": "ray"},
+        {"round_timeout": 0.1, "workers": 1, "engine": "threads"},
+        {"max_failures": 0, "keep": 0, "workers": 1},
+        {"keep": "all"},
+    ],
+)
+def test_settings_at_the_edge_of_a_rule_are_taken(settings: dict[str, Any]) -> None:
+    assert vars(Experiment(Walker, space(), **settings)).items() >= settings.items()
 
 
 def test_run_takes_an_experiment(by_hand: History, tmp_path: Path) -> None:

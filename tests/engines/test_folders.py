@@ -192,6 +192,12 @@ def test_a_run_without_a_folder_keeps_the_one_it_began_in(here: Path) -> None:
     assert result.checkpoint.is_dir()
 
 
+def test_runs_of_the_same_second_have_folders_of_their_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "strftime", lambda *_: "2031-01-02-030405")
+    names = [tune(Walker, space(), **(SETTINGS | {"rounds": 1})).directory.name for _ in range(3)]
+    assert names == ["2031-01-02-030405", "2031-01-02-030405-2", "2031-01-02-030405-3"]
+
+
 def test_a_resumed_and_a_replayed_run_keep_their_folders(here: Path) -> None:
     whole = tune(Walker, space(), directory="whole", **SETTINGS)
     tune(Walker, space(), directory="run", **(SETTINGS | {"progress": Interrupting(4)}))

@@ -248,6 +248,11 @@ def test_the_first_interrupt_lets_what_is_in_training_end(engine: Any, tmp_path:
     assert not stopped.done
     assert 4 <= len(stopped.history) <= 6
     assert resume(tmp_path / "x", progress=False).history == whole.history
+    with Store.open(tmp_path / "x", readonly=True) as store:
+        said = [event for event in store.events() if event.member is None]
+    assert [event.kind for event in said] == ["started", "stopped", "resumed", "finished"]
+    assert all(f"process {os.getpid()} on " in event.text for event in said[::2])
+    assert all(abs(time.time() - event.time) < 600 for event in said)
 
 
 @pytest.mark.parametrize("way", ["to its end", "interrupted"])

@@ -1,5 +1,6 @@
 """Replaying a schedule: the same scores where everything is the same, and a clear word where it is not."""
 
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,17 @@ def test_each_interval_is_reported_when_it_is_done(tmp_path: Path) -> None:
     seen: list[tuple[Any, float]] = []
     again = replay(tmp_path, seed=7, after=lambda observation, score: seen.append((observation, score)))
     assert seen == list(zip(again.recorded, again.scores, strict=True))
+
+
+def test_a_replay_keeps_no_more_checkpoints_than_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuned(Walker, tmp_path / "run")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    kept: list[int] = []
+    again = replay(tmp_path / "run", after=lambda *_: kept.append(len(list(tmp_path.glob("temporary/*/*/arrays.npz")))))
+    assert len(again.scores) > 3
+    assert kept == [1, *[2] * (len(again.scores) - 1)]  # with that which the interval began with
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_the_agent_at_the_end_can_be_kept(tmp_path: Path) -> None:

@@ -129,7 +129,9 @@ def test_a_signature_covers_every_part_of_a_recipe(change: dict[str, Any], tmp_p
         resume(run, rounds=3, progress=False)
 
 
-def test_the_key_is_for_this_account_s_eyes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("there", ["", "state", "state/popbandits"])
+def test_the_key_is_for_this_account_s_eyes(there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / there).mkdir(parents=True, exist_ok=True)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     played(tmp_path / "run")
     [key] = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]

@@ -225,6 +225,7 @@ def test_a_quantile_changes_that_of_the_methods_selection_and_given_twice_must_a
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Truncation(quantile=0.6), "quantile must be above 0 and at most 0.5, got 0.6"),
         (lambda: Smoothed(quantile=0.6), "quantile must be above 0 and at most 0.5, got 0.6"),
         (lambda: Smoothed(noise=-1.0), "noise must be at least 0, or None to estimate it, got -1.0"),
         (lambda: Smoothed(window=0), "window must be a whole number of at least 1, got 0"),

@@ -11,7 +11,9 @@ from popbandits.history import History, Key, Observation
 from popbandits.population import Population
 from popbandits.selection import Selection, Smoothed, Truncation, TTest
 from popbandits.selection.smoothed import Trend, estimate
+from popbandits.selection.t_test import last_intervals
 from popbandits.space import Space
+from tests.selection.histories import history_of
 
 SPACE = Space({"x": (0.0, 1.0), "z": (0.0, 1.0)})
 
@@ -72,6 +74,15 @@ def test_the_noise_is_found_in_the_scores_of_a_run(noise: float) -> None:
         model = estimate(history[-96:], history.sign, None)
         found.append(0.0 if model is None else math.sqrt(model.r))
     assert np.median(found) == pytest.approx(noise, rel=0.3, abs=0.05)
+
+
+def test_noise_is_taken_for_real_only_with_evidence() -> None:
+    """A walk without noise is a little likelier with some in half of all cases, and much likelier in hardly any."""
+    found = 0
+    for seed in range(40):
+        walk = np.cumsum(np.random.default_rng(seed).normal(size=20))
+        found += estimate(line(*walk, configs="abcdefghijklmnopqrst"), 1.0, None) is not None
+    assert found <= 4
 
 
 def test_collapses_are_not_taken_for_noise() -> None:
@@ -187,3 +198,12 @@ def test_one_that_has_just_copied_is_left_alone() -> None:
     before = TTest().select(history.until(14), members, np.random.default_rng(0))
     after = TTest().select(history, members, np.random.default_rng(0))
     assert (before.weights.tolist(), after.weights.tolist()) == ([12, 12], [14, 15])
+
+
+def test_a_test_looks_at_the_last_ten_intervals_of_each_lineage() -> None:
+    history = history_of([[float(t)] for t in range(12)])
+    for count in (2, 11, 12, 13):
+        assert [o.round for o in last_intervals(history, 11, count)] == list(range(12))[-count:]
+    once, low, high = [99.0], [1.0, 1.1] * 5, [2.0, 2.1] * 5
+    assert second(TTest(), once + low, low[:1] + high) == [1, 1]
+    assert second(TTest(), once + low[1:], low[:1] + high[1:]) == [0, 1]

@@ -24,9 +24,11 @@ def worker_count(workers: int | None = None) -> int:
 
 
 def in_processes(
-    jobs: Sequence[Callable[[], T]], workers: int | None = None, done: Callable[[int], Any] = lambda job: None
+    jobs: Sequence[Callable[[], T]],
+    workers: int | None = None,
+    done: Callable[[int, T], Any] = lambda place, result: None,
 ) -> list[T]:
-    """The results of `jobs`, in their order; `done` is called with the place of each that ends.
+    """The results of `jobs`, in their order; `done` is called with the place and the result of each that ends.
 
     Workers are processes with one BLAS thread each, also if there is one only: sums then come out the same to
     the last digit. They end at once when this process fails, is interrupted or dies.
@@ -42,7 +44,7 @@ def in_processes(
                 places = {pool.submit(job): place for place, job in enumerate(jobs)}
             for future in as_completed(places):
                 _raise(future.exception(), jobs[places[future]])
-                done(places[future])
+                done(places[future], future.result())
             return [future.result() for future in places]
         except BaseException:
             line.close()

@@ -174,7 +174,7 @@ class Synthetic:
         jobs = self.jobs()
         whole = sum(cost for _, cost in jobs)
         began = time.perf_counter()
-        outcomes = in_processes([job for job, _ in jobs], workers, lambda place: progress(jobs[place][1] / whole))
+        outcomes = in_processes([job for job, _ in jobs], workers, lambda place, _: progress(jobs[place][1] / whole))
         made = provenance(time.perf_counter() - began, worker_count(workers))
         runs = [outcome for outcome in outcomes if isinstance(outcome, Run)]
         runs.sort(key=lambda r: (self.methods.index(r.method), self.sizes.index(r.size), r.seed))

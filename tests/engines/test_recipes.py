@@ -1,0 +1,91 @@
+"""Recipes: what can be built again is, from where it was, and nothing is built that the caller did not allow."""
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from popbandits.engines.recipes import Untrusted, load, on_record, prepare, recipe
+from popbandits.errors import ArgumentError, RunError
+from tests.engines.agents import Once, Walker
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a package, as a user has one beside a training script."""
+    before, path = set(sys.modules), list(sys.path)
+    inner = tmp_path / "popbandits_made" / "inner"
+    inner.mkdir(parents=True)
+    for module in (inner.parent / "__init__.py", inner / "__init__.py", inner / "deep.py"):
+        module.write_text("class Mine: ...\n")
+    (tmp_path / "popbandits_made_flat.py").write_text("class Mine:\n    class Part: ...\n")
+    yield tmp_path
+    sys.path[:] = path
+    for name in set(sys.modules) - before:
+        if name.startswith("popbandits_made"):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["popbandits_made_flat", "popbandits_made", "popbandits_made.inner", "popbandits_made.inner.deep"],
+)
+def test_a_recipe_names_the_folder_from_which_its_module_can_be_imported(module: str, package: Path) -> None:
+    made = load(f"{module}:Mine", package)
+    given = recipe(made)
+    assert given is not None
+    assert (given["import"], given["root"]) == (f"{module}:Mine", str(package))
+    sys.path.remove(str(package))
+    for name in [name for name in sys.modules if name.startswith("popbandits_made")]:
+        del sys.modules[name]
+    again = prepare(given, "agent")
+    assert (again.__module__, again.__qualname__) == (module, "Mine")
+
+
+def test_a_module_is_looked_for_where_it_is_said_and_nowhere_else(package: Path) -> None:
+    path = list(sys.path)
+    with pytest.raises(ArgumentError, match="'popbandits_made_flat' cannot be imported: No module named"):
+        load("popbandits_made_flat:Mine")
+    assert sys.path == path
+    for _ in range(2):
+        load("popbandits_made_flat:Mine.Part", package)
+        assert sys.path == [str(package), *path]
+    with pytest.raises(ArgumentError, match=r"'popbandits_made_flat' has no 'Mine.Gone'"):
+        load("popbandits_made_flat:Mine.Gone")
+
+
+def test_a_file_is_imported_as_if_it_had_been_run(package: Path, tmp_path: Path) -> None:
+    path, file = list(sys.path), package / "popbandits_made_flat.py"
+    for _ in range(2):
+        assert load(f"{file}:Mine").__name__ == "Mine"
+        assert sys.path == [str(package), *path]
+    other = tmp_path / "other" / file.name
+    other.parent.mkdir()
+    other.write_text("class Mine: ...\n")
+    with pytest.raises(ArgumentError, match=r"the name popbandits_made_flat is taken by .*; rename the file"):
+        load(f"{other}:Mine")
+    with pytest.raises(ArgumentError, match=r"there is no file .*gone\.py"):
+        load(f"{tmp_path / 'gone.py'}:Mine")
+    for wrong in ("popbandits_made_flat", ":Mine", "popbandits_made_flat:"):
+        with pytest.raises(ArgumentError, match=r"give it as module:name or file.py:name, got"):
+            load(wrong)
+
+
+def test_keywords_can_be_put_on_record_and_other_arguments_cannot() -> None:
+    again = prepare(recipe(partial(Once, way="nan")), "agent")
+    assert (again.func, again.args, again.keywords) == (Once, (), {"way": "nan"})
+    assert recipe(partial(Once, 3, way="nan")) is None
+    assert recipe(partial(Once, way=Walker(0))) is None
+
+
+def test_a_record_is_not_trusted_unless_somebody_says_so(tmp_path: Path) -> None:
+    foreign: Any = {"import": "tests.engines.agents:Walker", "settings": {}, "root": ""}
+    with pytest.raises(Untrusted, match=r"tests.engines.agents:Walker"):
+        prepare(foreign, "agent")
+    with pytest.raises(RunError, match=r"names tests.engines.agents:Walker .*popbandits resume .* --trust"):
+        on_record({"agent": foreign}, "agent", tmp_path, "resume")
+    assert prepare(foreign, "agent", trust=True) is Walker
+    assert on_record({"agent": foreign}, "agent", tmp_path, "resume", trust=True) is Walker
