@@ -10,21 +10,25 @@ BIN := $(VENV)/bin
 DECLARED := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test mutation bench clean
+.PHONY: help demo test test-slow mutation bench clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.has-rl ## Tune a PPO agent while it trains, beside random search (two and a half minutes)
 	$(BIN)/popbandits demo
 
 # One BLAS thread: the matrices are small, and the tests already use every core.
 test: export OPENBLAS_NUM_THREADS = 1
-test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run every test
+test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run every test but the slow ones
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-slow: export OPENBLAS_NUM_THREADS = 1
+test-slow: $(VENV)/.has-dev ## Run the cases that `make test` leaves out, each beside one that it has (minutes)
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 # What was tried is kept in runs/mutation: stop it and start it again. For another sample: rm -r runs/mutation.
 mutation: export OPENBLAS_NUM_THREADS = 1

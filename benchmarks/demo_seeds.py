@@ -1,8 +1,7 @@
-"""The demo over seeds, tuned beside random search and the usual settings: `python -m benchmarks.demo_seeds`.
+"""The demo over seeds, tuned beside PBT, random search and the usual settings: `python -m benchmarks.demo_seeds`.
 
-The first two train as many members for as many rounds, the usual settings one agent for as many. Each run hands over
-its best checkpoint, which plays 256 fresh episodes, the same starts for all three of a seed; the number is their mean
-return.
+The first three train as many members for as many rounds, the usual settings one agent for as many. Each run hands over
+its best checkpoint, which plays 256 fresh episodes, the same starts for all of a seed; the number is their mean return.
 """
 
 import argparse
@@ -15,11 +14,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from popbandits import PB2Fuse, RandomSearch, tune
+from popbandits import PBT, PatientPBT, RandomSearch, tune
 from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, evaluate, make_agent, space
 
 RUNS: dict[str, tuple[Any, Any, int]] = {
-    "tuned": (space(), PB2Fuse(), POPULATION),
+    "tuned": (space(), PatientPBT(), POPULATION),
+    "PBT": (space(), PBT(), POPULATION),
     "random search": (space(), RandomSearch(), POPULATION),
     "usual settings": (DEFAULTS, RandomSearch(), 1),  # There is nothing to search.
 }
@@ -46,22 +46,23 @@ def play(name: str, seed: int, workers: int | None) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.demo_seeds", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="seeds 0 to N - 1")
+    parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help="which to play")
     parser.add_argument("--workers", type=int, help="members that train at a time; one for each core if left out")
     arguments = parser.parse_args()
-    scores: dict[str, list[float]] = {name: [] for name in RUNS}
+    scores: dict[str, list[float]] = {name: [] for name in arguments.runs}
     start = time.perf_counter()
     for seed in range(arguments.seeds):
-        for name in RUNS:
+        for name in scores:
             scores[name].append(play(name, seed, arguments.workers))
-        print(f"seed {seed}:", *(f"{name} {scores[name][-1]:.0f}" for name in RUNS), flush=True)
+        print(f"seed {seed}:", *(f"{name} {values[-1]:.0f}" for name, values in scores.items()), flush=True)
     minutes = (time.perf_counter() - start) / 60
     table = Table(title=f"Mean return: {POPULATION} members, {ROUNDS} rounds, {minutes:.0f} minutes in all")
     for heading in ("", "median", "mean", "worst", "best", "tuned is better"):
         table.add_column(heading, justify="right" if heading else "left")
     for name, values in scores.items():
         numbers = [f"{f(values):.0f}" for f in (statistics.median, statistics.mean, min, max)]
-        wins = sum(tuned > value for tuned, value in zip(scores["tuned"], values, strict=True))
-        table.add_row(name, *numbers, "" if name == "tuned" else f"{wins} of {len(values)} seeds")
+        won = [tuned > value for tuned, value in zip(scores.get("tuned", []), values, strict=False)]
+        table.add_row(name, *numbers, f"{sum(won)} of {len(won)} seeds" if won and name != "tuned" else "")
     Console(width=100).print(table)
 
 

@@ -72,6 +72,7 @@ class Problem(ABC):
     name: ClassVar[str]
     learnable: ClassVar[bool] = True
     episodic: ClassVar[bool] = False
+    level: ClassVar[bool] = False  # the score is how good the weights are now, not the sum of what was gained
     scale: float  # of the reported score only: no method may count on scores being about one
 
     @classmethod

@@ -35,6 +35,7 @@ from benchmarks.landscapes import (
     draw_scale,
     wander,
 )
+from benchmarks.levels import Corners, Level, Lucky, MostlyBad, Plateau
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ class Training(Problem):
 
     name: ClassVar[str] = "training"
     episodic: ClassVar[bool] = True
+    level: ClassVar[bool] = True
     rounds: int
     edge: float
     augmentations: FloatArray  # ceiling of each
@@ -285,6 +287,12 @@ class Training(Problem):
 PROBLEMS: dict[str, type[Problem]] = {
     p.name: p
     for p in (
+        Level,
+        Corners,
+        Plateau,
+        MostlyBad,
+        Lucky,
+        Training,
         SinCos,
         Drift,
         Conditional,
@@ -295,7 +303,6 @@ PROBLEMS: dict[str, type[Problem]] = {
         Continuous,
         Outliers,
         Trap,
-        Training,
         Noise,
     )
 }

@@ -66,7 +66,12 @@ class Simulation:
         self.search_alg = BasicVariantGenerator(random_state=seed)
         self.function = trainable is a_function
         experiment = Experiment(
-            "simulated", trainable, config=dict(param_space), num_samples=size, storage_path=str(folder)
+            "simulated",
+            trainable,
+            stop={"training_iteration": iterations},
+            config=dict(param_space),
+            num_samples=size,
+            storage_path=str(folder),
         )
         scheduler.set_search_properties("score", "max", **experiment.public_spec)
         self.search_alg.add_configurations([experiment])

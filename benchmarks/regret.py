@@ -1,5 +1,9 @@
-"""Regret of every explorer on every problem, as ratios to PBT's: `python -m benchmarks.regret`.
+"""Regret of every explorer on simulated problems, as ratios to PBT's: `python -m benchmarks.regret`.
 
+A smoke test, not the judge: methods are chosen by real training (docs/real_training.md).
+
+There are two groups. Where the score is a level, what counts is the shortfall of the member with the best last score:
+its true skill beside that of the best schedule. Where it is a running total, it is the mean regret of all members.
 Seeds are paired: with one seed all methods meet the same problem and the same noise. Intervals are 95%
 bootstrap intervals over seeds, drawn for the method and for PBT together.
 """
@@ -24,10 +28,18 @@ from rich.table import Table
 
 from benchmarks.problems import PROBLEMS
 from benchmarks.simulate import PERFECT, VARIANTS, RunResult, run
-from popbandits.experiments.methods import METHODS
+from popbandits.methods import METHODS
 
 BASELINE = "pbt"
 RESAMPLES = 10_000
+SMALLEST = 0.01  # ratios below it count as this in a geometric mean, which one zero would decide
+
+GROUPS = {
+    "levels": [name for name, problem in PROBLEMS.items() if problem.level],
+    "totals": [name for name, problem in PROBLEMS.items() if not problem.level],
+    "all": list(PROBLEMS),
+}
+USUAL = [*GROUPS["levels"], "sincos", "drift", "conditional", "interaction", "trap"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -89,31 +101,38 @@ def column(results: Sequence[RunResult], problem: str, method: str, field: str) 
     return np.array([getattr(r, field) for r in sorted(chosen, key=lambda r: r.seed)], dtype=np.float64)
 
 
+def judged(problem: str) -> str:
+    """Name the number of a run that ratios are made of."""
+    return "best" if PROBLEMS[problem].level else "regret"
+
+
 def ratios(results: Sequence[RunResult]) -> dict[tuple[str, str], FloatArray]:
     """The draws of each (problem, method); the methods of one problem share their resamples of seeds."""
     draws = {}
     for index, problem in enumerate(dict.fromkeys(r.problem for r in results)):
-        baseline = column(results, problem, BASELINE, "regret")
+        field = judged(problem)
+        baseline = column(results, problem, BASELINE, field)
         for method in dict.fromkeys(r.method for r in results):
-            regret = column(results, problem, method, "regret")
+            regret = column(results, problem, method, field)
             if method != BASELINE and len(baseline) == len(regret):
                 draws[problem, method] = ratio_draws(regret, baseline, np.random.default_rng(index))
     return draws
 
 
-def by_problem(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatArray]) -> Table:
+def by_problem(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatArray], group: str) -> Table:
     """Mean regret +- standard error of the members and of the winning lineage, and the ratio to PBT's."""
     first = results[0]
     seeds = len({r.seed for r in results})
-    table = Table(title=f"Regret: {first.size} members, {first.rounds} rounds, {seeds} paired seeds")
+    title = {"levels": "Levels: shortfall", "totals": "Running totals: regret"}[group]
+    table = Table(title=f"{title}; {first.size} members, {first.rounds} rounds, {seeds} paired seeds")
     for name in ("problem", "method"):
         table.add_column(name)
     for name in ("mean over members", "winning lineage", f"ratio to {BASELINE} \\[95%]"):
         table.add_column(name, justify="right", no_wrap=True)
     methods = list(dict.fromkeys(r.method for r in results))
-    for problem in dict.fromkeys(r.problem for r in results):
+    for problem in (name for name in GROUPS[group] if any(r.problem == name for r in results)):
         kind = PROBLEMS[problem]
-        note = " (final)" if kind.episodic else "" if kind.learnable else " (control)"
+        note = " (final)" if kind.episodic and not kind.level else "" if kind.learnable else " (control)"
         for method in methods:
             numbers = [show_mean(column(results, problem, method, field)) for field in ("regret", "best")]
             ratio = show_ratio(draws[problem, method]) if (problem, method) in draws else ""
@@ -123,27 +142,33 @@ def by_problem(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatA
 
 
 def counts(problem: str) -> bool:
-    """Whether a problem enters the overall mean: sincos, where ratios are extreme, is reported apart."""
+    """Whether a problem enters its group's mean: sincos, where ratios are extreme, is reported apart."""
     return PROBLEMS[problem].learnable and problem != "sincos"
 
 
 def overall(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatArray]) -> Table:
-    """Geometric mean of the ratios over the suite, where a method is not ahead, and its cost."""
-    table = Table(title="Geometric mean over the problems where something can be learnt, sincos apart")
+    """Geometric mean of the ratios over each group, where a method is not ahead, and its cost."""
+    table = Table(title="Geometric means over the problems where something can be learnt, sincos apart")
     table.add_column("method", no_wrap=True)
-    table.add_column(f"ratio to {BASELINE} \\[95%]", justify="right", no_wrap=True)
+    for group in ("levels", "totals"):
+        table.add_column(f"{group}, ratio \\[95%]", justify="right", no_wrap=True)
     table.add_column(f"not surely ahead of {BASELINE} on")
     table.add_column("decisions, s a run", justify="right")
     table.add_column("fallbacks a run", justify="right")
     for method in dict.fromkeys(r.method for r in results):
         own = {p: d for (p, m), d in draws.items() if m == method and counts(p)}
-        mean = show_ratio(np.exp(np.mean([np.log(d) for d in own.values()], axis=0))) if own else ""
+        means = [geometric_mean([d for p, d in own.items() if p in GROUPS[g]]) for g in ("levels", "totals")]
         behind = [p for p, d in own.items() if interval(d)[1] >= 1]
         shown = "all" if own and len(behind) == len(own) else ", ".join(behind)
         runs = [r for r in results if r.method == method]
         seconds, fallbacks = np.mean([(r.seconds, r.fallbacks) for r in runs], axis=0)
-        table.add_row(method, mean, shown, f"{seconds:.3g}", f"{fallbacks:.3g}")
+        table.add_row(method, *means, shown, f"{seconds:.3g}", f"{fallbacks:.3g}")
     return table
+
+
+def geometric_mean(draws: Sequence[FloatArray]) -> str:
+    """Show the geometric mean of ratios with its interval; nothing where there are none."""
+    return show_ratio(np.exp(np.mean(np.log(np.maximum(draws, SMALLEST)), axis=0))) if draws else ""
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -153,7 +178,14 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     known = [name + tail for name in names for tail in ("", *(f"/{variant}" for variant in VARIANTS))]
     usual = [*methods, "pb2-fuse/all", "pb2-fuse/half", PERFECT]
     parser.add_argument("--methods", nargs="+", choices=known, default=usual, metavar="METHOD")
-    parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS))
+    parser.add_argument(
+        "--problems",
+        nargs="+",
+        choices=[*GROUPS, *PROBLEMS],
+        default=USUAL,
+        metavar="PROBLEM",
+        help="problems, or groups of them: levels, totals, all; unless told otherwise, the levels and five totals",
+    )
     parser.add_argument("--size", type=int, default=4, help="members of the population")
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seeds", type=int, default=20, help="seeds 0 to N - 1")
@@ -161,7 +193,10 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path, help="write the raw numbers here, as JSON")
     parser.add_argument("--read", type=Path, help="print the table of such a file instead of running")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    named = {name for chosen in arguments.problems for name in GROUPS.get(chosen, [chosen])}
+    arguments.problems = [name for name in PROBLEMS if name in named]
+    return arguments
 
 
 def main() -> None:
@@ -174,9 +209,11 @@ def main() -> None:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text("[\n" + ",\n".join(json.dumps(asdict(r)) for r in results) + "\n]\n")
     console = Console()
-    console = console if console.is_terminal else Console(width=110)
+    console = console if console.is_terminal else Console(width=140)
     draws = ratios(results)
-    console.print(by_problem(results, draws))
+    for group in ("levels", "totals"):
+        if any(r.problem in GROUPS[group] for r in results):
+            console.print(by_problem(results, draws, group))
     console.print(overall(results, draws))
 
 

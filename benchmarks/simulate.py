@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.landscapes import Problem, State
 from benchmarks.problems import make
-from popbandits.experiments.methods import METHODS
+from popbandits.methods import METHODS
 from popbandits.population import Population
 from popbandits.selection.truncation import replaced_count
 

@@ -1,10 +1,13 @@
-"""Tune a PyTorch classifier while it trains, augmentation included: `python examples/pytorch_supervised.py`.
+"""Tune a PyTorch classifier while it trains, augmentation included.
+
+    python examples/pytorch_supervised.py [--rounds 12]
 
 Two hundred noisy pictures of discs, squares and crosses are few, so what is done against overfitting matters, and what
 is best at first is not best at last. Two things are worth copying: `load` restores the optimizer's moments but `train`
 sets its hyperparameters, and `applied` says which are really in it, so that a run can check.
 """
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +121,10 @@ def augmented(inputs: Tensor, kind: str, generator: torch.Generator) -> Tensor:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=12)
     torch.set_num_threads(1)
-    result = tune(PictureAgent, SPACE, population=4, rounds=12, seed=0)
+    result = tune(PictureAgent, SPACE, population=4, rounds=parser.parse_args().rounds, seed=0)
     print(f"The best agent gets {result.best.score:.1%} right. What it trained with:")
     for number, config in enumerate(result.schedule):
         print(f"{number:>5}  lr {config['lr']:.1e}  dropout {config['dropout']:.2f}  {config['augmentation']}")

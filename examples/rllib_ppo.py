@@ -1,7 +1,7 @@
 """Tune RLlib's PPO while it trains, numbers and categories together, and see that every change took effect.
 
     pip install 'popbandits[ray]' 'ray[rllib]' torch
-    python examples/rllib_ppo.py [--iterations 12]
+    python examples/rllib_ppo.py [--iterations 12] [--trials 4]
 
 RLlib restores an algorithm's optimizer and its schedules with its checkpoint, and with them the old learning rate. So
 the algorithm here sets what it was given after loading, reads back what its learner really uses, and reports it as
@@ -61,6 +61,7 @@ def main() -> None:
     """Tune it on CartPole."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--iterations", type=int, default=12)
+    parser.add_argument("--trials", type=int, default=4)
     arguments = parser.parse_args()
     config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0)
     config = config.training(train_batch_size_per_learner=1000, minibatch_size=125)
@@ -77,7 +78,7 @@ def main() -> None:
             scheduler=PB2Mix(time_attr="training_iteration", perturbation_interval=2, synch=True),
             metric="env_runners/episode_return_mean",
             mode="max",
-            num_samples=4,
+            num_samples=arguments.trials,
         ),
         run_config=tune.RunConfig(stop={"training_iteration": arguments.iterations}, verbose=0),
     )

@@ -119,7 +119,7 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
         ("synthetic --sizes 4 4", "sizes must be one or more, none of them twice, got 4 4"),
         (
             "synthetic --methods pb3",
-            "methods: none is called 'pb3'; there are random, pbt, pb2-rand, pb2-mult,",
+            "methods: none is called 'pb3'; there are random, pbt, patient-pbt, pb2-rand,",
         ),
         ("synthetic --workers 0", "workers must be at least 1, got 0; leave it out to use every core"),
         ("synthetic --seed 3", "unrecognized arguments: --seed 3"),
@@ -191,3 +191,12 @@ def test_without_the_report_extra_there_are_numbers_and_a_table_and_advice(
     assert "pip install 'popbandits[report]'" in err
     assert "0.750 ± 0.000" in out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.csv", "results.json"]
+
+
+@pytest.mark.parametrize("command", ["procgen --quick", "demo"])
+def test_without_torch_a_command_that_needs_it_says_what_to_install(command: str, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('it is not installed', name='torch')")
+    script = f"import sys; from popbandits.cli import main; sys.exit(main({command.split()}))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
+    needed = "popbandits: popbandits.rl needs torch and EnvPool, and torch is missing; pip install 'popbandits[rl]'\n"
+    assert (run.returncode, run.stderr) == (1, needed)

@@ -198,8 +198,8 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
     [
         ("--mode mox", "mode must be 'max' or 'min', got 'mox'"),
         ("--engine thread", "engine must be one of in-process, threads, processes, ray, batched, got 'thread'"),
-        ("--method pb3", "method: none is called 'pb3'; there are random, pbt,"),
-        ("--population 0", "size must be a whole number of at least 1, got 0"),
+        ("--method pb3", "method must be an explorer or one of random, pbt, patient-pbt, pb2-rand,"),
+        ("--population 0", "population must be a whole number of at least 1, got 0"),
         ("--quantile 0.9", "quantile must be above 0 and at most 0.5, got 0.9"),
         (
             "--start nowhere",
@@ -243,10 +243,38 @@ def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys
 
 def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "climb.py", "--dry-run", "-o", "undisturbed"]) == 1
-    assert "It cannot: undisturbed holds a run already; resume that one" in capsys.readouterr().out
+    assert "holds a run already; give another folder with -o, or go on with: popbandits resume undisturbed" in (
+        capsys.readouterr().out
+    )
     assert main(["run", "climb.py", "-o", "undisturbed"]) == 1
-    assert "holds a run already" in capsys.readouterr().err
+    assert "or go on with: popbandits resume undisturbed\n" in capsys.readouterr().err
     assert History.load("undisturbed") == undisturbed
+
+
+def test_a_range_that_looks_like_one_of_floats_is_remarked_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("whole.py").write_text("from climb import *\nexperiment = Experiment(Climber, {**space, 'step': (0, 1)})")
+    words = (
+        "Warning: step: (0, 1) stands for the whole numbers 0, 1; write (0.0, 1.0) if all numbers between are meant\n"
+    )
+    assert main(["run", "whole.py", "--dry-run"]) == 0
+    assert words in capsys.readouterr().out
+    assert main(["check", "whole.py"]) == 0
+    assert words in capsys.readouterr().out
+    assert main(["run", "whole.py", "--rounds", "1", "-o", "whole"]) == 0
+    assert words in capsys.readouterr().err
+    assert main(["run", "climb.py", "--rounds", "1", "-o", "floats"]) == 0
+    assert "Warning" not in capsys.readouterr().err
+
+
+def test_a_space_with_nothing_to_tune_is_remarked_on_unless_one_trains_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("fixed.py").write_text("from climb import *\nexperiment = Experiment(Climber, {'step': 0.1, 'way': 'up'})")
+    assert main(["run", "fixed.py", "--rounds", "1", "-o", "four"]) == 0
+    words = "Warning: the space has nothing to tune, so 4 members train with the same values; write a range as"
+    assert words in capsys.readouterr().err
+    assert main(["run", "fixed.py", "--rounds", "1", "--population", "1", "-o", "one"]) == 0
+    assert "Warning" not in capsys.readouterr().err
 
 
 def test_a_run_begins_with_what_won_in_a_past_one(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
@@ -475,6 +503,12 @@ def test_check_tries_an_agent(arguments: list[str], folder: Path, capsys: pytest
 def test_check_tries_a_batch(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *arguments]) == 0
     assert "ok        a member trains alike in any company" in capsys.readouterr().out
+
+
+def test_check_projects_the_run_that_the_experiment_plans(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("many.py").write_text("from climb import *\nexperiment = Experiment(Climber, space, population=7, rounds=30)")
+    assert main(["check", "many.py"]) == 0
+    assert "7 members x 30 rounds take" in capsys.readouterr().out
 
 
 def test_check_fails_for_an_agent_that_does(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ def test_the_demo_prints_the_schedule_the_three_scores_and_where_it_is(
     assert [len(history) for history in runs.values()] == [6, 6, 3]
     assert all(o.config == DEFAULTS for o in runs["untuned"])
     assert re.search(r"^round  member +score +epochs +lr +optimizer", out, re.MULTILINE)
-    for history, label in zip(runs.values(), ("PB2-Fuse", "random search", "the usual settings"), strict=True):
+    for history, label in zip(runs.values(), ("Patient PBT", "random search", "the usual settings"), strict=True):
         assert history.best is not None
         assert re.search(rf"^  {label} +{history.best.score:.4g}$", out, re.MULTILINE)  # The walker has no luck.
     assert out.endswith("Everything is kept in runs/demo: try `popbandits replay runs/demo/tuned`.\n")

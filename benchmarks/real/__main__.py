@@ -1,4 +1,4 @@
-"""Methods compared on real training: `python -m benchmarks.real run|cost|table|figures`."""
+"""Methods compared on real training: `python -m benchmarks.real run|cost|table|effects|figures`."""
 
 import argparse
 import sys
@@ -10,6 +10,7 @@ COMMANDS = {
     "run": ("benchmarks.real.run", "train populations on real tasks and store what they came to"),
     "cost": ("benchmarks.real.cost", "time the parts of a round beside their floors"),
     "table": ("benchmarks.real.tables", "print the tables of the stored results, or write them into a docs page"),
+    "effects": ("benchmarks.real.effects", "print what each setting does in a sweep of random variations"),
     "figures": ("benchmarks.real.figures", "draw the figures of the stored results"),
 }
 """Name, module and help. A module has `add_arguments(parser)` and `main(options)`, and is loaded when it is called."""

@@ -34,10 +34,22 @@ WIDTH, HEIGHT = 400, 300
 
 
 def colours(methods: Sequence[str]) -> list[str]:
-    """Return a colour for each method: its own, or for one without, the next that is free."""
-    known = {"defaults": DEFAULTS} | COLOURS
+    """Return a colour for each method: its own, that of the method it varies, or the next that is free."""
+    own = {"defaults": DEFAULTS} | COLOURS
+    known = {method: colour for method in methods if (colour := own.get(method) or own.get(_varied(method)))}
     free = iter([colour for colour in PALETTE if colour not in {known.get(method) for method in methods}] * 9)
     return [known.get(method) or next(free) for method in methods]
+
+
+def dashes(methods: Sequence[str]) -> list[list[int]]:
+    """Return how each method's line is drawn: dashed without tuning, dotted for a variation."""
+    lines = {"defaults": DASHES[1]}
+    return [lines.get(method, DASHES[2] if _varied(method) != method else DASHES[0]) for method in methods]
+
+
+def _varied(method: str) -> str:
+    """Return the method of which a name such as pbt/start is a variation."""
+    return method.partition("/")[0]
 
 
 def chosen(records: Sequence[Record]) -> list[Comparison]:
@@ -137,8 +149,8 @@ def lines(
     names = [label(method) for method in methods]
     legend = alt.Legend(orient="top", columns=5, symbolType="stroke", symbolSize=300)
     colour = alt.Color("method:N", title=None, scale=legend_scale(names, colours(methods)), legend=legend)
-    dashes = [DASHES[1] if method == "defaults" else DASHES[0] for method in methods]
-    dash = alt.StrokeDash("method:N", title=None, scale=alt.Scale(domain=names, range=dashes), legend=legend)
+    styles = alt.Scale(domain=names, range=dashes(methods))
+    dash = alt.StrokeDash("method:N", title=None, scale=styles, legend=legend)
     scale = alt.Scale(domain=axes.y_domain) if axes.y_domain else alt.Scale(zero=False)
     x = alt.X(
         "x:Q",
@@ -209,7 +221,7 @@ def improvement_panel(source: str, methods: Sequence[str]) -> Any:
         "axis": alt.Axis(format=".2~f", values=[0, 0.25, 0.5, 0.75, 1]),
     }
     x = alt.X("value:Q", **axes)
-    y = alt.Y("method:N", title=None, sort=names)
+    y = alt.Y("method:N", title=None, sort=names, axis=alt.Axis(labelLimit=300))
     colour = alt.Color("method:N", legend=None, scale=legend_scale(names, colours(methods)))
     half = alt.Chart(alt.NamedData("half")).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("half:Q", **axes))
     bar = base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q", **axes), x2="high:Q", y=y, color=colour)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
+from popbandits import methods
 from popbandits.errors import ArgumentError
-from popbandits.experiments import methods
-from popbandits.experiments.methods import Method
 from popbandits.explorers import Explorer
+from popbandits.methods import Method
 from popbandits.selection import Selection
 
 

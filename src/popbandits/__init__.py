@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-# Every public name, by the module it lives in. A module is imported when one of its names is first used:
-# ConfigSpace alone takes most of a second, and `import popbandits` should not wait for it.
+# Every public name, by the module it lives in; `testing` is a package of its own. A module is imported when one of its
+# names is first used: ConfigSpace alone takes most of a second, and `import popbandits` should not wait for it.
 _HOMES = {
     "popbandits.errors": (
         "AgentError",
@@ -24,7 +24,7 @@ _HOMES = {
     ),
     "popbandits.agent": ("Agent", "BatchedAgents", "Outcome"),
     "popbandits.space": ("Space",),
-    "popbandits.history": ("Assignment", "History", "Observation"),
+    "popbandits.history": ("Assignment", "Decision", "Event", "History", "Observation", "Store"),
     "popbandits.explorers": (
         "BGPBT",
         "CoCaBO",
@@ -38,20 +38,32 @@ _HOMES = {
         "Proposal",
         "RandomSearch",
     ),
-    "popbandits.selection": ("MFPBT", "Patient", "Restarts", "Selection", "Smoothed", "TTest", "Truncation"),
+    "popbandits.selection": (
+        "MFPBT",
+        "Patient",
+        "Picks",
+        "Restarts",
+        "Selection",
+        "Smoothed",
+        "TTest",
+        "Truncation",
+    ),
     "popbandits.population": ("Population",),
-    "popbandits.engines": ("Experiment", "Result", "resume", "tune"),
+    "popbandits.engines": ("Experiment", "Result", "View", "resume", "tune"),
+    "popbandits": ("testing",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *_HOME_OF]
 
 if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a test compares the two.
+    from popbandits import testing as testing
     from popbandits.agent import Agent as Agent
     from popbandits.agent import BatchedAgents as BatchedAgents
     from popbandits.agent import Outcome as Outcome
     from popbandits.engines import Experiment as Experiment
     from popbandits.engines import Result as Result
+    from popbandits.engines import View as View
     from popbandits.engines import resume as resume
     from popbandits.engines import tune as tune
     from popbandits.errors import AgentError as AgentError
@@ -74,11 +86,15 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.explorers import Proposal as Proposal
     from popbandits.explorers import RandomSearch as RandomSearch
     from popbandits.history import Assignment as Assignment
+    from popbandits.history import Decision as Decision
+    from popbandits.history import Event as Event
     from popbandits.history import History as History
     from popbandits.history import Observation as Observation
+    from popbandits.history import Store as Store
     from popbandits.population import Population as Population
     from popbandits.selection import MFPBT as MFPBT
     from popbandits.selection import Patient as Patient
+    from popbandits.selection import Picks as Picks
     from popbandits.selection import Restarts as Restarts
     from popbandits.selection import Selection as Selection
     from popbandits.selection import Smoothed as Smoothed
@@ -93,7 +109,8 @@ else:  # Out of a type checker's sight, or it would believe that every name exis
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        value = getattr(import_module(_HOME_OF[name]), name)
+        home = _HOME_OF[name]
+        value = import_module(f"{home}.{name}") if home == __name__ else getattr(import_module(home), name)
         globals()[name] = value  # The next use does not come here.
         return value
 

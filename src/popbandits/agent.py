@@ -12,16 +12,19 @@ class Outcome:
 
     >>> Outcome(score=21.5, steps=2048, metrics={"loss": 0.1}).score
     21.5
+
+    Args:
+        score: Score at the end of the interval; NaN if it failed.
+        steps: Budget that was spent, such as environment steps. None (default) if every interval spends the same.
+        metrics: Whatever else should be on record: numbers, strings, and lists and dicts of them. Default {}.
+        standard_error: Standard error of the score: of a mean over n episodes, their standard deviation by the root of
+            n. None (default) if unknown. Give it for selections that know noise; it is kept as a metric of this name.
     """
 
     score: float
     steps: float | None = None
-    """Budget that was spent, such as environment steps; None if every interval spends the same."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else should be on record: numbers, strings, and lists and dicts of them."""
     standard_error: float | None = None
-    """That of the score, where it is known: of a mean over n episodes, their standard deviation by the root of n. It is
-    kept as a metric of this name, and selections that know noise use it."""
 
 
 class Agent(Protocol):
@@ -39,15 +42,27 @@ class Agent(Protocol):
     """
 
     def train(self, config: dict[str, Any], /) -> "float | Outcome":
-        """Train for one interval with these hyperparameters; the score at its end, NaN if it failed."""
+        """Train for one interval, and return the score at its end; NaN if it failed.
+
+        Args:
+            config: Hyperparameters to train with.
+        """
         ...
 
     def save(self, directory: Path, /) -> None:
-        """Write everything to an empty folder."""
+        """Write everything to a folder.
+
+        Args:
+            directory: An empty folder.
+        """
         ...
 
     def load(self, directory: Path, /) -> None:
-        """Become what was saved there, but for the hyperparameters; the folder is not to be changed."""
+        """Become what was saved, but for the hyperparameters.
+
+        Args:
+            directory: The folder that `save` wrote, not to be changed.
+        """
         ...
 
 
@@ -68,27 +83,49 @@ class BatchedAgents(Protocol):
     """
 
     def train(self, configs: list[dict[str, Any]], /) -> "Sequence[float | Outcome]":
-        """Train every member for one interval with its hyperparameters; their scores, in order.
+        """Train every member for one interval, and return their scores, in order.
 
         NaN or an infinity says that this member diverged; the others are not concerned. A member whose turn it is not
         trains as a copy of another, since the number of members never changes.
+
+        Args:
+            configs: Hyperparameters of each member.
         """
         ...
 
     def copy(self, sources: list[int], /) -> None:
-        """Let each member i become what member sources[i] is now, all at once; members go on where sources[i] == i."""
+        """Let members become copies of others, all at once.
+
+        Args:
+            sources: For each member i the member whose copy it becomes, as that is now; i itself to go on.
+        """
         ...
 
     def reset(self, member: int, seed: int, /) -> None:
-        """Let a member start afresh: it becomes what `make_agents` builds from this seed."""
+        """Let a member start afresh.
+
+        Args:
+            member: Number of the member.
+            seed: Seed from which `make_agents` would build what it becomes.
+        """
         ...
 
     def save(self, member: int, directory: Path, /) -> None:
-        """Write everything of a member to an empty folder."""
+        """Write everything of a member to a folder.
+
+        Args:
+            member: Number of the member.
+            directory: An empty folder.
+        """
         ...
 
     def load(self, member: int, directory: Path, /) -> None:
-        """Let a member become what was saved there, whoever saved it; the folder is not to be changed."""
+        """Let a member become what was saved, whichever member that was.
+
+        Args:
+            member: Number of the member.
+            directory: The folder that `save` wrote, not to be changed.
+        """
         ...
 
 

@@ -58,7 +58,7 @@ def test_the_best_configuration_is_legal_and_reaches_the_best_gain(name: str, se
         type(space.sample_configuration())(space, values=config).check_valid_configuration()
         best = problem.best_gain(state, t)
         state, _, gain = problem.step(state, config, t, np.random.default_rng(t))
-        if name != "trap":  # whose best schedule gives up gain for health
+        if name not in ("trap", "plateau"):  # whose best schedules give up gain at first
             assert gain == pytest.approx(best, abs=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""The table of regrets: ratios are of means over paired seeds, and only learnable problems count."""
+"""The tables of regrets: ratios are of means over paired seeds, only learnable problems count, groups stay apart."""
 
 import dataclasses
 import json
@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.regret import counts, interval, overall, parse, ratio_draws, ratios
+from benchmarks.problems import PROBLEMS
+from benchmarks.regret import by_problem, counts, interval, overall, parse, ratio_draws, ratios
 from benchmarks.simulate import RunResult
 
 
@@ -29,18 +30,59 @@ def test_the_ratio_is_of_means_and_lies_in_its_interval() -> None:
     assert low < draws[0] < high
 
 
-def test_the_overall_mean_leaves_out_noise_and_sincos() -> None:
-    assert [name for name in ("sincos", "noise", "drift", "trap") if counts(name)] == ["drift", "trap"]
-    factors = {"drift": 0.5, "trap": 2.0, "noise": 9.0, "sincos": 9.0}
-    results = [
+def paired(factors: dict[str, float]) -> list[RunResult]:
+    """Runs of PBT, and of a method whose regret is PBT's times a factor."""
+    return [
         result(problem, method, seed, (1 + seed) * (1 if method == "pbt" else factor))
         for problem, factor in factors.items()
         for method in ("pbt", "pb2-fuse")
         for seed in range(3)
     ]
+
+
+def test_the_mean_of_totals_leaves_out_noise_and_sincos() -> None:
+    assert [name for name in ("sincos", "noise", "drift", "trap") if counts(name)] == ["drift", "trap"]
+    results = paired({"drift": 0.5, "trap": 2.0, "noise": 9.0, "sincos": 9.0})
     table = overall(results, ratios(results))
-    assert list(table.columns[1].cells) == ["", "1.00 \\[1.00, 1.00]"]
-    assert list(table.columns[2].cells) == ["", "trap"]
+    assert list(table.columns[2].cells) == ["", "1.00 \\[1.00, 1.00]"]
+    assert list(table.columns[3].cells) == ["", "trap"]
+
+
+def test_levels_and_running_totals_have_a_mean_each() -> None:
+    results = paired({"level": 0.25, "plateau": 1.0, "drift": 2.0})
+    table = overall(results, ratios(results))
+    assert [list(table.columns[i].cells)[1] for i in (1, 2)] == ["0.50 \\[0.50, 0.50]", "2.00 \\[2.00, 2.00]"]
+
+
+def test_a_ratio_of_zero_does_not_decide_a_mean() -> None:
+    results = paired({"level": 0.0, "corners": 1.0})
+    assert list(overall(results, ratios(results)).columns[1].cells)[1] == "0.10 \\[0.10, 0.10]"
+
+
+@pytest.mark.parametrize(("problem", "ratio"), [("level", 0.5), ("drift", 3.0)])
+def test_levels_are_judged_by_the_member_handed_over_and_totals_by_all_members(problem: str, ratio: float) -> None:
+    pbt = [result(problem, "pbt", seed, 1.0) for seed in range(3)]
+    fuse = [dataclasses.replace(result(problem, "pb2-fuse", seed, 3.0), best=0.5) for seed in range(3)]
+    assert ratios(pbt + fuse)[problem, "pb2-fuse"][0] == ratio
+
+
+def test_each_table_holds_the_problems_of_its_group() -> None:
+    results = paired({"drift": 0.5, "lucky": 0.5, "level": 0.5})
+    shown = {
+        g: [c for c in by_problem(results, ratios(results), g).columns[0].cells if c] for g in ("levels", "totals")
+    }
+    assert shown == {"levels": ["level", "lucky"], "totals": ["drift"]}
+
+
+def test_groups_of_problems_can_be_named_and_levels_come_first() -> None:
+    levels = [name for name, problem in PROBLEMS.items() if problem.level]
+    assert parse(["--problems", "drift", "levels"]).problems == [*levels, "drift"]
+    assert parse(["--problems", "all"]).problems == list(PROBLEMS)
+
+
+def test_running_totals_are_a_minority_of_the_usual_problems() -> None:
+    usual = parse([]).problems
+    assert sum(PROBLEMS[name].level for name in usual) > len(usual) / 2
 
 
 def test_a_result_survives_its_file() -> None:

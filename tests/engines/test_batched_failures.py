@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from popbandits import CoCaBO, RandomSearch, resume
+from popbandits import CoCaBO, History, RandomSearch, resume
 from popbandits.engines.view import View
-from popbandits.errors import RunError
+from popbandits.errors import AgentError, RunError
 from popbandits.history import Observation
 from tests.engines.agents import Walker
 from tests.engines.batches import Counting, Walkers, events, one_by_one, stopped, tuned
@@ -201,7 +201,6 @@ def test_a_spoilt_checkpoint_costs_nothing_while_its_state_is_in_memory_and_is_f
 @pytest.mark.parametrize(
     ("agents", "reason"),
     [
-        (Walker, r"batched agents have train, copy, reset, save, load, got .*Walker object.* without copy, reset; add"),
         (lambda seeds: 1 / 0, "ZeroDivisionError"),
         (
             type("Mute", (Walkers,), {"applied": lambda self: [{}]}),
@@ -209,6 +208,13 @@ def test_a_spoilt_checkpoint_costs_nothing_while_its_state_is_in_memory_and_is_f
         ),
     ],
 )
-def test_what_is_no_batch_ends_the_run_with_the_reason(agents: Any, reason: str, tmp_path: Path) -> None:
+def test_a_batch_that_never_works_ends_the_run_with_the_reason(agents: Any, reason: str, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=f"(?s)no interval has completed yet.*{reason}"):
         tuned(agents, tmp_path)
+
+
+def test_a_batch_without_a_method_is_refused_before_it_trains(tmp_path: Path) -> None:
+    words = r"batched agents have train, copy, reset, save, load, got .*Walker object.* without copy, reset; add"
+    with pytest.raises(AgentError, match=words):
+        tuned(Walker, tmp_path)
+    assert len(History.load(tmp_path)) == 0

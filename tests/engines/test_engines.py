@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import PBT, History, Population
+from popbandits import PBT, History, Population, resume
 from popbandits.engines import Experiment, Result, run, tune
 from popbandits.engines.experiment import ENGINES as ALL_ENGINES
 from popbandits.engines.loop import agent_seed
@@ -31,7 +31,7 @@ def events(directory: Path, *kinds: str) -> list[Event]:
         return [event for event in store.events() if event.kind in kinds]
 
 
-def tuned(agent: Any, directory: Path, **settings: Any) -> Result:
+def tuned(agent: Any, directory: str | Path, **settings: Any) -> Result:
     settings = {"method": PBT(), "rounds": 4, "progress": False} | settings
     agent = together(agent) if settings.get("engine") == "batched" else agent
     return tune(agent, space(), directory=directory, **settings)
@@ -213,7 +213,8 @@ def test_a_folder_that_another_run_holds_is_refused(tmp_path: Path) -> None:
     first.start()
     reached.wait()
     try:
-        with pytest.raises(RunError, match="another process is running"):
+        words = f"another process is running .* then go on with: popbandits resume {tmp_path}$"
+        with pytest.raises(RunError, match=words):
             tuned(Walker, tmp_path)
     finally:
         go_on.set()
@@ -221,10 +222,37 @@ def test_a_folder_that_another_run_holds_is_refused(tmp_path: Path) -> None:
     assert Result(tmp_path).done
 
 
-def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
-    tuned(Walker, tmp_path)
-    with pytest.raises(ValueError, match="holds a run already"):
-        tuned(Walker, tmp_path)
+def test_a_folder_with_a_run_is_not_overwritten_and_the_error_says_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tuned(Walker, "runs/first")
+    with pytest.raises(ValueError, match=r"holds a run already; .* go on with: popbandits resume runs/first$"):
+        tuned(Walker, "runs/first")
+
+
+@pytest.mark.parametrize("engine", ["in-process", "threads"])
+@pytest.mark.parametrize("method", ["save", "load"])
+def test_an_agent_without_a_method_is_refused_when_it_is_built(engine: Any, method: str, tmp_path: Path) -> None:
+    trained = []
+
+    class Half(Walker):
+        def train(self, config: dict[str, Any]) -> Any:
+            trained.append(config)
+            return super().train(config)
+
+    setattr(Half, method, None)
+    with pytest.raises(AgentError, match=f"an agent has train, save and load, got .*Half.* without {method}; add it"):
+        tuned(Half, tmp_path, engine=engine)
+    assert not trained
+    assert len(History.load(tmp_path)) == 0
+    assert [event.text.endswith("add it") for event in events(tmp_path, "incomplete")] == [True]
+    assert resume(tmp_path, agent=Walker, progress=False).done
+
+
+def test_a_function_that_returns_no_agent_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(AgentError, match="got None without train, save, load; add it"):
+        tuned(lambda seed: None, tmp_path)
 
 
 def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
@@ -251,8 +279,8 @@ def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
         ({"resources": {"gpus": 1, "cpus": "two"}, "engine": "ray"}, "amounts of at least 0, got .*'two'"),
         ({"resources": {"gpus": float("nan")}, "engine": "ray"}, "amounts of at least 0, got {'gpus': nan}"),
         ({"max_failures": -1}, "max_failures must be"),
-        ({"keep": -1}, "keep must be a whole number or 'all', got -1"),
-        ({"keep": "some"}, "keep must be a whole number or 'all', got 'some'"),
+        ({"keep": -1}, "keep must be a whole number of at least 0, or 'all', got -1"),
+        ({"keep": "some"}, "keep must be a whole number of at least 0, or 'all', got 'some'"),
         ({"agent": 3}, "agent must be callable"),
     ],
 )

@@ -98,12 +98,14 @@ class Watched(Walker):
 def test_workers_that_are_killed_cost_their_interval_and_nothing_else(tmp_path: Path) -> None:
     pids, over, instants = tmp_path / "pids", threading.Event(), random.Random(1)
     pids.mkdir()
+    victims: list[Path] = []
 
     def kill() -> None:
-        while not over.wait(instants.uniform(0.3, 1.0)):
+        while len(victims) < 6 and not over.wait(instants.uniform(0.2, 0.6)):
             if known := list(pids.iterdir()):
                 victim = instants.choice(known)
                 victim.unlink()
+                victims.append(victim)
                 with suppress(ProcessLookupError):  # The run may have ended just now, and its workers with it.
                     os.kill(int(victim.name), signal.SIGKILL)
 
@@ -112,13 +114,13 @@ def test_workers_that_are_killed_cost_their_interval_and_nothing_else(tmp_path: 
     try:
         maker = partial(Watched, pids=pids)
         result = tune(
-            maker, space(), rounds=20, engine="processes", workers=2, directory=tmp_path / "run", progress=False
+            maker, space(), rounds=10, engine="processes", workers=2, directory=tmp_path / "run", progress=False
         )
     finally:
         over.set()
         killer.join()
     assert result.done
-    assert sorted(o.key for o in result.history) == [(m, r) for m in range(4) for r in range(20)]
+    assert sorted(o.key for o in result.history) == [(m, r) for m in range(4) for r in range(10)]
     with Store.open(result.directory, readonly=True) as store:
         died = [(event.member, event.round) for event in store.events() if event.kind == "died"]
     assert died

@@ -112,7 +112,7 @@ def test_a_selection_can_be_chosen_on_the_command_line(tmp_path: Path, capsys: p
         assert repr(selection) in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["run", f"{tmp_path}/chosen_run.py", "--selection", "best"])
-    assert "none is called 'best'; there are truncation, patient, smoothed, t-test" in capsys.readouterr().err
+    assert "selection must be a Selection or one of truncation, patient, smoothed, t-test" in capsys.readouterr().err
 
 
 def test_a_quantile_that_is_not_the_selections_is_refused(tmp_path: Path) -> None:

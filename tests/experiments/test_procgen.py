@@ -19,6 +19,7 @@ from popbandits.experiments.procgen import parse_steps
 from popbandits.rl import demo, ppo
 from popbandits.rl.procgen.augmentations import AUGMENTATIONS
 from popbandits.rl.procgen.task import PUBLISHED, SPACE, Examined, Task, published
+from tests.rl.procgen.narrow import narrow
 
 # Episodes of bossfight are short while nothing is known about the game.
 TINY = Preset(
@@ -32,6 +33,7 @@ TINY = Preset(
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr("popbandits.commands.procgen.QUICK", TINY)
+    narrow(monkeypatch.setattr)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -88,8 +90,16 @@ def test_members_are_selected_on_levels_apart_if_asked_to(tmp_path: Path) -> Non
         assert one.score == one.metrics["validation_return"]
 
 
+class NarrowTask(Task):
+    """A task whose agents have few channels in every process that makes one."""
+
+    def __call__(self, seed: int) -> Examined:
+        narrow()
+        return super().__call__(seed)
+
+
 def test_every_engine_comes_to_the_same_history(tmp_path: Path) -> None:
-    task = Task("bossfight", "ppo", 2, interval=128, **TINY.agents)
+    task = NarrowTask("bossfight", "ppo", 2, interval=128, **TINY.agents)
     space = {name: SPACE[name] for name in published("ppo")}
     experiment = Experiment(task, space, PB2Mix(), population=2, rounds=2)
     engines = ("in-process", "threads", "processes")
@@ -118,8 +128,8 @@ def test_an_interval_without_an_episode_says_so(tmp_path: Path) -> None:
         (["--steps", "many"], "steps must be a whole number of at least 1, got 'many'; write 25M, 500k or 2048"),
         (["--device", "cpu", "--precision", "bfloat16"], "precision 'bfloat16' needs a GPU, got device 'cpu'"),
         (["--population", "0"], "population must be at least 1, got 0; give some members"),
-        (["--device", "gpu"], "device must be cpu, cuda or cuda:N, got 'gpu'; choose one"),
-        (["--device", "meta"], "device must be cpu, cuda or cuda:N, got 'meta'; choose one"),
+        (["--device", "gpu"], "device must be cpu, cuda or cuda:N, got 'gpu'"),
+        (["--device", "meta"], "device must be cpu, cuda or cuda:N, got 'meta'"),
         (["--steps", "20k", "--interval", "10k"], "interval must be at least a rollout, 64 environments × 256 steps"),
         (["--time-limit", "0"], "--time-limit: it must be above 0 seconds, got '0'; leave it out for no limit"),
         (["--time-limit", "soon"], "--time-limit: it must be above 0 seconds, got 'soon'"),

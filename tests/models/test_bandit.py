@@ -107,10 +107,10 @@ def test_whatever_is_drawn_and_gained_the_weights_stay_finite(
     shares(bandit.update(np.array(log_weights), played, rng.random(plays)))
 
 
-def test_weights_are_finite_after_a_million_rounds() -> None:
+def test_weights_are_finite_after_a_hundred_thousand_rounds() -> None:
     played, gains = np.array([0]), np.array([1.0])
-    kept = TVEXP3M(arms=2, horizon=10**6, exploration=0.5).replay([(played, gains)] * 10**6)
-    assert shares(kept)[1] > 1e-6  # Sharing keeps the other arm alive …
+    kept = TVEXP3M(arms=2, horizon=10**5, exploration=0.5).replay([(played, gains)] * 10**5)
+    assert shares(kept)[1] > 1e-5  # Sharing keeps the other arm alive …
     lost = TVEXP3M(arms=2, exploration=0.5, sharing=0.0).replay([(played, gains)] * 10**4)
     assert -1000.0 < lost[1] < -500.0  # … and without it, its weight is small, not zero.
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from popbandits.explorers import PBT
 from popbandits.population import Population
 from popbandits.population.initial import initial_points
 from popbandits.space import Points, Space
@@ -93,6 +94,6 @@ def test_they_depend_on_the_generator_alone() -> None:
 
 
 def test_a_population_begins_with_them() -> None:
-    assigned = Population({"h": list("abcd"), "x": (0.0, 1.0)}, size=8, seed=3).ask()
+    assigned = Population({"h": list("abcd"), "x": (0.0, 1.0)}, PBT(), size=8, seed=3).ask()
     assert sorted(a.config["h"] for a in assigned) == list("aabbccdd")
     assert sorted(int(a.config["x"] * 8) for a in assigned) == list(range(8))

@@ -202,17 +202,17 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "an illegal label": (
         [{"h": "z"}],
         SpaceError,
-        "start[0]: 'h': the value must be one of ('a', 'b', 'c'), got 'z'; pick one",
+        "start[0]: 'h': the value must be one of ('a', 'b', 'c'), got 'z'",
     ),
     "no configuration": ([3], SpaceError, "start[0]: a configuration is a dict, got 3; name its values"),
     "too many": (
         [*GIVEN, {}],
         ArgumentError,
-        "start has at most one configuration for each member, got 3 for 2; drop some",
+        "start has at most one configuration for each member, got 3 for 2",
     ),
-    "one outside a list": (GIVEN[0], ArgumentError, f"{FORMS}{GIVEN[0]!r}; give one of these"),
-    "a number": (4, ArgumentError, f"{FORMS}4; give one of these"),
-    "a folder without a run": ("default", ArgumentError, f"{FORMS}'default', which holds no run; give one of these"),
+    "one outside a list": (GIVEN[0], ArgumentError, f"{FORMS}{GIVEN[0]!r}"),
+    "a number": (4, ArgumentError, f"{FORMS}4"),
+    "a folder without a run": ("default", ArgumentError, f"{FORMS}'default', which holds no run"),
     "a run without a result": (
         History(SPACE),
         ArgumentError,
@@ -221,7 +221,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "a label that is gone": (
         past(0.5, space={"x": (0.0, 1.0), "h": ["b", "z"]}, h="z"),
         SpaceError,
-        "start from 'history', member 0 in round 0: 'h': the value must be one of ('a', 'b', 'c'), got 'z'; pick one",
+        "start from 'history', member 0 in round 0: 'h': the value must be one of ('a', 'b', 'c'), got 'z'",
     ),
     "a label that is a number now": (
         past(0.5, space={"x": ["low"], "h": ["b"]}, x="low"),

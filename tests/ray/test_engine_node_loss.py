@@ -73,8 +73,21 @@ class FirstTold(View):
         (self.folder / "reached").touch()
 
 
-@pytest.mark.parametrize("synchronous", [True, False])
-@pytest.mark.parametrize("moment", ["being made", "starting", "training", "saving", "waiting"])
+@pytest.mark.parametrize(
+    ("moment", "synchronous"),
+    [  # Every moment once, and training both ways; the whole matrix is slow.
+        ("being made", True),
+        ("starting", False),
+        ("training", True),
+        ("training", False),
+        ("saving", True),
+        ("waiting", False),
+        pytest.param("being made", False, marks=pytest.mark.slow),
+        pytest.param("starting", True, marks=pytest.mark.slow),
+        pytest.param("saving", False, marks=pytest.mark.slow),
+        pytest.param("waiting", True, marks=pytest.mark.slow),
+    ],
+)
 def test_the_engine_goes_on_without_the_node_of_a_member(
     moment: str, synchronous: bool, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,7 +110,7 @@ def test_asynchronous_trials_that_need_not_wait_train_to_the_end(tmp_path: Path)
 
 def test_the_record_is_kept_where_the_results_are(tmp_path: Path) -> None:
     elsewhere = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())  # as far as anybody can tell, in a cloud
-    experiment = tuner(climb, scheduled(synch=True), Path("bucket"), [Interruption(9)], storage_filesystem=elsewhere)
+    experiment = tuner(Climber, scheduled(synch=True), Path("bucket"), [Interruption(9)], storage_filesystem=elsewhere)
     with pytest.raises((RuntimeError, TuneError), match="interrupted"):
         experiment.fit()
     kept = tmp_path / "bucket" / "experiment"
@@ -118,7 +118,7 @@ def test_the_record_is_kept_where_the_results_are(tmp_path: Path) -> None:
     assert before > 0
     for staged in Path("/tmp/ray/session_latest/artifacts").glob("*/experiment/record/run.sqlite*"):
         staged.unlink()  # as on another machine
-    again = tune.Tuner.restore("bucket/experiment", climb, storage_filesystem=elsewhere, param_space=PARAM_SPACE)
+    again = tune.Tuner.restore("bucket/experiment", Climber, storage_filesystem=elsewhere, param_space=PARAM_SPACE)
     with pytest.raises((RuntimeError, TuneError), match="interrupted"):
         again.fit()
     assert len(check(kept, "PBT", True, SIZE)) > before

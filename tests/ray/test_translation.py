@@ -13,7 +13,7 @@ from ray.tune.search import BasicVariantGenerator
 
 import popbandits.ray as schedulers
 from benchmarks.ray_simulation import AClass, Simulation, a_function
-from popbandits import MFPBT, History, Population, Restarts, Selection, Space
+from popbandits import MFPBT, History, Patient, Population, Restarts, Selection, Space
 from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.history.store import Store
 from popbandits.ray.record import Record
@@ -52,6 +52,16 @@ def test_trials_train_what_the_population_decides(
     if synch:
         assert sorted(o.key for o in history) == [(m, r) for m in range(4) for r in range(6)]
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
+
+
+@pytest.mark.parametrize("synch", [True, False])
+def test_a_warm_up_is_a_share_of_what_tune_lets_a_trial_train(synch: bool, tmp_path: Path) -> None:
+    scheduler = scheduled("PatientPBT", synch=synch, perturbation_interval=1, quantile_fraction=0.5)
+    assert simulation(scheduler, tmp_path, trainable=AClass, iterations=12).run()
+    selection = Patient(0.5, warm_up=3)  # A quarter of twelve; without the end it would be ten.
+    history = check(tmp_path / "simulated", "PatientPBT", synch, 4, selection=selection)
+    copied = [o.round for o in history if o.parent is not None and o.parent[0] != o.member]
+    assert min(copied) == 3
 
 
 @pytest.mark.parametrize("selection", [MFPBT(0.5, (1, 2)), Restarts(0.5, patience=1)])

@@ -69,19 +69,19 @@ class Watch(Callback):
 
 @pytest.mark.parametrize(
     ("trainable", "moment", "synch"),
-    [
+    [  # Every moment once, both kinds of trainable and of scheduler in turn; the whole matrix is slow.
         (Doomed, "starting", True),
-        (Doomed, "starting", False),
-        (Doomed, "being used again", True),
         (Doomed, "being used again", False),
         (Doomed, "loading", False),
         (Doomed, "training", True),
-        (Doomed, "training", False),
-        (doomed, "training", True),
         (doomed, "training", False),
         (Doomed, "saving", True),
-        (Doomed, "waiting", True),
         (Doomed, "waiting", False),
+        pytest.param(Doomed, "starting", False, marks=pytest.mark.slow),
+        pytest.param(Doomed, "being used again", True, marks=pytest.mark.slow),
+        pytest.param(Doomed, "training", False, marks=pytest.mark.slow),
+        pytest.param(doomed, "training", True, marks=pytest.mark.slow),
+        pytest.param(Doomed, "waiting", True, marks=pytest.mark.slow),
     ],
 )
 def test_tune_goes_on_without_the_node_of_a_trial(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
 
-from popbandits import tune
+from popbandits import PB2Fuse, tune
 from popbandits.agent import Outcome
 
 HOSTILE = "</script><script>document.title='owned'</script><!-- \u2028 <img src=x onerror=\"document.title='owned'\">"
@@ -56,7 +56,7 @@ class Clumsy(Climber):
 
 
 def play(directory: Path, agent: Any = Climber, **options: Any) -> Path:
-    """A run in this folder."""
-    given = {"space": space(), "population": 4, "rounds": 12} | options
+    """A run in this folder, of a method with arms and a model to show."""
+    given = {"space": space(), "method": PB2Fuse(), "population": 4, "rounds": 12} | options
     tune(agent, directory=directory, progress=False, **given)
     return directory

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
-from popbandits import PBT, PB2Mult, PB2Rand, Population, RandomSearch
+from popbandits import PBT, PB2Fuse, PB2Mult, PB2Rand, Population, RandomSearch
 from popbandits.explorers.surrogate import Models
 from popbandits.history import History
 from popbandits.reports.figures import arms as arms_module
@@ -156,18 +157,22 @@ def test_of_many_labels_the_most_used_are_drawn(run: Run, monkeypatch: pytest.Mo
 
 def test_effects_where_less_is_better_turn_the_change(pbt: Run) -> None:
     (lr,) = [e for e in effects([pbt]) if e.parameter == "lr" and e.variable is None]
-    x = np.log([o.config["lr"] for o in pbt.history if math.isfinite(o.change)])
-    y = -np.array([o.change for o in pbt.history if math.isfinite(o.change)])
-    r = np.corrcoef(x, y)[0, 1]
-    assert lr.found.t == pytest.approx(r * math.sqrt((len(x) - 2) / (1 - r * r)), rel=1e-6)
+    changes: dict[str, list[float]] = {}
+    for o in pbt.history:
+        if math.isfinite(o.change):
+            changes.setdefault(repr(o.config), []).append(-o.change)
+    rates = {repr(o.config): o.config["lr"] for o in pbt.history}
+    theirs = scipy.stats.kendalltau([rates[config] for config in changes], list(map(np.median, changes.values())))
+    assert lr.found.tau == pytest.approx(theirs.statistic)
+    assert lr.found.count == len(changes)
 
 
 def test_a_figure_of_effects_draws_each_of_them(run: Run) -> None:
     found = effects([run])
     drawn = effects_figure([run], found)
     assert drawn is not None
-    assert [(row["t"], row["count"]) for row in drawn.data["effects"]] == [
-        (pytest.approx(e.found.t, rel=1e-5), e.found.count) for e in found
+    assert [(row["z"], row["count"]) for row in drawn.data["effects"]] == [
+        (pytest.approx(e.found.z, rel=1e-5), e.found.count) for e in found
     ]
 
 
@@ -193,7 +198,9 @@ def expected(run: Run, label: str, value: float) -> tuple[float, float]:
     return run.sign * (y.mean() + y.std() * mean[0]), y.std() * std[0]
 
 
-@pytest.mark.parametrize("method", [None, PB2Mult(), PB2Rand()], ids=["one model", "one a label", "blind to labels"])
+@pytest.mark.parametrize(
+    "method", [PB2Fuse(), PB2Mult(), PB2Rand()], ids=["one model", "one a label", "blind to labels"]
+)
 def test_the_models_view_is_what_the_method_itself_expects(tmp_path: Path, method: Any) -> None:
     run = Run.read(play(tmp_path / "run", method=method, seed=3))
     found = model_view(run)

@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from popbandits.errors import MissingExtraError
-from popbandits.experiments.methods import METHODS
 from popbandits.experiments.results import Floor, Results, Run
+from popbandits.methods import METHODS
 from popbandits.reports import regret
 
 ROUNDS = 5

@@ -6,46 +6,52 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from popbandits.reports.stats import deviation, regression, standard_error
+from popbandits.reports.stats import association, critical, deviation, standard_error
 from popbandits.selection.t_test import welch
 
 
-def t_by_least_squares(x: np.ndarray, y: np.ndarray) -> float:
-    """The textbook's formula over numpy's least squares: b / sqrt(s^2 (X'X)^-1_bb)."""
-    design = np.column_stack([np.ones_like(x), x])
-    solution, (rest,), *_ = np.linalg.lstsq(design, y, rcond=None)
-    covariance = rest / (len(x) - 2) * np.linalg.inv(design.T @ design)
-    return float(solution[1] / math.sqrt(covariance[1, 1]))
-
-
-@pytest.mark.parametrize("n", [3, 10, 500])
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-def test_a_t_value_is_that_of_least_squares_and_of_scipy(n: int, scale: float) -> None:
+@pytest.mark.parametrize("levels", [2, 5, None], ids=["two values", "five values", "no ties"])
+@pytest.mark.parametrize("n", [12, 60, 500])
+def test_a_rank_correlation_is_scipys_with_ties_and_without(n: int, levels: int | None) -> None:
     rng = np.random.default_rng(n)
     x, noise = rng.random(n), rng.normal(size=n)
-    y = scale * (0.7 * x + noise)
-    found = regression(x, y)
+    y = 0.7 * x + noise
+    if levels is not None:
+        x, y = np.floor(levels * x), np.round(y)
+    found = association(x, y)
     assert found is not None
-    assert found.t == pytest.approx(t_by_least_squares(x, y), rel=1e-6)
-    theirs = scipy.stats.linregress(x, y)
-    assert found.t == pytest.approx(theirs.slope / theirs.stderr, rel=1e-6)
-    assert found.significant == (theirs.pvalue < 0.05)
-
-
-def test_a_slope_is_clear_beyond_students_limit() -> None:
-    found = regression(np.arange(12.0), np.array([0, 2, 1, 3, 2, 4, 3, 5, 4, 6, 5, 7.0]))
-    assert found is not None
-    assert found.critical == pytest.approx(scipy.stats.t.ppf(0.975, df=10))
-    assert found.significant
+    theirs = scipy.stats.kendalltau(x, y, method="asymptotic")
+    assert found.tau == pytest.approx(theirs.statistic)
+    assert 2 * scipy.stats.norm.sf(abs(found.z)) == pytest.approx(theirs.pvalue, rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("x", "y"),
-    [([1.0, 2.0], [3.0, 5.0]), ([0.1] * 9, list(range(9))), ([1.0, 2.0, 3.0], [0.1, 0.2, 0.3]), ([], [])],
-    ids=["two points", "one x", "all on the line", "nothing"],
+    [
+        ([0.0, 1, 2, 3, 4, 5, 6], [0.0, 1, 2, 3, 4, 5, 6]),
+        ([0.1] * 9, [float(i) for i in range(9)]),
+        ([0.0] * 18 + [1.0, 2.0], [float(i) for i in range(20)]),
+        ([float(i) for i in range(20)], [0.0] * 18 + [-900.0, -900.0]),
+        ([], []),
+    ],
+    ids=["few points", "one x", "two off the commonest x", "two off the commonest y", "nothing"],
 )
-def test_what_has_no_standard_error_has_no_t_value(x: list[float], y: list[float]) -> None:
-    assert regression(np.array(x, float), np.array(y, float)) is None
+def test_what_few_points_carry_is_no_correlation(x: list[float], y: list[float]) -> None:
+    assert association(np.array(x, float), np.array(y, float)) is None
+
+
+def test_one_point_alone_is_never_clear() -> None:
+    x, y = np.arange(30.0), np.zeros(30)
+    y[:15] = 1e-6 * np.random.default_rng(0).normal(size=15)
+    y[29] = -1e9
+    found = association(x, y)
+    assert found is not None
+    assert abs(found.z) < critical(1)
+
+
+def test_more_comparisons_ask_for_more() -> None:
+    assert critical(1) == pytest.approx(scipy.stats.norm.ppf(0.975))
+    assert critical(50) == pytest.approx(scipy.stats.norm.ppf(1 - 0.0005))
 
 
 def test_welchs_test_is_scipys() -> None:

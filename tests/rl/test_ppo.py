@@ -258,7 +258,7 @@ def test_the_usual_settings_are_in_the_space() -> None:
 def test_learning_beats_an_untrained_policy(tmp_path: Path) -> None:
     agent = make_agent(0)
     before = evaluate(saved(agent, tmp_path / "before"), episodes=64)
-    for _ in range(3):
+    for _ in range(2):
         outcome = agent.train(DEFAULTS | {"lr": 1e-3})
     assert 0.9 * LANDER.copies * LANDER.rollout * LANDER.updates < outcome.steps
     after = evaluate(saved(agent, tmp_path / "after"), episodes=64)

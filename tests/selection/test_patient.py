@@ -30,6 +30,13 @@ def test_nobody_is_replaced_until_the_warm_up_is_over() -> None:
     assert picks.weights[3] == 8
 
 
+def test_a_warm_up_can_be_a_number_of_rounds() -> None:
+    assert Patient(warm_up=3).warm_up_rounds(rounds=None) == Patient(warm_up=3).warm_up_rounds(rounds=4) == 3
+    assert Patient(warm_up=0).warm_up_rounds(rounds=None) == 0
+    assert not select(Patient(warm_up=2), history_of([FALLING])).explores.any()
+    assert select(Patient(warm_up=2), history_of([FALLING] * 2)).explores.any()
+
+
 def test_a_member_that_fails_in_the_warm_up_goes_on_from_the_best() -> None:
     picks = select(Patient(), history_of([[4.0, np.nan, 2.0, 1.0]]))
     assert picks.weights.tolist() == [0, 0, 2, 3]
@@ -93,8 +100,8 @@ def test_a_run_without_a_set_end_warms_up_for_ten_rounds() -> None:
     ("settings", "message"),
     [
         ({"quantile": 0.6}, "quantile must be above 0 and at most 0.5, got 0.6"),
-        ({"warm_up": 1.0}, "warm_up must be a share of the rounds below 1, got 1.0"),
-        ({"warm_up": -0.1}, "warm_up must be a share of the rounds below 1, got -0.1"),
+        ({"warm_up": 1.5}, "warm_up must be a share of the rounds below 1, or a whole number of rounds, got 1.5"),
+        ({"warm_up": -0.1}, "warm_up must be a share of the rounds below 1, or a whole number of rounds, got -0.1"),
         ({"collapse": -1.0}, "collapse must be at least 0, got -1.0"),
     ],
 )

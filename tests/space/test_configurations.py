@@ -136,7 +136,7 @@ BAD = {
     "string for float": (BASE | {"drop": "0.5"}, r"'drop': the value must be a number, got '0.5'"),
     "unknown label": (
         BASE | {"tag": "z"},
-        r"'tag': the value must be one of \('x', 'y'\), got 'z'; pick one",
+        r"'tag': the value must be one of \('x', 'y'\), got 'z'",
     ),
     "unhashable label": (BASE | {"tag": ["x"]}, r"'tag': the value must be one of \('x', 'y'\), got \['x'\]"),
     "forbidden pair": (

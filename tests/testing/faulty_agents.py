@@ -285,3 +285,41 @@ class LoadsWithoutASeed(Sound):
 class HasNoSeed(Sound):
     def noise(self) -> Array:
         return np.random.default_rng().normal(size=3)
+
+
+class RandomAndTells(TellsWhatItApplied, HasNoSeed):
+    pass
+
+
+class RandomAndLies(LiesAboutThem, HasNoSeed):
+    pass
+
+
+class RandomButSteep(HasNoSeed):
+    """Its score follows the learning rate, give or take a little."""
+
+    def train(self, config: dict[str, Any]) -> Any:
+        super().train({"lr": 0.1, "momentum": 0.5})
+        return 100 * config["lr"] + 0.001 * random.SystemRandom().random()
+
+
+class RandomAndForgetful(HasNoSeed):
+    """Its score counts the intervals, give or take a little; the counter is not saved."""
+
+    count = 0
+
+    def train(self, config: dict[str, Any]) -> Any:
+        super().train({"lr": 0.1, "momentum": 0.5})
+        self.count += 1
+        return self.count + 0.001 * random.SystemRandom().random()
+
+
+class RandomWithAPast(RandomAndForgetful):
+    """The counter is saved, but load adds it to its own."""
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"count": self.count}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.count += state["count"]

@@ -1,6 +1,7 @@
 """check_agent finds each fault, names its rule, and has nothing to say against sound agents."""
 
 import math
+import re
 import zlib
 from io import StringIO
 from pathlib import Path
@@ -36,12 +37,14 @@ FAULTS = {
     agents.AddsToItsBuffer: (Rule.ALIKE, "trained before and a new one .* let load replace everything"),
     agents.ResetsTheOptimizer: (Rule.COMPLETE, "not restored; save the optimizer's state"),
     agents.ForgetsTheOptimizer: (Rule.COMPLETE, "load leaves in place what an agent had before"),
-    agents.KeepsItsGenerator: (Rule.ALIKE, "load does not restore what is random"),
-    agents.SeedsItsGeneratorAnew: (Rule.ALIKE, "the seed they were built with still shows"),
-    agents.UsesAGlobalGenerator: (Rule.ALIKE, "save the states of all generators, also global ones"),
-    agents.LoadsWithoutASeed: (Rule.ALIKE, "training is not deterministic"),
     agents.SavesItsPath: (Rule.MOVED, "FileNotFoundError.*where it was saved, the checkpoint loads"),
     agents.WritesWhenItLoads: (Rule.UNCHANGED, "load or train changed loaded.txt"),
+}
+RANDOM = {
+    agents.KeepsItsGenerator: "load does not restore what is random",
+    agents.SeedsItsGeneratorAnew: "the seed they were built with still shows",
+    agents.UsesAGlobalGenerator: "save the states of all generators, also global ones",
+    agents.LoadsWithoutASeed: "training is not deterministic",
 }
 
 
@@ -77,12 +80,61 @@ def test_a_fault_is_found_and_its_rule_named_even_if_scores_tie(agent: Any, of: 
     raises(report, f"{rule}: .*{words}")
 
 
+# Agents that are not deterministic, which may be meant
+
+
+@pytest.mark.parametrize("agent", RANDOM)
+@pytest.mark.parametrize("of", [lambda agent: agent, tied], ids=["", "tied"])
+def test_loads_that_train_otherwise_are_a_warning_with_the_spread_of_their_scores(agent: Any, of: Any) -> None:
+    report = check_agent(of(agent), SPACE)
+    assert report.ok, str(report)
+    finding = found(report, Rule.ALIKE)
+    assert finding.status == "warning"
+    assert RANDOM[agent] in finding.text
+    assert re.search(r"standard deviation [\d.]+, from -?[\d.]+ to -?[\d.]+, of 6 loads", finding.text)
+    assert found(report, Rule.COMPLETE).status == "ok"
+
+
 def test_randomness_without_a_seed_is_found_before_and_after_a_load() -> None:
     report = check_agent(agents.HasNoSeed, SPACE)
-    assert problems(report) == [Rule.ALIKE]
+    assert report.ok
     assert "those of one seed: training is not deterministic" in found(report, Rule.ALIKE).text
     assert found(report, Rule.SEED).status == "warning"
     assert "draw everything random from generators that the seed determines" in found(report, Rule.SEED).text
+
+
+def test_hyperparameters_that_chance_hides_are_judged_by_what_applied_tells() -> None:
+    report = check_agent(tied(agents.LoadsWithoutASeed), SPACE)
+    assert found(report, Rule.HELD).text.startswith("lr, momentum: it cannot be told")
+    assert "give the agent applied()" in found(report, Rule.HELD).text
+    report = check_agent(agents.RandomAndTells, SPACE)
+    assert (found(report, Rule.HELD).status, found(report, Rule.USED).status) == ("ok", "ok")
+    report = check_agent(agents.RandomAndLies, SPACE)
+    assert problems(report) == [Rule.APPLIED]
+    assert Rule.HELD not in {finding.rule for finding in report.findings}
+
+
+def test_hyperparameters_that_lead_beyond_the_spread_hold_and_others_are_named() -> None:
+    report = check_agent(agents.RandomButSteep, SPACE)
+    assert found(report, Rule.ALIKE).status == "warning"
+    assert found(report, Rule.HELD).status == "warning"
+    assert found(report, Rule.HELD).text.startswith("momentum: it cannot be told")
+    steep = check_agent(agents.RandomButSteep, {"lr": (0.01, 0.2)})
+    assert (found(steep, Rule.HELD).status, found(steep, Rule.USED).status) == ("ok", "ok")
+
+
+def test_what_a_checkpoint_lacks_shows_beyond_the_spread() -> None:
+    report = check_agent(agents.RandomAndForgetful, SPACE)
+    finding = found(report, Rule.COMPLETE)
+    assert finding.status == "warning"
+    assert re.search("from memory got 2.* beyond the spread of those that load what it saved; save", finding.text)
+
+
+def test_what_a_load_leaves_of_the_past_shows_beyond_the_spread() -> None:
+    report = check_agent(agents.RandomWithAPast, SPACE)
+    assert found(report, Rule.COMPLETE).status == "ok"
+    assert "trained before got" in found(report, Rule.ALIKE).text
+    assert "let load replace everything" in found(report, Rule.ALIKE).text
 
 
 @pytest.mark.parametrize("agent", [agents.SavesTheTime, tied(agents.SavesTheTime), tied(agents.HasNoSeed)])

@@ -35,7 +35,6 @@ FAULTS: dict[type[Sound], tuple[AnyRule, str]] = {
     batches.IgnoresThem: (Rule.USED, "lr, momentum: another value must show"),
     batches.LiesAboutThem: (Rule.APPLIED, "lr is 1.0, asked for was"),
     batches.WritesWhenItLoads: (Rule.UNCHANGED, "load or train changed loaded.txt"),
-    batches.HasNoSeed: (Rule.ALIKE, "training is not deterministic"),
 }
 
 
@@ -62,6 +61,15 @@ def test_a_fault_is_found_and_its_rule_named(batch: Any) -> None:
     assert problems(report) == [rule], str(report)
     with pytest.raises(AgentError, match=f"(?s){re.escape(rule)}: .*{words}"):
         report.raise_for_problems()
+
+
+def test_a_batch_that_is_not_deterministic_is_warned_with_the_spread_of_its_scores() -> None:
+    report = check_batched(batches.HasNoSeed, SPACE)
+    assert report.ok, str(report)
+    (alike,) = (finding for finding in report.warnings if finding.rule == Rule.ALIKE)
+    assert "training is not deterministic" in alike.text
+    assert "of 6 loads" in alike.text
+    assert "open      a member trains alike in any company" in str(report)
 
 
 def test_a_batch_whose_size_matters_is_warned() -> None:

@@ -26,6 +26,8 @@ def check(parser: argparse.ArgumentParser) -> Command:
 
     def try_it(arguments: argparse.Namespace) -> int:
         from popbandits.engines import Experiment
+        from popbandits.space import Space
+        from popbandits.space.remarks import remarks
         from popbandits.testing import check_agent, check_batched
 
         try:
@@ -39,8 +41,13 @@ def check(parser: argparse.ArgumentParser) -> Command:
         space = given.space if space is None else space
         batched = arguments.batched or (isinstance(given, Experiment) and given.engine == "batched")
         check: Any = check_batched if batched else check_agent
-        planned = {"population": given.population} if isinstance(given, Experiment) else {}
-        report = check(agent, space() if callable(space) else space, seed=arguments.seed, **planned)
+        planned = {}
+        if isinstance(given, Experiment):
+            planned = {"population": given.population} | ({"rounds": given.rounds} if given.rounds else {})
+        space = Space(space() if callable(space) else space)
+        for remark in remarks(space, planned.get("population", 4)):
+            print(f"Warning: {remark}\n")
+        report = check(agent, space, seed=arguments.seed, **planned)
         print(report)
         return int(not report.ok)
 

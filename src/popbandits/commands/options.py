@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from popbandits.experiments.methods import METHODS, SELECTIONS, make_selection
+from popbandits.methods import METHODS, SELECTIONS, find_method
 
 if TYPE_CHECKING:
     from popbandits.engines import Experiment
@@ -46,19 +46,14 @@ def changes(arguments: argparse.Namespace, *more: str) -> dict[str, Any]:
 
 def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experiment":
     """The experiment with the options that were given; ArgumentError if one of them is wrong."""
-    from popbandits.errors import ArgumentError
-
     given = changes(
         arguments,
-        *("population", "seed", "mode", "explore", "initial_score", "synchronous", "directory", "start"),
+        *("method", "population", "seed", "mode", "explore", "initial_score", "synchronous", "directory", "start"),
     )
     selection = arguments.selection
-    if arguments.method is not None:
-        if arguments.method not in METHODS:
-            raise ArgumentError(f"method: none is called {arguments.method!r}; there are {', '.join(METHODS)}")
-        method = METHODS[arguments.method]
-        selection = selection or method.selection
-        given = {"explore": method.explore} | given | {"method": method.make()}
+    if arguments.method is not None:  # Who explores, and a selection that it brings, stand above the experiment's.
+        given = {"explore": None} | given
+        selection = selection or find_method(arguments.method).selection
     given |= _selected(experiment, selection, arguments.quantile)
     experiment = replace(experiment, **given)
     experiment.make_population()  # Complains about what only a population can judge.
@@ -68,22 +63,17 @@ def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experim
 def _selected(experiment: "Experiment", name: str | None, quantile: float | None) -> dict[str, Any]:
     """The selection and its quantile, as far as they change; a quantile stays with another selection."""
     from popbandits.errors import ArgumentError
-    from popbandits.selection import as_selection
 
     if name is None and (quantile is None or experiment.selection is None):
         return {} if quantile is None else {"quantile": quantile}
-    own = getattr(experiment.method, "selection", None)
-    before: Any = as_selection(experiment.selection, experiment.quantile, own)
+    before: Any = experiment.chosen.selection
     if quantile is None:
         quantile = getattr(before, "quantile", None)
-    settings = {} if quantile is None else {"quantile": quantile}
     if name is None:
         if not hasattr(before, "quantile"):
             raise ArgumentError(f"quantile: {type(before).__name__} has none, got {quantile}; leave it out")
-        return {"selection": replace(before, **settings), "quantile": None}
-    if name not in SELECTIONS:
-        raise ArgumentError(f"selection: none is called {name!r}; there are {', '.join(SELECTIONS)}")
-    return {"selection": make_selection(name, **settings), "quantile": None}
+        return {"selection": replace(before, quantile=quantile), "quantile": None}
+    return {"selection": name, "quantile": quantile}
 
 
 def _keep(text: str) -> int | str:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from popbandits.engines import Experiment
+from popbandits.engines.disk import resume_command
 from popbandits.history import schema
 from popbandits.population import Population
 from popbandits.space import Space
+from popbandits.space.remarks import remarks
 from popbandits.wording import counted, duration
 
 
@@ -19,7 +21,7 @@ def print_plan(experiment: Experiment) -> int:
         [
             ("agent", getattr(experiment.agent, "__qualname__", repr(experiment.agent))),
             ("method", repr(population.method)),
-            ("population", f"{counted(population.size, 'member')}, {_who(experiment)}"),
+            ("population", f"{counted(population.size, 'member')}, {_who(population)}"),
             ("selection", repr(population.selection)),
             ("start", _start(population)),
             ("budget", _budget(experiment)),
@@ -31,9 +33,12 @@ def print_plan(experiment: Experiment) -> int:
     )
     print("\nOn the space:")
     print_columns(space_rows(population.space))
+    for remark in remarks(population.space, population.size):
+        print(f"\nWarning: {remark}")
     taken = where is not None and schema.holds_run(Path(where) / schema.FILE)
     if taken:
-        print(f"\nIt cannot: {where} holds a run already; resume that one, or give another folder with -o.")
+        go_on = resume_command(str(where))
+        print(f"\nIt cannot: {where} holds a run already; give another folder with -o, or go on with: {go_on}")
     return int(taken)
 
 
@@ -44,9 +49,9 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _who(experiment: Experiment) -> str:
-    who = "those that are replaced explore" if experiment.explore == "replaced" else "everybody explores"
-    when = "in rounds" if experiment.synchronous else "each at its own pace"
+def _who(population: Population) -> str:
+    who = "those that are replaced explore" if population.explore == "replaced" else "everybody explores"
+    when = "in rounds" if population.synchronous else "each at its own pace"
     return f"{who}, {when}"
 
 

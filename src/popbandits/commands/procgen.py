@@ -134,26 +134,25 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _on_gpu(name: str) -> bool:
-    """Whether this device is a GPU; ArgumentError if it is neither that nor a CPU, or not there."""
+def _device(name: str | None) -> tuple[str, bool]:
+    """Return the device and whether it is a GPU; ArgumentError if it is neither that nor a CPU, or not there."""
     import torch
 
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError:
         device = None
     if device is None or device.type not in ("cpu", "cuda"):
-        raise ArgumentError(f"device must be cpu, cuda or cuda:N, got {name!r}; choose one")
+        raise ArgumentError(f"device must be cpu, cuda or cuda:N, got {name!r}")
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= there:
         raise ArgumentError(f"device must be there, got {name!r} where torch sees {there} GPUs; give --device cpu")
-    return device.type == "cuda"
+    return name, device.type == "cuda"
 
 
 def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     """The runs that were asked for, seed by seed; ArgumentError if one of them is wrong."""
-    import torch
-
     from popbandits.engines import Experiment
     from popbandits.explorers import RandomSearch
     from popbandits.rl.procgen.environments import GAMES
@@ -163,9 +162,8 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     size = replace(QUICK if arguments.quick else FULL, **{k: v for k, v in given.items() if v is not None})
     steps, interval = size.steps, size.interval
     if steps % interval:
-        raise ArgumentError(f"steps must be a multiple of the interval, {interval}, got {steps}; change one of them")
-    device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    on_gpu = _on_gpu(device)
+        raise ArgumentError(f"steps must be a multiple of the interval, {interval}, got {steps}")
+    device, on_gpu = _device(arguments.device)
     for what, asked, known in (("game", arguments.game, GAMES), ("method", arguments.method, LABELS)):
         if wrong := [name for name in asked if name not in known]:
             raise ArgumentError(f"{what}: none is called {wrong[0]!r}; there are {', '.join(known)}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from popbandits.commands.registry import Command, command, made, output, say_where
 from popbandits.errors import ArgumentError, MissingExtraError
-from popbandits.experiments.methods import COMPARED, METHODS
+from popbandits.methods import COMPARED, METHODS
 
 
 @command

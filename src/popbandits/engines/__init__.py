@@ -3,5 +3,6 @@
 from popbandits.engines.experiment import Experiment
 from popbandits.engines.result import Result
 from popbandits.engines.tune import resume, run, tune
+from popbandits.engines.view import View
 
-__all__ = ["Experiment", "Result", "resume", "run", "tune"]
+__all__ = ["Experiment", "Result", "View", "resume", "run", "tune"]

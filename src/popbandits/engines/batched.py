@@ -18,7 +18,18 @@ from typing import Any
 
 from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.engine import Engine
-from popbandits.engines.work import Failure, Job, Report, accept, call, dismiss, failure_of, is_ctrl_c, load_verified
+from popbandits.engines.work import (
+    Failure,
+    Incomplete,
+    Job,
+    Report,
+    accept,
+    call,
+    dismiss,
+    failure_of,
+    is_ctrl_c,
+    load_verified,
+)
 from popbandits.errors import AgentError
 from popbandits.history import Key
 
@@ -172,7 +183,7 @@ def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
     """Build a population, and see that it has the methods of one."""
     agents = call(make_agents, seeds)
     if missing := [name for name in METHODS if not callable(getattr(agents, name, None))]:
-        raise AgentError(
+        raise Incomplete(
             f"batched agents have {', '.join(METHODS)}, got {agents!r} without {', '.join(missing)}; add them, "
             "or choose another engine for agents that are built one by one"
         )

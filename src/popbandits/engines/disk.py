@@ -3,9 +3,10 @@
 import errno
 import os
 import re
+import shlex
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from popbandits.errors import ArgumentError, DiskError
@@ -27,12 +28,25 @@ PROBE = 1 << 20
 """Bytes that a healthy disk takes."""
 
 
-def anchored(path: str | Path) -> Path:
-    """Return a path that stays the same when the working directory changes."""
-    if "\0" in str(path):
-        raise ArgumentError(f"a path must not contain a null character, got {str(path)!r}")
+def anchored(path: str | Path, name: str = "directory") -> Path:
+    """Return a path that stays the same when the working directory changes; `name` is the argument that gave it."""
+    given: object = path
+    if not isinstance(given, str | os.PathLike) or "\0" in str(given):
+        raise ArgumentError(f"{name} must be a path, without null characters, got {given!r}")
     with required("find", Path(path)):  # The working directory may have been removed.
         return Path(path).absolute()
+
+
+def resume_command(directory: str | Path) -> str:
+    """Return the command that goes on with a run, with a path as short as can be.
+
+    >>> resume_command(Path("runs/first").absolute()), resume_command("/elsewhere/two words")
+    ('popbandits resume runs/first', "popbandits resume '/elsewhere/two words'")
+    """
+    path = anchored(directory)
+    with suppress(OSError, ValueError):  # It may be elsewhere, and the working directory may have been removed.
+        path = path.relative_to(Path.cwd())
+    return f"popbandits resume {shlex.quote(str(path))}"
 
 
 @contextmanager

@@ -1,83 +1,100 @@
 """Everything that makes a run, in one object: what `tune` takes, a user's file holds, and the record keeps."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from popbandits.agent import MakeAgent, MakeAgents
+from popbandits.docstrings import complete_args
 from popbandits.engines.batched import Batched
 from popbandits.engines.checkpoints import Keep
+from popbandits.engines.disk import anchored
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine, Resources
 from popbandits.engines.recipes import Role, on_record, recipe
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
-from popbandits.explorers import DEFAULT
 from popbandits.history import Mode
+from popbandits.history.records import plain
 from popbandits.history.store import Store
+from popbandits.methods import Choice, Explore, choose, find_method
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record, resolve, to_record
-from popbandits.selection import Selection, as_selection
+from popbandits.selection import Selection
 from popbandits.space import Space
 from popbandits.typing import is_real, is_whole
 
 EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
-ENGINES: tuple[EngineName, ...] = ("in-process", "threads", "processes", "ray", "batched")
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 
+@complete_args(Population)
 @dataclass(frozen=True)
 class Experiment:
-    """What is tuned, how, and where it runs; `popbandits run file:experiment` runs one, and `tune` makes one.
+    """Hold everything that makes a run: `popbandits run file.py:experiment` runs one, and `tune` makes one.
+
+    `Population` says more of the arguments that it takes too.
 
     >>> Experiment(agent=None, space={"lr": (0.0, 1.0)}, rounds=0)
     Traceback (most recent call last):
     popbandits.errors.ArgumentError: agent must be callable: make_agent(seed) builds an agent, got None; ...
+
+    Args:
+        agent: Give what builds an agent from a seed: a function, or the class itself (`popbandits.Agent` is the
+            contract). With engine="batched", give what builds all members from a list of seeds
+            (`popbandits.BatchedAgents`).
+        population: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
+        directory: Say where the run is kept. None (default) is a new folder in `runs`. Give one to choose its
+            name.
+        engine: Choose what trains: "in-process" (default), one member after another; "threads" for agents that release
+            the interpreter's lock or share a GPU; "processes" for agents of pure Python, and to end those that hang;
+            "ray" for several machines; "batched" for agents that train all members in one program.
+        workers: Limit how many members train at a time. None (default) is all of them with threads and Ray, and one for
+            each core with processes. Lower it if memory or the GPU is short.
+        resources: Say what a member needs of Ray: `cpus` (1), `gpus` (0; fractions share one), and custom resources by
+            name. None (default) is one CPU. For engine="ray" only.
+        round_timeout: Limit the seconds of an interval; one that takes longer has failed. None (default) sets no limit.
+            Set it if agents can hang.
+        max_failures: Limit the intervals that may fail before the run ends. None (default) is any number, as long as
+            others complete. Set it to stop an expensive run early.
+        keep: Set how many more checkpoints of each member to keep than are needed, or "all". Default 0. Raise it if you
+            want to look at earlier ones; each takes disk space.
     """
 
     agent: MakeAgent | MakeAgents
-    """Builds an agent from a seed; a class will do. With engine="batched": builds all members from a list of seeds."""
     space: Any
-    """A dict or a ConfigurationSpace."""
     method: Any = None
-    """An explorer; None for PatientPBT."""
     population: int = 4
     rounds: int | None = 50
     seed: int = 0
     mode: Mode = "max"
     quantile: float | None = None
-    """The share of members that truncation selection replaces; None for 0.25, or for that of `selection`."""
-    explore: Literal["replaced", "all"] = "replaced"
+    explore: Explore | None = None
     synchronous: bool = True
     initial_score: float | None = None
-    """What an agent scores before any training, where that is known."""
     directory: str | Path | None = None
-    """Where the run is kept; None for a new folder in `runs`."""
     engine: EngineName = "in-process"
     workers: int | None = None
-    """How many members train at a time; None for all of them (threads, Ray), or as many as there are cores
-    (processes)."""
     resources: Resources | None = None
-    """What a member needs of Ray: `cpus` (1), `gpus` (0; fractions share one) and custom resources, by name."""
     round_timeout: float | None = None
-    """Seconds after which an interval has failed."""
     max_failures: int | None = None
-    """How many intervals may fail before the run ends; None for any number, as long as others complete."""
     keep: Keep = 0
-    """How many checkpoints of each member to keep beyond those that are needed, or "all"."""
     start: Start = None
-    """What the first members begin with: a list of configurations, "defaults" for the space's, or a past run (a
-    `History` or a folder) for its winning configurations; `Population` says more. None for random ones."""
-    selection: Selection | None = None
-    """Strategy that says whose weights and hyperparameters a member goes on with; None for Truncation(quantile)."""
+    selection: Selection | str | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.agent):
             raise ArgumentError(
                 f"agent must be callable: make_agent(seed) builds an agent, got {self.agent!r}; give a function"
             )
+        if not is_whole(self.population, 1):
+            raise ArgumentError(f"population must be a whole number of at least 1, got {self.population!r}")
+        if self.directory is not None:
+            anchored(self.directory)
         if self.engine not in ENGINES:
-            raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}; choose one")
+            raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}")
         if self.workers is not None and not is_whole(self.workers, 1):
             raise ArgumentError(f"workers must be a whole number of at least 1, got {self.workers!r}; leave it out")
         if self.workers not in (None, 1) and self.engine == "in-process":
@@ -100,12 +117,15 @@ class Experiment:
         if self.resources is not None:
             if self.engine != "ray":
                 raise ArgumentError(f"only Ray deals out resources, got resources for {self.engine}; use engine='ray'")
-            if not all(is_real(amount) and amount >= 0 for amount in self.resources.values()):
-                raise ArgumentError(f"resources must be amounts of at least 0, got {self.resources!r}; change them")
+            given: Any = self.resources
+            if not (isinstance(given, Mapping) and all(is_real(each) and each >= 0 for each in given.values())):
+                raise ArgumentError(f"resources must be a dict of amounts of at least 0, got {given!r}")
         if self.max_failures is not None and not is_whole(self.max_failures, 0):
-            raise ArgumentError(f"max_failures must be a whole number, got {self.max_failures!r}; None for no limit")
+            raise ArgumentError(
+                f"max_failures must be a whole number of at least 0, or None for no limit, got {self.max_failures!r}"
+            )
         if self.keep != "all" and not is_whole(self.keep, 0):
-            raise ArgumentError(f"keep must be a whole number or 'all', got {self.keep!r}; 0 keeps what is needed")
+            raise ArgumentError(f"keep must be a whole number of at least 0, or 'all', got {self.keep!r}")
 
     def make_population(self, history: Any = ()) -> Population:
         """The population that decides."""
@@ -131,6 +151,11 @@ class Experiment:
             selection=self.selection,
         )
 
+    @property
+    def chosen(self) -> Choice:
+        """The method, the selection and who explores: what was named is built, what was left out filled in."""
+        return choose(self.method, self.selection, self.quantile, self.explore)
+
     def make_engine(self) -> Engine:
         """The engine that trains."""
         if self.engine == "batched":
@@ -153,12 +178,11 @@ class Experiment:
     def record(self) -> dict[str, Any]:
         """What the run's file says of it, in plain values."""
         kept = {
-            name: getattr(self, name)
+            name: plain(getattr(self, name), name)  # Numpy's numbers cannot be stored.
             for name in (
                 "rounds",
                 "seed",
                 "mode",
-                "explore",
                 "synchronous",
                 "initial_score",
                 "engine",
@@ -169,12 +193,12 @@ class Experiment:
                 "keep",
             )
         }
-        method = DEFAULT() if self.method is None else self.method
-        selection = as_selection(self.selection, self.quantile, getattr(method, "selection", None))
-        made = {"agent": recipe(self.agent), "method": recipe(method), "selection": recipe(selection)}
+        chosen = self.chosen
+        made = {"agent": recipe(self.agent), "method": recipe(chosen.method), "selection": recipe(chosen.selection)}
         start = to_record(resolve(self.start, Space(self.space), self.population))
-        quantile = getattr(selection, "quantile", None)
-        return {**kept, **made, "size": self.population, "quantile": quantile, "start": start}
+        quantile = getattr(chosen.selection, "quantile", None)
+        chosen_too = {"explore": chosen.explore, "quantile": quantile}
+        return {**kept, **made, **chosen_too, "size": int(self.population), "start": start}
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
@@ -184,6 +208,8 @@ class Experiment:
             raise RunError(
                 f"{store.path} holds a history but not how it was made; go on by hand with Population(history=…)"
             )
+        if isinstance(given.get("method"), str):
+            given = find_method(given["method"]).brings | given
         kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
         kept |= {"space": store.space, "directory": store.path.parent}
         with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.

@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from popbandits.engines.disk import required
+from popbandits.engines.disk import required, resume_command
 from popbandits.errors import RunError
 
 FILE = "run.lock"
@@ -27,8 +27,8 @@ class Lock:
                 if "locked" not in str(error):
                     raise
                 raise RunError(
-                    f"a folder holds one run at a time, and another process is running {directory}; wait for it, stop "
-                    "it, or give another directory"
+                    f"a folder holds one run at a time, and another process is running {directory}; give another "
+                    f"directory, or wait for it or stop it, and then go on with: {resume_command(directory)}"
                 ) from None
 
     def release(self) -> None:

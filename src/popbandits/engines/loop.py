@@ -138,7 +138,7 @@ class Loop:
         """Take in what came of a job."""
         job = self._jobs.pop(report.key)
         failure, outcome = report.failure, report.outcome
-        if failure is not None and failure.kind in ("misapplied", "disk"):
+        if failure is not None and failure.kind in ("incomplete", "misapplied", "disk"):
             self._end(job, failure)
         if outcome is not None:
             self.checkpoints.publish(job.draft, report.key)
@@ -208,7 +208,7 @@ class Loop:
         self.checkpoints.discard(job.draft)  # First: what is recorded may need the room.
         with suppress(DiskError):
             self._record(_event(failure, job.assignment))
-        if failure.kind == "misapplied":
+        if failure.kind != "disk":
             raise AgentError(failure.text)
         raise DiskError(
             f"{failure.text}; everything so far is in {self.store.path.parent}: mend the disk, then resume the run"

@@ -59,7 +59,7 @@ def replay(
         after: told of each interval, what was recorded and what it scored now.
         trust: whether the record may name any code as its agent; `resume` says more.
     """
-    directory, save = anchored(directory), None if save is None else anchored(save)
+    directory, save = anchored(directory), None if save is None else anchored(save, "save")
     if save is not None and save.exists():
         raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
     lineage = History.load(directory).lineage()

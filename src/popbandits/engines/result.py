@@ -13,7 +13,11 @@ CHECKPOINTS = "checkpoints"
 
 
 class Result:
-    """What a run came to so far, read from its folder: `Result("runs/x")` works for any run, whoever made it."""
+    """What a run came to so far, read from its folder: `Result("runs/x")` works for any run, whoever made it.
+
+    Args:
+        directory: Folder of the run.
+    """
 
     def __init__(self, directory: str | Path):
         self.directory = anchored(directory)

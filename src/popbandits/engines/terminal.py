@@ -22,6 +22,7 @@ from popbandits.engines.progress import Member, Progress, State, copied_from
 from popbandits.engines.view import View
 from popbandits.history import Decision, Event, Observation
 from popbandits.population import Population
+from popbandits.space.remarks import remarks
 from popbandits.wording import clock, counted, duration, first_line, number, printable, setting
 
 SHORTEST = 0.25
@@ -67,6 +68,7 @@ class Lines(Progress):
         rounds = "no set end" if population.rounds is None else counted(population.rounds, "round")
         went = f", of which {counted(self.done, 'interval')} done" if self.done else ""
         _say(f"{directory}: {self.method}, {counted(population.size, 'member')}, {rounds}{went}")
+        _remark(population)
 
     def asked(self, decisions: Sequence[Decision]) -> None:
         """Note who copies whom."""
@@ -113,6 +115,11 @@ def _say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
+def _remark(population: Population) -> None:
+    for remark in remarks(population.space, population.size):
+        _say(f"Warning: {printable(remark)}")
+
+
 def _failure(event: Event) -> str:
     return f"member {event.member}, round {event.round}: {event.kind}: {first_line(event.text)}"
 
@@ -139,6 +146,7 @@ class LiveView(Progress):
     def opened(self, population: Population, directory: Path) -> None:
         """Begin to draw."""
         super().opened(population, directory)
+        _remark(population)
         try:
             self._printed = Printed()
         except OSError:  # A full disk: a run can do without a view.

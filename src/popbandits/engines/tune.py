@@ -6,26 +6,29 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from platform import python_version
-from typing import Any, Literal
+from typing import Any
 
 from popbandits.agent import MakeAgent, MakeAgents
+from popbandits.docstrings import complete_args
 from popbandits.engines.checkpoints import Checkpoints, Keep
-from popbandits.engines.disk import anchored, required
+from popbandits.engines.disk import anchored, required, resume_command
 from popbandits.engines.experiment import EngineName, Experiment
 from popbandits.engines.lock import Lock
 from popbandits.engines.loop import Loop
 from popbandits.engines.ray_engine import Resources
 from popbandits.engines.result import CHECKPOINTS, Result
 from popbandits.engines.view import View
-from popbandits.errors import ArgumentError
+from popbandits.errors import ArgumentError, HistoryError
 from popbandits.history import Mode
 from popbandits.history.schema import FILE as RECORD
 from popbandits.history.schema import holds_run
 from popbandits.history.store import Store
+from popbandits.methods import Explore
 from popbandits.population.start import Start
 from popbandits.selection import Selection
 
 
+@complete_args(Experiment)
 def tune(
     agent: MakeAgent | MakeAgents,
     space: Any,
@@ -35,7 +38,7 @@ def tune(
     seed: int = 0,
     mode: Mode = "max",
     quantile: float | None = None,
-    explore: Literal["replaced", "all"] = "replaced",
+    explore: Explore | None = None,
     synchronous: bool = True,
     initial_score: float | None = None,
     directory: str | Path | None = None,
@@ -46,11 +49,13 @@ def tune(
     max_failures: int | None = None,
     keep: Keep = 0,
     start: Start = None,
-    selection: Selection | None = None,
+    selection: Selection | str | None = None,
     *,
     progress: bool | View = True,
 ) -> Result:
     """Tune the hyperparameters of agents while they train.
+
+    The run is kept in its folder as it goes: after Ctrl-C or a crash, `resume` goes on.
 
     >>> class Climber:
     ...     height = 0.0
@@ -72,11 +77,7 @@ def tune(
     True 5
 
     Args:
-        agent: builds an agent from a seed; a class will do (`popbandits.agent.Agent` is the contract). With
-            engine="batched", builds a population from a list of seeds (`popbandits.agent.BatchedAgents`).
-        progress: whether to show the run in the terminal; or a View of your own.
-
-    The others are the fields of `Experiment`, which says what they mean.
+        progress: Show the run in the terminal. Default True. Give False for silence, or a `View` of your own.
     """
     given = dict(locals())
     del given["progress"]
@@ -85,17 +86,22 @@ def tune(
 
 def run(experiment: Experiment, progress: bool | View = True) -> Result:
     """Run an experiment in a folder of its own."""
+    _check_progress(progress)
     directory = anchored(experiment.directory) if experiment.directory is not None else _new_folder()
     experiment = replace(experiment, directory=directory)
     population = experiment.make_population()  # Complains about bad arguments before anything is written.
     experiment = replace(experiment, start=population.start)  # A past run is read once.
     made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
     with required("make", directory):
-        if not holds_run(directory / RECORD):  # That is complained about below, by whoever runs it or by the record.
+        if not holds_run(directory / RECORD):  # That is complained about below, or by whoever runs it.
             Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
     lock = Lock(directory)
     try:
+        if holds_run(directory / RECORD):
+            raise HistoryError(
+                f"{directory} holds a run already; give another directory, or go on with: {resume_command(directory)}"
+            )
         with required("write to", directory):
             Store.create(directory, population.space, experiment.record() | made).close()
         return _go(experiment, directory, progress)
@@ -104,16 +110,19 @@ def run(experiment: Experiment, progress: bool | View = True) -> Result:
 
 
 def resume(directory: str | Path, *, trust: bool = False, progress: bool | View = True, **changes: Any) -> Result:
-    """Go on with a run that was stopped or killed, or that has new rounds to do, as if it had never stopped.
-
-    `changes` are fields of `Experiment` that may differ from now on: `agent`, `method` and `selection`, where the
-    record cannot say where they are imported from; `rounds`; `engine`, `workers`, `resources`, `round_timeout`,
-    `max_failures` and `keep`.
+    """Resume a run that was stopped or killed, or that has new rounds to do, as if it had never stopped.
 
     Args:
-        trust: whether the record may name any code as its agent, method and selection. Without it a record builds what
-            popbandits ships, and what this account put on record itself; anything else is refused by its name.
+        directory: Give the folder of the run.
+        trust: Let the record name any code as its agent, method and selection. Default False: it builds what popbandits
+            ships, and what this account put on record itself; anything else is refused by its name. Give True for a
+            folder from somebody you trust.
+        progress: Show the run in the terminal. Default True. Give False for silence, or a `View` of your own.
+        changes: Give arguments of `tune` that differ from now on: `rounds`, `engine`, `workers`, `resources`,
+            `round_timeout`, `max_failures` and `keep`; also `agent`, `method` and `selection`, which a run needs if its
+            record cannot say where they are imported from.
     """
+    _check_progress(progress)
     changeable = {
         "agent",
         "method",
@@ -149,6 +158,11 @@ def _go(experiment: Experiment, directory: Path, progress: bool | View) -> Resul
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
         Loop(population, store, checkpoints, experiment.make_engine, view, experiment.max_failures).run()
     return Result(directory)
+
+
+def _check_progress(progress: object) -> None:
+    if not isinstance(progress, bool | View):
+        raise ArgumentError(f"progress must be True, False or a View, got {progress!r}")
 
 
 def _terminal(workers: int) -> View:

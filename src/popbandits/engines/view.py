@@ -8,19 +8,41 @@ from popbandits.population import Population
 
 
 class View:
-    """Sees nothing. Subclasses look at what they care for."""
+    """See nothing of a run. Give `tune` a subclass with the methods that you care for.
+
+    >>> class Scores(View):
+    ...     def told(self, observation):
+    ...         print(observation.member, observation.score)
+    """
 
     def opened(self, population: Population, directory: Path) -> None:
-        """The run begins, or goes on."""
+        """Take in that the run begins, or is resumed.
+
+        Args:
+            population: The population that decides; not to be changed.
+            directory: Folder of the run.
+        """
 
     def asked(self, decisions: Sequence[Decision]) -> None:
-        """Members begin to train, or wait for a worker."""
+        """Take in that members begin to train, or wait for a worker.
+
+        Args:
+            decisions: What was decided for each of them.
+        """
 
     def told(self, observation: Observation) -> None:
-        """An interval ended; the population's history has it."""
+        """Take in that an interval ended.
+
+        Args:
+            observation: What came of it; the population's history has it already.
+        """
 
     def happened(self, event: Event) -> None:
-        """Something worth recording, such as a failure with its traceback."""
+        """Take in something worth recording.
+
+        Args:
+            event: What happened, such as a failure with its traceback.
+        """
 
     def closed(self) -> None:
-        """The run ended, or was stopped."""
+        """Take in that the run ended, or was stopped."""

@@ -46,8 +46,9 @@ class Job:
 class Failure:
     """Why there is no outcome."""
 
-    kind: Literal["raised", "score", "timeout", "died", "lost", "misapplied", "disk"]
-    """`lost`: the parent's checkpoint is missing or damaged. `misapplied` and `disk` end the run."""
+    kind: Literal["raised", "score", "timeout", "died", "lost", "incomplete", "misapplied", "disk"]
+    """`lost`: the parent's checkpoint is missing or damaged. `incomplete`: the agent lacks a method. This one,
+    `misapplied` and `disk` end the run."""
     text: str
     """In a sentence."""
     traceback: str = ""
@@ -148,7 +149,15 @@ def is_ctrl_c(error: BaseException) -> bool:
 
 
 def build(make_agent: MakeAgent, seed: int) -> Agent:
-    """An agent from a callable that takes a seed, or nothing."""
+    """Build an agent, and see that it has the methods of one: before it trains, not when it is to be saved."""
+    agent = _make(make_agent, seed)
+    if missing := [name for name in ("train", "save", "load") if not callable(getattr(agent, name, None))]:
+        raise Incomplete(f"an agent has train, save and load, got {agent!r:.200} without {', '.join(missing)}; add it")
+    return agent
+
+
+def _make(make_agent: MakeAgent, seed: int) -> Agent:
+    """Call what takes a seed, or nothing."""
     try:
         parameters = signature(make_agent).parameters.values()
     except (TypeError, ValueError):  # Some builtins do not say; the contract does.
@@ -250,6 +259,10 @@ def _equal(asked: Any, applied: Any) -> bool:
     return bool(asked == applied)
 
 
+class Incomplete(AgentError):
+    """An agent lacks a method of the contract."""
+
+
 class Misapplied(AgentError):
     """An agent trained with other hyperparameters than it was given."""
 
@@ -269,6 +282,8 @@ def failure_of(error: BaseException, draft: Path) -> Failure:
     match error:
         case _NoScore():
             return Failure("score", str(error))
+        case Incomplete():
+            return Failure("incomplete", str(error))
         case Misapplied():
             return Failure("misapplied", str(error))
         case CheckpointError():

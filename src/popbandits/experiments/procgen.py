@@ -3,7 +3,7 @@
 from decimal import Decimal, InvalidOperation
 
 from popbandits.errors import ArgumentError
-from popbandits.experiments.methods import METHODS, Method
+from popbandits.methods import METHODS, Method
 
 TUNED: dict[str, Method] = {name: METHODS[name] for name in ("pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")}
 """A population of DrAC agents, whose hyperparameters and augmentation are tuned."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.experiments.methods import Explore
+from popbandits.methods import Explore
 from popbandits.typing import FloatArray
 
 NUMBERS, CURVES = "results.json", "curves.csv"

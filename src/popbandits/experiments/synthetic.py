@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import ArgumentError
-from popbandits.experiments.methods import COMPARED, METHODS, Explore
 from popbandits.experiments.parallel import in_processes, worker_count
 from popbandits.experiments.results import Floor, Results, Run, Start, provenance
+from popbandits.explorers import RandomSearch
 from popbandits.history import Config, History
+from popbandits.methods import COMPARED, METHODS, Explore
 from popbandits.population import Population
 from popbandits.selection.truncation import replaced_count
 from popbandits.typing import FloatArray
@@ -45,19 +46,9 @@ def gain(config: Config) -> float:
 
 
 def run(method: str, size: int, seed: int, rounds: int = 50) -> Run:
-    """One population on the task; with one seed every method starts from the same configurations."""
-    chosen = METHODS[method]
+    """One population on the task; with one seed all methods but Patient PBT start from the same configurations."""
     began = time.perf_counter()
-    population = Population(
-        SPACE,
-        chosen.make(),
-        size=size,
-        rounds=rounds,
-        seed=seed,
-        explore=chosen.explore,
-        initial_score=0.0,
-        selection=chosen.make_selection(),
-    )
+    population = Population(SPACE, method, size=size, rounds=rounds, seed=seed, initial_score=0.0)
     totals: dict[tuple[int, int], float] = {}  # what the checkpoint of (member, round) would hold
     while not population.done:
         for assignment in population.ask():
@@ -122,7 +113,7 @@ def floor(
 
 def first_regrets(size: int, seed: int) -> list[float]:
     """The regrets of the first round, which a seed settles for every method."""
-    first = Population(SPACE, size=size, rounds=1, seed=seed).ask()
+    first = Population(SPACE, RandomSearch(), size=size, rounds=1, seed=seed).ask()
     return [1 - gain(assignment.config) for assignment in first]
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.surrogate import CANDIDATES, ModelExplorer, Models, Surrogate
@@ -75,6 +76,7 @@ class Region:
         return replace(self, numbers=max(LEAST, numbers), labels=max(LEAST_LABELS, labels), successes=0, failures=0)
 
 
+@complete_args(ModelExplorer)
 @dataclass(frozen=True)
 class BGPBT(ModelExplorer):
     """Numbers and labels where the bound is largest within the trust region around the parent's.
@@ -82,14 +84,19 @@ class BGPBT(ModelExplorer):
     Paper: a kernel, a transform of the changes and a bound of its own; restarts that search for first configurations by
     an auxiliary model and distil the old agents into new architectures. Here: the model and the bound of PB2-Mix, so
     that the region alone makes the difference, and neither of those restarts; `Restarts` starts members afresh.
+
+    Args:
+        per_dimension: Fit a length-scale for each number, by which the region is stretched. Default True. Give False if
+            there are few observations for many numbers.
+        score_before: Let the model see the score before the interval, as in the paper. Default True. Give False where
+            the score is a running total.
+        length: Set the first width of the trust region, as a share of a number's range, above 0.15 and at most 1.
+            Default 0.4. Raise it to move further from the parent.
     """
 
     per_dimension: bool = True
-    """A length-scale for each number, by which the region is stretched."""
     score_before: bool = True
-    """As in the paper, the score before is an input."""
     length: float = 0.4
-    """L at the beginning, as a share of a number's range."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from popbandits.docstrings import complete_args
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
@@ -13,6 +14,7 @@ from popbandits.space import Space
 from popbandits.typing import IntArray
 
 
+@complete_args(ModelExplorer)
 @dataclass(frozen=True)
 class CoCaBO(ModelExplorer):
     """Labels by EXP3, numbers by the mixed kernel without time; every interval is a new trial, and nobody is copied."""

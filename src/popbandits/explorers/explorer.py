@@ -16,7 +16,13 @@ from popbandits.typing import FloatArray, is_real
 
 @dataclass(frozen=True)
 class Proposal:
-    """A configuration, and what should be remembered of how it was chosen (plain JSON values)."""
+    """A configuration, and what should be remembered of how it was chosen.
+
+    Args:
+        config: Give the configuration: a value for every active hyperparameter.
+        decision: Record how it was chosen, in plain JSON values. Default {}. Give what reports should show, and what
+            the next decision should find in the history.
+    """
 
     config: Config
     decision: Mapping[str, Any] = field(default_factory=dict)
@@ -25,12 +31,7 @@ class Proposal:
 class Explorer:
     """A method of exploring. Subclasses define `explore`, or `explore_round` where one model serves several members.
 
-    Both are pure functions of their arguments: no memory, no randomness but `rng`. Arguments:
-
-    - `space`, and the `history` of the run up to this decision;
-    - `pending`: the configurations that other members are about to train, or are training, with;
-    - `parent`: the observation whose weights the member will start from; None for a fresh start;
-    - `rng`: the generator to draw from.
+    Both are pure functions of their arguments: no memory, no randomness but `rng`.
 
     >>> class Middle(Explorer):
     ...     def explore(self, space, history, pending, parent, rng):
@@ -56,7 +57,15 @@ class Explorer:
         parent: Observation | None,
         rng: np.random.Generator,
     ) -> Config:
-        """The next configuration of one member."""
+        """Choose the next configuration of one member.
+
+        Args:
+            space: The search space.
+            history: What happened before this decision.
+            pending: Configurations that other members are training with, or are about to.
+            parent: Observation whose weights the member will start from; None for a fresh start.
+            rng: Generator to draw from.
+        """
         if type(self).explore_round is Explorer.explore_round:
             raise NotImplementedError(f"{type(self).__name__} must define explore or explore_round")
         return self.explore_round(space, history, pending, [parent], rng)[0].config
@@ -69,7 +78,15 @@ class Explorer:
         parents: Sequence[Observation | None],
         rng: np.random.Generator,
     ) -> list[Proposal]:
-        """The next configurations of several members of one round; each is pending for those after it."""
+        """Choose the next configurations of several members of one round; each is pending for those after it.
+
+        Args:
+            space: The search space.
+            history: What happened before this decision.
+            pending: Configurations that other members are training with, or are about to.
+            parents: For each member the observation whose weights it will start from; None for a fresh start.
+            rng: Generator to draw from.
+        """
         chosen: list[Config] = []
         for parent in parents:
             # As it is while it is all there is: in a large population, looking everybody's up costs more than deciding.

@@ -31,18 +31,24 @@ class PatientPBT(Explorer):
     >>> from popbandits import Population
     >>> Population({"lr": (1e-5, 1e-1)}, PatientPBT()).selection
     Patient(quantile=0.25, warm_up=0.25, collapse=1.0)
+
+    Args:
+        resample: Set the probability of drawing a number anew. Default 0.6. Lower it in long runs with many members,
+            where small steps pay off.
+        resample_label: Set the probability of drawing a label anew. Default 0.8. Lower it if changing a label disturbs
+            training.
+        step: Set the standard deviation of the other numbers' moves, as a share of their ranges. Default 0.1. Lower it
+            if good values lie in a narrow band.
+        concentration: Set how far draws lean to the middle of a range: from Beta(c, c), where 1 is uniform. Default
+            4.0. Lower it if your ranges are not centred on what you believe in.
     """
 
     selection = Patient()
 
     resample: float = 0.6
-    """Probability with which a number is drawn anew."""
     resample_label: float = 0.8
-    """Probability with which a label is drawn anew."""
     step: float = 0.1
-    """Standard deviation of the other numbers' moves, as a share of their ranges; reflected at the ends."""
     concentration: float = 4.0
-    """Numbers are drawn from a Beta(c, c) distribution over their ranges: 1 is uniform, more leans to the middle."""
 
     def __post_init__(self) -> None:
         check_probability("resample", self.resample)

@@ -13,6 +13,7 @@ from itertools import product
 
 import numpy as np
 
+from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.explorer import Proposal
@@ -28,9 +29,15 @@ COMBINATIONS = 64
 """Up to so many combinations of labels are compared one by one; of more, a sample drawn by the bandits is."""
 
 
+@complete_args(PB2Mix)
 @dataclass(frozen=True)
 class PB2Fuse(PB2Mix):
-    """Labels by TV.EXP3.M and the model together, numbers where that model's bound is largest."""
+    """Labels by TV.EXP3.M and the model together, numbers where that model's bound is largest.
+
+    Args:
+        temperature: Set how much the bandit counts beside the model when labels are drawn, above 0. Default 0.25. Raise
+            it to trust the bandit more, lower it to trust the model more.
+    """
 
     temperature: float = 0.25
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.docstrings import complete_args
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
@@ -13,6 +14,7 @@ from popbandits.space import Space
 from popbandits.typing import IntArray
 
 
+@complete_args(ModelExplorer)
 @dataclass(frozen=True)
 class PB2Mix(ModelExplorer):
     """Labels by TV.EXP3.M; numbers by the upper confidence bound at the member's own new labels, under one GP."""

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from popbandits.docstrings import complete_args
 from popbandits.explorers.pb2_mix import PB2Mix
 from popbandits.history import Rows
 from popbandits.typing import BoolArray, IntArray
 
 
+@complete_args(PB2Mix)
 @dataclass(frozen=True)
 class PB2Mult(PB2Mix):
     """Labels by TV.EXP3.M; numbers by a GP that knows only the rows with these very labels.

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from popbandits.docstrings import complete_args
 from popbandits.explorers.pbt import PBT, check_probability, perturbed_labels
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
@@ -13,6 +14,7 @@ from popbandits.space import Space
 from popbandits.typing import IntArray
 
 
+@complete_args(ModelExplorer, PBT)
 @dataclass(frozen=True)
 class PB2Rand(ModelExplorer):
     """Labels kept or drawn anew, as in PBT; numbers by one GP that does not see labels."""

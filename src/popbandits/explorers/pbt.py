@@ -21,7 +21,7 @@ def perturbed_labels(parent: Points, resample: float, rng: np.random.Generator) 
 def check_probability(name: str, value: float) -> None:
     """Raise unless the argument is in [0, 1]."""
     if not (is_real(value) and 0 <= value <= 1):
-        raise ArgumentError(f"{name} is a probability between 0 and 1, got {value!r}; change it")
+        raise ArgumentError(f"{name} is a probability between 0 and 1, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,18 @@ class PBT(Explorer):
     """Numbers times 0.8 or 1.2, within bounds, or drawn anew; labels kept or drawn anew.
 
     An integer that rounding would leave where it is moves by one; ordinals move by one level.
+
+    Args:
+        factors: Set what numbers are multiplied with, one below and one above 1. Default (0.8, 1.2). Spread them to
+            move faster through wide ranges.
+        resample: Set the probability of drawing a number anew. Default 0.25. Raise it to search more broadly.
+        resample_label: Set the probability of drawing a label anew. Default 0.5. Lower it if changing a label disturbs
+            training.
     """
 
     factors: tuple[float, float] = (0.8, 1.2)
     resample: float = 0.25
-    """Probability with which a number is drawn anew."""
     resample_label: float = 0.5
-    """Probability with which a label is drawn anew."""
 
     def __post_init__(self) -> None:
         factors: Any = self.factors

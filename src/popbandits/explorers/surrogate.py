@@ -69,19 +69,24 @@ class ModelExplorer(Explorer):
     """What the GP methods have in common: their arguments, the fit, the climb, and the fallback to sampling.
 
     A method says how labels are chosen (`choose_labels`) and which rows a model learns from (`relevant`).
+
+    Args:
+        c1: Scale the weight of uncertainty in the upper confidence bound, sqrt(c1 log(c2 n)) after n observations; at
+            least 0. Default 0.2. Raise it to explore more, lower it to stay with what worked.
+        c2: Scale the number of observations in that weight; above 0. Default 0.4. Raise it to explore earlier in a run.
+        window: Limit how many observations a decision looks at: the model at the recent half and at older ones that
+            were new, bandits at the last. Default 300, which keeps a decision under half a second. None looks at all.
+        per_dimension: Fit a length-scale for each number instead of one for all. Default False. Give True if few of
+            many numbers matter, and there are observations enough.
+        score_before: Let the model see the score before the interval. Default False. Give True if gains depend on how
+            good a member already is; it harms where the score is a running total.
     """
 
     c1: float = 0.2
     c2: float = 0.4
     window: int | None = 300
-    """How many observations a decision looks at, None for all: the GP at the recent half and at older ones that were
-    new (`History.remembered`), the bandit at the last ones. The default keeps a decision under half a second at any
-    length of history."""
     per_dimension: bool = False
-    """A length-scale for each number instead of one for all."""
     score_before: bool = False
-    """Whether the score before is an input: it helps where gains depend on how good a member already is, and harms
-    where the score is a running total."""
 
     ages: ClassVar[bool] = True
     """Whether observations lose weight with time."""
@@ -90,12 +95,10 @@ class ModelExplorer(Explorer):
 
     def __post_init__(self) -> None:
         if self.window is not None and not is_whole(self.window, 1):
-            raise ArgumentError(
-                f"window must be at least 1 observation, or None for all, got {self.window!r}; raise it"
-            )
+            raise ArgumentError(f"window must be at least 1 observation, or None for all, got {self.window!r}")
         if not (is_real(self.c1) and is_real(self.c2) and 0 <= self.c1 < np.inf and 0 < self.c2 < np.inf):
             raise ArgumentError(
-                f"c1 must be at least 0 and c2 above 0, both finite, got c1={self.c1!r}, c2={self.c2!r}; change them"
+                f"c1 must be at least 0 and c2 above 0, both finite, got c1={self.c1!r}, c2={self.c2!r}"
             )
 
     def choose_labels(

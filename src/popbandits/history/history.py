@@ -49,6 +49,13 @@ class History(Sequence[Observation]):
 
     A decision may depend on nothing else than this (and the seed), which is why a resumed run decides as an
     uninterrupted one. `until` gives the history as it was, without copying.
+
+    Args:
+        space: The search space, as `Population` takes it.
+        observations: What happened so far, in order. Default ().
+        mode: Which scores are better. Default "max". Use "min" for losses and errors.
+        size: Number of members. None (default) if unknown.
+        rounds: Intervals that each member trains. None (default) if unknown, or without a set end.
     """
 
     def __init__(

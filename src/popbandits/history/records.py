@@ -27,16 +27,24 @@ STANDARD_ERROR = "standard_error"
 
 @dataclass(frozen=True)
 class Assignment:
-    """One interval of training to do: load `parent`'s checkpoint, then train with `config`."""
+    """One interval of training to do: load `parent`'s checkpoint, then train with `config`.
+
+    `Population.ask` makes them.
+
+    Args:
+        member: Number of the member that trains, from 0.
+        round: Number of its interval, from 0.
+        config: Hyperparameters to train with.
+        parent: (member, round) of the checkpoint to load first: the member's own last one, or another's after an
+            exploit. None (default) to start afresh.
+        decision: How the explorer came to this configuration. Default {}, for one that is carried on.
+    """
 
     member: int
     round: int
     config: Config
     parent: Key | None = None
-    """Whose checkpoint to load first: the member's own last one if it goes on, another's after an exploit, None to
-    start afresh."""
     decision: Mapping[str, Any] = field(default_factory=dict)
-    """How the explorer came to this configuration; empty for one that is carried on."""
 
     @property
     def key(self) -> Key:
@@ -54,6 +62,21 @@ class Observation:
     >>> before = Observation(0, 0, {"lr": 0.1}, score=1.0)
     >>> Observation(1, 1, {"lr": 0.2}, parent=(0, 0), score_before=1.0, score=1.5).change
     0.5
+
+    Args:
+        member: Number of the member that trained, from 0.
+        round: Number of its interval, from 0.
+        config: Hyperparameters it trained with.
+        parent: (member, round) of the checkpoint it began from. None (default) for a fresh start.
+        score_before: Score of that checkpoint. Default nan, where nothing was measured before.
+        score: Score at the end, as it was told. Default nan, for an interval that failed.
+        steps: Budget spent, such as environment steps. None (default) if it was not told.
+        seconds: Time it took. None (default) if unknown.
+        status: How it ended: "completed" (default), "failed", or "lost" if the parent's checkpoint was missing or
+            damaged, so that it never trained.
+        metrics: Whatever else was told. Default {}.
+        decision: What the explorer recorded when it chose `config`: fitted hyperparameters, a fallback and its reason.
+            Default {}.
     """
 
     member: int
@@ -61,16 +84,12 @@ class Observation:
     config: Config
     parent: Key | None = None
     score_before: float = math.nan
-    """The parent's score, since its weights were loaded; NaN where nothing was measured before."""
     score: float = math.nan
-    """As it was told (in the user's own direction); NaN if the interval failed."""
     steps: float | None = None
-    """Budget spent in the interval, where the user told it."""
     seconds: float | None = None
     status: Status = "completed"
     metrics: Mapping[str, Any] = field(default_factory=dict)
     decision: Mapping[str, Any] = field(default_factory=dict)
-    """What the explorer recorded when it chose `config`: fitted hyperparameters, a fallback and its reason."""
 
     def __post_init__(self) -> None:
         if not (is_whole(self.member, 0) and is_whole(self.round, 0)):
@@ -83,7 +102,7 @@ class Observation:
         if parent is not None and (type(parent) is not tuple or [is_whole(part, 0) for part in parent] != [True, True]):
             raise HistoryError(f"parent must be (member, round) or None, got {parent!r}; count both from 0")
         if self.status not in STATUSES:
-            raise HistoryError(f"status must be 'completed', 'failed' or 'lost', got {self.status!r}; choose one")
+            raise HistoryError(f"status must be 'completed', 'failed' or 'lost', got {self.status!r}")
         if self.status == "completed" and not (is_real(self.score) and math.isfinite(self.score)):
             raise HistoryError(f"a completed observation needs a finite score, got {self.score!r}; mark it as failed")
         if self.failed and self.score == self.score:
@@ -156,33 +175,46 @@ def assemble(values: Mapping[str, Any]) -> Observation:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided for a member, and from what."""
+    """What was decided for a member, and from what. A `View` is given those of every `ask`.
+
+    Args:
+        assignment: What the member trains next.
+        known: Length of the history it was decided from.
+        training: What the explorer was told to be in training, the last ones of a large population. Default (), if it
+            was not asked.
+        seconds: Time that exploring took, shared evenly by the members explored for. None (default) if the explorer was
+            not asked.
+        time: When it was decided, in seconds since 1970. Default 0.0.
+    """
 
     assignment: Assignment
     known: int
-    """The length of the history it was decided from."""
     training: tuple[Key, ...] = ()
-    """What the explorer was told to be in training, the last ones of a large population; none if nobody explored."""
     seconds: float | None = None
-    """What exploring took, shared evenly by the members explored for; None where nobody did."""
     time: float = 0.0
-    """When, in seconds since 1970."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something else to put on record: a run that began or ended, an error and its traceback."""
+    """Something else to put on record: a run that began or ended, an error and its traceback.
+
+    Args:
+        kind: Name of what happened, such as "failure".
+        text: What to tell about it. Default "".
+        member: Member that it concerns. None (default) for the whole run.
+        round: Round that it concerns. None (default) for the whole run.
+        data: More to record: numbers, strings, and lists and dicts of them. Default {}.
+        time: When it happened, in seconds since 1970. Default 0.0, for the moment it is stored.
+        id: Its number in the store, from 1. None (default) before it is stored.
+    """
 
     kind: str
     text: str = ""
     member: int | None = None
     round: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers, strings, and lists and dicts of them."""
     time: float = 0.0
-    """When, in seconds since 1970; 0 for the moment it is stored."""
     id: int | None = None
-    """Its number in the store, from 1; None before."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", plain(self.data, "data"))

@@ -44,7 +44,12 @@ LINEAGE = """WITH RECURSIVE line (member, round) AS (
 class Store:
     """Appends to a run's file and reads it back: observations, decisions, events, and what is known of the run.
 
-    It belongs to the thread that opened it.
+    It belongs to the thread that opened it. `Store.open` and `Store.create` make one.
+
+    Args:
+        connection: Connection to the run's file.
+        path: Path of that file.
+        version: Version of its schema. Default: the newest. Older files are read as they are.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, version: int = schema.VERSION):

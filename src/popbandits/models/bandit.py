@@ -55,12 +55,11 @@ class TVEXP3M:
     def __post_init__(self) -> None:
         for name, value in (("arms", self.arms), ("horizon", self.horizon), ("changes", self.changes)):
             if value is not None and value < 1:
-                raise ArgumentError(f"'{name}': must be at least 1, got {value}; raise it")
+                raise ArgumentError(f"'{name}': must be at least 1, got {value}")
         if isinstance(self.exploration, str):
             if self.exploration not in ("corrected", "paper"):
                 raise ArgumentError(
-                    f"'exploration': must be one of 'corrected' and 'paper', or a number, "
-                    f"got {self.exploration!r}; choose one"
+                    f"'exploration': must be one of 'corrected' and 'paper', or a number, got {self.exploration!r}"
                 )
         elif not 0.0 < self.exploration <= 1.0:
             raise ArgumentError(
@@ -112,7 +111,7 @@ class TVEXP3M:
         array([1.  , 0.65, 0.35])
         """
         if plays < 0:
-            raise ArgumentError(f"'plays': must be at least 0, got {plays}; raise it")
+            raise ArgumentError(f"'plays': must be at least 0, got {plays}")
         gamma = self.gamma(feedback or plays, round) if plays else 1.0
         weights, total, _ = self._capped(log_weights.tolist(), plays, gamma, distinct=True)
         expected = plays * ((1.0 - gamma) / total * np.array(weights) + gamma / self.arms)

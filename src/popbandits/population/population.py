@@ -6,19 +6,20 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
-from popbandits.explorers import DEFAULT, Explorer, Proposal, as_explorer
+from popbandits.explorers import Proposal, as_explorer
 from popbandits.history import Assignment, Config, Decision, History, Key, Mode, Observation, Store
 from popbandits.history.records import plain, with_standard_error
 from popbandits.history.standing import Standing
+from popbandits.methods import Explore, choose
 from popbandits.population.initial import initial_points
 from popbandits.population.start import Start, resolve
 from popbandits.population.training import Training
-from popbandits.selection import Picks, Selection, as_selection
+from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
 from popbandits.space import Space
 from popbandits.typing import IntArray, is_real, is_whole
@@ -38,9 +39,6 @@ class Population:
 
     A population of one has nobody to be replaced by: only `explore="all"` changes its configuration.
 
-    `history` is what happened so far: observations, a `History`, or the `Store` of a run. A store then holds what is
-    told (its caller writes it there), and memory does not grow with the run.
-
     `start` gives the first members their first configurations; the others begin with those that they have without it,
     which are random and spread over the space. It is one of:
 
@@ -57,29 +55,58 @@ class Population:
     ...         population.tell(assignment, score=assignment.round + assignment.config["x"])
     >>> len(population.history)
     6
+
+    Args:
+        space: Say what to tune: a dict of ranges (tuples), choices (lists) and constants, or a `ConfigurationSpace` of
+            ConfigSpace for log scales, conditions and forbidden combinations.
+        method: Choose how new configurations are found: an explorer such as `PB2Mix()`, any object with an `explore`
+            method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or
+            for one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" bring their own selection.
+        size: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
+        rounds: Set how many intervals each member trains. Default 50. Give None for a run without a set end.
+        seed: Seed everything that is drawn when deciding. Default 0. Change it to repeat a run with other draws.
+        mode: Say which scores are better. Default "max". Use "min" for losses and errors.
+        quantile: Set the share of members that is replaced in a round, above 0 and at most 0.5. None (default) is that
+            of the selection, 0.25 unless you set it there. Raise it to give weak members up sooner.
+        explore: Say who gets a new configuration in a round: "replaced", the members that load another's weights, or
+            "all". None (default) is "replaced", or what the name of a method brings. Use "all" to try more at the price
+            of changing what works.
+        synchronous: Let members wait for one another at the end of a round. Default True. Give False if intervals take
+            unequal time: nobody waits, and decisions are made from what is known by then.
+        initial_score: Give the score of an untrained member. None (default) if unknown; it is then guessed. Give it if
+            you know it, so that methods with a model learn from the first round too.
+        history: Give what happened so far, to go on from there: observations, a `History`, or the `Store` of a run. A
+            store then holds what is told (its caller writes it there), and memory does not grow with the run. The
+            default, (), begins a new run.
+        start: Give the first members their first configurations: a list, "defaults", a `History` or the folder of a
+            run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin with
+            what you know to work.
+        selection: Choose whose weights and configuration a member goes on with: a selection such as `Smoothed()`, or a
+            name such as "smoothed". None (default) is that of the method, or `Truncation()`. Change it if scores are
+            noisy, or early scores mislead.
     """
 
     def __init__(
         self,
         space: Any,
-        method: Explorer | Any = None,
+        method: Any = None,
         size: int = 4,
         rounds: int | None = 50,
         seed: int = 0,
         mode: Mode = "max",
         quantile: float | None = None,
-        explore: Literal["replaced", "all"] = "replaced",
+        explore: Explore | None = None,
         synchronous: bool = True,
         initial_score: float | None = None,
         history: Iterable[Observation] | Store = (),
         start: Start = None,
-        selection: Selection | None = None,
+        selection: Selection | str | None = None,
     ):
         self.space = Space(space)
-        self.method = DEFAULT() if method is None else as_explorer(method)
+        chosen = choose(method, selection, quantile, explore)
+        self.method, self.selection = as_explorer(chosen.method), chosen.selection
         self.size, self.rounds, self.seed = size, rounds, seed
-        self.explore, self.synchronous = explore, synchronous
-        self.selection = as_selection(selection, quantile, self.method.selection)
+        self.explore, self.synchronous = chosen.explore, synchronous
         self.quantile: float | None = getattr(self.selection, "quantile", None)
         self.initial_score = math.nan if initial_score is None else initial_score
         """What a member scores before any training, where that is known; it is guessed otherwise."""
@@ -120,11 +147,20 @@ class Population:
         lost: bool = False,
         standard_error: float | None = None,
     ) -> None:
-        """What came of an assignment. NaN, an infinity or None as the score mean that it failed.
+        """Take in what came of an assignment.
 
-        `standard_error` is that of the score, where it is known; it is kept as a metric of this name.
-        `lost` says that its parent's checkpoint was missing or damaged, so that it never trained. Nobody is sent to
-        that checkpoint again, and its configuration is not blamed.
+        Args:
+            assignment: Give what `ask` returned.
+            score: Give the score at the end; NaN, an infinity or None if the interval failed.
+            steps: Give the budget that was spent, such as environment steps. None (default) if every interval spends
+                the same.
+            metrics: Give whatever else should be on record: numbers, strings, and lists and dicts of them. None
+                (default) for nothing.
+            seconds: Give the time it took. None (default) if unknown; decisions do not depend on it.
+            lost: Say that the parent's checkpoint was missing or damaged, so that it never trained. Default False.
+                Nobody is sent to a lost checkpoint again, and the configuration is not blamed.
+            standard_error: Give that of the score, for selections that know noise; it is kept as a metric of this name.
+                None (default) if unknown.
         """
         mine = self._training.get(getattr(assignment, "key", (-1, -1)))
         if mine is None:
@@ -277,12 +313,12 @@ class Population:
                 continue
             least = 0 if name == "seed" else 1
             if value is None or not is_whole(value, least):
-                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}; change it")
+                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
             setattr(self, name, int(value))  # Numpy's integers cannot be stored.
         if self.explore not in ("replaced", "all"):
-            raise ArgumentError(f"explore must be 'replaced' or 'all', got {self.explore!r}; choose one")
+            raise ArgumentError(f"explore must be 'replaced' or 'all', got {self.explore!r}")
         if not isinstance(self.synchronous, bool):
-            raise ArgumentError(f"synchronous must be True or False, got {self.synchronous!r}; choose one")
+            raise ArgumentError(f"synchronous must be True or False, got {self.synchronous!r}")
         known = self.initial_score
         if not (known != known or (is_real(known) and math.isfinite(known))):
             raise ArgumentError(f"initial_score must be finite, or None if unknown, got {known!r}; leave it out")

@@ -38,14 +38,12 @@ def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
         return (_proposal(Proposal({}, {"start": start}), "start='defaults'", space),)
     if isinstance(start, str | os.PathLike):
         if not holds_run(Path(start) / FILE):
-            raise ArgumentError(f"{_FORMS}, got {os.fspath(start)!r}, which holds no run; give one of these")
+            raise ArgumentError(f"{_FORMS}, got {os.fspath(start)!r}, which holds no run")
         return _winners(History.load(Path(start)), os.fspath(start), space, size)
     if not isinstance(start, Sequence):
-        raise ArgumentError(f"{_FORMS}, got {start!r}; give one of these")
+        raise ArgumentError(f"{_FORMS}, got {start!r}")
     if len(start) > size:
-        raise ArgumentError(
-            f"start has at most one configuration for each member, got {len(start)} for {size}; drop some"
-        )
+        raise ArgumentError(f"start has at most one configuration for each member, got {len(start)} for {size}")
     return tuple(_proposal(entry, f"start[{index}]", space) for index, entry in enumerate(start))
 
 

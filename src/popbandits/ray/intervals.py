@@ -30,7 +30,7 @@ class Intervals:
 
     def __post_init__(self) -> None:
         if not (is_real(self.length) and self.length > 0):
-            raise ArgumentError(f"perturbation_interval must be above 0, got {self.length!r}; raise it")
+            raise ArgumentError(f"perturbation_interval must be above 0, got {self.length!r}")
 
     def begins(self, source: Observation | None) -> float:
         """Where the observation ended that an interval begins with."""

@@ -8,6 +8,7 @@ that it goes on from.
 import time
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -21,6 +22,7 @@ from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
 from popbandits.history import Assignment, Event, Mode, Store
 from popbandits.history.schema import FILE, holds_run
+from popbandits.methods import choose
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record
 from popbandits.ray import trials
@@ -28,7 +30,8 @@ from popbandits.ray.intervals import Intervals, Result, check_applied
 from popbandits.ray.record import CHECKPOINT, TIME, Record
 from popbandits.ray.space import as_space, population_size
 from popbandits.ray.trials import AnyTrial
-from popbandits.selection import Selection, as_selection
+from popbandits.selection import Patient, Selection
+from popbandits.typing import is_real
 
 WAITING = (Trial.PENDING, Trial.PAUSED)
 
@@ -50,7 +53,8 @@ class PopulationScheduler(TrialScheduler):
         perturbation_interval: how long an interval is, in units of `time_attr`.
         burn_in: until when nothing is decided; `burn_in_period` is Tune's name for it.
         quantile_fraction: how many members are replaced, as a fraction; 0.25 if neither this nor `selection` is given.
-        selection: whose weights and hyperparameters a trial goes on with; `Truncation(quantile_fraction)` if left out.
+        selection: whose weights and hyperparameters a trial goes on with, or its name; that of the method if left out,
+            or `Truncation(quantile_fraction)`.
         require_attrs: whether a result without `time_attr` or `metric` is an error; it is passed over otherwise.
         synch: whether members wait for one another at the end of each interval.
         start: what the first members begin with, as `popbandits.Population` takes it: a list of configurations,
@@ -78,7 +82,7 @@ class PopulationScheduler(TrialScheduler):
         burn_in: float = 0.0,
         burn_in_period: float | None = None,
         quantile_fraction: float | None = None,
-        selection: Selection | None = None,
+        selection: Selection | str | None = None,
         require_attrs: bool = True,
         synch: bool = False,
         seed: int = 0,
@@ -86,14 +90,14 @@ class PopulationScheduler(TrialScheduler):
     ):
         super().__init__()  # type: ignore[no-untyped-call]
         if mode not in (None, "max", "min"):
-            raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}; choose one")
+            raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}")
         if space is not None and hyperparam_bounds is not None:
             raise ArgumentError("the search space is given once, got space and hyperparam_bounds; drop one")
         self._metric, self._mode = metric, mode
         burn_in = burn_in if burn_in_period is None else burn_in_period
         self._intervals = Intervals(time_attr, perturbation_interval, burn_in, require_attrs)
         self._space, self._bounds = space, hyperparam_bounds
-        self._selection = as_selection(selection, quantile_fraction, self.explorer.selection)
+        self._selection = choose(self.explorer(), selection, quantile_fraction).selection
         self._synch, self._seed, self._start = synch, seed, start
         self._forget()
 
@@ -209,7 +213,7 @@ class PopulationScheduler(TrialScheduler):
         kept = trial.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep
         if kept is not None and kept <= 2:
             warnings.warn(
-                f"num_to_keep should be more than 2: other trials may need what is removed, got {kept}; raise it",
+                f"num_to_keep should be more than 2: other trials may need what is removed, got {kept}",
                 stacklevel=2,
             )
         keep = partial(trials.keep_record, trial)
@@ -217,17 +221,18 @@ class PopulationScheduler(TrialScheduler):
         if holds_run((directory := trials.folder(trial)) / FILE):
             store = Store.open(directory)
             about = store.about
-            population = self._population(store.space, about["size"], from_record(about.get("start", [])), store)
+            start = from_record(about.get("start", []))
+            population = self._population(trial, store.space, about["size"], start, store)
             self._record = Record(store, population, keep)
         else:
             size = population_size(generator, name)
             space = as_space(self._space, self._bounds, generator)
-            self._record = Record.create(directory, self._population(space, size, self._start), keep)
+            self._record = Record.create(directory, self._population(trial, space, size, self._start), keep)
         resumed = len(self._record.population.history) > 0
         self._record.say("resumed" if resumed else "started", f"{name} in Ray Tune")
         self._decide()
 
-    def _population(self, space: Any, size: int, start: Start, history: Any = ()) -> Population:
+    def _population(self, trial: AnyTrial, space: Any, size: int, start: Start, history: Any = ()) -> Population:
         assert self._mode is not None
         return Population(
             space,
@@ -236,11 +241,18 @@ class PopulationScheduler(TrialScheduler):
             rounds=None,
             seed=self._seed,
             mode=self._mode,
-            selection=self._selection,
+            selection=self._selected(trial),
             synchronous=self._synch,
             history=history,
             start=start,
         )
+
+    def _selected(self, trial: AnyTrial) -> Selection:
+        """Return the selection, with a warm-up in rounds where Tune says when a trial ends."""
+        end = trial.stopping_criterion.get(self._intervals.time_attr)
+        if not (isinstance(self._selection, Patient) and is_real(end)):
+            return self._selection
+        return replace(self._selection, warm_up=self._selection.warm_up_rounds(int(end // self._intervals.length)))
 
     def _decide(self) -> list[int]:
         """Ask the population until somebody can train, or all wait for those who do; the members that were given

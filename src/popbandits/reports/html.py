@@ -52,11 +52,11 @@ def bullets(sentences: Iterable[str]) -> str:
     return markup("ul", *(markup("li", escape(sentence)) for sentence in sentences))
 
 
-def findings(mattered: Sequence[str], never: Sequence[str]) -> str:
-    """What mattered, beside what was never tried."""
-    nothing = "No hyperparameter had a clear effect on the change in score."
+def findings(mattered: Sequence[str], not_clear: Sequence[str], never: Sequence[str]) -> str:
+    """Show what mattered and what is not clear, beside what was never tried."""
     everything = "Every label was trained with, and no wide stretch of a range was left out."
-    left = markup("h3", "What mattered") + (bullets(mattered) if mattered else markup("p", nothing))
+    left = markup("h3", "What mattered") + (bullets(mattered) if mattered else "")
+    left += "".join(markup("p", escape(sentence)) for sentence in not_clear)
     right = markup("h3", "What was never tried") + (bullets(never) if never else markup("p", everything))
     return markup("div", markup("div", left), markup("div", right), class_="pair")
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 from scipy.optimize import isotonic_regression
 
-from popbandits.experiments.methods import METHODS
 from popbandits.experiments.results import Curve, Floor, Results
+from popbandits.methods import METHODS
 from popbandits.reports.figures.figure import require_extra
 from popbandits.typing import FloatArray
 
@@ -28,15 +28,16 @@ FLOORS = {
 }
 SECTIONS: dict[Curve, str] = {"mean": "Mean over members", "best": "Best member"}
 NOTE = (
-    "Best member: the lineage that ends with the best score. Floor: a perfect explorer under the same "
-    "replacement rule, from the first configurations of these seeds; any start: from uniform draws."
+    "Best member: the lineage that ends with the best score. Floor: a perfect explorer under PBT's "
+    "replacement rule, from the spread first configurations of these seeds; any start: from uniform draws."
 )
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; their yellow is too pale for a line. The last
-# three are Tol's.
+# three, and Patient PBT's, are Tol's.
 COLOURS = {
     "random": "#888888",
     "pbt": "#E69F00",
+    "patient-pbt": "#AA4499",
     "pb2-rand": "#CC79A7",
     "pb2-mult": "#56B4E9",
     "pb2-mix": "#0072B2",

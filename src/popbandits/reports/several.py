@@ -17,7 +17,7 @@ from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import Markup, cards, figure, findings, markup, page, table
 from popbandits.reports.run import Run
 from popbandits.reports.tables import Cell, ScoreTable, Tasks, grouped, score_tables
-from popbandits.reports.words import never_explored, what_mattered
+from popbandits.reports.words import never_explored, not_clear, what_mattered
 from popbandits.wording import counted, number
 
 
@@ -36,7 +36,7 @@ def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, lis
         found = effects(members)
         made = [schedules(groups), effects_figure(members, found), arms(members), deciding(groups)]
         own = [_numbered(one, place) for one in made if one is not None]
-        words = findings(what_mattered(found), never_explored(members))
+        words = findings(what_mattered(found), not_clear(members, found), never_explored(members))
         sections[f"What was tried: {task}" if len(tasks) > 1 else "What was tried"] = words + "".join(map(figure, own))
         drawn += own
     sections["The runs"] = _runs(runs, tasks)

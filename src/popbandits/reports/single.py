@@ -24,7 +24,7 @@ from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import cards, figure, filled_table, findings, markup, page, table, warned
 from popbandits.reports.run import Run, shortened
 from popbandits.reports.status import selection_name
-from popbandits.reports.words import never_explored, spans, summary, what_mattered
+from popbandits.reports.words import never_explored, not_clear, spans, summary, what_mattered
 from popbandits.wording import counted, first_line, number, setting
 
 ROWS = 3_000
@@ -100,7 +100,9 @@ def _short(run: Run) -> str:
     }
     told = "".join(markup("p", escape(sentence)) for sentence in summary(run))
     worth = warned([one.text for one in advise(run.history, selection_name(run.about))])
-    return cards(facts) + worth + told + findings(what_mattered(effects([run])), never_explored([run]))
+    found = effects([run])
+    mattered = findings(what_mattered(found), not_clear([run], found), never_explored([run]))
+    return cards(facts) + worth + told + mattered
 
 
 def _schedule(run: Run) -> str:

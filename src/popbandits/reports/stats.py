@@ -1,32 +1,28 @@
-"""The arithmetic of the paper's tables and of its regressions."""
+"""The arithmetic of the paper's tables, and of what mattered."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri
+from scipy.stats import kendalltau
 
 from popbandits.typing import FloatArray
 
+ENOUGH, APART = 8, 3
+"""Points that a rank correlation takes, and how many of them must differ from the commonest value, in x and in y."""
+
 
 @dataclass(frozen=True)
-class Regression:
-    """The slope of y = a + b x, as far as it differs from zero."""
+class Association:
+    """Rank correlation of x and y, as far as it differs from zero."""
 
-    t: float
-    """b by its standard error."""
+    tau: float
+    """Kendall's tau-b, from -1 to +1."""
+    z: float
+    """The number of concordant less discordant pairs, by its standard deviation where x and y are independent."""
     count: int
-
-    @property
-    def critical(self) -> float:
-        """Beyond what |t| the two-sided p is below 0.05."""
-        return float(stdtrit(self.count - 2, 0.975))
-
-    @property
-    def significant(self) -> bool:
-        """Whether p < 0.05."""
-        return abs(self.t) > self.critical
 
 
 def mean(values: Sequence[float]) -> float:
@@ -39,27 +35,44 @@ def mean(values: Sequence[float]) -> float:
     return total / len(values) if math.isfinite(total) else sum(value / len(values) for value in values)
 
 
-def regression(x: FloatArray, y: FloatArray) -> Regression | None:
-    """The least-squares line through the points; None for fewer than 3, or all at one x or on one line.
+def association(x: FloatArray, y: FloatArray) -> Association | None:
+    """Correlate the ranks of x and y; None where too few points carry it.
 
-    >>> found = regression(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 2.0, 2.0, 4.0]))
-    >>> round(found.t, 4), found.significant
-    (3.4017, False)
+    Ranks bound the weight of an outlier, but not where ties leave little else: one point alone at its x and at its y
+    would correlate perfectly. So `ENOUGH` points are asked for, of which `APART` differ from the commonest value.
+
+    >>> found = association(np.arange(8.0), np.array([1.0, 2.0, 4.0, 3.0, 5.0, 6.0, 7.0, -900.0]))
+    >>> round(found.tau, 3), round(found.z, 2)
+    (0.429, 1.48)
     """
     n = len(x)
-    if n < 3:
+    if n < ENOUGH:
         return None
-    dx, dy = x - x.mean(), y - y.mean()
-    sxx, sxy = float(dx @ dx), float(dx @ dy)
-    # Rounding leaves a spread where there is none.
-    if sxx <= n * (1e-12 * float(np.abs(x).max())) ** 2:
+    ties = [np.unique(values, return_counts=True)[1].astype(float) for values in (x, y)]
+    if any(n - counts.max() < APART for counts in ties):
         return None
-    slope = sxy / sxx
-    residual = dy - slope * dx
-    rest = float(residual @ residual)
-    if rest <= n * (1e-12 * float(np.abs(y).max())) ** 2:
-        return None
-    return Regression(slope / math.sqrt(rest / (n - 2) / sxx), n)
+    (pairs_x, triples_x, spread_x), (pairs_y, triples_y, spread_y) = map(_tied, ties)
+    pairs, triples, spread = _tied(np.array([float(n)]))
+    tau = float(kendalltau(x, y).statistic)
+    concordant = tau * math.sqrt((pairs - pairs_x) * (pairs - pairs_y)) / 2
+    variance = (spread - spread_x - spread_y) / 18
+    variance += pairs_x * pairs_y / (2 * pairs) + triples_x * triples_y / (9 * triples)
+    return Association(tau, concordant / math.sqrt(variance), n)
+
+
+def _tied(counts: FloatArray) -> tuple[float, float, float]:
+    """Sum what groups of equal values take from the variance of Kendall's statistic (Kendall 1970, chapter 5)."""
+    pairs = counts * (counts - 1)
+    return float(pairs.sum()), float((pairs * (counts - 2)).sum()), float((pairs * (2 * counts + 5)).sum())
+
+
+def critical(comparisons: int) -> float:
+    """Bound |z| so that, with nothing to be found, one of so many exceeds it with a probability of 0.05 at most.
+
+    >>> round(critical(1), 2), round(critical(20), 2)
+    (1.96, 3.02)
+    """
+    return float(-ndtri(0.025 / max(comparisons, 1)))
 
 
 def deviation(values: Sequence[float]) -> float:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from popbandits.history import Config, Key
-from popbandits.reports.figures.effects import ALL, DOWN, UP, Effect
+from popbandits.reports.figures.effects import ALL, DOWN, NEITHER, UP, Effect
 from popbandits.reports.run import Run, label_names
+from popbandits.reports.stats import APART, ENOUGH
 from popbandits.space.parameters import Numerical, Scale
 from popbandits.typing import FloatArray
 from popbandits.wording import clock, counted, number, setting
@@ -72,15 +73,36 @@ def summary(run: Run) -> list[str]:
 
 
 def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
-    """The hyperparameters whose effect is clear, the strongest first."""
-    clear = sorted((e for e in effects if e.direction in (UP, DOWN)), key=lambda e: -abs(e.found.t))
+    """Name the hyperparameters whose effect is clear, the strongest first."""
+    clear = sorted((e for e in effects if e.direction in (UP, DOWN)), key=lambda e: -abs(e.found.z))
     return [
         f"{e.parameter}: {e.direction}"
         f"{' over' if e.label == ALL and e.variable is None else ' with'} "
         f"{ALL if e.variable is None else f'{e.variable} = {e.label}'} "
-        f"(t\u00a0=\u00a0{e.found.t:+.1f}, {counted(e.found.count, 'interval')})"
+        f"(rank correlation {e.found.tau:+.2f}, {counted(e.found.count, 'configuration')})"
         for e in clear[:most]
     ]
+
+
+def not_clear(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
+    """Say that nothing had a clear effect, and of which hyperparameters nothing can be told, and why."""
+    judged = {e.parameter for e in effects}
+    names = [parameter.name for parameter in runs[0].space.numerical]
+    left = [name for name in names if name not in judged]
+    if not names:
+        return ["There is no numerical hyperparameter to judge."]
+    said = []
+    if judged and all(e.direction == NEITHER for e in effects):
+        whose = f"None of {', '.join(name for name in names if name in judged)}" if left else "No hyperparameter"
+        said.append(f"{whose} had a clear effect on the change in score.")
+    if left:
+        who = "This run" if len(runs) == 1 else f"These {len(runs)} runs"
+        said.append(
+            f"{who} cannot tell what {', '.join(left) if judged else 'the hyperparameters'} did: that takes {ENOUGH} "
+            f"configurations whose change was measured, {APART} of them with a value, and with a change, other than "
+            "the commonest."
+        )
+    return said
 
 
 def never_explored(runs: Sequence[Run]) -> list[str]:

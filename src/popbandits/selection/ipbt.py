@@ -47,16 +47,22 @@ class Restarts(Selection):
     Paper: each start trains twice as many members as stay; half of the members go on from shrunk weights; one half of
     the configurations is drawn and the other from a model over earlier starts. Here: a population has one size, agents
     need not know how to shrink, and the selection does not model: what is drawn or modelled is the explorer's affair.
+
+    Args:
+        quantile: Set the share of members that is replaced, above 0 and at most 0.5. None (default) is that of
+            `within`, or 0.25. Raise it to give weak members up sooner.
+        patience: Set after how many intervals without improvement everybody starts afresh. Default 3. Raise it if
+            scores rise slowly or are noisy.
+        growth: Set the factor by which the interval grows with each new start. Default 2. Give 1 to keep it at one
+            round.
+        within: Choose the selection between two starts. None (default) is `Truncation(quantile)`. Change it as you
+            would change a run's selection.
     """
 
     quantile: float | None = None
-    """The share of members that is replaced; None for that of `within`, or 0.25."""
     patience: int = 3
-    """Intervals without improvement, after which everybody starts afresh."""
     growth: int = 2
-    """By what factor the interval grows with each new start; 1 keeps it at one round."""
     within: Selection | None = None
-    """The selection between two starts; None for Truncation(quantile)."""
 
     def __post_init__(self) -> None:
         if self.within is not None and not isinstance(self.within, Selection):

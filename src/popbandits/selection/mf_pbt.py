@@ -33,13 +33,17 @@ class MFPBT(Selection):
     """Truncation within each group at its own interval, and migration between groups.
 
     Member m is of group m modulo the number of groups. A failure is replaced at once, by a member of its group.
+
+    Args:
+        quantile: Set the share of a group that makes a quarter, above 0 and at most 0.5: rounded down, at least one
+            member. Default 0.25. Raise it to give weak members up sooner.
+        intervals: Give the rounds between two selections, a number for each group, such as (1, 3). None (default) suits
+            the number of members. Give longer ones if what pays off late matters; a population too small for two
+            members in each group does without the last groups.
     """
 
     quantile: float = 0.25
-    """The share of a group that makes a quarter: rounded down, at least one, at most half."""
     intervals: tuple[int, ...] | None = None
-    """Rounds between two selections, a number for each group; None for those of `default_intervals`. A population too
-    small for two members in each group does without the last groups."""
 
     def __post_init__(self) -> None:
         check_quantile(self.quantile)

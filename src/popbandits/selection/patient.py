@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.selection.selection import Picks, Selection, check_quantile, checkpoints
-from popbandits.selection.truncation import rank, replace_members
-from popbandits.typing import IntArray, is_real
+from popbandits.selection.truncation import Truncation, rank, replace_members
+from popbandits.typing import IntArray, is_real, is_whole
 
 WARM_UP_ROUNDS = 10
 """Rounds without replacement, in a run that has no set end."""
@@ -24,6 +25,7 @@ LOOKED_AT = 512
 """Last observations from which the usual change of a score is estimated."""
 
 
+@complete_args(Truncation)
 @dataclass(frozen=True)
 class Patient(Selection):
     """Truncation by the last score after a warm-up in which nobody is replaced, with a way back after a collapse.
@@ -32,26 +34,36 @@ class Patient(Selection):
 
     >>> Patient().warm_up_rounds(rounds=30)
     8
+
+    Args:
+        warm_up: Set how long members train alone: below 1 a share of the run's rounds (of a run without a set end 10
+            rounds), from 1 on a number of rounds. Default 0.25. Lower it if early scores tell which members will win.
+        collapse: Set how far the best member must fall below the best score ever before members go back to that
+            checkpoint, in robust standard deviations of a score's change. Default 1.0. Raise it if scores are noisy;
+            `math.inf` never goes back.
     """
 
     quantile: float = 0.25
-    """The share of members that is replaced: rounded down, at least one, at most half."""
     warm_up: float = 0.25
-    """The share of the run's rounds in which members train alone; of a run without a set end, 10 rounds."""
     collapse: float = 1.0
-    """How far the best member must be below the best score ever, in robust standard deviations of a score's change,
-    before members go back to that checkpoint."""
 
     def __post_init__(self) -> None:
         check_quantile(self.quantile)
-        if not (is_real(self.warm_up) and 0 <= self.warm_up < 1):
-            raise ArgumentError(f"warm_up must be a share of the rounds below 1, got {self.warm_up!r}; 0.25 is usual")
+        if not (is_real(self.warm_up) and (0 <= self.warm_up < 1 or is_whole(self.warm_up, 1))):
+            raise ArgumentError(
+                f"warm_up must be a share of the rounds below 1, or a whole number of rounds, got {self.warm_up!r}; "
+                "0.25 is usual"
+            )
         if not (is_real(self.collapse) and self.collapse >= 0):
             raise ArgumentError(f"collapse must be at least 0, got {self.collapse!r}; 1 is usual, inf never goes back")
 
     def warm_up_rounds(self, rounds: int | None) -> int:
         """Return how many rounds a member trains before it can be replaced."""
-        return WARM_UP_ROUNDS if rounds is None else math.ceil(self.warm_up * rounds)
+        if self.warm_up >= 1:
+            return int(self.warm_up)
+        if rounds is None:
+            return WARM_UP_ROUNDS if self.warm_up else 0
+        return math.ceil(self.warm_up * rounds)
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick by the scores as they are, once the warm-up is over."""

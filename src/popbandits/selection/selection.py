@@ -23,15 +23,18 @@ from popbandits.typing import BoolArray, IntArray, is_real
 class Picks:
     """What members go on with: arrays, an entry for each member that was asked about.
 
-    Places are positions in the history, NOWHERE for none.
+    Places are positions in the history, NOWHERE (-1) for none.
+
+    Args:
+        weights: Give the place whose checkpoint is loaded; NOWHERE for a fresh start. `checkpoints` of
+            `popbandits.selection.selection` returns those there are.
+        config: Give the place whose configuration is taken; NOWHERE only where a fresh start explores.
+        explores: Say whether the explorer changes that configuration. In a fresh start it is asked with no parent.
     """
 
     weights: IntArray
-    """The place whose checkpoint is loaded; NOWHERE for a fresh start. See `checkpoints` for those there are."""
     config: IntArray
-    """The place whose configuration is taken; NOWHERE only where a fresh start explores."""
     explores: BoolArray
-    """Whether the explorer changes that configuration. In a fresh start it is asked with no parent."""
 
     def __getitem__(self, rows: IntArray) -> "Picks":
         """Those of some rows."""
@@ -54,10 +57,15 @@ class Selection:
     """
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
-        """Pick what `members` go on with; each has finished an interval.
+        """Pick what members go on with; each has finished an interval.
 
-        A pure function of its arguments: no memory, no randomness but `rng`. In synchronous runs `members` are all, and
-        the history ends with a whole round; in asynchronous ones there is one, and others may not have begun.
+        A pure function of its arguments: no memory, no randomness but `rng`.
+
+        Args:
+            history: What happened before this decision; in synchronous runs it ends with a whole round.
+            members: Numbers of the members to pick for: all in synchronous runs, one in asynchronous runs, where others
+                may not have begun.
+            rng: Generator to draw from.
         """
         raise NotImplementedError(f"{type(self).__name__} must define select")
 

@@ -44,10 +44,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Key, Observation
 from popbandits.selection.selection import Picks, Selection, check_quantile
-from popbandits.selection.truncation import truncate
+from popbandits.selection.truncation import Truncation, truncate
 from popbandits.typing import FloatArray, IntArray, is_real, is_whole
 
 JUMP = 3.0
@@ -66,6 +67,7 @@ LOOKED_AT = 512
 """How many observations an estimate looks at: a large population looks back over fewer rounds."""
 
 
+@complete_args(Truncation)
 @dataclass(frozen=True)
 class Smoothed(Selection):
     """Truncation by scores that are smoothed along each lineage, as far as they are noise.
@@ -73,13 +75,17 @@ class Smoothed(Selection):
     >>> from popbandits import Population
     >>> Population({"lr": (0.0, 1.0)}, selection=Smoothed(quantile=0.5)).quantile
     0.5
+
+    Args:
+        noise: Give the standard deviation of a score's noise, for scores told without a standard error. None (default)
+            estimates it. Give it if you have measured it.
+        window: Limit how many rounds a lineage is followed back, and the noise is estimated from. Default 16. Raise it
+            if scores are very noisy and training is slow.
     """
 
     quantile: float = 0.25
     noise: float | None = None
-    """Standard deviation of a score's noise, for scores told without a standard error; None to estimate it."""
     window: int = 16
-    """How many rounds a lineage is followed back, and the noise estimated from."""
 
     def __post_init__(self) -> None:
         check_quantile(self.quantile)

@@ -26,14 +26,20 @@ from popbandits.typing import IntArray, is_real, is_whole
 
 @dataclass(frozen=True)
 class TTest(Selection):
-    """Each member compares itself to one other, and copies it if that is significantly better."""
+    """Each member compares itself to one other, and copies it if that is significantly better.
+
+    Args:
+        quantile: Set the top share of members, above 0 and at most 0.5, from which one whose interval failed loads
+            weights. Default 0.25. Change it if you have many members.
+        level: Set the two-sided p-value below which a difference is significant. Default 0.05. Raise it to copy sooner,
+            at the price of copying by luck.
+        last: Set how many intervals of each lineage are compared, at least 2. Default 10. Lower it if skill changes
+            fast.
+    """
 
     quantile: float = 0.25
-    """A member whose interval failed loads weights drawn from the top quantile, as in truncation."""
     level: float = 0.05
-    """Below which two-sided p a difference is significant."""
     last: int = 10
-    """How many intervals of a lineage are compared."""
 
     def __post_init__(self) -> None:
         check_quantile(self.quantile)

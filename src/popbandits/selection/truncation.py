@@ -22,10 +22,13 @@ class Truncation(Selection):
 
     Ties are broken at random. A member whose last interval failed, or whose checkpoint is lost, is replaced whatever
     its rank. If that is everybody, weights come from earlier checkpoints; from none, if there are none.
+
+    Args:
+        quantile: Set the share of members that is replaced, above 0 and at most 0.5: rounded down, at least one member.
+            Default 0.25. Raise it to give weak members up sooner.
     """
 
     quantile: float = 0.25
-    """The share of members that is replaced: rounded down, at least one, at most half."""
 
     def __post_init__(self) -> None:
         check_quantile(self.quantile)

@@ -61,6 +61,19 @@ def build(space: Any) -> tuple[ConfigurationSpace, Paths]:
     return made, paths
 
 
+def few_integers(space: Any) -> dict[str, tuple[int, int]]:
+    """Find the ranges of a user's dict that are written like one of floats, but in whole numbers.
+
+    >>> few_integers({"gamma": (0, 1), "lr": (0.0, 1.0), "nested": {"depth": (1, 8), "tilt": (-1, 1)}})
+    {'gamma': (0, 1), 'nested.tilt': (-1, 1)}
+    """
+    found = {}
+    for path, value in _leaves(space, ()) if isinstance(space, Mapping) else ():
+        if isinstance(value, tuple) and all(isinstance(bound, Integral) and abs(int(bound)) <= 1 for bound in value):
+            found[".".join(path)] = (int(value[0]), int(value[1]))
+    return found
+
+
 def unboxed(value: Any) -> Any:
     """Numpy's scalars as Python's own, everything else as it is."""
     return value.item() if isinstance(value, np.generic) else value

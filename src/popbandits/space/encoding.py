@@ -11,7 +11,7 @@ from ConfigSpace.conditions import Condition, Conjunction
 
 from popbandits.errors import SpaceError
 from popbandits.space import storage
-from popbandits.space.build import build, unboxed
+from popbandits.space.build import build, few_integers, unboxed
 from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
 from popbandits.space.rules import Table, rule
 from popbandits.typing import BoolArray, FloatArray, IntArray
@@ -70,6 +70,10 @@ class Space:
     | order | the columns, those of x counted first, then those of h: parents before children |
     | movable | (d,) numbers to climb by gradient: floats, and integers of many levels, that no condition depends on |
     | grids | by column, x of every level of the numbers of few levels that no condition depends on |
+
+    Args:
+        space: A dict of ranges (tuples), choices (lists), constants and further dicts; a `ConfigurationSpace` of
+            ConfigSpace for log scales, conditions and forbidden combinations; or another `Space`.
     """
 
     def __init__(self, space: "ConfigurationSpace | Mapping[str, Any] | Space") -> None:
@@ -77,6 +81,7 @@ class Space:
             self.__dict__.update(space.__dict__)
             return
         made, self._paths = build(space)
+        self.few_integers = few_integers(space)  # of which `remarks` speaks
         conditional = set(made.conditional_hyperparameters)
         parameters = {name: describe(hp, name in conditional) for name, hp in made.items()}
         self.configuration_space: ConfigurationSpace = made

@@ -45,7 +45,7 @@ class _Labelled:
         except TypeError:  # not hashable, so not a label
             index = -1
         if index < 0 or isinstance(value, bool) != isinstance(self.labels[index], bool):
-            raise SpaceError(f"{self.name!r}: the value must be one of {self.labels!r}, got {value!r}; pick one")
+            raise SpaceError(f"{self.name!r}: the value must be one of {self.labels!r}, got {value!r}")
         return index
 
     def codes(self, values: Sequence[Any]) -> FloatArray:

@@ -14,8 +14,12 @@ that differ in everything):
 | 6 | B | load, train(c') | 5: the new hyperparameters hold |
 | 7, ... | B | load, train(c with one value changed) | 5: each of them holds |
 
-Where 5 differs from 2, up to three new agents that load the checkpoint tell what is missing from it. Where a
-hyperparameter changes nothing, a new agent tells whether it does without a load.
+Where 5 differs from 2, new agents that load the checkpoint tell what is missing from it. Where a hyperparameter changes
+nothing, a new agent tells whether it does without a load.
+
+Where equal intervals differ, six new agents that load the checkpoint tell by how much: that is a warning, since it may
+be meant. Hyperparameters are then judged by what `applied` tells or, without it, by scores beyond that spread. What a
+spread tells is never more than a warning.
 """
 
 import math
@@ -31,10 +35,14 @@ from popbandits.history import Config
 from popbandits.space import Space
 from popbandits.testing.agent_report import Report, Rule
 from popbandits.testing.contrasts import contrasts
+from popbandits.testing.spread import Spread
 from popbandits.testing.trials import Trace, Trials, same_score
 
 FIRST_TRIES = 3
 """Configurations to begin with, until one gives a finite score."""
+
+LOADS = 6
+"""Loads of one checkpoint by new agents that tell how far chance drives scores apart."""
 
 
 def check_agent(
@@ -103,7 +111,10 @@ class Check:
                 self._vary(loaded)
                 return
         self._veteran = None
-        if (reference := self._explain(loaded)) is not None:
+        reference = self._explain(loaded)
+        if isinstance(reference, Spread):
+            self._vary_by_chance(reference)
+        else:
             self._vary(reference)
 
     def _begin(self) -> None:
@@ -140,27 +151,46 @@ class Check:
             text += "; no run can be repeated: draw everything random from generators that the seed determines"
         self._trials.note(Rule.SEED, "warning", text)
 
-    def _explain(self, loaded: Trace) -> Trace | None:
+    def _explain(self, loaded: Trace) -> Trace | Spread:
         """Note why a load and memory lead to different things. What a load leads to in a new agent, if to one thing."""
         new = self._go_on(self._start, why="by a new agent")
         third = self._go_on(self._start, why="by a new agent of a third seed", seed=self._third_seed)
         if self._trials.alike(new, third):
             self._explain_memory(loaded, new)
             return new
-        seen = f"agents of two seeds load the same checkpoint and must train alike, got {results(new, third)}"
-        reference: Trace | None = new
+        loads, determined = [new, third], True
         if self._trials.alike(loaded, new):
             cause = ": the seed they were built with still shows; save random states, and let load restore them"
-        elif self._trials.alike(new, self._go_on(self._start, why="by a new agent once more")):
+        elif self._trials.alike(new, again := self._go_on(self._start, why="by a new agent once more")):
             cause = ": load does not restore what is random; save the states of all generators, also global ones"
         else:
-            reference = None
+            loads, determined = [*loads, again], False
             cause = (
                 ", and so do those of one seed: training is not deterministic; draw everything random, environments "
                 "included, from generators that load restores, and choose deterministic kernels on a GPU"
             )
-        self._trials.note(Rule.ALIKE, "problem", f"{seen}{cause}. What else is missing shows when this is mended")
-        return reference
+        for seed in range(self._third_seed + 1, self._third_seed + 1 + LOADS - len(loads)):
+            loads.append(self._go_on(self._start, why="by a new agent of yet another seed", seed=seed))
+        spread = Spread(trace.score for trace in loads)
+        text = f"agents of two seeds load the same checkpoint, got {results(new, third)}{cause}, unless it is meant"
+        self._explain_chance(spread, loaded, f"{text}. Scores of loads: {spread}")
+        return new if determined else spread
+
+    def _explain_chance(self, spread: Spread, loaded: Trace, text: str) -> None:
+        """Note that loads do not train alike, and what chance does not explain."""
+        if spread.holds(loaded.score) is False:
+            text += (
+                f". An agent that has trained before got {loaded.score!r} from that checkpoint, beyond that spread; "
+                "let load replace everything, and train keep nothing of earlier intervals"
+            )
+        self._trials.note(Rule.ALIKE, "warning", text)
+        complete, score = spread.holds(self._onward.score), self._onward.score
+        text = f"an agent that goes on from memory got {score!r}, {{}} the spread of those that load what it saved"
+        if complete is False:
+            text = f"{text.format('beyond')}; save the optimizer's state, normalisers and counters too"
+            self._trials.note(Rule.COMPLETE, "warning", text)
+        elif complete:
+            self._trials.note(Rule.COMPLETE, "ok", text.format("within"))
 
     def _explain_memory(self, loaded: Trace, new: Trace) -> None:
         """Seeds do not matter, but what an agent remembers does."""
@@ -224,6 +254,28 @@ class Check:
             )
         self._trials.note(Rule.HELD, "ok")
         self._trials.note(Rule.USED, "ok")
+
+    def _vary_by_chance(self, spread: Spread) -> None:
+        """Interval 6 and on, where training is not deterministic: `applied` tells what holds, or else the score."""
+        single = self._contrast.single
+        if not single:
+            return
+        after = self._go_on(self._start, self._contrast.second, "with other values")
+        untold = [name for name in single if name not in self._trials.told]
+        if spread.holds(after.score) is False:
+            alone = untold if self._each and len(single) > 1 else []
+            tries = {name: self._go_on(self._start, single[name], f"with another value of {name}") for name in alone}
+            untold = [name for name, trace in tries.items() if spread.holds(trace.score) is not False]
+        if untold:
+            self._trials.note(
+                Rule.HELD,
+                "warning",
+                f"{', '.join(untold)}: it cannot be told, since other values led to scores within the spread of equal "
+                f"ones ({spread}); give the agent applied(), which tells what it trained with",
+            )
+        elif all(finding.rule != Rule.APPLIED or finding.status == "ok" for finding in self._trials.findings()):
+            self._trials.note(Rule.HELD, "ok")
+            self._trials.note(Rule.USED, "ok")
 
     def _silent(self, tries: dict[str, Config], reference: Trace) -> tuple[dict[str, Config], list[str]]:
         """The changes that do not show after a load, and those of which it cannot be told."""

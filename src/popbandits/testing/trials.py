@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
 from popbandits.engines.checkpoints import seal
-from popbandits.engines.work import Checkpointed, announce, as_outcome, build, differences
+from popbandits.engines.work import Checkpointed, Incomplete, announce, as_outcome, build, differences
 from popbandits.errors import AgentError, PopbanditsError
 from popbandits.history import Config
 from popbandits.testing.agent_report import AnyRule, Costs, Finding, Rule, Status
@@ -60,6 +60,8 @@ class Trials:
         self._size = 0
         self.files_count = True
         """Whether equal intervals leave equal files, so that different ones mean something."""
+        self.told: set[str] = set()
+        """The hyperparameters of which `applied` told a value."""
 
     def carry_out(self, check: Callable[[], None]) -> None:
         """Do a check to its end, or until there is nothing left to try."""
@@ -95,9 +97,6 @@ class Trials:
     def agent(self, seed: int) -> Iterator[Agent]:
         """A new agent, closed in the end."""
         agent = self._timed("build", lambda: build(self._make_agent, seed), "make_agent")
-        for method in ("train", "save", "load"):
-            if not callable(getattr(agent, method, None)):
-                self.give_up(Rule.RUNS, f"an agent has train, save and load, got {agent!r} without {method}; add it")
         try:
             yield agent
         finally:
@@ -137,6 +136,7 @@ class Trials:
     def judge_applied(self, config: Config, applied: Mapping[str, Any]) -> None:
         """Note whether the hyperparameters that an agent tells are those it was given."""
         wrong = self._timed("applied", lambda: differences(config, applied))
+        self.told |= set(compared(config, applied))
         text = f"got otherwise: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
         self.note(Rule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
 
@@ -231,6 +231,8 @@ class Trials:
         start = time.perf_counter()
         try:
             result = do()
+        except Incomplete as error:
+            self.give_up(Rule.RUNS, str(error))
         except (Exception, SystemExit) as error:
             self.give_up(Rule.RUNS, raised(said or what, error))
         self._seconds[what].append(time.perf_counter() - start)
@@ -240,6 +242,19 @@ class Trials:
 def same_score(one: Trace, other: Trace) -> bool:
     """Whether two intervals ended with equal scores, failures being equal."""
     return one.score == other.score or (math.isnan(one.score) and math.isnan(other.score))
+
+
+def compared(asked: Mapping[str, Any], applied: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """List the hyperparameters that `differences` compares, by dotted name.
+
+    >>> sorted(compared({"lr": 0.1, "sgd": {"momentum": 0.9, "nesterov": True}}, {"lr": 0.1, "sgd": {"momentum": 0.9}}))
+    ['lr', 'sgd.momentum']
+    """
+    for name in applied.keys() & asked.keys():
+        if isinstance(asked[name], Mapping) and isinstance(applied[name], Mapping):
+            yield from compared(asked[name], applied[name], f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
 
 
 def fingerprint(folder: Path) -> Files:

@@ -1,4 +1,4 @@
-"""The agents on a real game, small enough for a CPU."""
+"""The agents on a real game, small enough for a CPU. The network's full width is for `test_learner.py`."""
 
 import json
 from dataclasses import replace
@@ -15,10 +15,16 @@ from popbandits.rl.procgen import agent as agent_module
 from popbandits.rl.procgen.agent import PPO, DrAC, Settings, UCBDrAC
 from popbandits.rl.procgen.augmentations import AUGMENTATIONS
 from popbandits.rl.procgen.learner import Sizes
+from tests.rl.procgen.narrow import narrow
 
 # Episodes of bossfight are short while nothing is known about the game.
 SMALL = Settings("bossfight", interval=64, sizes=Sizes(environments=4, steps=16, epochs=1, minibatches=2), threads=1)
 CONFIG = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
+
+
+@pytest.fixture(autouse=True)
+def few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow(monkeypatch.setattr)
 
 
 @pytest.fixture(autouse=True)
@@ -85,11 +91,13 @@ def test_a_member_that_takes_over_weights_does_not_relive_the_others_episodes(
     assert own == again
 
 
-def test_a_cpu_of_more_cores_trains_the_same() -> None:
+def test_a_cpu_of_more_cores_trains_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # The network's full width: cores share large sums.
+    settings = replace(SMALL, interval=16, sizes=Sizes(environments=2, steps=8, epochs=1, minibatches=2))
     trained = []
     for cores in (1, 2):
         torch.set_num_threads(cores)
-        agent = DrAC(0, SMALL)
+        agent = DrAC(0, settings)
         agent.train(config(DrAC))
         trained.append(parameters(agent))
     assert torch.equal(*trained)

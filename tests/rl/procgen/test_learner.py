@@ -17,6 +17,7 @@ from popbandits.rl.procgen.environments import Pool
 from popbandits.rl.procgen.learner import Learner, PlainTrunk, Sizes
 from popbandits.rl.procgen.network import TRUNK_SIZE, split
 from popbandits.typing import BoolArray, FloatArray
+from tests.rl.procgen.narrow import narrow
 from tests.rl.procgen.test_network import reference
 
 SIZES = Sizes(environments=2, steps=6, epochs=2, minibatches=2)
@@ -163,7 +164,8 @@ def test_gradients_longer_than_a_half_are_shortened_and_others_are_not() -> None
     assert min(norms) < 0.5 < max(norms)
 
 
-def test_actions_are_drawn_from_the_policy() -> None:
+def test_actions_are_drawn_from_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow(monkeypatch.setattr)
     learner = Learner(0, Sizes(64, 31, 1, 31), PlainTrunk(), torch.device("cpu"), regularised=False)
     state, chances = learner.state(), torch.arange(1.0, 16) / 120
     state["parameters"].zero_()
@@ -175,7 +177,8 @@ def test_actions_are_drawn_from_the_policy() -> None:
 
 
 def test_an_agent_learns_from_rewards_over_the_spread_of_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = PPO(0, Settings("fruitbot", interval=512, sizes=Sizes(environments=4, steps=64), threads=1))
+    # Episodes of the hard fruitbot are short, and have rewards.
+    agent = PPO(0, Settings("fruitbot", "hard", interval=256, sizes=Sizes(environments=4, steps=32), threads=1))
     look_back = agent.learner.look_back
     log: defaultdict[str, list[Any]] = defaultdict(list)
 
@@ -218,6 +221,6 @@ def test_an_agent_learns_from_rewards_over_the_spread_of_returns(monkeypatch: py
     assert np.allclose(log["given"], scaled, rtol=1e-6, atol=0)
 
     # Of the first rollout: rewards belong to their frames, and the frame after the last step has a value, too.
-    values = Plain(agent.learner.state()["parameters"]).values(np.stack(log["frames"][:65]))
-    first = advantages(scaled[:64], ends[:64], values) + values[:-1]
+    values = Plain(agent.learner.state()["parameters"]).values(np.stack(log["frames"][:33]))
+    first = advantages(scaled[:32], ends[:32], values) + values[:-1]
     assert log["mean return"][0] == pytest.approx(first.mean(), rel=1e-4)

@@ -4,9 +4,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import procgen_speed
+from tests.rl.procgen.narrow import narrow
 
 
-def test_the_benchmark_prints_every_part_and_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_benchmark_prints_every_part_and_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    narrow(monkeypatch.setattr)
     out = tmp_path / "speed.json"
     tiny = "--device cpu --game bossfight --sizes 2 8 1 2 --rollouts 1 --repeats 1 --threads 1 --members 2"
     procgen_speed.main([*tiny.split(), "--out", str(out)])

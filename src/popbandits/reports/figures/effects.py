@@ -1,4 +1,4 @@
-"""What mattered: t-values of regressions of the gain on each hyperparameter (the paper's figure 5a and its grid)."""
+"""What mattered: rank correlations of the gain with each hyperparameter (after the paper's figure 5a and its grid)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ import numpy as np
 
 from popbandits.reports.figures.figure import BLUE, GREY, RED, TICK, Figure, legend_scale, panel_title, record
 from popbandits.reports.run import Run, label_names, shortened
-from popbandits.reports.stats import Regression, regression
+from popbandits.reports.stats import APART, ENOUGH, Association, association, critical
+from popbandits.typing import FloatArray, IntArray
 
 ALL = "all intervals"
 UP, DOWN, NEITHER = "more was better", "less was better", "no clear effect"
@@ -24,23 +25,25 @@ class Effect:
     variable: str | None
     """The choice that is held at `label`; None overall."""
     label: str
-    found: Regression
+    found: Association
+    critical: float
+    """|z| beyond which it is clear, all effects of the report considered."""
 
     @property
     def direction(self) -> str:
         """What it means."""
-        return NEITHER if not self.found.significant else UP if self.found.t > 0 else DOWN
+        return NEITHER if abs(self.found.z) <= self.critical else UP if self.found.z > 0 else DOWN
 
 
 def effects(runs: Sequence[Run]) -> list[Effect]:
-    """Regressions over all runs, of one space: of the change on one number each, overall and for each label.
+    """Correlate the change in score with one number each, overall and for each label, over all runs of one space.
 
-    Numbers are on their own scale (log where the space says so), changes turned so that more is better.
+    A configuration counts once, with the median change of its intervals: that it was kept for many says nothing more
+    of its values, and that one of them crashed says little. What too few configurations differ in is left out.
     """
     space = runs[0].space
-    x = np.concatenate([run.rows.points.x[run.measured] for run in runs])
-    h = np.concatenate([run.rows.points.h[run.measured] for run in runs])
-    y = np.concatenate([run.rows.change[run.measured] for run in runs])
+    tried = [_configurations(run) for run in runs]
+    x, h, y = (np.concatenate(parts) for parts in zip(*tried, strict=True))
     wanted: list[tuple[str | None, str, Any]] = [(None, ALL, np.ones(len(y), bool))]
     for v, variable in enumerate(space.categorical):
         names = label_names(variable.labels)
@@ -49,10 +52,22 @@ def effects(runs: Sequence[Run]) -> list[Effect]:
     for j, parameter in enumerate(space.numerical):
         active = np.isfinite(x[:, j])
         for variable_name, label, mask in wanted:
-            found = regression(x[mask & active, j], y[mask & active])
+            found = association(x[mask & active, j], y[mask & active])
             if found is not None:
-                result.append(Effect(parameter.name, variable_name, label, found))
-    return result
+                result.append((parameter.name, variable_name, label, found))
+    limit = critical(len(result))
+    return [Effect(*each, limit) for each in result]
+
+
+def _configurations(run: Run) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Return the numbers and labels of each configuration of a run, and its change turned so that more is better."""
+    rows = run.rows[run.measured]
+    x, h = rows.points.x, rows.points.h
+    groups: dict[bytes, list[int]] = {}
+    for i, key in enumerate(np.hstack([x, h])):
+        groups.setdefault(key.tobytes(), []).append(i)
+    first = [places[0] for places in groups.values()]
+    return x[first], h[first], np.array([np.median(rows.change[places]) for places in groups.values()])
 
 
 def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | None:
@@ -74,9 +89,10 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
         record(
             panel=parameters.index(e.parameter),
             label=lane(e),
-            t=float(np.clip(e.found.t, -1e3, 1e3)),
-            low=-e.found.critical,
-            high=e.found.critical,
+            z=e.found.z,
+            tau=e.found.tau,
+            low=-e.critical,
+            high=e.critical,
             direction=e.direction,
             count=e.found.count,
         )
@@ -85,7 +101,7 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
     ]
     panels = []
     across = min(len(parameters), 4)
-    limit = max(max(abs(row["t"]) for row in rows), min(max(row["high"] for row in rows), 4.5)) * 1.05
+    limit = max(max(abs(row["z"]), row["high"]) for row in rows) * 1.05
     scale = alt.Scale(domain=[-limit, limit], nice=False, clamp=True)
     colour = alt.Color("direction:N", title=None, scale=legend_scale([UP, DOWN, NEITHER], [BLUE, RED, GREY]))
     for i, parameter in enumerate(parameters):
@@ -93,14 +109,15 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
         axis = alt.Axis(grid=False) if i % across == 0 else None
         y = alt.Y("label:N", title=None, scale=alt.Scale(domain=order), sort=None, axis=axis)
         bars = base.mark_bar(cornerRadius=1).encode(
-            x=alt.X("t:Q", title="t-value", scale=scale, axis=alt.Axis(tickCount=5, format=TICK)),
+            x=alt.X("z:Q", title="z-value", scale=scale, axis=alt.Axis(tickCount=5, format=TICK)),
             y=y,
             color=colour,
             tooltip=[
                 alt.Tooltip("label:N", title="where"),
-                alt.Tooltip("t:Q", title="t-value", format="+.3~f"),
-                alt.Tooltip("high:Q", title="p < 0.05 beyond", format=".3~f"),
-                alt.Tooltip("count:Q", title="intervals"),
+                alt.Tooltip("z:Q", title="z-value", format="+.3~f"),
+                alt.Tooltip("high:Q", title="clear beyond", format=".3~f"),
+                alt.Tooltip("tau:Q", title="rank correlation", format="+.3~f"),
+                alt.Tooltip("count:Q", title="configurations"),
                 alt.Tooltip("direction:N", title="so"),
             ],
         )
@@ -116,9 +133,10 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
             )
         )
     caption = (
-        "The slope of a regression of the change in score on one hyperparameter at a time, by its standard error, over "
-        f"all intervals and those with one label. Ticks: p = 0.05. It ignores time and the other "
-        f"hyperparameters.{_cut(found, order, lane)}"
+        "The rank correlation (Kendall's) of the change in score with one hyperparameter at a time, by its standard "
+        "deviation, over all configurations and those with one label. Ticks: p = 0.05 with all bars considered. "
+        f"A bar takes {ENOUGH} configurations, {APART} of them apart from the commonest value. It ignores time and the "
+        f"other hyperparameters.{_cut(found, order, lane)}"
     )
     return Figure(
         "effects", "What mattered", caption, alt.concat(*panels, columns=across, spacing=18), {"effects": rows}

@@ -62,7 +62,7 @@ class Settings:
             ("score_on", get_args(ScoreOn)),
         ):
             if (value := getattr(self, name)) not in known:
-                raise ArgumentError(f"{name} must be one of {', '.join(known)}, got {value!r}; choose one")
+                raise ArgumentError(f"{name} must be one of {', '.join(known)}, got {value!r}")
         for name, least in (("threads", 0), ("episodes", 1), ("interval", 1)):
             if not is_whole(getattr(self, name), least):
                 raise ArgumentError(

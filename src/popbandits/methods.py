@@ -1,0 +1,137 @@
+"""Methods and selections by name, as Python and the command line take them. Cheap to import.
+
+`choose` turns what a user names or builds into the explorer, the selection and the members that explore.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from popbandits.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from popbandits.explorers import Explorer
+    from popbandits.selection import Selection
+
+Explore = Literal["replaced", "all"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An explorer, who explores, and whose weights members go on with."""
+
+    label: str
+    explorer: str
+    """Its class in `popbandits.explorers`."""
+    explore: Explore = "replaced"
+    cost: float = 1.0
+    """Rough cost of a run beside PB2-Mix's, from which the time left is guessed."""
+    selection: str | None = None
+    """Its selection, a name of SELECTIONS; None for that of the explorer."""
+
+    @property
+    def brings(self) -> dict[str, Any]:
+        """Settings of a run that come with the method's name, unless it has its own."""
+        own = {"selection": self.selection, "explore": None if self.explore == "replaced" else self.explore}
+        return {name: value for name, value in own.items() if value is not None}
+
+    def make(self) -> "Explorer":
+        """Make a new explorer with its default settings."""
+        explorer: Explorer = getattr(import_module("popbandits.explorers"), self.explorer)()
+        return explorer
+
+    def make_selection(self, **settings: Any) -> "Selection | None":
+        """Make the method's own selection; None where any selection suits it."""
+        return None if self.selection is None else make_selection(self.selection, **settings)
+
+
+METHODS = {
+    "random": Method("Random search", "RandomSearch", cost=0.01),
+    "pbt": Method("PBT", "PBT", cost=0.02),
+    "patient-pbt": Method("Patient PBT", "PatientPBT", cost=0.02),
+    "pb2-rand": Method("PB2-Rand", "PB2Rand"),
+    "pb2-mult": Method("PB2-Mult", "PB2Mult"),
+    "pb2-mix": Method("PB2-Mix", "PB2Mix"),
+    "pb2-fuse": Method("PB2-Fuse", "PB2Fuse"),
+    "pb2-fuse/all": Method("PB2-Fuse, all explore", "PB2Fuse", explore="all", cost=1.5),
+    "cocabo": Method("CoCaBO", "CoCaBO"),
+    "mf-pbt": Method("MF-PBT", "PBT", cost=0.02, selection="mf-pbt"),
+    "ipbt": Method("IPBT", "BGPBT", cost=1.5, selection="ipbt"),
+    "bg-pbt": Method("BG-PBT", "BGPBT", cost=1.5),
+}
+
+LATER = ("mf-pbt", "ipbt", "bg-pbt")
+"""Methods that came after the paper; `docs/later_methods.md` says what they are."""
+
+COMPARED = tuple(name for name in METHODS if name not in ("cocabo", *LATER))
+"""The paper's methods, and ours: what the synthetic experiment compares unless told otherwise."""
+
+SELECTIONS = {
+    "truncation": "Truncation",
+    "patient": "Patient",
+    "smoothed": "Smoothed",
+    "t-test": "TTest",
+    "mf-pbt": "MFPBT",
+    "ipbt": "Restarts",
+}
+"""Classes of `popbandits.selection`, by name."""
+
+
+def find_method(name: str) -> Method:
+    """Return the method of a name; ArgumentError if there is none.
+
+    >>> find_method("pb2-mix").label
+    'PB2-Mix'
+    """
+    if name not in METHODS:
+        raise ArgumentError(f"method must be an explorer or one of {', '.join(METHODS)}, got {name!r}")
+    return METHODS[name]
+
+
+def make_selection(name: str, **settings: Any) -> "Selection":
+    """Make the selection of a name; what is not set has its default.
+
+    >>> make_selection("t-test", level=0.01)
+    TTest(quantile=0.25, level=0.01, last=10)
+    """
+    if name not in SELECTIONS:
+        raise ArgumentError(f"selection must be a Selection or one of {', '.join(SELECTIONS)}, got {name!r}")
+    made: Selection = getattr(import_module("popbandits.selection"), SELECTIONS[name])(**settings)
+    return made
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What decides in a run: built, with all that was left out filled in."""
+
+    method: Any
+    """An explorer, or any object with a method `explore`."""
+    selection: "Selection"
+    explore: Explore
+
+
+def choose(
+    method: Any = None,
+    selection: "Selection | str | None" = None,
+    quantile: float | None = None,
+    explore: Explore | None = None,
+) -> Choice:
+    """Build what a run's arguments name; what is given stands above what a method brings along.
+
+    >>> choose("mf-pbt", quantile=0.5).selection
+    MFPBT(quantile=0.5, intervals=None)
+    >>> choose("pb2-fuse/all").explore, choose("pb2-fuse/all", explore="replaced").explore
+    ('all', 'replaced')
+    """
+    from popbandits.explorers import DEFAULT
+    from popbandits.selection import as_selection
+
+    named = find_method(method) if isinstance(method, str) else None
+    made = named.make() if named is not None else DEFAULT() if method is None else method
+    brings = {} if named is None else named.brings
+    explore = brings.get("explore", "replaced") if explore is None else explore
+    selection = brings.get("selection") if selection is None else selection
+    if isinstance(selection, str):
+        settings = {} if quantile is None else {"quantile": quantile}
+        return Choice(made, make_selection(selection, **settings), explore)
+    return Choice(made, as_selection(selection, quantile, getattr(made, "selection", None)), explore)
