@@ -162,7 +162,7 @@ def test_a_run_that_only_failed_can_be_resumed_when_its_agent_is_mended(tmp_path
 # Scores
 
 
-@pytest.mark.parametrize("returned", [None, "3", b"3", True, [1.0], {}, 1j, object()], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("returned", [None, "3", b"3", True, [1.0], {}, 1j, object()], ids=lambda it: type(it).__name__)
 def test_what_is_no_score_is_refused_in_words(returned: Any) -> None:
     for given in (returned, Outcome(returned)):
         with pytest.raises(AgentError, match=r"train must return a number or an Outcome, got .*; return the score"):
