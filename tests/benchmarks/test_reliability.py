@@ -26,7 +26,11 @@ def test_an_interrupted_run_prints_and_writes_what_it_has(tmp_path: Path) -> Non
             until(lambda: path.exists() and len(json.loads(path.read_text() or "{}").get("faults", ())) == 2)
         finally:
             harness.send_signal(signal.SIGINT)
-        printed, _ = harness.communicate(timeout=60)
+        try:
+            printed, _ = harness.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            harness.kill()  # Leaving the block would wait for it.
+            raise
     assert harness.returncode > 0
     for cell, mode in zip(json.loads(path.read_text())["faults"], ("yes", "no"), strict=True):
         assert cell["kinds"]
