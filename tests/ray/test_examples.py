@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.ray_tune import play
 from popbandits import History
 from tests.ray.conftest import SETTINGS
@@ -51,6 +53,7 @@ def test_rays_pb2_example_works_with_two_lines_changed(tmp_path: Path) -> None:
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
 
 
+@pytest.mark.slow  # Eight seeds of two schedulers; that labels are tuned is held by test_translation.
 def test_with_a_categorical_added_to_it_more_is_reached_than_with_rays_pb2() -> None:
     problem = "with a categorical"
     ahead = [play("PB2-Fuse", problem, 50, seed)[0] - play("Ray Tune's PB2", problem, 50, seed)[0] for seed in range(8)]
