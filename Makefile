@@ -3,8 +3,8 @@
 #   VENV=/tmp/venv      where the environment is
 PYTHON ?= python3
 VENV ?= .venv
-# Two more than there are cores: clusters and browsers keep many tests waiting. Who is done takes work from the others.
-PYTEST_ARGS ?= -n $$(($$(nproc) + 2)) --dist worksteal
+# One more than there are cores: clusters and browsers keep many tests waiting. Who is done takes work from the others.
+PYTEST_ARGS ?= -n $$(($$(nproc) + 1)) --dist worksteal
 
 BIN := $(VENV)/bin
 DECLARED := pyproject.toml constraints.txt

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -51,19 +52,16 @@ class Variation(Method):
         return super().make_selection(**settings) if own is None else replace(own, **self.selecting)
 
 
-def _without(part: str, **settings: Mapping[str, Any]) -> Variation:
-    """Name the default method with a part of it taken out."""
-    return Variation(f"Patient PBT, {part}", "PatientPBT", **settings)  # type: ignore[arg-type]
-
+PATIENT = partial(Variation, explorer="PatientPBT")
 
 METHODS: dict[str, Method] = {
     **methods.METHODS,
-    "patient-pbt/start": Variation("Patient PBT, started from the defaults", "PatientPBT", start="defaults"),
+    "patient-pbt/start": PATIENT("Patient PBT, started from the defaults", start="defaults"),
     "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
-    "patient-pbt/no-warm-up": _without("no warm-up", selecting={"warm_up": 0.0}),
-    "patient-pbt/no-way-back": _without("no way back", selecting={"collapse": float("inf")}),
-    "patient-pbt/uniform": _without("uniform draws", settings={"concentration": 1.0}),
-    "patient-pbt/little-new": _without("PBT's rates", settings={"resample": 0.25, "resample_label": 0.5}),
+    "patient-pbt/no-warm-up": PATIENT("Patient PBT, no warm-up", selecting={"warm_up": 0.0}),
+    "patient-pbt/no-way-back": PATIENT("Patient PBT, no way back", selecting={"collapse": float("inf")}),
+    "patient-pbt/uniform": PATIENT("Patient PBT, uniform draws", settings={"concentration": 1.0}),
+    "patient-pbt/little-new": PATIENT("Patient PBT, PBT's rates", settings={"resample": 0.25, "resample_label": 0.5}),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
         "RayPB2",

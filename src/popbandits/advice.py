@@ -35,16 +35,16 @@ LEVELS = 100
 """Integers and ordinals of up to so many levels have no bounds to sit on: an end is a value like any other."""
 
 SEVERAL, ON_BOUND, SHARE = 4, 3, 0.5
-"""How many new configurations there must be; how many on the same bound, and which share of them."""
+"""New configurations that there must be; those on the same bound, at least, and their share."""
 
 NAMED = 3
-"""How many hyperparameters on bounds are named."""
+"""Hyperparameters on bounds that are named."""
 
 LINEAGE = 1000
-"""How many intervals a lineage is followed back."""
+"""Intervals that a lineage is followed back."""
 
 THIRD = 3
-"""How many intervals a third of a lineage must have."""
+"""Intervals that a third of a lineage must have."""
 
 HARDLY = 0.01
 """A gain below this share of what was gained before is none, noise or not."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import beta, kstest
+from scipy.stats import beta, kstest, norm
 
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, PatientPBT
@@ -53,8 +53,6 @@ def test_other_numbers_move_by_a_normal_step_and_are_reflected_at_the_ends() -> 
 
 def _folded(x: Any) -> Any:
     """Distribution of a step of 0.1 below 0.9, given that it ends below 0.8: only its tail is not reflected."""
-    from scipy.stats import norm
-
     return norm.cdf(x, scale=0.1) / norm.cdf(-0.1, scale=0.1)
 
 

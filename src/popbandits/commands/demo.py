@@ -24,14 +24,14 @@ def demo(parser: argparse.ArgumentParser) -> Command:
 
     def play(arguments: argparse.Namespace) -> int | None:
         from popbandits.engines import Result, tune
-        from popbandits.explorers import DEFAULT, RandomSearch
+        from popbandits.explorers import PatientPBT, RandomSearch
         from popbandits.reports.schedule import print_schedule
         from popbandits.rl import demo as task
         from popbandits.wording import counted, number
 
         folder = arguments.output or new_folder(Path("runs"), "demo")
         runs = {
-            "tuned": ("Patient PBT", task.space(), DEFAULT(), task.POPULATION),
+            "tuned": ("Patient PBT", task.space(), PatientPBT(), task.POPULATION),
             "random": ("random search", task.space(), RandomSearch(), task.POPULATION),
             "untuned": ("the usual settings", task.DEFAULTS, RandomSearch(), 1),  # There is nothing to search.
         }

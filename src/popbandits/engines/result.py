@@ -13,7 +13,7 @@ CHECKPOINTS = "checkpoints"
 
 
 class Result:
-    """What a run came to so far, read from its folder: `Result("runs/x")` works for any run, whoever made it.
+    """Show what a run came to so far, read from its folder: `Result("runs/x")` works for any run, whoever made it.
 
     Args:
         directory: Folder of the run.

@@ -39,7 +39,7 @@ LEAST, LEAST_LABELS = 0.15, 0.1
 """The smallest L, and the smallest H."""
 
 COMBINATIONS = 16
-"""How many combinations of labels are compared, the parent's among them."""
+"""Combinations of labels that are compared, the parent's among them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Region:
     """Rounds in a row that succeeded, and have not made it grow yet."""
     failures: int = 0
     rounds: int = 0
-    """How many rounds of the run it has seen."""
+    """Rounds of the run that it has seen."""
     since: int = 0
     """The round from which on the model may look."""
 

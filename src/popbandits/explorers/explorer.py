@@ -47,7 +47,7 @@ class Explorer:
     selection: Selection | None = None
     """The selection that the method was made with; a run that names none has this one, or truncation."""
     concentration: float = 1.0
-    """How the first configurations lean to the middle of ranges: numbers are drawn from Beta(c, c), 1 is uniform."""
+    """Lean of the first configurations to the middle of ranges: numbers come from Beta(c, c), where 1 is uniform."""
 
     def explore(
         self,

@@ -10,22 +10,20 @@ It departs from PBT (Jaderberg et al. 2017) in four points, each of which was ch
 4. After a collapse of all members the best checkpoint there ever was is the parent.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from popbandits.errors import ArgumentError
-from popbandits.explorers.explorer import Explorer, check_concentration, completed, sampled
-from popbandits.explorers.pbt import check_probability, perturbed_labels
-from popbandits.history import Config, History, Observation
+from popbandits.explorers.explorer import check_concentration
+from popbandits.explorers.pbt import Perturbation, check_probability
 from popbandits.selection import Patient
-from popbandits.space import Points, Space
+from popbandits.space import Space
 from popbandits.typing import FloatArray, is_real
 
 
 @dataclass(frozen=True)
-class PatientPBT(Explorer):
+class PatientPBT(Perturbation):
     """Draw most numbers and labels anew, near the middle of their ranges, and move the other numbers a little.
 
     >>> from popbandits import Population
@@ -57,24 +55,7 @@ class PatientPBT(Explorer):
         if not (is_real(self.step) and 0 <= self.step <= 1):
             raise ArgumentError(f"step must be a share of a range between 0 and 1, got {self.step!r}; 0.1 is usual")
 
-    def explore(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parent: Observation | None,
-        rng: np.random.Generator,
-    ) -> Config:
-        """Change the parent's configuration."""
-        if parent is None:
-            return sampled(space, rng, self.concentration)
-        old = space.encode([parent.config])
-        x = np.where(rng.random(old.x.shape) < self.resample, np.nan, self._moved(space, old.x, rng))
-        labels = perturbed_labels(old, self.resample_label, rng)
-        point = completed(space, Points(x, labels), rng, concentration=self.concentration)
-        return sampled(space, rng, self.concentration) if point is None else space.decode(point)[0]
-
-    def _moved(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return numbers after a normal step, reflected into [0, 1]."""
+    def perturbed(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Move numbers by a normal step, reflected at the ends of their ranges."""
         moved = np.abs(x + self.step * rng.standard_normal(x.shape))
         return space.snap(np.clip(np.where(moved > 1, 2 - moved, moved), 0.0, 1.0))

@@ -24,8 +24,38 @@ def check_probability(name: str, value: float) -> None:
         raise ArgumentError(f"{name} is a probability between 0 and 1, got {value!r}")
 
 
+class Perturbation(Explorer):
+    """Keep what the parent used, changed a little by `perturbed`, or draw it anew; a subclass sets how often."""
+
+    resample: float
+    """Probability of drawing a number anew."""
+    resample_label: float
+    """Probability of drawing a label anew."""
+
+    def perturbed(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Change (1, d) numbers a little."""
+        raise NotImplementedError(f"{type(self).__name__} must define perturbed")
+
+    def explore(
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parent: Observation | None,
+        rng: np.random.Generator,
+    ) -> Config:
+        """Perturb the parent's configuration."""
+        if parent is None:
+            return sampled(space, rng, self.concentration)
+        old = space.encode([parent.config])
+        x = np.where(rng.random(old.x.shape) < self.resample, np.nan, self.perturbed(space, old.x, rng))
+        open_ = Points(x, perturbed_labels(old, self.resample_label, rng))
+        point = completed(space, open_, rng, concentration=self.concentration)
+        return sampled(space, rng, self.concentration) if point is None else space.decode(point)[0]
+
+
 @dataclass(frozen=True)
-class PBT(Explorer):
+class PBT(Perturbation):
     """Numbers times 0.8 or 1.2, within bounds, or drawn anew; labels kept or drawn anew.
 
     An integer that rounding would leave where it is moves by one; ordinals move by one level.
@@ -50,24 +80,8 @@ class PBT(Explorer):
         check_probability("resample", self.resample)
         check_probability("resample_label", self.resample_label)
 
-    def explore(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parent: Observation | None,
-        rng: np.random.Generator,
-    ) -> Config:
-        """A perturbation of the parent's configuration."""
-        if parent is None:
-            return sampled(space, rng)
-        old = space.encode([parent.config])
-        x = np.where(rng.random(old.x.shape) < self.resample, np.nan, self._perturbed(space, old.x, rng))
-        point = completed(space, Points(x, perturbed_labels(old, self.resample_label, rng)), rng)
-        return sampled(space, rng) if point is None else space.decode(point)[0]
-
-    def _perturbed(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Values times a factor; a level that rounding would leave where it is, and any ordinal, moves by one."""
+    def perturbed(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Multiply values; a level that rounding would leave where it is, and any ordinal, moves by one."""
         up = rng.random(x.shape) < 0.5
         old = space.codes(x)
         new = old * np.where(up, self.factors[1], self.factors[0])

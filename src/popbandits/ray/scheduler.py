@@ -8,7 +8,6 @@ that it goes on from.
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -30,7 +29,7 @@ from popbandits.ray.intervals import Intervals, Result, check_applied
 from popbandits.ray.record import CHECKPOINT, TIME, Record
 from popbandits.ray.space import as_space, population_size
 from popbandits.ray.trials import AnyTrial
-from popbandits.selection import Patient, Selection
+from popbandits.selection import Selection
 from popbandits.typing import is_real
 
 WAITING = (Trial.PENDING, Trial.PAUSED)
@@ -248,11 +247,9 @@ class PopulationScheduler(TrialScheduler):
         )
 
     def _selected(self, trial: AnyTrial) -> Selection:
-        """Return the selection, with a warm-up in rounds where Tune says when a trial ends."""
+        """Return the selection, planned for as many rounds as Tune lets a trial train, where it says so."""
         end = trial.stopping_criterion.get(self._intervals.time_attr)
-        if not (isinstance(self._selection, Patient) and is_real(end)):
-            return self._selection
-        return replace(self._selection, warm_up=self._selection.warm_up_rounds(int(end // self._intervals.length)))
+        return self._selection.planned(int(end // self._intervals.length)) if is_real(end) else self._selection
 
     def _decide(self) -> list[int]:
         """Ask the population until somebody can train, or all wait for those who do; the members that were given

@@ -34,7 +34,7 @@ SLOW = 15
 """Intervals in which the best score must rise by its standard deviation."""
 
 LOOKED_AT = 64
-"""How many intervals of a start are smoothed, the last ones."""
+"""Last intervals of a start that are smoothed."""
 
 
 @dataclass(frozen=True)

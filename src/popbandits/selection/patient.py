@@ -7,13 +7,15 @@ below the best checkpoint there ever was, by more than a score usually changes, 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.stats import median_abs_deviation
 
 from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History
+from popbandits.history.standing import NOWHERE
 from popbandits.selection.selection import Picks, Selection, check_quantile, checkpoints
 from popbandits.selection.truncation import Truncation, rank, replace_members
 from popbandits.typing import IntArray, is_real, is_whole
@@ -70,21 +72,26 @@ class Patient(Selection):
         ranking = rank(history, self.quantile, rng, history.scores)
         settled = history.standing().finished >= self.warm_up_rounds(history.rounds)
         replaced = ranking.failed | (ranking.weak & settled)
-        count = int(replaced.sum())
-        sources = ranking.draw(count, rng)
-        if len(back := self._lost_peak(history)):
-            sources = np.repeat(back, count)
+        sources = ranking.draw(int(replaced.sum()), rng)
+        if len(sources) and (peak := self._lost_peak(history)) != NOWHERE:
+            sources[:] = peak
         return replace_members(history, members, replaced, sources)
 
-    def _lost_peak(self, history: History) -> IntArray:
-        """Return the place of the best checkpoint if every member has collapsed since; empty if not."""
-        best, none = history.best, np.zeros(0, dtype=np.int64)
-        if best is None or (place := history.place(best.key)) not in checkpoints(history):
-            return none
-        scores = history.scores(history.standing().latest)
-        if np.isnan(scores).all():
-            return none  # Failures, which say nothing about scores.
-        changes = np.array([o.change for o in history[-LOOKED_AT:] if math.isfinite(o.change)])
-        usual = 1.4826 * float(np.median(np.abs(changes - np.median(changes)))) if len(changes) else 0.0
+    def planned(self, rounds: int) -> "Patient":
+        """Return the selection with its warm-up as a number of rounds.
+
+        Args:
+            rounds: Give the rounds that the run is going to have.
+        """
+        return replace(self, warm_up=self.warm_up_rounds(rounds))
+
+    def _lost_peak(self, history: History) -> int:
+        """Return the place of the best checkpoint if every member has collapsed since, NOWHERE if not."""
+        best, scores = history.best, history.scores(history.standing().latest)
+        if best is None or np.isnan(scores).all():  # Failures say nothing about scores.
+            return NOWHERE
+        place = history.place(best.key)
+        changes = [o.change for o in history[-LOOKED_AT:] if math.isfinite(o.change)]
+        usual = float(median_abs_deviation(changes, scale="normal")) if changes else 0.0
         fallen = history.sign * best.score - float(np.nanmax(scores))
-        return np.array([place]) if fallen > self.collapse * usual else none
+        return place if fallen > self.collapse * usual and place in checkpoints(history) else NOWHERE

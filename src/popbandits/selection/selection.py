@@ -69,6 +69,14 @@ class Selection:
         """
         raise NotImplementedError(f"{type(self).__name__} must define select")
 
+    def planned(self, rounds: int) -> "Selection":
+        """Return the selection for a run whose history does not know how long it is going to be.
+
+        Args:
+            rounds: Give the rounds that the run is going to have.
+        """
+        return self
+
 
 def check_quantile(quantile: float) -> None:
     """Raise unless a share of members can be replaced by as many others."""
