@@ -1,4 +1,4 @@
-"""Methods compared on real training: `python -m benchmarks.real run|cost|table|effects|figures`."""
+"""Methods compared on real training: `python -m benchmarks.real run|cost|table|pairs|effects|figures`."""
 
 import argparse
 import sys
@@ -10,6 +10,7 @@ COMMANDS = {
     "run": ("benchmarks.real.run", "train populations on real tasks and store what they came to"),
     "cost": ("benchmarks.real.cost", "time the parts of a round beside their floors"),
     "table": ("benchmarks.real.tables", "print the tables of the stored results, or write them into a docs page"),
+    "pairs": ("benchmarks.real.pairs", "compare two methods seed by seed, also as far as noise allows"),
     "effects": ("benchmarks.real.effects", "print what each setting does in a sweep of random variations"),
     "figures": ("benchmarks.real.figures", "draw the figures of the stored results"),
 }

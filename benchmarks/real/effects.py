@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.real.statistics import FloatArray
+from benchmarks.real.statistics import FloatArray, won
+from benchmarks.real.tables import markdown
 from popbandits.errors import ArgumentError
 
 BASELINE = "pbt"
@@ -60,14 +61,12 @@ def read(path: Path) -> Sweep:
             seeds[task].append(seed)
     if not settings or set(seeds) != set(tasks):
         raise ArgumentError(f"a sweep needs variants with settings, and {BASELINE} on every task, got {path}")
-    won = [
-        [np.mean([_wins(finals[v, t, s], finals[BASELINE, t, s]) for s in seeds[t]]) for t in tasks] for v in settings
-    ]
-    return Sweep(tasks, settings, np.array(won))
 
+    def scores(variant: str, task: str) -> FloatArray:
+        return np.array([finals[variant, task, seed] for seed in seeds[task]])
 
-def _wins(ours: float, theirs: float) -> float:
-    return 0.5 if ours == theirs else float(ours > theirs)
+    shares = [[won(scores(variant, task), scores(BASELINE, task)).mean() for task in tasks] for variant in settings]
+    return Sweep(tasks, settings, np.array(shares))
 
 
 def effects(sweep: Sweep) -> dict[tuple[str, str, str], tuple[float, float, FloatArray]]:
@@ -100,10 +99,9 @@ def _order(level: str) -> tuple[float, str]:
 def table(sweep: Sweep) -> str:
     """Write the effects as Markdown."""
     head = ["setting", "value", "beside", "effect on better than PBT", *sweep.tasks]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * 3 + " ---: |" * (len(head) - 3)]
+    rows = []
     for (name, level, beside), (effect, error, by_task) in effects(sweep).items():
         shown = f"{effect:+.3f} ± {error:.3f}"
         marked = f"**{shown}**" if abs(effect) > 2 * error else shown
-        cells = [name, level, beside, marked, *(f"{value:+.2f}" for value in by_task)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append([name, level, beside, marked, *(f"{value:+.2f}" for value in by_task)])
+    return markdown(head, rows)

@@ -126,12 +126,17 @@ def estimate(statistic: Callable[[FloatArray, FloatArray], FloatArray], scores: 
     return summarise(draw(statistic, scores), scores)
 
 
+def won(ours: FloatArray, theirs: FloatArray) -> FloatArray:
+    """Score pairs: 1 where ours is higher, 0 where theirs is, a half for ties."""
+    return np.where(ours == theirs, 0.5, ours > theirs)
+
+
 def improvement(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> Improvement:
     """Estimate how probably a method beats a baseline, from scores of the same seeds: (method's, baseline's) by task.
 
     Ties count half. The mean over tasks, with the interval of resampled pairs.
     """
-    outcomes = [np.where(ours == theirs, 0.5, ours > theirs) for ours, theirs in pairs]
+    outcomes = [won(ours, theirs) for ours, theirs in pairs]
     found, every = estimate(mean, outcomes), np.concatenate(outcomes)
     wins, losses = int((every == 1).sum()), int((every == 0).sum())
     low, high = found.low, found.high

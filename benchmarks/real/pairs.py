@@ -1,0 +1,53 @@
+"""Two methods on the same seeds, task by task: who is better, and who is at least as good but for evaluation noise."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from benchmarks.real.records import Record
+from benchmarks.real.statistics import improvement, won
+from benchmarks.real.suite import add_selection, arrange, label, require_some, select
+from benchmarks.real.tables import markdown
+
+WITHIN = 2.0
+"""Standard errors of the difference of two final scores that are taken for noise."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the two methods, and what to read."""
+    parser.add_argument("method")
+    parser.add_argument("baseline")
+    add_selection(parser)
+
+
+def main(options: argparse.Namespace) -> None:
+    """Print a table for each space, group of tasks and number of rounds."""
+    options.methods = [options.method, options.baseline]
+    records = select(options)
+    require_some(records, options)
+    for part in arrange(records):
+        ours, theirs = (part.runs.get(method, {}) for method in options.methods)
+        common = {task: pairs for task in ours if (pairs := _pairs(ours[task], theirs.get(task, {})))}
+        if common:
+            print(f"{part.title}, {part.rounds} rounds: {label(options.method)} beside {label(options.baseline)}\n")
+            print(table(common) + "\n")
+
+
+def _pairs(ours: Mapping[int, Record], theirs: Mapping[int, Record]) -> list[tuple[Record, Record]]:
+    return [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
+
+
+def table(tasks: Mapping[str, Sequence[tuple[Record, Record]]]) -> str:
+    """Write the shares of seeds as Markdown, and their means over tasks."""
+    rows, level, finals = [], [], []
+    for task, pairs in tasks.items():
+        a, b = (np.array([pair[side].final for pair in pairs]) for side in (0, 1))
+        finals.append((a, b))
+        noise = np.array([np.hypot(x.final_error, y.final_error) for x, y in pairs])
+        level.append(float((a >= b - WITHIN * noise).mean()))
+        rows.append([task, str(len(pairs)), f"{won(a, b).mean():.2f}", f"{level[-1]:.2f}"])
+    whole = improvement(finals)
+    better = f"{whole.value:.2f} [{whole.low:.2f}, {whole.high:.2f}]"
+    rows.append(["mean over tasks", str(sum(map(len, tasks.values()))), better, f"{np.mean(level):.2f}"])
+    return markdown(["task", "pairs", "better", f"at least as good, within {WITHIN:g} standard errors"], rows)
