@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from popbandits import PBT, Outcome, tune
-from popbandits.engines.experiment import ENGINES
-from popbandits.engines.view import View
-from popbandits.history.store import Store
+from popbandits.run.experiment import ENGINES
+from popbandits.storage.store import Store
+from popbandits.views.view import View
 
 SPACE = {"lr": (0.0, 1.0), "clip": (0.0, 1.0), "augmentation": ["crop", "flip", "rotate"]}
 

@@ -16,10 +16,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from popbandits.experiments.procgen import short
 from popbandits.history import Observation
-from popbandits.reports import published
-from popbandits.reports.procgen import Trial, trials
+from popbandits.paper.procgen import published
+from popbandits.paper.procgen.methods import short
+from popbandits.paper.procgen.tables import Trial, trials
 from popbandits.reports.stats import deviation
 from popbandits.selection.t_test import welch
 from popbandits.wording import counted

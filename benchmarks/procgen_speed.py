@@ -28,10 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 from popbandits.agent import Outcome
-from popbandits.rl.procgen.agent import DrAC, Settings
-from popbandits.rl.procgen.augmentations import AUGMENTATIONS
-from popbandits.rl.procgen.environments import ACTIONS, FRAME, LEVELS, Pool
-from popbandits.rl.procgen.learner import Sizes
+from popbandits.paper.procgen.agent import DrAC, Settings
+from popbandits.paper.procgen.augmentations import AUGMENTATIONS
+from popbandits.paper.procgen.environments import ACTIONS, FRAME, LEVELS, Pool
+from popbandits.paper.procgen.learner import Sizes
 
 CONFIG = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
 

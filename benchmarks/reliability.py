@@ -35,8 +35,8 @@ from benchmarks.syscalls import can_trace, in_a_child, killed_at
 from benchmarks.tallies import ENGINES, Results, Tally
 from popbandits import PBT, History, Observation, resume, tune
 from popbandits.errors import HistoryError, RunError
-from popbandits.experiments.parallel import in_processes
-from popbandits.history.store import Store
+from popbandits.paper.parallel import in_processes
+from popbandits.storage.store import Store
 from tests.engines.agents import Walker, space
 
 MARK = "POPBANDITS_RELIABILITY"

@@ -22,8 +22,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from popbandits.history import Assignment, Decision, History, Observation, Store, coding
+from popbandits.history import Assignment, Decision, History, Observation
 from popbandits.space import Space
+from popbandits.storage import Store, coding
 
 SIZES = {
     "50 rounds x 12 members": (12, 50),

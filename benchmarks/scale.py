@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 from popbandits import PBT, PB2Fuse, tune
-from popbandits.engines.view import View
 from popbandits.history import Decision, Observation
+from popbandits.views.view import View
 
 SPACE = {**{f"x{i}": (0.0, 1.0) for i in range(4)}, "h": [f"label {i}" for i in range(8)]}
 METHODS = {"PBT": PBT, "PB2-Fuse": PB2Fuse}

@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.report_cost import SIZES, write_run
-from popbandits.history import Observation, Store
+from popbandits.history import Observation
+from popbandits.storage import Store
 
 UPDATES = 11
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"

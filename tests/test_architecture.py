@@ -22,6 +22,8 @@ FLOW = (
     "docstrings",
     "agent",
     "space",
+    "records",
+    "storage",
     "history",
     "models",
     "selection",
@@ -29,20 +31,23 @@ FLOW = (
     "explorers",
     "methods",
     "population",
+    "views",
     "engines",
+    "run",
     "ray",
-    "experiments",
     "reports",
     "commands",
+    "paper",
     "cli",
     "__main__",
 )
 ALLOWED = {package: set(FLOW[:place]) for place, package in enumerate(FLOW)}
 ALLOWED["selection"] -= {"models"}  # It judges what happened; explorers choose what to try.
 ALLOWED["advice"] -= {"models"}  # So does this.
-ALLOWED["reports"] -= {"engines", "ray"}  # They read a run's file, whoever made it.
+ALLOWED["reports"] -= {"views", "engines", "run", "ray"}  # They read a run's file, whoever made it.
 ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everything.
-ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "cli", "__main__"}
+ALLOWED["paper"] |= {"rl"}
+ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "paper", "cli", "__main__"}
 ALLOWED["rl"] = {"errors", "typing", "agent"}  # An agent is anything with train, save and load.
 
 OPTIONAL = {
@@ -58,7 +63,7 @@ OPTIONAL = {
     "uvicorn",
     "vl_convert",
 }
-EXTRA = ("popbandits.rl.", "popbandits.ray.", "popbandits.reports.live.")
+EXTRA = ("popbandits.rl.", "popbandits.ray.", "popbandits.reports.live.", "popbandits.paper.procgen.")
 """Packages that are of no use without theirs."""
 SLOW = {"ConfigSpace", "numpy", "rich", "scipy"} | OPTIONAL
 

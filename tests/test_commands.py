@@ -18,8 +18,8 @@ import pytest
 import popbandits
 from popbandits import History
 from popbandits.cli import main
-from popbandits.history import Store
 from popbandits.reports import status as report
+from popbandits.storage import Store
 
 TRAIN = '''
 import os, time

@@ -11,7 +11,7 @@ import popbandits.engines
 import popbandits.rl
 from popbandits import History
 from popbandits.cli import main
-from popbandits.engines import tune
+from popbandits.run import tune
 from tests.engines.agents import Walker, space
 
 DEFAULTS = {"lr": 0.1, "epochs": 2, "optimizer": "adam"}

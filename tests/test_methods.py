@@ -7,8 +7,8 @@ import pytest
 
 from popbandits import MFPBT, PBT, ArgumentError, Experiment, Population, Restarts, Smoothed, Truncation, resume, tune
 from popbandits.cli import main
-from popbandits.history.store import Store
 from popbandits.methods import METHODS, SELECTIONS, choose, make_selection
+from popbandits.storage.store import Store
 from tests.engines.agents import Walker, space
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}

@@ -12,8 +12,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SOURCES = (
-    *("models/*.py", "explorers/*.py", "selection/*.py", "population/*.py", "engines/*.py"),
-    *("history/store.py", "history/schema.py"),
+    *("models/*.py", "explorers/*.py", "selection/*.py", "population/*.py", "engines/*.py", "run/*.py", "views/*.py"),
+    "storage/*.py",
 )
 """What is mutated, in src/popbandits."""
 CLUSTERS = "ray_engine.py"

@@ -14,8 +14,8 @@ from ConfigSpace import ConfigurationSpace
 from benchmarks.real.methods import METHODS, Variation
 from benchmarks.real.records import TENTHS
 from popbandits.engines.spawning import end_with, spawning
-from popbandits.experiments.parallel import ONE_THREAD, worker_count
 from popbandits.history import Assignment, Key
+from popbandits.paper.parallel import ONE_THREAD, worker_count
 from popbandits.population import Population
 from popbandits.space import Space
 

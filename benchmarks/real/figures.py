@@ -21,9 +21,9 @@ from benchmarks.real.suite import (
     require_some,
     select,
 )
+from popbandits.paper.regret import COLOURS
 from popbandits.reports.figures.figure import DASHES, PALETTE, Figure, legend_scale, record, require_extra
 from popbandits.reports.figures.figure import Record as Row
-from popbandits.reports.regret import COLOURS
 from popbandits.wording import counted
 
 DEFAULTS = "#1d2129"

@@ -61,11 +61,6 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.agent import Agent as Agent
     from popbandits.agent import BatchedAgents as BatchedAgents
     from popbandits.agent import Outcome as Outcome
-    from popbandits.engines import Experiment as Experiment
-    from popbandits.engines import Result as Result
-    from popbandits.engines import View as View
-    from popbandits.engines import resume as resume
-    from popbandits.engines import tune as tune
     from popbandits.errors import AgentError as AgentError
     from popbandits.errors import ArgumentError as ArgumentError
     from popbandits.errors import CheckpointError as CheckpointError
@@ -90,8 +85,12 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.history import Event as Event
     from popbandits.history import History as History
     from popbandits.history import Observation as Observation
-    from popbandits.history import Store as Store
     from popbandits.population import Population as Population
+    from popbandits.run import Experiment as Experiment
+    from popbandits.run import Result as Result
+    from popbandits.run import View as View
+    from popbandits.run import resume as resume
+    from popbandits.run import tune as tune
     from popbandits.selection import MFPBT as MFPBT
     from popbandits.selection import Patient as Patient
     from popbandits.selection import Picks as Picks
@@ -101,6 +100,7 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.selection import Truncation as Truncation
     from popbandits.selection import TTest as TTest
     from popbandits.space import Space as Space
+    from popbandits.storage import Store as Store
 else:  # Out of a type checker's sight, or it would believe that every name exists.
 
     def __getattr__(name: str) -> object:

@@ -10,6 +10,7 @@ from importlib import import_module
 from popbandits.commands import COMMANDS
 from popbandits.commands.registry import STOPPED, Parser
 from popbandits.errors import PopbanditsError
+from popbandits.paper.commands import procgen, synthetic  # noqa: F401 - they become commands
 from popbandits.wording import visible
 
 ABOUT = """\

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.landscapes import Problem, State
 from benchmarks.problems import PROBLEMS, Training, Trap, make
 from benchmarks.simulate import run
-from popbandits.experiments.synthetic import floor
+from popbandits.paper.synthetic import floor
 
 ROUNDS = 50
 everything = pytest.mark.parametrize("name", PROBLEMS)

@@ -13,10 +13,10 @@ from numpy.random import PCG64, Generator
 
 from popbandits import PBT, History, tune
 from popbandits.agent import Outcome
-from popbandits.engines import Result
-from popbandits.engines.view import View
 from popbandits.history import Event, Observation
-from popbandits.history.store import Store
+from popbandits.run import Result
+from popbandits.storage.store import Store
+from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 
 

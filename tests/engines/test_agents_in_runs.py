@@ -11,9 +11,9 @@ import pytest
 
 from popbandits import PBT, CoCaBO, History
 from popbandits.agent import Outcome
-from popbandits.engines import resume, tune
 from popbandits.engines.work import as_outcome, build
 from popbandits.errors import AgentError, RunError
+from popbandits.run import resume, tune
 from tests.engines.agents import misbehave
 
 SPACE = {"x": (0.0, 1.0)}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from popbandits import PBT, Assignment, CoCaBO, resume
-from popbandits.engines import Experiment
 from popbandits.engines.batched import Batch
-from popbandits.engines.replay import replay
 from popbandits.engines.work import Job
 from popbandits.errors import ArgumentError
+from popbandits.run import Experiment
+from popbandits.run.replay import replay
 from tests.engines.agents import Walker, space
 from tests.engines.batches import Counting, Walkers, one_by_one, stopped, tuned
 

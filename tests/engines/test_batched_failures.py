@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from popbandits import CoCaBO, History, RandomSearch, resume
-from popbandits.engines.view import View
 from popbandits.errors import AgentError, RunError
 from popbandits.history import Observation
+from popbandits.views.view import View
 from tests.engines.agents import Walker
 from tests.engines.batches import Counting, Walkers, events, one_by_one, stopped, tuned
 

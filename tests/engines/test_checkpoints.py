@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from popbandits import PBT
-from popbandits.engines import tune
-from popbandits.engines.checkpoints import MANIFEST, Checkpoints, seal, verify
-from popbandits.engines.view import View
 from popbandits.errors import AgentError, CheckpointError
 from popbandits.history import Observation
 from popbandits.population import Population
+from popbandits.run import tune
+from popbandits.storage.checkpoints import MANIFEST, Checkpoints, seal, verify
+from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 
 

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 from popbandits import PBT, History
-from popbandits.engines import resume, tune
-from popbandits.engines.checkpoints import verify
-from popbandits.engines.disk import fault
-from popbandits.engines.view import View
 from popbandits.errors import CheckpointError, DiskError, PopbanditsError
 from popbandits.history import Observation
-from popbandits.history.store import Store
+from popbandits.run import resume, tune
+from popbandits.storage.checkpoints import verify
+from popbandits.storage.disk import fault
+from popbandits.storage.store import Store
+from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 
 SETTINGS: dict[str, Any] = {"method": PBT(), "rounds": 3, "population": 3}
@@ -303,7 +303,7 @@ def test_a_folder_that_cannot_be_made_or_read_is_named(name: str, reason: str, t
 AS_SOMEBODY_ELSE = """
 import os, sys, tempfile
 from tests.engines.agents import Walker, space
-from popbandits.engines import resume, tune
+from popbandits.run import resume, tune
 from popbandits.errors import PopbanditsError
 
 with tempfile.TemporaryDirectory() as first:  # Everything is imported while it can be read.

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from popbandits import PBT, History, Population, resume
-from popbandits.engines import Experiment, Result, run, tune
-from popbandits.engines.experiment import ENGINES as ALL_ENGINES
-from popbandits.engines.loop import agent_seed
-from popbandits.engines.view import View
 from popbandits.errors import AgentError, ArgumentError, DiskError, RunError
 from popbandits.history import Event, Observation
-from popbandits.history.store import Store
+from popbandits.run import Experiment, Result, run, tune
+from popbandits.run.experiment import ENGINES as ALL_ENGINES
+from popbandits.run.loop import agent_seed
+from popbandits.storage.store import Store
+from popbandits.views.view import View
 from tests.engines.agents import Deaf, Faulty, Once, Stubborn, Walker, space
 from tests.engines.batches import together
 

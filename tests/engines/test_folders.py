@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from popbandits import PBT
-from popbandits.engines import Result, resume, tune
-from popbandits.engines.replay import replay
 from popbandits.engines.scratch import YOUNG, scratch
 from popbandits.errors import RunError
+from popbandits.run import Result, resume, tune
+from popbandits.run.replay import replay
 from tests.engines.agents import Walker, space
 from tests.engines.test_kills import Interrupting
 

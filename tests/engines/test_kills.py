@@ -19,11 +19,11 @@ import pytest
 from benchmarks.reliability import WAYS, contents, marked, survive_faults, survive_kills
 from benchmarks.syscalls import can_trace, in_a_child
 from popbandits import History
-from popbandits.engines import Result, resume, tune
-from popbandits.engines.view import View
 from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.history import Observation
-from popbandits.history.store import Store
+from popbandits.run import Result, resume, tune
+from popbandits.storage.store import Store
+from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 from tests.engines.batches import Walkers
 

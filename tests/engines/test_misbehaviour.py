@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from popbandits import PBT, History
-from popbandits.engines import Result, resume, tune
-from popbandits.engines.replay import replay
-from popbandits.engines.view import View
 from popbandits.history import Event, Observation
+from popbandits.run import Result, resume, tune
+from popbandits.run.replay import replay
+from popbandits.views.view import View
 from tests.engines.agents import Once, Walker, space
 from tests.engines.test_engines import ENGINES, events
 from tests.engines.test_kills import until

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from popbandits.engines.recipes import Untrusted, load, on_record, prepare, recipe
 from popbandits.errors import ArgumentError, RunError
+from popbandits.run.recipes import Untrusted, load, on_record, prepare, recipe
 from tests.engines.agents import Once, Walker
 
 

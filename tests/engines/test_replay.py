@@ -10,12 +10,12 @@ import pytest
 
 from popbandits import PBT, Population
 from popbandits.agent import Outcome
-from popbandits.engines import Result, tune
-from popbandits.engines.checkpoints import verify
-from popbandits.engines.loop import agent_seed
-from popbandits.engines.replay import replay
 from popbandits.errors import HistoryError, RunError
-from popbandits.history import Store
+from popbandits.run import Result, tune
+from popbandits.run.loop import agent_seed
+from popbandits.run.replay import replay
+from popbandits.storage import Store
+from popbandits.storage.checkpoints import verify
 from tests.engines.agents import Faulty, Walker, space
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from popbandits import PBT, Population
-from popbandits.engines.printed import Printed
-from popbandits.engines.progress import Progress
-from popbandits.engines.terminal import (
+from popbandits.history import Event
+from popbandits.views.printed import Printed
+from popbandits.views.progress import Progress
+from popbandits.views.terminal import (
     BEST,
     COLUMNS,
     COPIES,
@@ -26,7 +27,6 @@ from popbandits.engines.terminal import (
     LiveView,
     terminal_view,
 )
-from popbandits.history import Event
 from tests.engines.agents import space
 from tests.engines.test_terminal import drawn, followed
 

@@ -9,10 +9,10 @@ import pytest
 from popbandits import MFPBT, PBT, History, Patient, Restarts, Smoothed, Truncation, TTest, resume, tune
 from popbandits.agent import Outcome
 from popbandits.cli import main
-from popbandits.engines.experiment import Experiment
 from popbandits.errors import ArgumentError, RunError
-from popbandits.history import Store
-from popbandits.history.schema import FILE
+from popbandits.run.experiment import Experiment
+from popbandits.storage import Store
+from popbandits.storage.schema import FILE
 from tests.engines.agents import Walker, space
 
 

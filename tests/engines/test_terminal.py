@@ -16,13 +16,13 @@ from rich.console import Console
 
 import popbandits
 from popbandits import PBT, Population
-from popbandits.engines import Result, resume, tune
-from popbandits.engines import printed as printed_module
-from popbandits.engines.printed import ENOUGH, Printed
-from popbandits.engines.progress import Progress
-from popbandits.engines.terminal import BEST, COLUMNS, WORST, Lines, LiveView, screen, terminal_view
-from popbandits.engines.view import View
 from popbandits.history import Assignment, Decision, Event, Observation
+from popbandits.run import Result, resume, tune
+from popbandits.views import printed as printed_module
+from popbandits.views.printed import ENOUGH, Printed
+from popbandits.views.progress import Progress
+from popbandits.views.terminal import BEST, COLUMNS, WORST, Lines, LiveView, screen, terminal_view
+from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 from tests.engines.screens import displayed
 

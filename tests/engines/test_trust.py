@@ -12,9 +12,10 @@ import pytest
 import popbandits
 from popbandits import PBT, ArgumentError, Explorer, HistoryError, RunError, explorers, resume, tune
 from popbandits.cli import main
-from popbandits.engines.recipes import prepare, recipe
-from popbandits.engines.replay import replay
-from popbandits.history import History, Store
+from popbandits.history import History
+from popbandits.run.recipes import prepare, recipe
+from popbandits.run.replay import replay
+from popbandits.storage import Store
 from tests.engines.agents import Walker, space
 
 ROOT = str(Path(__file__).parents[2])

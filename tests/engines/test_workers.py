@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 
 from popbandits.agent import Outcome
-from popbandits.engines import Experiment, spawning, workers
+from popbandits.engines import spawning, workers
 from popbandits.engines.batched import Batched
 from popbandits.engines.work import Failure, Job, Report
 from popbandits.engines.workers import READY, START_SECONDS, STARTS, Processes, ProcessWorker, Worker, WorkerEngine
 from popbandits.errors import RunError
 from popbandits.history import Assignment
+from popbandits.run import Experiment
 from tests.engines.agents import Walker, space
 from tests.engines.batches import Walkers
 from tests.engines.test_kills import none_lives, until

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from popbandits.errors import HistoryError
-from popbandits.history import Assignment, Decision, Event, History, Observation, Store
-from popbandits.history.schema import FILE
+from popbandits.history import Assignment, Decision, Event, History, Observation
 from popbandits.space import Space
+from popbandits.storage import Store
+from popbandits.storage.schema import FILE
 
 SPACE = Space({"x": (0.0, 1.0)})
 
@@ -98,7 +99,8 @@ def test_a_file_of_version_1_is_brought_up_to_date_when_it_is_written_to(version
 
 KILLED_ANYWHERE = """
 import os, signal, sys
-from popbandits.history import schema, store as module, Assignment, Decision, Event, Observation, Store
+from popbandits.storage import schema, store as module, Store
+from popbandits.history import Assignment, Decision, Event, Observation
 from popbandits.space import Space
 
 space, files = Space({"x": (0.0, 1.0)}), {schema.__file__, module.__file__}
@@ -225,7 +227,8 @@ def test_a_folder_that_cannot_be_made_is_said_to_be_the_problem(tmp_path: Path) 
 AS_SOMEBODY_ELSE = """
 import os, sys
 import popbandits.explorers  # while it can be read
-from popbandits.history import Event, History, Observation, Store
+from popbandits.history import Event, History, Observation
+from popbandits.storage import Store
 
 folder = sys.argv[1]
 if os.geteuid() == 0:  # whom permissions do not hold back

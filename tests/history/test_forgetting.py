@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popbandits.errors import HistoryError
-from popbandits.history import History, Observation, Store, windows
+from popbandits.history import History, Observation, windows
 from popbandits.history import history as module
 from popbandits.history.shelf import Shelf
 from popbandits.history.standing import NOWHERE
+from popbandits.storage import Store
 from popbandits.testing import spaces
 
 SPACE = spaces()["conditional numbers"]

@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas
 import pytest
 
-from popbandits.engines import Result
 from popbandits.errors import MissingExtraError
 from popbandits.history import History
 from popbandits.history.frame import SHOWN, frame, history_html
+from popbandits.run import Result
 from tests.reports.played import HOSTILE, Clumsy, play, space
 
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popbandits.errors import HistoryError
-from popbandits.history import History, Observation, Store
+from popbandits.history import History, Observation
 from popbandits.history import history as module
 from popbandits.history.standing import NOWHERE
+from popbandits.storage import Store
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}
 

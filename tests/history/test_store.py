@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
-from popbandits.history import Assignment, Decision, Event, History, Observation, Store
-from popbandits.history.schema import FILE
+from popbandits.history import Assignment, Decision, Event, History, Observation
 from popbandits.space import Space
+from popbandits.storage import Store
+from popbandits.storage.schema import FILE
 from popbandits.testing import spaces, toy_history
 
 SPACES = spaces()

@@ -9,10 +9,11 @@ import pytest
 
 from popbandits.errors import HistoryError
 from popbandits.explorers import PBT, CoCaBO, Explorer, PB2Fuse, PB2Mix, RandomSearch
-from popbandits.history import Assignment, History, Observation, Store
+from popbandits.history import Assignment, History, Observation
 from popbandits.population import Population
 from popbandits.population.population import RECORDED
 from popbandits.space import Space
+from popbandits.storage import Store
 from tests.population.driving import MIXED, SPACE, play, score
 
 # What is on record

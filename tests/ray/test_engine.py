@@ -8,13 +8,13 @@ import pytest
 import ray
 
 from popbandits import PBT, History, tune
-from popbandits.engines import Result
 from popbandits.engines.ray_engine import Host, RayEngine, pack, unpack
-from popbandits.engines.view import View
 from popbandits.engines.work import Report
 from popbandits.errors import AgentError, RunError
 from popbandits.history import Observation
-from popbandits.history.store import Store
+from popbandits.run import Result
+from popbandits.storage.store import Store
+from popbandits.views.view import View
 from tests.engines.agents import Deaf, Faulty, Walker, space
 
 pytestmark = pytest.mark.usefixtures("cluster")

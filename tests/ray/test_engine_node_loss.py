@@ -8,8 +8,8 @@ import pytest
 
 from popbandits import PBT, tune
 from popbandits.engines import ray_engine
-from popbandits.engines.view import View
 from popbandits.history import Observation
+from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 from tests.ray.losing import loses, stop_for_ever, this_node, wait_for
 

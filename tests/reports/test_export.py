@@ -14,9 +14,10 @@ from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float,
 
 from popbandits import PBT, History, Population
 from popbandits.errors import HistoryError, MissingExtraError
-from popbandits.history import Assignment, Decision, Observation, Store
+from popbandits.history import Assignment, Decision, Observation
 from popbandits.reports.export import COLUMNS, KINDS, Kind, export
 from popbandits.space import Space
+from popbandits.storage import Store
 
 
 def space() -> ConfigurationSpace:

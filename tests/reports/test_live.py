@@ -17,8 +17,7 @@ import pytest
 from popbandits import PBT, Population
 from popbandits.advice import advise
 from popbandits.errors import ArgumentError
-from popbandits.history import Decision, Event, History, Observation, Store
-from popbandits.history.schema import FILE
+from popbandits.history import Decision, Event, History, Observation
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.live import follow, pacing
@@ -30,6 +29,8 @@ from popbandits.reports.live.news import LOG, MEMBERS, News
 from popbandits.reports.live.runs import Runs
 from popbandits.reports.live.warned import Warned
 from popbandits.reports.run import Run
+from popbandits.storage import Store
+from popbandits.storage.schema import FILE
 from tests.reports.played import HOSTILE, Clumsy, play, space
 from tests.reports.served import Asking, served
 from tests.warned_runs import stuck_then_rising
@@ -314,7 +315,7 @@ def test_an_empty_run_is_one_that_has_not_begun(tmp_path: Path) -> None:
 
 
 def test_a_run_of_an_old_version_can_be_followed(tmp_path: Path) -> None:
-    from popbandits.history import schema
+    from popbandits.storage import schema
 
     population = Population({"lr": (0.0, 1.0)}, PBT(), size=2, rounds=2)
     for assignment in population.ask():

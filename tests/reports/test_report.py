@@ -14,13 +14,14 @@ import pytest
 
 from popbandits import PBT
 from popbandits.errors import ArgumentError, HistoryError, MissingExtraError
-from popbandits.history import Event, History, Observation, Store
+from popbandits.history import Event, History, Observation
 from popbandits.reports import single as single_module
 from popbandits.reports.html import script_json
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.report import write_report
 from popbandits.reports.run import TRACEBACK, Run
 from popbandits.reports.single import intervals
+from popbandits.storage import Store
 from tests.reports.played import HOSTILE, Climber, Clumsy, play, space
 
 

@@ -10,10 +10,11 @@ import pytest
 from rich.console import Console
 
 from popbandits import PBT, History, Population
-from popbandits.engines.lock import FILE, Lock
 from popbandits.errors import HistoryError
-from popbandits.history import Event, Store
+from popbandits.history import Event
 from popbandits.reports.status import LOCK, Status, print_table, running, status
+from popbandits.storage import Store
+from popbandits.storage.lock import FILE, Lock
 
 SPACE = {"lr": (0.0, 1.0)}
 

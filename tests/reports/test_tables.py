@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from popbandits import PBT, PB2Mix
-from popbandits.history.folders import run_folders
 from popbandits.reports.run import Run
 from popbandits.reports.tables import grouped, score_table, score_tables
+from popbandits.storage.folders import run_folders
 from tests.reports.played import Climber, play
 
 SCORES = {

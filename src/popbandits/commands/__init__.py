@@ -10,6 +10,4 @@ from popbandits.commands import export as export
 from popbandits.commands import report as report
 from popbandits.commands import watch as watch
 from popbandits.commands import check as check
-from popbandits.commands import synthetic as synthetic
-from popbandits.commands import procgen as procgen
 from popbandits.commands.registry import COMMANDS as COMMANDS

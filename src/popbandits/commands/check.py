@@ -25,7 +25,7 @@ def check(parser: argparse.ArgumentParser) -> Command:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the agents and configurations (0)")
 
     def try_it(arguments: argparse.Namespace) -> int:
-        from popbandits.engines import Experiment
+        from popbandits.run import Experiment
         from popbandits.space import Space
         from popbandits.space.remarks import remarks
         from popbandits.testing import check_agent, check_batched

@@ -23,10 +23,10 @@ def demo(parser: argparse.ArgumentParser) -> Command:
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="where to keep it (a new folder in runs)")
 
     def play(arguments: argparse.Namespace) -> int | None:
-        from popbandits.engines import Result, tune
         from popbandits.explorers import PatientPBT, RandomSearch
         from popbandits.reports.schedule import print_schedule
         from popbandits.rl import demo as task
+        from popbandits.run import Result, tune
         from popbandits.wording import counted, number
 
         folder = arguments.output or new_folder(Path("runs"), "demo")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from popbandits.methods import METHODS, SELECTIONS, find_method
 
 if TYPE_CHECKING:
-    from popbandits.engines import Experiment
+    from popbandits.run import Experiment
 
 
 def how(parser: argparse.ArgumentParser) -> None:

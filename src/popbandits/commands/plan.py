@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from popbandits.engines import Experiment
-from popbandits.engines.disk import resume_command
-from popbandits.history import schema
 from popbandits.population import Population
+from popbandits.run import Experiment
 from popbandits.space import Space
 from popbandits.space.remarks import remarks
+from popbandits.storage import schema
+from popbandits.storage.disk import resume_command
 from popbandits.wording import counted, duration
 
 

@@ -67,7 +67,7 @@ def trust_option(parser: argparse.ArgumentParser) -> None:
 
 def loaded(where: str | None) -> Any:
     """What `module:name` or `file.py:name` names, its `experiment` if no name is given; None for None."""
-    from popbandits.engines.recipes import load
+    from popbandits.run.recipes import load
 
     if where is None:
         return None

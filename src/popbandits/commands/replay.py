@@ -43,8 +43,8 @@ def replay(parser: argparse.ArgumentParser) -> Command:
 
 def once(run: Path, agent: MakeAgent, seed: int | None, save: Path | None, trust: bool) -> None:
     """Replay, with a line for each interval."""
-    from popbandits.engines.replay import replay as replay_run
     from popbandits.history import Observation
+    from popbandits.run.replay import replay as replay_run
     from popbandits.wording import number
 
     def say(observation: Observation, score: float) -> None:
@@ -64,7 +64,7 @@ def several(run: Path, agent: MakeAgent, seeds: int, trust: bool) -> None:
     """Replay with several seeds: the score of each, their mean and spread."""
     from statistics import mean, stdev
 
-    from popbandits.engines.replay import replay as replay_run
+    from popbandits.run.replay import replay as replay_run
     from popbandits.wording import number
 
     scores: list[float] = []

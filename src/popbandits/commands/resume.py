@@ -25,9 +25,9 @@ def resume(parser: argparse.ArgumentParser) -> Command:
     options.how(parser)
 
     def start(arguments: argparse.Namespace) -> int | None:
-        from popbandits.engines import Experiment
-        from popbandits.engines import resume as resume_it
-        from popbandits.history import Store
+        from popbandits.run import Experiment
+        from popbandits.run import resume as resume_it
+        from popbandits.storage import Store
 
         try:
             changes = {"agent": loaded(arguments.agent)} | options.changes(arguments)

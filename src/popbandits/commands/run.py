@@ -31,8 +31,8 @@ def run(parser: argparse.ArgumentParser) -> Command:
     options.how(parser)
 
     def start(arguments: argparse.Namespace) -> int | None:
-        from popbandits.engines import Experiment
-        from popbandits.engines import run as run_it
+        from popbandits.run import Experiment
+        from popbandits.run import run as run_it
 
         try:
             experiment = loaded(arguments.experiment)
@@ -52,9 +52,8 @@ def run(parser: argparse.ArgumentParser) -> Command:
 
 def summary(directory: Path) -> int | None:
     """Say what a run came to and where it is; the exit status."""
-    from popbandits.engines.checkpoints import Checkpoints
-    from popbandits.engines.result import CHECKPOINTS
     from popbandits.reports.status import status
+    from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
     from popbandits.wording import number
 
     now = status(directory)

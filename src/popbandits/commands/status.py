@@ -22,8 +22,8 @@ def status(parser: argparse.ArgumentParser) -> Command:
     def show(arguments: argparse.Namespace) -> int:
         import json
 
-        from popbandits.history.folders import run_folders
         from popbandits.reports import status as report
+        from popbandits.storage.folders import run_folders
         from popbandits.wording import visible
 
         found, wrong = [], []

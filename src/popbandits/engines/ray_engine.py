@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.agent import MakeAgent
-from popbandits.engines.checkpoints import verify
-from popbandits.engines.disk import required
 from popbandits.engines.engine import Engine
-from popbandits.engines.result import CHECKPOINTS
 from popbandits.engines.scratch import scratch
 from popbandits.engines.work import Bench, Failure, Job, Report
 from popbandits.engines.workers import STARTS
 from popbandits.errors import ArgumentError, CheckpointError, MissingExtraError, RunError
+from popbandits.storage.checkpoints import CHECKPOINTS, verify
+from popbandits.storage.disk import required
 
 Resources = Mapping[str, float]
 """What one member needs of Ray while it trains: `cpus`, `gpus` (fractions share one), and any custom resource."""

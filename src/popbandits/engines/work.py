@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from popbandits.agent import Agent, MakeAgent, Outcome
-from popbandits.engines.checkpoints import seal, verify
-from popbandits.engines.disk import fault, required
 from popbandits.errors import AgentError, CheckpointError
 from popbandits.history import Assignment, Key
-from popbandits.history.records import plain, with_standard_error
+from popbandits.records import plain, with_standard_error
+from popbandits.storage.checkpoints import seal, verify
+from popbandits.storage.disk import fault, required
 from popbandits.typing import is_real
 from popbandits.wording import error_text, storable
 

@@ -1,8 +1,7 @@
-"""What happened: frozen observations, the arrays decisions are made from, and their storage."""
+"""What happened: frozen observations, and the arrays that decisions are made from."""
 
 from popbandits.history.history import History, Mode
-from popbandits.history.records import Assignment, Config, Decision, Event, Key, Observation
 from popbandits.history.rows import Rows
-from popbandits.history.store import Store
+from popbandits.records import Assignment, Config, Decision, Event, Key, Observation
 
-__all__ = ["Assignment", "Config", "Decision", "Event", "History", "Key", "Mode", "Observation", "Rows", "Store"]
+__all__ = ["Assignment", "Config", "Decision", "Event", "History", "Key", "Mode", "Observation", "Rows"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.history.records import Config, Observation
+from popbandits.records import Config, Observation
 from popbandits.space import Points
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.history.store import Store
+from popbandits.storage.store import Store
 from popbandits.typing import IntArray
 
 Column = np.ndarray[Any, Any]

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from popbandits.errors import MissingExtraError
-from popbandits.history.records import Observation
+from popbandits.records import Observation
 from popbandits.space import Space
 from popbandits.wording import number, setting
 

@@ -17,12 +17,12 @@ from popbandits.history import windows
 from popbandits.history.adding import Adding
 from popbandits.history.columns import Column, Columns
 from popbandits.history.places import Places
-from popbandits.history.records import Config, Key, Observation
 from popbandits.history.rows import Rows
 from popbandits.history.shelf import Shelf
 from popbandits.history.standing import NOWHERE, Bests, Standing
-from popbandits.history.store import Store, reading
+from popbandits.records import Config, Key, Observation
 from popbandits.space import Space
+from popbandits.storage.store import Store, reading
 from popbandits.typing import FloatArray, IntArray, is_whole
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from bisect import bisect_left
 
 import numpy as np
 
-from popbandits.history.records import Key
-from popbandits.history.store import Store
+from popbandits.records import Key
+from popbandits.storage.store import Store
 from popbandits.typing import IntArray
 
 _NONE = array("i")

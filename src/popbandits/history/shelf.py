@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from popbandits.history.records import Observation
-from popbandits.history.store import Store
+from popbandits.records import Observation
+from popbandits.storage.store import Store
 
 
 class Shelf:

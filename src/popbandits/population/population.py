@@ -12,16 +12,17 @@ import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal, as_explorer
-from popbandits.history import Assignment, Config, Decision, History, Key, Mode, Observation, Store
-from popbandits.history.records import plain, with_standard_error
+from popbandits.history import Assignment, Config, Decision, History, Key, Mode, Observation
 from popbandits.history.standing import Standing
 from popbandits.methods import Explore, choose
 from popbandits.population.initial import initial_points
 from popbandits.population.start import Start, resolve
 from popbandits.population.training import Training
+from popbandits.records import plain, with_standard_error
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
 from popbandits.space import Space
+from popbandits.storage import Store
 from popbandits.typing import IntArray, is_real, is_whole
 
 INITIAL, SELECT, EXPLORE = range(3)

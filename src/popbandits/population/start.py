@@ -9,10 +9,10 @@ from typing import Any
 from popbandits.errors import ArgumentError, SpaceError
 from popbandits.explorers import Proposal
 from popbandits.history import Config, History
-from popbandits.history.records import plain
-from popbandits.history.schema import FILE, holds_run
+from popbandits.records import plain
 from popbandits.space import Numerical, Space
 from popbandits.space.storage import pack, unpack
+from popbandits.storage.schema import FILE, holds_run
 from popbandits.typing import is_real
 
 Start = Sequence[Mapping[str, Any] | Proposal] | History | str | os.PathLike[str] | None

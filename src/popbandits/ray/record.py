@@ -11,11 +11,12 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from popbandits.engines.recipes import recipe
 from popbandits.errors import HistoryError
-from popbandits.history import Assignment, Event, Observation, Store
+from popbandits.history import Assignment, Event, Observation
 from popbandits.population import Population
 from popbandits.population.start import to_record
+from popbandits.run.recipes import recipe
+from popbandits.storage import Store
 
 CHECKPOINT = "checkpoint_path"
 """The metric that names an observation's checkpoint, relative to the experiment's folder."""

@@ -19,8 +19,7 @@ from ray.tune.utils import flatten_dict
 
 from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
-from popbandits.history import Assignment, Event, Mode, Store
-from popbandits.history.schema import FILE, holds_run
+from popbandits.history import Assignment, Event, Mode
 from popbandits.methods import choose
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record
@@ -30,6 +29,8 @@ from popbandits.ray.record import CHECKPOINT, TIME, Record
 from popbandits.ray.space import as_space, population_size
 from popbandits.ray.trials import AnyTrial
 from popbandits.selection import Selection
+from popbandits.storage import Store
+from popbandits.storage.schema import FILE, holds_run
 from popbandits.typing import is_real
 
 WAITING = (Trial.PENDING, Trial.PAUSED)

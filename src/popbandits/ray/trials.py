@@ -19,10 +19,11 @@ from ray.tune.search.variant_generator import format_vars
 from ray.tune.trainable import FunctionTrainable
 from ray.tune.utils import flatten_dict
 
-from popbandits.history import Assignment, Observation, Store
-from popbandits.history.schema import FILE
+from popbandits.history import Assignment, Observation
 from popbandits.ray.record import CHECKPOINT
 from popbandits.space import Space
+from popbandits.storage import Store
+from popbandits.storage.schema import FILE
 
 AnyTrial = Any
 """A `ray.tune.experiment.Trial`, whose annotations say of much that is always there that it may be None."""

@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from popbandits.errors import HistoryError, MissingExtraError
-from popbandits.history import Key, Observation, Store
+from popbandits.history import Key, Observation
 from popbandits.history.frame import flat, table_row
-from popbandits.history.store import reading
 from popbandits.space import Space
+from popbandits.storage import Store
+from popbandits.storage.store import reading
 from popbandits.wording import visible
 
 Kind = Literal["csv", "json", "parquet"]

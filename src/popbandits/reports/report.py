@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from popbandits.errors import ArgumentError
-from popbandits.history.folders import run_folders
 from popbandits.reports.figures.figure import require_extra
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.run import Run
 from popbandits.reports.several import several
 from popbandits.reports.single import single
+from popbandits.storage.folders import run_folders
 
 
 def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | Path | None = None) -> list[Path]:

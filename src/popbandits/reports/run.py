@@ -10,11 +10,11 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.history import History, Key, Observation, Rows
-from popbandits.history.schema import FILE
-from popbandits.history.store import reading
 from popbandits.reports.export import text
 from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Space
+from popbandits.storage.schema import FILE
+from popbandits.storage.store import reading
 from popbandits.typing import BoolArray, FloatArray
 from popbandits.wording import printable, setting
 

@@ -13,13 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from popbandits.errors import HistoryError
-from popbandits.experiments.procgen import AGENT, ALONE
-from popbandits.history import Store
-from popbandits.history.schema import is_plain
-from popbandits.history.store import reading
 from popbandits.methods import METHODS
+from popbandits.paper.procgen.methods import AGENT, ALONE
 from popbandits.reports.stats import mean
 from popbandits.space import Space
+from popbandits.storage import Store
+from popbandits.storage.schema import is_plain
+from popbandits.storage.store import reading
 from popbandits.wording import age, number, printable
 
 LOCK = "run.lock"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.experiments.procgen import AGENT, WHERE
 from popbandits.history.frame import flat
+from popbandits.paper.procgen.methods import AGENT, WHERE
 from popbandits.reports.export import text
 from popbandits.reports.run import LABEL, Run, shortened
 from popbandits.reports.stats import deviation

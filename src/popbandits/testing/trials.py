@@ -16,10 +16,10 @@ from statistics import median
 from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
-from popbandits.engines.checkpoints import seal
 from popbandits.engines.work import Checkpointed, Incomplete, announce, as_outcome, build, differences
 from popbandits.errors import AgentError, PopbanditsError
 from popbandits.history import Config
+from popbandits.storage.checkpoints import seal
 from popbandits.testing.agent_report import AnyRule, Costs, Finding, Rule, Status
 
 T = TypeVar("T")

@@ -13,14 +13,14 @@ import torch
 
 from popbandits import PBT, History, resume, tune
 from popbandits.agent import Outcome
-from popbandits.engines.view import View
 from popbandits.history import Event, Observation
-from popbandits.history.store import Store
 from popbandits.rl.batched.device import DeviceWorld
 from popbandits.rl.batched.ppo import BatchedPPO, Settings
 from popbandits.rl.batched.spaces import narrow
 from popbandits.rl.batched.tasks.cartpole import CartPole
+from popbandits.storage.store import Store
 from popbandits.testing import check_batched
+from popbandits.views.view import View
 
 TINY = Settings(copies=4, rollout=8, updates=1, episodes=2, hidden=8)
 

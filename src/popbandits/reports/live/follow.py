@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.history import Key, Rows, Store
-from popbandits.history.about import MEMBERS
-from popbandits.history.schema import FILE
-from popbandits.history.store import reading
+from popbandits.history import Key, Rows
 from popbandits.reports.run import best_of_rounds, require_dense
 from popbandits.reports.stats import mean
 from popbandits.space.storage import unpack
+from popbandits.storage import Store
+from popbandits.storage.about import MEMBERS
+from popbandits.storage.schema import FILE
+from popbandits.storage.store import reading
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 NUMBERS = "id, member, round, parent_member, parent_round, score_before, score, status = 'completed', status = 'lost'"

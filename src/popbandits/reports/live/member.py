@@ -4,10 +4,11 @@ import math
 from pathlib import Path
 from typing import Any
 
-from popbandits.history import Assignment, Key, Observation, Store
-from popbandits.history.store import reading
+from popbandits.history import Assignment, Key, Observation
 from popbandits.reports.run import LABEL, TRACEBACK, described, shortened
 from popbandits.reports.status import running, state_of
+from popbandits.storage import Store
+from popbandits.storage.store import reading
 from popbandits.wording import setting
 
 INTERVALS = 100

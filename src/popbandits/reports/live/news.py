@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.history import Event, Key, Store
-from popbandits.history.store import reading
+from popbandits.history import Event, Key
 from popbandits.reports.live.drawing import FIGURES, Drawing
 from popbandits.reports.live.follow import (
     BEFORE,
@@ -30,6 +29,8 @@ from popbandits.reports.live.follow import (
 from popbandits.reports.live.warned import Warned
 from popbandits.reports.run import described, method_said, shortened
 from popbandits.reports.status import State, running, state_of
+from popbandits.storage import Store
+from popbandits.storage.store import reading
 from popbandits.wording import duration, first_line, number
 
 MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparameters")

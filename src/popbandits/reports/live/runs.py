@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 from popbandits.errors import ArgumentError, HistoryError
-from popbandits.history.folders import runs_below
-from popbandits.history.schema import FILE
 from popbandits.reports.live.follow import Stamp, stamp
 from popbandits.reports.live.news import News
 from popbandits.reports.status import Status, running, status
+from popbandits.storage.folders import runs_below
+from popbandits.storage.schema import FILE
 
 OFTEN = 1.0
 """Seconds after which runs are looked for again."""

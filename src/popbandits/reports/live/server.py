@@ -22,7 +22,6 @@ from starlette.responses import StreamingResponse as Stream
 from starlette.routing import Route
 
 from popbandits.errors import ArgumentError, PopbanditsError
-from popbandits.history.store import reading
 from popbandits.reports.html import PAGE, scripts, strict_json, themes
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.live.connections import LINES, Few, Impatient
@@ -34,6 +33,7 @@ from popbandits.reports.live.runs import HERE, Runs
 from popbandits.reports.run import Run
 from popbandits.reports.single import single
 from popbandits.reports.status import Status
+from popbandits.storage.store import reading
 from popbandits.wording import visible
 
 USUAL = 8765

@@ -5,10 +5,10 @@ from itertools import islice
 from popbandits.advice import judge, looked_at
 from popbandits.errors import HistoryError
 from popbandits.history import Key
-from popbandits.history.store import reading
 from popbandits.reports.live.follow import SCORE, Followed
 from popbandits.reports.live.pacing import Paced
 from popbandits.reports.status import selection_name
+from popbandits.storage.store import reading
 
 
 class Warned(Paced):

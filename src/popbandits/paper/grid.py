@@ -1,0 +1,164 @@
+"""Many runs one after another, each in its folder, within the time there is: what is done stays done."""
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from popbandits.errors import RunError
+from popbandits.history import Decision, Event, Observation
+from popbandits.population import Population
+from popbandits.run import Experiment, Result, resume, run
+from popbandits.storage.schema import FILE
+from popbandits.storage.store import reading
+from popbandits.views.view import View
+from popbandits.wording import clock, counted
+
+SLACK = 1.2
+"""A round is begun if this many times the longest one so far still fits."""
+
+
+def run_grid(
+    experiments: Sequence[Experiment],
+    view: Callable[[Experiment], View],
+    *,
+    time_limit: float | None = None,
+    may_differ: frozenset[str] = frozenset(),
+) -> bool:
+    """Run those experiments that are not finished, and resume those that were begun; whether all are finished now.
+
+    One that fails does not keep the others from running; RunError in the end. `view` makes the view of a run. With a
+    `time_limit` in seconds no round is begun that might not end in time, but for the first one. `may_differ` names
+    settings of the agent that may differ from those that a run was begun with.
+    """
+    for experiment in experiments:
+        _check(experiment, may_differ)
+    sitting, failed = Sitting(time_limit), dict[Path, RunError]()
+    for place, experiment in enumerate(experiments, 1):
+        directory = _folder(experiment)
+        begun = (directory / FILE).exists()
+        if begun and Result(directory).done:
+            continue
+        if sitting.over:
+            return False
+        sitting.shown, sitting.label = view(experiment), f"{directory} ({place} of {len(experiments)})"
+        try:
+            if begun:
+                given = {"agent": experiment.agent, "method": experiment.method, "engine": experiment.engine}
+                result = resume(directory, progress=sitting, **given)
+            else:
+                result = run(experiment, sitting)
+        except RunError as error:
+            failed[directory] = error
+            print(f"{sitting.label} failed: {error}", file=sys.stderr, flush=True)
+            continue
+        if not result.done:
+            return False
+    if failed:
+        first, why = next(iter(failed.items()))
+        raise RunError(
+            f"{len(failed)} of {counted(len(experiments), 'run')} failed, the others are finished; {first}: {why}"
+        ) from why
+    return True
+
+
+def _folder(experiment: Experiment) -> Path:
+    assert experiment.directory is not None, "a grid knows where its runs are"
+    return Path(experiment.directory)
+
+
+def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
+    """Refuse to go on with a run that is another one than was asked for."""
+    directory = _folder(experiment)
+    if not (directory / FILE).exists():
+        return
+    with reading(directory) as store:
+        before = _identity(store.about)
+    now = _identity(json.loads(json.dumps(experiment.record())))
+    free = {f"agent.{name}" for name in may_differ}
+    for name in now:
+        if before.get(name) != now[name] and name not in free:
+            raise RunError(
+                f"a run goes on with the settings it was begun with, got {name.removeprefix('agent.')} {now[name]!r} "
+                f"for {directory}, which has {before.get(name)!r}; ask for that, or give another folder with -o"
+            )
+
+
+def _identity(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a run this run, as far as a grid can get it wrong."""
+    found = {"population": about["size"], "seed": about["seed"], "rounds": about["rounds"]}
+    for what in ("agent", "method"):
+        made = about[what] or {}
+        found[what] = made.get("make")
+        found |= {f"{what}.{name}": value for name, value in made.get("settings", {}).items()}
+    return found
+
+
+class Sitting(View):
+    """The view of one run after another: says how fast they are, and ends them, as Ctrl-C does, before time is up."""
+
+    def __init__(self, time_limit: float | None = None) -> None:
+        self.shown = View()
+        """What else is shown of the run."""
+        self.label = ""
+        self._end = None if time_limit is None else time.monotonic() + time_limit
+        self._longest = 0.0
+        self._stopping = False
+
+    @property
+    def over(self) -> bool:
+        """Whether another round might not end in time; as long as there was none, nobody can tell."""
+        if self._end is None or not self._longest:
+            return False
+        return time.monotonic() + SLACK * self._longest > self._end
+
+    def opened(self, population: Population, directory: Path) -> None:
+        """The run begins, or goes on."""
+        self.shown.opened(population, directory)
+        self._population, self._before = population, len(population.history)
+        self._opened = self._since = time.monotonic()
+        self._round: list[Observation] = []
+        self._stopping = False
+
+    def asked(self, decisions: Sequence[Decision]) -> None:
+        """Members begin to train."""
+        self.shown.asked(decisions)
+
+    def told(self, observation: Observation) -> None:
+        """An interval ended, and maybe a round."""
+        self.shown.told(observation)
+        self._round.append(observation)
+        if len(self._population.history) % self._population.size:
+            return
+        now = time.monotonic()
+        with suppress(OSError, ValueError):  # A log that is full or gone ends no run.
+            print(self._pace(now), file=sys.stderr, flush=True)
+        self._longest = max(self._longest, now - self._since)
+        self._since = now
+        self._round.clear()
+        if self.over and not self._stopping and not self._population.done:
+            signal.raise_signal(signal.SIGINT)
+
+    def _pace(self, now: float) -> str:
+        done, size, rounds = len(self._population.history), self._population.size, self._population.rounds
+        trained = [(o.steps, o.seconds) for o in self._round if o.steps is not None and o.seconds]
+        speeds = [steps / seconds for steps, seconds in trained] or [0.0]
+        in_all = sum(steps for steps, _ in trained) / max(now - self._since, 1e-9)
+        parts = [f"{self.label}: {in_all:,.0f} steps/s in all, {min(speeds):,.0f} to {max(speeds):,.0f} a member"]
+        if rounds is not None:
+            left = (size * rounds - done) * (now - self._opened) / (done - self._before)
+            parts.append(f"about {clock(left)} left")
+        return ", ".join(parts)
+
+    def happened(self, event: Event) -> None:
+        """Something worth recording."""
+        self._stopping = self._stopping or event.kind == "stopping"
+        self.shown.happened(event)
+
+    def closed(self) -> None:
+        """The run ended, or was stopped."""
+        self.shown.closed()

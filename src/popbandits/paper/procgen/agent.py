@@ -1,0 +1,319 @@
+"""PPO, DrAC and UCB-DrAC on Procgen as agents of the contract.
+
+    tune(partial(DrAC, settings=Settings("bigfish")), space, …)
+
+An interval begins with new environments, since the state of a pool cannot be saved. Their seed, and all else that is
+random, follows from a seed in the checkpoint, the steps trained, the hyperparameters and the member: a member that
+loads its checkpoint goes on exactly as if it had never been away, and one that takes over another's weights does not
+relive the other's episodes.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Generator
+
+from popbandits.agent import Outcome
+from popbandits.errors import ArgumentError
+from popbandits.paper.procgen.augmentations import AUGMENTATIONS
+from popbandits.paper.procgen.environments import (
+    LEVELS,
+    Difficulty,
+    EpisodeReturns,
+    Pool,
+    RewardNormaliser,
+    require_game,
+)
+from popbandits.paper.procgen.learner import Learner, PlainTrunk, Sizes, Trunk
+from popbandits.paper.procgen.ucb import UCB
+from popbandits.rl.threads import use_one_thread
+from popbandits.typing import is_whole
+
+Precision = Literal["float32", "bfloat16"]
+ScoreOn = Literal["training", "validation"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is the same for every member and round."""
+
+    game: str
+    difficulty: Difficulty = "easy"
+    interval: int = 500_000
+    """Environment steps after which `train` returns: whole rollouts, until the multiple of it is reached."""
+    sizes: Sizes = field(default_factory=Sizes)
+    device: str = "cpu"
+    precision: Precision = "float32"
+    """Of the convolutions; weights and optimizer are float32 anyway. bfloat16 needs a GPU."""
+    threads: int = 0
+    """Threads that step one member's environments; 0 for EnvPool's choice."""
+    score_on: ScoreOn = "training"
+    """The score: raw returns of the last 100 training episodes, or those of episodes on the validation levels."""
+    episodes: int = 100
+    """Episodes of an evaluation."""
+
+    def __post_init__(self) -> None:
+        require_game(self.game)
+        for name, known in (
+            ("difficulty", get_args(Difficulty)),
+            ("precision", get_args(Precision)),
+            ("score_on", get_args(ScoreOn)),
+        ):
+            if (value := getattr(self, name)) not in known:
+                raise ArgumentError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        for name, least in (("threads", 0), ("episodes", 1), ("interval", 1)):
+            if not is_whole(getattr(self, name), least):
+                raise ArgumentError(
+                    f"{name} must be a whole number of at least {least}, got {getattr(self, name)!r}; correct it"
+                )
+        if self.interval < self.sizes.rollout:
+            raise ArgumentError(
+                f"interval must be at least a rollout, {self.sizes.environments} environments × {self.sizes.steps} "
+                f"steps = {self.sizes.rollout}, got {self.interval}; lengthen it, or make rollouts smaller"
+            )
+        if self.precision == "bfloat16" and not self.device.startswith("cuda"):
+            raise ArgumentError(
+                f"precision 'bfloat16' needs a GPU, got device {self.device!r}; "
+                "set precision='float32', or device='cuda'"
+            )
+        if self.sizes.rollout % self.sizes.minibatches:
+            raise ArgumentError(
+                f"minibatches must divide the {self.sizes.rollout} steps of a rollout, "
+                f"got {self.sizes.minibatches}; change environments, steps or minibatches"
+            )
+
+
+class PPO:
+    """PPO, with hyperparameters lr, clip and entropy."""
+
+    HYPERPARAMETERS: tuple[str, ...] = ("lr", "clip", "entropy")
+    REGULARISED = False
+
+    def __init__(self, seed: int, settings: Settings) -> None:
+        self._seed, self._settings = seed, settings
+        self._device = torch.device(settings.device)
+        self._settle()
+        self.learner = Learner(seed, settings.sizes, _trunk(settings), self._device, regularised=self.REGULARISED)
+        self._normaliser = RewardNormaliser(settings.sizes.environments)
+        self._episodes = EpisodeReturns(settings.sizes.environments)
+        self._steps = 0
+        self._member = 0
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        """Where the time of the last interval went."""
+
+    def assigned(self, member: int, round_: int) -> None:
+        """Learn whose interval comes next."""
+        self._member = member
+
+    def train(self, config: dict[str, Any], /) -> Outcome:
+        """Train for an interval; the score is a mean raw return, NaN if no episode ended or the weights diverged."""
+        self._settle()
+        self._apply(config)
+        before, self.seconds = self._steps, defaultdict(float)
+        goal = (before // self._settings.interval + 1) * self._settings.interval
+        randomness = np.random.default_rng([self._seed, self._steps, self._member, _digest(config)])
+        generator = Generator(self._device).manual_seed(int(randomness.integers(2**62)))
+        sizes = self._settings.sizes
+        with self._pool("train", int(randomness.integers(2**31))) as pool:
+            self._normaliser.begin()
+            self._episodes.begin()
+            while self._steps < goal:
+                mean_return = self._rollout(pool, generator)
+                augmentation = self._augmentation(mean_return)
+                waiting = perf_counter()
+                with self.learner.turn:
+                    self.seconds["waiting"] += perf_counter() - waiting
+                    with self._timed("update"):
+                        self.learner.update(augmentation, generator)
+                self._steps += sizes.rollout
+        metrics: dict[str, Any] = {"training_return": _mean(self._episodes.last), "episodes": self._episodes.ended}
+        if self._settings.score_on == "validation":
+            returns = self.evaluate("validation", seed=int(randomness.integers(2**31)))
+            metrics["validation_return"] = _mean(returns)
+        score = metrics[f"{self._settings.score_on}_return"] if self.learner.is_finite() else float("nan")
+        return Outcome(score, self._steps - before, metrics)
+
+    def _rollout(self, pool: Pool, generator: Generator) -> float:
+        """Act for a rollout; its mean λ-return."""
+        sizes, learner, seconds = self._settings.sizes, self.learner, self.seconds
+        rewards = np.zeros((sizes.steps, sizes.environments))
+        ended = np.zeros((sizes.steps, sizes.environments), bool)
+        learner.begin(generator)
+        # Whatever else runs between two steps of all environments is waited for by all of them.
+        for step in range(sizes.steps):
+            start = perf_counter()
+            actions = learner.act()
+            acted = perf_counter()
+            rewards[step], ended[step] = pool.step(actions, learner.frames)
+            seconds["acting"] += acted - start
+            seconds["stepping"] += perf_counter() - acted
+        learner.act()
+        self._episodes(rewards, ended)
+        return learner.look_back(self._normaliser(rewards, ended), ended)
+
+    def evaluate(self, levels: str, *, seed: int, episodes: int | None = None) -> list[float]:
+        """Raw returns of episodes on the levels named, with actions drawn from the policy; nothing is learnt.
+
+        Every environment plays its share to the end: the first to end would be short ones, and score low.
+        """
+        self._settle()
+        total = self._settings.episodes if episodes is None else episodes
+        size = self._settings.sizes.environments
+        left = np.array([total // size + (place < total % size) for place in range(size)])
+        running, returns = np.zeros(size), []
+        generator = Generator(self._device).manual_seed(seed)
+        with self._timed("evaluation"), self._pool(levels, seed) as pool:
+            step = 0
+            while left.any():
+                if step % self._settings.sizes.steps == 0:
+                    self.learner.begin(generator)
+                step += 1
+                rewards, ended = pool.step(self.learner.act(), self.learner.frames)
+                running += rewards
+                counted = ended & (left > 0)
+                returns += running[counted].tolist()
+                left[counted] -= 1
+                running[ended] = 0
+        return returns
+
+    def _settle(self) -> None:
+        """Make this thread compute what any other would."""
+        if self._device.type == "cpu":
+            use_one_thread()
+
+    @contextmanager
+    def _pool(self, levels: str, seed: int) -> Iterator[Pool]:
+        settings = self._settings
+        pool = Pool(
+            settings.game,
+            LEVELS[levels],
+            size=settings.sizes.environments,
+            seed=seed,
+            difficulty=settings.difficulty,
+            threads=settings.threads,
+        )
+        try:
+            pool.reset(self.learner.frames)
+            yield pool
+        finally:
+            pool.close()
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        start = perf_counter()
+        yield
+        self.seconds[part] += perf_counter() - start
+
+    def _apply(self, config: Mapping[str, Any]) -> None:
+        if set(config) != set(self.HYPERPARAMETERS):
+            raise ArgumentError(
+                f"{type(self).__name__} takes the hyperparameters {', '.join(self.HYPERPARAMETERS)}, "
+                f"got {', '.join(config) or 'none'}; give the space exactly these"
+            )
+        self.learner.set(**{name: config[name] for name in self.HYPERPARAMETERS if name != "augmentation"})
+
+    def _augmentation(self, mean_return: float) -> str | None:
+        return None
+
+    def applied(self) -> dict[str, Any]:
+        """The hyperparameters that it trains with, read back from the device."""
+        return dict(self.learner.hyperparameters())
+
+    def save(self, directory: Path, /) -> None:
+        """Write weights, optimizer, reward statistics, returns, and what randomness follows from."""
+        torch.save(self.learner.state(), directory / "learner.pt")
+        (directory / "agent.json").write_text(json.dumps(self._state()))
+
+    def load(self, directory: Path, /) -> None:
+        """Become what was saved, but for the hyperparameters."""
+        self.learner.restore(torch.load(directory / "learner.pt", map_location="cpu", weights_only=True))
+        self._restore(json.loads((directory / "agent.json").read_text()))
+
+    def _state(self) -> dict[str, Any]:
+        normaliser = self._normaliser
+        return {
+            "seed": self._seed,
+            "steps": self._steps,
+            "reward_statistics": [normaliser.mean, normaliser.variance, normaliser.count],
+            "returns": self._episodes.last,
+            "episodes": self._episodes.ended,
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._seed, self._steps = state["seed"], state["steps"]
+        self._normaliser.mean, self._normaliser.variance, self._normaliser.count = state["reward_statistics"]
+        self._episodes.last, self._episodes.ended = list(state["returns"]), state["episodes"]
+
+
+class DrAC(PPO):
+    """PPO regularised by an augmentation: its name and its weight alpha are hyperparameters besides PPO's."""
+
+    HYPERPARAMETERS = ("lr", "clip", "entropy", "alpha", "augmentation")
+    REGULARISED = True
+
+    def __init__(self, seed: int, settings: Settings) -> None:
+        super().__init__(seed, settings)
+        self._chosen = ""
+
+    def _apply(self, config: Mapping[str, Any]) -> None:
+        super()._apply(config)
+        self._chosen = config["augmentation"]
+        if self._chosen not in AUGMENTATIONS:
+            raise ArgumentError(
+                f"augmentation must be one of {', '.join(AUGMENTATIONS)}, got {self._chosen!r}; correct the space"
+            )
+
+    def _augmentation(self, mean_return: float) -> str | None:
+        return self._chosen
+
+    def applied(self) -> dict[str, Any]:
+        """The hyperparameters that it trains with, read back from where they are used."""
+        return super().applied() | {"augmentation": self._chosen}
+
+
+class UCBDrAC(PPO):
+    """DrAC that chooses the augmentation itself, before every update, with a bandit that is part of its checkpoint."""
+
+    HYPERPARAMETERS = ("lr", "clip", "entropy", "alpha")
+    REGULARISED = True
+
+    def __init__(self, seed: int, settings: Settings) -> None:
+        super().__init__(seed, settings)
+        self._bandit = UCB(list(AUGMENTATIONS))
+
+    def _augmentation(self, mean_return: float) -> str | None:
+        self._bandit.reward(mean_return)
+        return self._bandit.choose()
+
+    def _state(self) -> dict[str, Any]:
+        return super()._state() | {"bandit": self._bandit.state()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        super()._restore(state)
+        self._bandit.restore(state["bandit"])
+
+
+def _trunk(settings: Settings) -> Trunk:
+    device = torch.device(settings.device)
+    if device.type == "cpu":
+        return PlainTrunk()
+    from popbandits.paper.procgen.fused import FusedTrunk
+
+    return FusedTrunk(device, getattr(torch, settings.precision))
+
+
+def _digest(config: Mapping[str, Any]) -> int:
+    return int.from_bytes(hashlib.blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=8).digest())
+
+
+def _mean(returns: list[float]) -> float:
+    return float(np.mean(returns)) if returns else float("nan")

@@ -1,0 +1,277 @@
+"""What learns: one network with its optimizer, the rollout it acts in, and the updates from it.
+
+Everything lives in tensors that are made once. Hyperparameters are tensors too, and augmented frames come through a
+buffer, so changing either rebuilds nothing and captures no graph anew.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from popbandits.errors import ArgumentError
+from popbandits.paper.procgen import network
+from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
+from popbandits.paper.procgen.environments import ACTIONS, FRAME, Frames
+from popbandits.paper.procgen.losses import Batch, lambda_returns, ppo_loss, regularisation
+from popbandits.rl.cuda_graphs import Replayed
+from popbandits.typing import BoolArray, FloatArray, is_whole
+
+MAX_GRADIENT_NORM = 0.5
+ADAM_EPSILON = 1e-5
+
+
+class Trunk(Protocol):
+    """The convolutional part of the network, in one precision and one layout of its input."""
+
+    def buffer(self, frames: int) -> Tensor:
+        """Where so many frames are put for it."""
+        ...
+
+    def put(self, buffer: Tensor, frames: Tensor) -> None:
+        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of as many."""
+        ...
+
+    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
+        """As `put`, but augmented."""
+        ...
+
+    def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
+        """Features of the frames in a buffer."""
+        ...
+
+
+class PlainTrunk:
+    """PyTorch's own convolutions in float32, on the CPU."""
+
+    def buffer(self, frames: int) -> Tensor:
+        """Where so many frames are put for it."""
+        return torch.zeros(frames, *FRAME)
+
+    def put(self, buffer: Tensor, frames: Tensor) -> None:
+        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of as many."""
+        buffer.copy_(frames)
+
+    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
+        """As `put`, but augmented."""
+        images = AUGMENTATIONS[augmentation].apply(frames / network.PIXEL_SCALE, *draws)
+        self.put(buffer, images * network.PIXEL_SCALE)
+
+    def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
+        """Features of the frames in a buffer."""
+        return network.trunk(buffer, flat)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of a rollout (environments and steps) and of what is made of it (epochs of so many minibatches)."""
+
+    environments: int = 64
+    steps: int = 256
+    epochs: int = 3
+    minibatches: int = 8
+
+    def __post_init__(self) -> None:
+        for name in ("environments", "steps", "epochs", "minibatches"):
+            if not is_whole(value := getattr(self, name), 1):
+                raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}; correct it")
+
+    @property
+    def rollout(self) -> int:
+        """Environment steps of a rollout."""
+        return self.environments * self.steps
+
+    @property
+    def minibatch(self) -> int:
+        """Environment steps of a minibatch."""
+        return self.rollout // self.minibatches
+
+
+class Learner:
+    """Acts with `act`, a step of all environments at a time, then learns from the rollout with `update`.
+
+    `regularised` says whether updates go over augmented frames as well, as DrAC's do and PPO's do not.
+    """
+
+    def __init__(self, seed: int, sizes: Sizes, trunk: Trunk, device: torch.device, *, regularised: bool) -> None:
+        self._sizes, self._trunk, self._device, self._regularised = sizes, trunk, device, regularised
+        self._flat = torch.nn.Parameter(network.initial_parameters(seed).to(device))
+        self._flat.grad = torch.zeros_like(self._flat)
+        self._rate, self._clip, self._entropy, self._alpha = (torch.zeros((), device=device) for _ in range(4))
+        on_gpu = device.type == "cuda"
+        self._optimizer = torch.optim.Adam([self._flat], lr=self._rate, eps=ADAM_EPSILON, fused=True, capturable=on_gpu)
+        self._optimizer.step()  # With a rate of 0: it makes the state, whose addresses then stay.
+        self._optimizer.state[self._flat]["step"].zero_()
+
+        rows, n = sizes.steps + 1, sizes.environments  # One row more: the frame after the last step has a value, too.
+        self._frames = torch.zeros(rows, n, *FRAME, dtype=torch.uint8, device=device)
+        self._noise = torch.zeros(rows, n, ACTIONS, device=device)
+        self._actions = torch.zeros(rows, n, dtype=torch.int64, device=device)
+        self._log_probabilities, self._values = (torch.zeros(rows, n, device=device) for _ in range(2))
+        self._returns, self._advantages = (torch.zeros(sizes.steps, n, device=device) for _ in range(2))
+        self._row = torch.zeros(1, dtype=torch.int64, device=device)
+        self._now = trunk.buffer(n)
+        self._host_frames = torch.zeros(n, *FRAME, dtype=torch.uint8, pin_memory=on_gpu)
+        self._host_actions = torch.zeros(n, dtype=torch.int32, pin_memory=on_gpu)
+        self._host_steps = torch.zeros(2, sizes.steps, n, pin_memory=on_gpu)
+        self._steps = torch.zeros(2, sizes.steps, n, device=device)
+
+        batch = sizes.minibatch
+        self._order = torch.zeros(batch, dtype=torch.int64, device=device)
+        self._clean = torch.zeros(batch, *FRAME, dtype=torch.uint8, device=device)
+        self._inputs = trunk.buffer(batch * (2 if regularised else 1))
+
+        # Acting goes first on a GPU that is shared: it is short, and the environments wait for it.
+        self._acting = _stream(device, priority=-1)
+        self._learning = _stream(device, priority=0)
+        self._act = Replayed(self._act_once, self._acting)
+        self._look_back = Replayed(self._compute_returns, self._learning)
+        self._learn = Replayed(self._learn_once, self._learning)
+        self._finish(torch.cuda.current_stream(device) if on_gpu else None)
+        self.turn: AbstractContextManager[Any] = _turn(str(device)) if on_gpu else nullcontext()
+        """To be held during `update`. Members that share a GPU update one after another: side by side they would slow
+        each other down, end together and then all leave the GPU to step their environments."""
+
+    @property
+    def frames(self) -> Frames:
+        """Where the environments' frames are to be written before `act`."""
+        frames: Frames = self._host_frames.numpy()
+        return frames
+
+    def set(self, *, lr: float, clip: float, entropy: float, alpha: float = 0.0) -> None:
+        """Learn with these hyperparameters from now on."""
+        with self._on(self._learning):
+            for tensor, value in ((self._rate, lr), (self._clip, clip), (self._entropy, entropy), (self._alpha, alpha)):
+                tensor.fill_(value)
+        self._finish(self._learning)
+
+    def hyperparameters(self) -> dict[str, float]:
+        """Those it learns with, as they are on the device."""
+        return {"lr": self._rate.item(), "clip": self._clip.item(), "entropy": self._entropy.item()} | (
+            {"alpha": self._alpha.item()} if self._regularised else {}
+        )
+
+    def begin(self, generator: Generator) -> None:
+        """Begin a rollout."""
+        with self._on(self._acting):
+            self._row.zero_()
+            # Gumbel noise: the largest of logits plus noise is a draw from the policy.
+            self._noise.exponential_(generator=generator).log_().neg_()
+        self._finish(self._acting)
+
+    def act(self) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """Actions for the frames that were written to `frames`; the step is recorded."""
+        with self._on(self._acting):
+            self._act()
+        self._finish(self._acting)
+        actions: np.ndarray[Any, np.dtype[np.int32]] = self._host_actions.numpy()
+        return actions
+
+    def look_back(self, rewards: FloatArray, ended: BoolArray) -> float:
+        """Take in the rewards and ends of a rollout (steps, environments); its mean λ-return."""
+        self._host_steps[0].copy_(torch.from_numpy(rewards))
+        self._host_steps[1].copy_(torch.from_numpy(ended))
+        with self._on(self._learning):
+            self._look_back()
+            return float(self._returns.mean())
+
+    def update(self, augmentation: str | None, generator: Generator) -> None:
+        """Learn from the rollout."""
+        with self._on(self._learning):
+            for _ in range(self._sizes.epochs):
+                order = torch.randperm(self._sizes.rollout, generator=generator, device=self._device)
+                for rows in torch.split(order, self._sizes.minibatch):
+                    self._order.copy_(rows)
+                    torch.index_select(self._frames[:-1].flatten(0, 1), 0, rows, out=self._clean)
+                    if augmentation is not None:
+                        draws = AUGMENTATIONS[augmentation].draw(len(rows), generator)
+                        self._trunk.put_augmented(self._inputs[len(rows) :], self._clean, augmentation, draws)
+                    self._learn()
+        self._finish(self._learning)
+
+    def is_finite(self) -> bool:
+        """Whether the parameters are numbers still."""
+        return bool(self._flat.isfinite().all())
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters and the optimizer's memory, on the CPU."""
+        return {name: tensor.detach().to("cpu", copy=True) for name, tensor in self._tensors().items()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Become what `state` described."""
+        with torch.no_grad(), self._on(self._learning):
+            for name, tensor in self._tensors().items():
+                tensor.copy_(state[name])
+        self._finish(self._learning)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        memory = self._optimizer.state[self._flat]
+        return {"parameters": self._flat, **{name: memory[name] for name in ("step", "exp_avg", "exp_avg_sq")}}
+
+    @torch.no_grad()
+    def _act_once(self) -> None:
+        frames = self._host_frames.to(self._device, non_blocking=True)
+        self._trunk.put(self._now, frames)
+        logits, values = network.heads(self._trunk(self._now, self._flat), self._flat)
+        actions = (logits + self._noise.index_select(0, self._row)[0]).argmax(1)
+        log_probabilities = logits.log_softmax(1).gather(1, actions[:, None])[:, 0]
+        for storage, now in (
+            (self._frames, frames),
+            (self._actions, actions),
+            (self._log_probabilities, log_probabilities),
+            (self._values, values),
+        ):
+            storage.index_copy_(0, self._row, now[None])
+        self._row += 1
+        self._host_actions.copy_(actions, non_blocking=True)
+
+    @torch.no_grad()
+    def _compute_returns(self) -> None:
+        self._steps.copy_(self._host_steps, non_blocking=True)
+        self._returns.copy_(lambda_returns(self._steps[0], self._values, self._steps[1]))
+        advantages = self._returns - self._values[:-1]
+        self._advantages.copy_((advantages - advantages.mean()) / (advantages.std() + 1e-5))
+
+    def _learn_once(self) -> None:
+        size = len(self._clean)
+        self._trunk.put(self._inputs[:size], self._clean)
+        recorded = (
+            self._actions[:-1],
+            self._log_probabilities[:-1],
+            self._values[:-1],
+            self._returns,
+            self._advantages,
+        )
+        batch = Batch(*(tensor.flatten().index_select(0, self._order) for tensor in recorded))
+        logits, values = network.heads(self._trunk(self._inputs, self._flat), self._flat)
+        loss = ppo_loss(logits[:size], values[:size], batch, self._clip, self._entropy)
+        if self._regularised:
+            loss = loss + self._alpha * regularisation(logits[:size], values[:size], logits[size:], values[size:])
+        gradient = torch.autograd.grad(loss, self._flat)[0]
+        assert self._flat.grad is not None
+        self._flat.grad.copy_(gradient * (MAX_GRADIENT_NORM / (gradient.norm() + 1e-6)).clamp(max=1))
+        self._optimizer.step()
+
+    def _on(self, stream: "torch.cuda.Stream | None") -> AbstractContextManager[Any]:
+        return nullcontext() if stream is None else torch.cuda.stream(stream)
+
+    def _finish(self, stream: "torch.cuda.Stream | None") -> None:
+        if stream is not None:
+            stream.synchronize()
+
+
+def _stream(device: torch.device, priority: int) -> "torch.cuda.Stream | None":
+    if device.type == "cpu":
+        return None
+    return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _turn(device: str) -> AbstractContextManager[Any]:
+    return Lock()

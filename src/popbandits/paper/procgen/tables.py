@@ -1,0 +1,227 @@
+"""The paper's two tables of returns on Procgen, from stored runs, with the published figures beside them."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from popbandits.errors import HistoryError
+from popbandits.history import Observation
+from popbandits.paper.procgen import published
+from popbandits.paper.procgen.methods import AGENT, LABELS, short
+from popbandits.reports.run import Run
+from popbandits.reports.stats import deviation
+from popbandits.reports.tables import Cell, ScoreTable, score_table
+from popbandits.storage.folders import run_folders
+from popbandits.storage.schema import FILE
+from popbandits.typing import is_real
+from popbandits.wording import counted, printable, visible
+
+BY_DEFAULT = {"difficulty": "easy", "score_on": "training"}
+"""Settings that older runs did not have."""
+SETTINGS = (*BY_DEFAULT, "interval", "environments", "steps", "epochs", "minibatches", "episodes", "precision")
+"""What runs must have in common to be compared, beside how long they trained."""
+TEXTS = {"game", "difficulty", "score_on", "precision"}
+LEVELS = {"test": "Test returns", "train": "Training returns"}
+NOTE = (
+    "Mean ± standard deviation over runs, of the member whose {episodes} are the best in the end. "
+    "Bold: within one standard deviation of the best mean of the game. p: of Welch's t-test against {baseline}; "
+    "★: better than it with p < 0.05. Published: arXiv:2106.15883, easy levels, 25M steps a member, five runs; "
+    "its PPO and UCB-DrAC are those of arXiv:2006.12862."
+)
+EPISODES = {"training": "last 100 training episodes", "validation": "episodes on the validation levels"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run of the experiment."""
+
+    run: Run
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of its agents."""
+        found: dict[str, Any] = self.run.about["agent"]["settings"]
+        return BY_DEFAULT | found
+
+    @property
+    def population(self) -> int:
+        """How many members it has."""
+        return int(self.run.about["size"])
+
+    @property
+    def steps(self) -> int:
+        """How long each member trains."""
+        return int(self.run.about["rounds"]) * int(self.settings["interval"])
+
+    @property
+    def method(self) -> str:
+        """What tuned it, or what it is."""
+        return self.run.method
+
+    @property
+    def final(self) -> Observation | None:
+        """Of the members that were tested in the last round, the one with the best score."""
+        return max(self.tested, key=lambda o: (o.score, -o.member), default=None)
+
+    @property
+    def tested(self) -> list[Observation]:
+        """Return what members came to that were tested in the last round."""
+        last = [self.run.history.find((member, self.run.about["rounds"] - 1)) for member in range(self.population)]
+        return [o for o in last if o is not None and all(f"{levels}_return" in o.metrics for levels in LEVELS)]
+
+    @property
+    def done(self) -> bool:
+        """Whether it is finished, with a test at its end."""
+        return self.run.status.state == "finished" and self.final is not None
+
+    def result(self, levels: str) -> float | None:
+        """The return of the best member."""
+        return None if self.final is None else float(self.final.metrics[f"{levels}_return"])
+
+
+def trials(
+    directories: Iterable[str | Path], unreadable: Callable[[HistoryError], object] | None = None
+) -> list[Trial]:
+    """The runs of the experiment in these folders. `unreadable` is told of files that cannot be read, or it raises."""
+    runs = []
+    for folder in run_folders(directories):
+        try:
+            if (folder / FILE).exists():
+                run = Run.read(folder)
+                if (run.about.get("agent") or {}).get("make") == AGENT:
+                    runs.append(_checked(Trial(run)))
+        except HistoryError as error:
+            if unreadable is None:
+                raise
+            unreadable(error)
+    kept = [one for one in runs if one.method in LABELS.values()]
+    if not kept:
+        where = ", ".join(map(str, directories))
+        raise HistoryError(f"a table is made of runs of `popbandits procgen`, got none in {where}; run some first")
+    return kept
+
+
+def _checked(trial: Trial) -> Trial:
+    """The trial, if all that tables are made of is on record; HistoryError if it is not."""
+    settings, file = trial.settings, trial.run.directory / FILE
+    for name in ("game", *SETTINGS):
+        value = settings.get(name)
+        if not isinstance(value, str if name in TEXTS else int) or (isinstance(value, int) and not 0 < value < 2**62):
+            raise HistoryError(f"{file} is damaged: {name} is a setting of every Procgen run, got {value!r:.60}")
+    if settings["score_on"] not in EPISODES:
+        raise HistoryError(
+            f"{file} is damaged: score_on is one of {', '.join(EPISODES)}, got {settings['score_on']!r:.60}"
+        )
+    if trial.run.about.get("rounds") is None or trial.run.about.get("size") is None:
+        raise HistoryError(f"{file} is damaged: a Procgen run has rounds and a size, got none")
+    for observation in trial.tested:
+        for levels in LEVELS:
+            if not is_real(value := observation.metrics[f"{levels}_return"]) or not math.isfinite(value):
+                raise HistoryError(f"{file} is damaged: a return is a finite number, got {value!r:.60}")
+    return trial
+
+
+def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
+    """Finished trials that can be compared: of one budget and one set of settings, with those of single agents."""
+    done = [one for one in given if one.done]
+
+    def budget(one: Trial) -> tuple[Any, ...]:
+        return one.steps, *(one.settings[name] for name in SETTINGS)
+
+    groups: dict[tuple[Any, ...], dict[int, list[Trial]]] = {}
+    for one in done:
+        sizes = groups.setdefault(budget(one), {})
+        sizes.setdefault(0 if one.run.space.fixed else one.population, []).append(one)
+    for sizes in (groups[key] for key in sorted(groups, reverse=True)):
+        alone = sizes.pop(0, [])
+        yield from ([*alone, *sizes[size]] for size in sorted(sizes)) if sizes else [alone]
+
+
+def score_tables(group: Sequence[Trial]) -> dict[str, ScoreTable]:
+    """The table of each set of levels."""
+    order = [*LABELS.values()]
+    tasks: dict[str, dict[str, list[Trial]]] = {}
+    for one in sorted(group, key=lambda one: (one.settings["game"], order.index(one.method))):
+        tasks.setdefault(one.settings["game"], {}).setdefault(one.method, []).append(one)
+    made = {
+        levels: score_table(tasks, title, lambda one, levels=levels: one.result(levels), 1.0)  # type: ignore[misc, arg-type]
+        for levels, title in LEVELS.items()
+    }
+    return {levels: table for levels, table in made.items() if table is not None}
+
+
+def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) -> Table:
+    """A row for each game and method, then for each method over all games."""
+    view = Table(box=box.MARKDOWN if plain else box.ROUNDED)
+    for name in ("game", "method", "budget", "here", "p", "published"):
+        left = name in ("game", "method", "budget")
+        view.add_column(name, justify="left" if left else "right", no_wrap=True)
+    sizes = {one.method: one.population for one in group}
+    steps = short(group[0].steps)
+    easy = group[0].settings["difficulty"] == "easy"
+
+    def budget(method: str, cell: Cell) -> str:
+        return f"{sizes[method]} × {steps}, {counted(len(cell.values), 'run')}"
+
+    for game, cells in scores.rows.items():
+        known = published.RETURNS[levels].get(game, {}) if easy else {}
+        for method, cell in cells.items():
+            row = (_here(cell, plain), _p(cell), _published(known.get(method)))
+            view.add_row(escape(printable(game)), method, budget(method, cell), *row)
+        if not plain:  # Markdown has no such thing.
+            view.add_section()
+    same = easy and levels == "test" and scores.baseline == published.BASELINE
+    known = published.NORMALISED if same else {}
+    for method, cell in scores.normalised.items():
+        row = (_here(cell, plain), _p(cell), _published(known.get(method)))
+        view.add_row(f"in % of {scores.baseline}", method, budget(method, cell), *row)
+    return view
+
+
+def _here(cell: Cell, plain: bool) -> str:
+    spread = deviation(cell.values)
+    said = f"{cell.mean:.1f}" if math.isnan(spread) else f"{cell.mean:.1f} ± {spread:.1f}"
+    bold = (f"**{said}**" if plain else f"[bold]{said}[/bold]") if cell.best else said
+    return f"{bold} ★" if cell.starred else bold
+
+
+def _p(cell: Cell) -> str:
+    return "" if math.isnan(cell.p) else f"{cell.p:.2g}"
+
+
+def _published(figure: published.Figure | None) -> str:
+    return "–" if figure is None else "{:.1f} ± {:.1f}".format(*figure)
+
+
+def print_tables(given: Sequence[Trial], console: Console | None = None) -> None:
+    """Print the tables of all that is finished, and name what is not: with lines on a terminal, else as Markdown."""
+    console = console or Console()
+    plain = not console.is_terminal
+    if plain:
+        console.width = 10_000
+    for group in comparable(given):
+        one = group[0]
+        how = [f"{short(one.steps)} steps a member in intervals of {short(one.settings['interval'])}"]
+        how.append("rollouts of {environments} × {steps}, {precision}".format(**one.settings))
+        if one.settings["difficulty"] != "easy":
+            how.insert(0, f"{one.settings['difficulty']} levels")
+        for levels, scores in score_tables(group).items():
+            console.print(f"{scores.measure}: {printable(', '.join(how))}", style="bold", highlight=False, markup=False)
+            console.print(table(levels, scores, group, plain), highlight=False)
+            note = NOTE.format(baseline=scores.baseline, episodes=EPISODES[one.settings["score_on"]])
+            console.print(f"{note}\n", highlight=False, soft_wrap=True)
+    for one in given:
+        if not one.done:
+            now = one.run.status
+            why = (
+                f"{now.round} of {now.rounds} rounds" if now.state != "finished" else "no member was tested at its end"
+            )
+            left = f"Left out: {visible(str(one.run.directory))}, {now.state}, {why}"
+            console.print(left, highlight=False, markup=False, soft_wrap=True)

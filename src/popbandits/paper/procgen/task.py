@@ -1,0 +1,141 @@
+"""The paper's task: what is tuned on Procgen, the published values of what is not, and an agent that is tested."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from popbandits.agent import Outcome
+from popbandits.errors import AgentError
+from popbandits.paper.procgen.agent import PPO, DrAC, Precision, ScoreOn, Settings, UCBDrAC
+from popbandits.paper.procgen.augmentations import AUGMENTATIONS
+from popbandits.paper.procgen.environments import Difficulty
+from popbandits.paper.procgen.learner import Sizes
+
+Algorithm = Literal["ppo", "drac", "ucb-drac"]
+ALGORITHMS: Mapping[Algorithm, type[PPO]] = {"ppo": PPO, "drac": DrAC, "ucb-drac": UCBDrAC}
+
+SPACE: Mapping[str, Any] = {
+    "lr": (1e-5, 1e-3),  # On a linear scale, as in the published code (procgen_autorl: search_space.py, utils.py).
+    "clip": (0.01, 0.5),
+    "entropy": (0.0, 0.2),
+    "alpha": (0.01, 0.5),
+    "augmentation": list(AUGMENTATIONS),
+}
+"""What a population tunes, DrAC's hyperparameters: the ranges of the paper's appendix."""
+
+PUBLISHED: Mapping[str, Any] = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
+"""What an agent that trains alone is given: the values of the DrAC paper (Raileanu et al. 2021)."""
+
+TESTED_ON = ("train", "test")
+
+
+def published(algorithm: Algorithm) -> dict[str, Any]:
+    """The published values of an algorithm's hyperparameters.
+
+    >>> published("ppo")
+    {'lr': 0.0005, 'clip': 0.2, 'entropy': 0.01}
+    """
+    return {name: PUBLISHED[name] for name in ALGORITHMS[algorithm].HYPERPARAMETERS}
+
+
+@dataclass(frozen=True)
+class Task:
+    """Makes agents from seeds. Its fields are plain values, so a run's record can make it again."""
+
+    game: str
+    algorithm: Algorithm
+    rounds: int
+    """Intervals of a run: after the last one an agent is tested."""
+    interval: int = 500_000
+    environments: int = 64
+    steps: int = 256
+    """Of a rollout."""
+    epochs: int = 3
+    minibatches: int = 8
+    test_every: int = 10
+    """Intervals between tests on the way."""
+    episodes: int = 100
+    """Of a test, on each set of levels."""
+    difficulty: Difficulty = "easy"
+    score_on: ScoreOn = "training"
+    """The episodes that a population is selected by: the last ones it trained on, or some on levels apart."""
+    precision: Precision = "float32"
+    device: str = "cpu"
+    at_a_time: int = 1
+    """How many agents share the cores of this machine."""
+
+    def __call__(self, seed: int) -> "Examined":
+        """A new agent."""
+        return Examined(ALGORITHMS[self.algorithm](seed, self.settings()), seed, self)
+
+    def settings(self) -> Settings:
+        """Those of its agents; ArgumentError if one of them is wrong."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return Settings(
+            self.game,
+            self.difficulty,
+            interval=self.interval,
+            sizes=Sizes(self.environments, self.steps, self.epochs, self.minibatches),
+            device=self.device,
+            precision=self.precision,
+            threads=max(1, cores // self.at_a_time),
+            score_on=self.score_on,
+            episodes=self.episodes,
+        )
+
+
+class Examined:
+    """An agent whose returns on 100 episodes each of training and test levels are measured now and then, and last.
+
+    They are `train_return` and `test_return` of the interval's metrics. An interval's own score costs nothing, a test
+    does, so not every interval has one. The levels met follow from a seed in the checkpoint and the interval's number.
+    """
+
+    def __init__(self, agent: PPO, seed: int, task: Task) -> None:
+        self._agent, self._seed, self._task = agent, seed, task
+        self._intervals = 0
+
+    def assigned(self, member: int, round_: int) -> None:
+        """Learn which interval of a run comes next; the checkpoint does not know of those that failed."""
+        self._agent.assigned(member, round_)
+        self._intervals = round_
+
+    def train(self, config: dict[str, Any], /) -> Outcome:
+        """Train for an interval, and test if it is time to."""
+        outcome = self._agent.train(config)
+        if outcome.metrics.get("episodes") == 0:
+            raise AgentError(
+                f"an interval must be long enough for an episode of {self._task.game} to end, "
+                f"got {self._task.interval} steps in {self._task.environments} environments; lengthen it"
+            )
+        self._intervals += 1
+        due = self._intervals % self._task.test_every == 0 or self._intervals == self._task.rounds
+        if not due or math.isnan(outcome.score):  # What failed is not worth a test.
+            return outcome
+        seeds = np.random.SeedSequence([self._seed, self._intervals]).generate_state(len(TESTED_ON))
+        measured = {
+            f"{levels}_return": float(np.mean(self._agent.evaluate(levels, seed=int(seed) >> 1)))  # EnvPool: below 2^31
+            for levels, seed in zip(TESTED_ON, seeds, strict=True)
+        }
+        return replace(outcome, metrics={**outcome.metrics, **measured})
+
+    def applied(self) -> dict[str, Any]:
+        """The hyperparameters that it trains with."""
+        return self._agent.applied()
+
+    def save(self, directory: Path, /) -> None:
+        """Write the agent, and what its tests follow from."""
+        self._agent.save(directory)
+        (directory / "tests.json").write_text(json.dumps({"seed": self._seed, "intervals": self._intervals}))
+
+    def load(self, directory: Path, /) -> None:
+        """Become what was saved, but for the hyperparameters."""
+        self._agent.load(directory)
+        state = json.loads((directory / "tests.json").read_text())
+        self._seed, self._intervals = state["seed"], state["intervals"]

@@ -1,0 +1,8 @@
+"""Who runs it where: engines, the run loop, checkpoints, `tune` and `resume`."""
+
+from popbandits.run.experiment import Experiment
+from popbandits.run.result import Result
+from popbandits.run.tune import resume, run, tune
+from popbandits.views.view import View
+
+__all__ = ["Experiment", "Result", "View", "resume", "run", "tune"]

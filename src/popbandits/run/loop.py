@@ -1,0 +1,267 @@
+"""The run loop: ask the population, let the engine train, keep the record. Everything is on disk before it is built on.
+
+An interval is accepted in this order, so that a kill at any instant loses what was in training and nothing else:
+its checkpoint gets its final name; the observation is committed; the next decisions are made and committed; only then
+are checkpoints removed that nobody needs any more. What a killed run leaves is a checkpoint without an observation at
+most, which is removed when the run is opened again.
+"""
+
+import os
+import platform
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from popbandits.engines.engine import Engine
+from popbandits.engines.work import Failure, Job, Report
+from popbandits.errors import AgentError, DiskError, HistoryError, RunError
+from popbandits.history import Assignment, Event, Key
+from popbandits.population import Population
+from popbandits.storage.checkpoints import Checkpoints
+from popbandits.storage.store import Store
+from popbandits.views.view import View
+
+AGENT = 3
+"""What a stream of random numbers is for, after those of the population: the seeds of agents."""
+
+PATIENCE = 8
+"""At least so many failures in a row, and two of each member, end a run: nothing works any more."""
+
+
+class Loop:
+    """A population, its record, its checkpoints and an engine, brought together."""
+
+    def __init__(
+        self,
+        population: Population,
+        store: Store,
+        checkpoints: Checkpoints,
+        make_engine: Callable[[], Engine],
+        view: View,
+        max_failures: int | None = None,
+    ):
+        self.population, self.store, self.checkpoints = population, store, checkpoints
+        self.view, self.max_failures = view, max_failures
+        self._make_engine = make_engine
+        self.stopping = False
+        """Whether it was asked to stop: what is in training ends, nothing new begins."""
+        self._at_once = False  # without waiting for what is in training
+        self._asked_to_end = False  # the process, not the run alone
+        self._waiting: list[Assignment] = []  # decided, and not with the engine yet
+        self._jobs: dict[Key, Job] = {}
+        self._best: Key | None = None
+        self._last: dict[int, Key] = {}  # the last checkpoint of each member
+        self._failures = 0  # since it was opened: who resumes a run has mended something
+        self._in_a_row = 0
+
+    def run(self) -> None:
+        """Until every member has finished its last round, or the run is stopped."""
+        with self._signals():
+            try:
+                self._open()
+                if not self.population.done:
+                    self._train()
+            finally:
+                done = self.population.done
+                with suppress(DiskError, HistoryError, sqlite3.Error):  # A full disk has been complained about.
+                    self._say(*(("finished", "every member is done") if done else ("stopped", "it can be resumed")))
+                self.view.closed()
+        if self._asked_to_end:
+            raise SystemExit(128 + signal.SIGTERM)
+
+    def _train(self) -> None:
+        # Now rather than before: workers print to what the view has put in the terminal's place.
+        engine = self._make_engine()
+        try:
+            while not self.population.done:
+                self._submit(engine)
+                reports = engine.wait()
+                if self._at_once:  # Whatever an agent made of the interrupt.
+                    raise KeyboardInterrupt
+                if not reports:  # Stopped, and nothing is in training any more.
+                    break
+                for report in reports:
+                    self._accept(report)
+        finally:
+            engine.close()
+            for job in self._jobs.values():
+                self.checkpoints.discard(job.draft)
+
+    def _open(self) -> None:
+        """Find out what is needed, and remove what a killed run left behind."""
+        history = self.population.history
+        for member in range(self.population.size):
+            if (last := history.last_completed(member)) is not None:
+                self._last[member] = last.key
+                self.checkpoints.hold(last.key)
+        if (best := history.best) is not None:
+            self._best = best.key
+            self.checkpoints.hold(best.key)
+        self.view.opened(self.population, self.store.path.parent)
+        self._say("resumed" if len(history) else "started", f"process {os.getpid()} on {platform.node()}")
+        self._decide()
+        self.checkpoints.tidy(lambda key: (o := history.find(key)) is not None and not o.failed)
+
+    def _decide(self) -> None:
+        """Ask the population, and hold the weights that it wants."""
+        assignments = self.population.ask()
+        if not assignments:
+            return
+        self._write(decisions=self.population.decided)
+        for assignment in assignments:
+            if assignment.parent is not None:
+                self.checkpoints.hold(assignment.parent)
+        self._waiting += assignments
+        self.view.asked(self.population.decided)
+
+    def _submit(self, engine: Engine) -> None:
+        """Hand what was decided to the engine, unless the run is to stop."""
+        if self.stopping:
+            return
+        self._decide()
+        for assignment in self._waiting:
+            parent = assignment.parent
+            source = None if parent is None else self.checkpoints.path(parent)
+            job = Job(assignment, agent_seed(self.population.seed, assignment.key), source, self.checkpoints.draft())
+            self._jobs[assignment.key] = job
+            engine.submit(job)
+        self._waiting.clear()
+
+    def _accept(self, report: Report) -> None:
+        """Take in what came of a job."""
+        job = self._jobs.pop(report.key)
+        failure, outcome = report.failure, report.outcome
+        if failure is not None and failure.kind in ("incomplete", "misapplied", "disk"):
+            self._end(job, failure)
+        if outcome is not None:
+            self.checkpoints.publish(job.draft, report.key)
+        else:
+            self.checkpoints.discard(job.draft)
+        self.population.tell(
+            job.assignment,
+            None if outcome is None else outcome.score,
+            steps=None if outcome is None else outcome.steps,
+            metrics=None if outcome is None else outcome.metrics,
+            seconds=report.seconds,
+            lost=failure is not None and failure.kind == "lost",
+        )
+        observation = self.population.history[-1]
+        event = None if failure is None else _event(failure, job.assignment)
+        self._write(observations=[observation], events=[event] if event else [])
+        if event:
+            self.view.happened(event)
+        self.view.told(observation)
+        if not self.population.synchronous:
+            self._decide()  # Before anything is removed: a member decided for later would still want it.
+        if outcome is not None:
+            self._hold(observation.key)
+        if job.assignment.parent is not None:
+            self.checkpoints.release(job.assignment.parent)
+        self._count(failure)
+
+    def _hold(self, key: Key) -> None:
+        """A member's last checkpoint is needed, and the best so far; those before them no longer."""
+        before, self._last[key[0]] = self._last.get(key[0]), key
+        self.checkpoints.hold(key)
+        if before is not None:
+            self.checkpoints.release(before)
+        best = self.population.history.best
+        if best is not None and best.key == key:
+            beaten, self._best = self._best, key
+            self.checkpoints.hold(key)
+            if beaten is not None:
+                self.checkpoints.release(beaten)
+
+    # Faults
+
+    def _count(self, failure: Failure | None) -> None:
+        """End a run that only fails."""
+        if failure is None:
+            self._in_a_row = 0
+            return
+        if failure.kind == "lost":  # No agent's fault, and it ends by itself: with a fresh start, if all are lost.
+            return
+        self._failures += 1
+        self._in_a_row += 1
+        size = self.population.size
+        never = self._best is None and self._in_a_row >= size
+        if never or self._in_a_row >= max(PATIENCE, 2 * size):
+            what = "no interval has completed yet" if never else f"the last {self._in_a_row} intervals failed"
+        elif self.max_failures is not None and self._failures > self.max_failures:
+            what = f"{self._failures} intervals failed and max_failures is {self.max_failures}"
+        else:
+            return
+        raise RunError(
+            f"a run ends when {what}; the last failure: {failure.text}. Everything so far is in "
+            f"{self.store.path.parent}: mend the agent, then resume it\n{failure.traceback}".rstrip()
+        )
+
+    def _end(self, job: Job, failure: Failure) -> None:
+        """Stop for a failure that is no interval's own; the assignment is done again after a resume."""
+        self.checkpoints.discard(job.draft)  # First: what is recorded may need the room.
+        with suppress(DiskError):
+            self._record(_event(failure, job.assignment))
+        if failure.kind != "disk":
+            raise AgentError(failure.text)
+        raise DiskError(
+            f"{failure.text}; everything so far is in {self.store.path.parent}: mend the disk, then resume the run"
+        )
+
+    def _say(self, kind: str, text: str) -> None:
+        self._record(Event(kind, text, time=time.time()))
+
+    def _record(self, event: Event) -> None:
+        self._write(events=[event])
+        self.view.happened(event)
+
+    def _write(self, **records: Any) -> None:
+        try:
+            self.store.write(**records)
+        except HistoryError as error:
+            if isinstance(error.__cause__, sqlite3.OperationalError):  # The disk's, not the history's.
+                raise DiskError(str(error)) from error
+            raise
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """The first Ctrl-C lets what is in training end, the second is at once; SIGTERM then ends the process too."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            if self.stopping:
+                self._at_once = True
+                raise KeyboardInterrupt
+            self.stopping, self._asked_to_end = True, number == signal.SIGTERM
+            self.view.happened(Event("stopping", "what is in training ends first; again to stop at once"))
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def agent_seed(seed: int, key: Key) -> int:
+    """The seed of an agent that is built for an interval: its own for every run, member and round."""
+    return int(np.random.SeedSequence(seed, spawn_key=(AGENT, *key)).generate_state(1)[0])
+
+
+def _event(failure: Failure, assignment: Assignment) -> Event:
+    return Event(
+        failure.kind,
+        failure.text,
+        assignment.member,
+        assignment.round,
+        time=time.time(),
+        data={"traceback": failure.traceback} if failure.traceback else {},
+    )

@@ -1,0 +1,206 @@
+"""Recipes: a function, a class or an explorer by where it is imported from and its settings, to be built again later.
+
+A record says what built a run's agents, its method and its selection. Building it again runs code, so a record alone
+may only name what popbandits ships (`OURS`), and what this account itself put on record (`signing`). Anything else
+needs the caller's word: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
+"""
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from popbandits.errors import ArgumentError, PopbanditsError, RunError, SpaceError
+from popbandits.explorers import BGPBT, PBT, CoCaBO, PatientPBT, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch
+from popbandits.run import signing
+from popbandits.selection import MFPBT, Patient, Restarts, Smoothed, Truncation, TTest
+from popbandits.space.storage import pack, unpack
+from popbandits.wording import visible
+
+Recipe = dict[str, Any]
+Role = Literal["agent", "method", "selection"]
+KINDS = ("import", "make", "partial")
+
+
+def recipe(value: Any) -> Recipe | None:
+    """How to get `value` back, in plain values: a function or class, a dataclass object, or a partial of keywords.
+
+    >>> from popbandits.explorers import PBT
+    >>> prepare(recipe(PBT()), "method") == PBT()
+    True
+    >>> recipe(lambda seed: None) is None
+    True
+    """
+    kind, settings = "import", {}
+    parts: dict[str, Recipe | None] = {}
+    if _is_object(value):
+        settings = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+        kind, value = "make", type(value)
+        parts = {name: recipe(part) for name, part in settings.items() if _is_object(part)}
+        settings = {name: part for name, part in settings.items() if name not in parts}
+    elif isinstance(value, partial) and not value.args:
+        kind, value, settings = "partial", value.func, value.keywords
+    where = address(value)
+    if where is None or None in parts.values():
+        return None
+    try:
+        given: Recipe = {kind: where, "settings": pack(settings, "settings"), "root": _root(value)}
+        given |= {"parts": parts} if parts else {}
+    except SpaceError:  # Not all of it is plain.
+        return None
+    if any((kind, where) in ours for ours in OURS.values()):
+        return given
+    signed = signing.signature(given)
+    return given if signed is None else given | {"signed": signed}
+
+
+def _is_object(value: Any) -> bool:
+    """Tell whether a value is an object of a dataclass, rather than the class itself."""
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def prepare(given: Any, role: Role, trust: bool = False) -> Any:
+    """Build what a recipe was made of; ArgumentError unless it may be built, RunError if it is none."""
+    kind, where, settings, root = _parts(given)
+    parts = given.get("parts", {})
+    if (kind, where) in OURS[role]:
+        made = load(where)
+    else:
+        content = {kind: where, "settings": settings, "root": root} | ({"parts": parts} if parts else {})
+        if not (trust or signing.is_ours(content, given.get("signed"))):
+            raise Untrusted(where, root)
+        if Path(root).is_absolute() and root not in sys.path:  # Last, so that it can be found and hides nothing.
+            sys.path.append(root)
+        made = load(where)
+    keywords = unpack(json.dumps(settings)) | {name: prepare(part, role, trust) for name, part in parts.items()}
+    if kind == "import":
+        return made
+    return made(**keywords) if kind == "make" else partial(made, **keywords)
+
+
+class Untrusted(PopbanditsError):
+    """A record names code that it may not run by itself."""
+
+    def __init__(self, where: str, root: str):
+        super().__init__(where, root)
+        self.where, self.root = where, root
+
+
+def _parts(given: Any) -> tuple[str, str, dict[str, Any], str]:
+    """Take a recipe apart: its kind, where it is imported from, the settings, and the folder to import from."""
+    if isinstance(given, dict) and len(named := [kind for kind in KINDS if kind in given]) == 1:
+        where, settings, root = given[named[0]], given.get("settings"), given.get("root")
+        parts = given.get("parts", {})
+        if isinstance(where, str) and isinstance(settings, dict) and isinstance(root, str) and isinstance(parts, dict):
+            return named[0], where, settings, root
+    raise RunError(f"a recipe has one of {', '.join(KINDS)}, settings, root, and perhaps parts, got {given!r:.200}")
+
+
+def on_record(about: Mapping[str, Any], role: Role, run: Path, command: str, trust: bool = False) -> Any:
+    """Build the agent, method or selection of a run from its record; RunError where it needs the caller's word.
+
+    Args:
+        about: what is known of the run.
+        run: its folder.
+        command: `resume` or `replay`, for the command to type.
+        trust: whether the record may name any code.
+    """
+    give = f"give it with {role}=" + (", or with --agent file.py:make_agent" if role == "agent" else "")
+    if about.get(role) is None:
+        raise RunError(f"a run needs its {role}, and {run} does not say where that can be imported from; {give}")
+    try:
+        return prepare(about[role], role, trust)
+    except Untrusted as asked:
+        typed = shlex.join(["popbandits", command, str(run)])
+        own = f", or with an agent of your own: {typed} --agent FILE.py:NAME" if role == "agent" else ""
+        raise RunError(
+            f"{run} names {_said(asked.where)} (from {_said(asked.root)}) as its {role}: that is not part of "
+            f"popbandits, nor was it put on record by this account, so it is not run unasked. If you trust the folder: "
+            f"{typed} --trust{own} (in Python: trust=True, or {role}=)"
+        ) from None
+    except ArgumentError as error:
+        raise RunError(
+            f"a run needs its {role}, and that of {run} is not where it was: {error.__cause__ or error}; {give}"
+        ) from error
+    except (PopbanditsError, TypeError) as error:  # TypeError: settings that it does not take.
+        raise RunError(f"a run needs its {role}, and that of {run} cannot be made: {visible(str(error))}") from error
+
+
+def _said(text: str) -> str:
+    """Text of a record, of a length and in characters that can be shown."""
+    return visible(text[:200]) or "an empty name"
+
+
+def address(value: Any) -> str | None:
+    """The name `module:name` from which something can be imported again; None if it cannot be."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not module or not name or "<" in name:
+        return None
+    if module == "__main__":  # The script that was run, by the name under which it can be imported.
+        script = getattr(sys.modules["__main__"], "__file__", None)
+        return f"{Path(script).resolve()}:{name}" if script else None
+    return f"{module}:{name}"
+
+
+OURS: dict[Role, set[tuple[str, str | None]]] = {
+    "method": {
+        ("make", address(explorer))
+        for explorer in (BGPBT, PBT, PatientPBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch)
+    },
+    "selection": {
+        ("make", address(selection)) for selection in (Truncation, Patient, Smoothed, TTest, MFPBT, Restarts)
+    },
+    "agent": {
+        ("make", "popbandits.paper.procgen.task:Task"),
+        ("import", "popbandits.rl.demo:make_agent"),
+        ("import", "popbandits.rl.ppo:PPO"),
+    },
+}
+"""Code that any record may name: a recipe's kind, and the address. Agents by name, since `rl` is slow to import."""
+
+
+def _root(value: Any) -> str:
+    """The folder from which its module was imported."""
+    module = sys.modules[value.__module__]
+    inside = module.__name__.count(".") + hasattr(module, "__path__")
+    return str(Path(getattr(module, "__file__", None) or "").resolve().parents[inside])
+
+
+def load(where: str, search: Path | None = None) -> Any:
+    """Import what `module:name` or `file.py:name` names; a module is looked for in `search` first, if given."""
+    module, _, name = where.rpartition(":")
+    if not module or not name:
+        raise ArgumentError(f"give it as module:name or file.py:name, got {where!r}")
+    try:
+        value: Any = _import(module, search)
+    except ImportError as error:
+        fix = "give a module, or the path of a .py file"
+        raise ArgumentError(f"{module!r} cannot be imported: {error}; {fix}") from error
+    for part in name.split("."):
+        if not hasattr(value, part):
+            raise ArgumentError(f"{module!r} has no {name!r}; give the name of something in it")
+        value = getattr(value, part)
+    return value
+
+
+def _import(module: str, search: Path | None) -> Any:
+    """A module by its dotted name, or a file; a file's folder becomes importable, as if it had been run."""
+    path = Path(module)
+    if path.suffix != ".py":
+        if search is not None and str(search) not in sys.path:
+            sys.path.insert(0, str(search))
+        return import_module(module)
+    if not path.is_file():
+        raise ImportError(f"there is no file {path}")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    loaded = import_module(path.stem)
+    if Path(str(loaded.__file__)).resolve() != path.resolve():
+        raise ImportError(f"the name {path.stem} is taken by {loaded.__file__}; rename the file")
+    return loaded

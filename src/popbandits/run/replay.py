@@ -1,0 +1,99 @@
+"""The winning schedule of a run, trained again from scratch."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from popbandits.agent import MakeAgent, MakeAgents
+from popbandits.engines.batched import Batched
+from popbandits.engines.engine import Engine, InProcess
+from popbandits.engines.scratch import scratch
+from popbandits.engines.work import Job, Report
+from popbandits.errors import HistoryError, RunError
+from popbandits.history import Assignment, History, Observation
+from popbandits.run.loop import agent_seed
+from popbandits.run.recipes import on_record
+from popbandits.storage.disk import anchored
+from popbandits.storage.store import reading
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of training along a schedule again."""
+
+    seed: int
+    """Of the agent."""
+    recorded: tuple[Observation, ...]
+    """The winning lineage, as the run recorded it."""
+    scores: tuple[float, ...]
+    """What the replay scored, after each interval."""
+
+    @property
+    def score(self) -> float:
+        """What it scored in the end."""
+        return self.scores[-1]
+
+
+def replay(
+    directory: str | Path,
+    agent: MakeAgent | MakeAgents | None = None,
+    seed: int | None = None,
+    save: str | Path | None = None,
+    after: Callable[[Observation, float], Any] = lambda observation, score: None,
+    *,
+    trust: bool = False,
+) -> Replay:
+    """Train one agent from scratch along the winning schedule of a run.
+
+    It is saved and loaded between intervals as it was in the run, so an agent that depends on nothing but its seed and
+    its checkpoint scores what it scored then, to the last bit; with other seeds one sees how much was luck.
+
+    Args:
+        directory: the run's folder.
+        agent: builds an agent from a seed (all members from a list of seeds, if the run was batched: then the whole
+            population trains along the schedule, in the shapes of the run); None for the run's own.
+        seed: of the agent; None for that with which the run built the first ancestor.
+        save: a folder that does not exist yet, for the checkpoint at the end.
+        after: told of each interval, what was recorded and what it scored now.
+        trust: whether the record may name any code as its agent; `resume` says more.
+    """
+    directory, save = anchored(directory), None if save is None else anchored(save, "save")
+    if save is not None and save.exists():
+        raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
+    lineage = History.load(directory).lineage()
+    if not lineage:
+        raise HistoryError(f"no interval of {directory} has completed, so there is no schedule to replay")
+    with reading(directory) as store:
+        about = store.about
+    used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
+    make: Any = on_record(about, "agent", directory, "replay", trust) if agent is None else agent
+    engine: Engine = Batched(make, about["size"]) if about.get("engine") == "batched" else InProcess(make)
+    scores: list[float] = []
+    source: Path | None = None
+    with scratch() as temporary:
+        try:
+            for step, observation in enumerate(lineage):
+                draft = temporary / str(step)
+                parent = lineage[step - 1].key if step else None
+                assignment = Assignment(observation.member, observation.round, observation.config, parent)
+                engine.submit(Job(assignment, used, source, draft))
+                (report,) = engine.wait()
+                if report.outcome is None:
+                    raise RunError(f"the schedule must train as it did, but its interval {step} failed: {_why(report)}")
+                scores.append(report.outcome.score)
+                after(observation, report.outcome.score)
+                if source is not None:
+                    shutil.rmtree(source)
+                source = draft
+        finally:
+            engine.close()
+        if save is not None and source is not None:
+            save.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(source, save)
+    return Replay(used, tuple(lineage), tuple(scores))
+
+
+def _why(report: Report) -> str:
+    return "" if report.failure is None else f"{report.failure.text}\n{report.failure.traceback}".rstrip()

@@ -1,0 +1,56 @@
+"""What a run came to."""
+
+from functools import cached_property
+from pathlib import Path
+
+from popbandits.errors import HistoryError
+from popbandits.history import Config, History, Observation
+from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
+from popbandits.storage.disk import anchored
+
+
+class Result:
+    """Show what a run came to so far, read from its folder: `Result("runs/x")` works for any run, whoever made it.
+
+    Args:
+        directory: Folder of the run.
+    """
+
+    def __init__(self, directory: str | Path):
+        self.directory = anchored(directory)
+
+    @cached_property
+    def history(self) -> History:
+        """Every observation."""
+        return History.load(self.directory)
+
+    @property
+    def done(self) -> bool:
+        """Whether every member has finished its last round."""
+        size, rounds = self.history.size, self.history.rounds
+        return size is not None and rounds is not None and len(self.history) >= size * rounds
+
+    @property
+    def best(self) -> Observation:
+        """The completed observation with the best score."""
+        best = self.history.best
+        if best is None:
+            raise HistoryError(f"no interval of {self.directory} has completed, so there is no best one")
+        return best
+
+    @property
+    def schedule(self) -> list[Config]:
+        """The configurations along the winning lineage, one an interval: training with them in turn replays it."""
+        return self.history.schedule(self.best)
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder of the best one's checkpoint: what `load` of an agent takes."""
+        return Checkpoints(self.directory / CHECKPOINTS).path(self.best.key)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.history._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"Result({str(self.directory)!r}: {self.history!r})"

@@ -1,0 +1,224 @@
+"""Rows of a run's tables: what is written of a record, and the record read back, checked as if a stranger wrote it."""
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from popbandits.errors import HistoryError
+from popbandits.records import STATUSES, Assignment, Decision, Event, Key, Observation, assemble
+from popbandits.space.storage import pack, unpack, unpack_all
+from popbandits.storage.about import MEMBERS
+from popbandits.typing import is_real, is_whole
+
+OBSERVATION = (
+    "member, round, config, parent_member, parent_round, score_before, score, steps, seconds, status, metrics, decision"
+)
+DECISION = "member, round, config, parent_member, parent_round, given, seconds, decision, fallback, time"
+EVENT = "id, time, kind, member, round, text, data"
+
+Row = tuple[Any, ...]
+
+
+# Written
+
+
+def observation_row(o: Observation) -> Row:
+    """Values of the columns OBSERVATION."""
+    return (
+        *o.key,
+        json.dumps(pack(o.config, f"configuration of {o.key}")),
+        *_pair(o.parent),
+        _null(o.score_before),
+        _null(o.score),
+        o.steps,
+        o.seconds,
+        o.status,
+        json.dumps(dict(o.metrics)),
+        json.dumps(dict(o.decision)),
+    )
+
+
+def decision_row(d: Decision) -> Row:
+    """Values of the columns DECISION."""
+    a = d.assignment
+    fallback = a.decision.get("fallback")
+    return (
+        *a.key,
+        json.dumps(pack(a.config, f"configuration of {a.key}")),
+        *_pair(a.parent),
+        json.dumps({"known": d.known, "training": d.training}),
+        d.seconds,
+        json.dumps(dict(a.decision)),
+        None if fallback is None else str(fallback),
+        d.time,
+    )
+
+
+def event_row(e: Event) -> Row:
+    """Values of the columns EVENT."""
+    return None, e.time or time.time(), e.kind, e.member, e.round, e.text, json.dumps(dict(e.data))
+
+
+def _pair(key: Key | None) -> tuple[int | None, int | None]:
+    return (None, None) if key is None else (int(key[0]), int(key[1]))
+
+
+def _null(value: float) -> float | None:
+    """SQLite turns NaN into NULL; say so."""
+    return value if math.isfinite(value) else None
+
+
+# Read
+
+
+def observations(rows: Sequence[Row]) -> list[Observation]:
+    """The observations of rows of OBSERVATION, checked column by column; one by one if that finds something wrong."""
+    try:
+        made = _in_bulk(rows)
+    except (RecursionError, TypeError, ValueError):
+        made = None
+    made = [observation(row) for row in rows] if made is None else made
+    if (most := max((one.member for one in made), default=0)) >= MEMBERS:
+        raise HistoryError(f"members are 0 to {MEMBERS - 1:,}, got an observation of member {most}")
+    return made
+
+
+def observation(row: Row) -> Observation:
+    """The observation of one row; HistoryError, or what its JSON raises, if it is none."""
+    member, round_, config, parent_member, parent_round, before, score, steps, seconds, status, metrics, decision = row
+    return Observation(
+        member=member,
+        round=round_,
+        config=unpack(config),
+        parent=_key(parent_member, parent_round),
+        score_before=math.nan if before is None else before,
+        score=math.nan if score is None else score,
+        steps=steps,
+        seconds=seconds,
+        status=status,
+        metrics=json.loads(metrics),
+        decision=json.loads(decision),
+    )
+
+
+def _in_bulk(rows: Sequence[Row]) -> list[Observation] | None:
+    """As one by one, in a tenth of the time; None unless all is as `Observation` wants it."""
+    member, round_, config, of_member, of_round, before, score, steps, seconds, status, metrics, decision = zip(
+        *rows, strict=True
+    )
+    parsed = [unpack_all(config), unpack_all(metrics, tuples=False), unpack_all(decision, tuples=False)]
+    done = [one == "completed" for one in status]
+    sound = (
+        _count(member)
+        and _count(round_)
+        and all(set(map(type, values)) <= {dict} for values in parsed)
+        and set(status) <= set(STATUSES)
+        and all((a is None) == (b is None) for a, b in zip(of_member, of_round, strict=True))
+        and _count(one for one in (*of_member, *of_round) if one is not None)
+        and _finite(before)
+        and _finite(score)
+        and [one is not None for one in score] == done
+        and all(kind != "lost" or one is not None for kind, one in zip(status, of_member, strict=True))
+        and _finite(steps)
+        and min((one for one in steps if one is not None), default=1.0) > 0
+        and _finite(seconds)
+        and min((one for one in seconds if one is not None), default=0.0) >= 0
+    )
+    if not sound:
+        return None
+    parents = [None if m is None else (m, r) for m, r in zip(of_member, of_round, strict=True)]
+    befores, scores = ([math.nan if one is None else one for one in column] for column in (before, score))
+    columns = (member, round_, parsed[0], parents, befores, scores, steps, seconds, status, *parsed[1:])
+    return [
+        assemble(
+            {
+                "member": m,
+                "round": r,
+                "config": config_,
+                "parent": parent,
+                "score_before": was,
+                "score": now,
+                "steps": budget,
+                "seconds": took,
+                "status": ended,
+                "metrics": reported,
+                "decision": how,
+            }
+        )
+        for m, r, config_, parent, was, now, budget, took, ended, reported, how in zip(*columns, strict=True)
+    ]
+
+
+def _count(values: Any) -> bool:
+    """Tell whether all are integers of at least 0."""
+    values = list(values)
+    return set(map(type, values)) <= {int} and min(values, default=0) >= 0
+
+
+def _finite(values: Sequence[Any]) -> bool:
+    """Tell whether all are finite floats or None."""
+    return set(map(type, values)) <= {float, type(None)} and all(
+        map(math.isfinite, [one for one in values if one is not None])
+    )
+
+
+def decision(row: Row) -> Decision:
+    """The decision of one row; HistoryError, or what its JSON raises, if it is none."""
+    member, round_, config, parent_member, parent_round, given, seconds, how, _, when = row
+    known = _dict(json.loads(given), "given")
+    assignment = Assignment(
+        *_wholes(member, round_),
+        config=_dict(unpack(config), "config"),
+        parent=None if (parent := _key(parent_member, parent_round)) is None else _wholes(*parent),
+        decision=_dict(json.loads(how), "decision"),
+    )
+    return Decision(
+        assignment,
+        known=_whole(known["known"], "known"),
+        training=tuple(_wholes(m, r) for m, r in known["training"]),
+        seconds=None if seconds is None else _real(seconds, "seconds"),
+        time=_real(when, "time"),
+    )
+
+
+def duration(row: Row) -> tuple[int, int, float]:
+    """Member, round and seconds, as they are in a row; HistoryError if one of them is something else."""
+    member, round_, seconds = row
+    return *_wholes(member, round_), _real(seconds, "seconds")
+
+
+def event(row: Row) -> Event:
+    """The event of one row; HistoryError, or what its JSON raises, if it is none."""
+    id_, when, kind, member, round_, text, data = row
+    if type(kind) is not str or type(text) is not str:
+        raise HistoryError(f"kind and text of an event are text, got {kind!r:.60} and {text!r:.60}")
+    member, round_ = (None if one is None else _whole(one, "member or round") for one in (member, round_))
+    return Event(kind, text, member, round_, _dict(json.loads(data), "data"), _real(when, "time"), id_)
+
+
+def _key(member: Any, round_: Any) -> Key | None:
+    return None if member is None and round_ is None else (member, round_)
+
+
+def _whole(value: Any, name: str) -> int:
+    if not is_whole(value, 0):
+        raise HistoryError(f"{name} is a whole number of at least 0, got {value!r:.60}")
+    return int(value)
+
+
+def _wholes(member: Any, round_: Any) -> Key:
+    return _whole(member, "member"), _whole(round_, "round")
+
+
+def _real(value: Any, name: str) -> float:
+    if not (is_real(value) and math.isfinite(value)):
+        raise HistoryError(f"{name} is a finite number, got {value!r:.60}")
+    return float(value)
+
+
+def _dict(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise HistoryError(f"{name} is a dict, got {value!r:.60}")
+    return value

@@ -1,0 +1,36 @@
+"""One run at a time in a folder, whoever dies how."""
+
+import sqlite3
+from pathlib import Path
+
+from popbandits.errors import RunError
+from popbandits.storage.disk import required, resume_command
+
+FILE = "run.lock"
+
+
+class Lock:
+    """Holds a run's folder until it is released, or its process ends.
+
+    The lock is SQLite's own on a file of its own: it works wherever the record does, and the operating system lets it
+    go when a process is killed.
+    """
+
+    def __init__(self, directory: Path):
+        path = directory / FILE
+        with required("lock", path):
+            self._connection = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)
+            try:
+                self._connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.DatabaseError as error:
+                self._connection.close()
+                if "locked" not in str(error):
+                    raise
+                raise RunError(
+                    f"a folder holds one run at a time, and another process is running {directory}; give another "
+                    f"directory, or wait for it or stop it, and then go on with: {resume_command(directory)}"
+                ) from None
+
+    def release(self) -> None:
+        """Let the next one in."""
+        self._connection.close()

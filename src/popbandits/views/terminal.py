@@ -1,0 +1,310 @@
+"""A run as its terminal shows it: a live view on a terminal, plain lines elsewhere."""
+
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import accumulate
+from pathlib import Path
+
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from popbandits.history import Decision, Event, Observation
+from popbandits.population import Population
+from popbandits.space.remarks import remarks
+from popbandits.views.printed import Printed
+from popbandits.views.progress import Member, Progress, State, copied_from
+from popbandits.views.view import View
+from popbandits.wording import clock, counted, duration, first_line, number, printable, setting
+
+SHORTEST = 0.25
+"""Seconds between two drawings, at least."""
+SHARE = 0.01
+"""Of one core, what drawing may take: it pauses for as long as this takes."""
+BEST, WORST = 10, 2
+"""How many members are shown of a population that is larger than both."""
+LEAST = WORST + 2
+"""How many lines of members are shown on the smallest terminal."""
+COLUMNS = ("member", "state", "round", "score", "change", "copied")
+GAP = 2
+COPIES, FAILURES = 6, 3
+"""How many copies a line names, and how many failures of a round have a line of their own."""
+
+STYLES: dict[State, str] = {"training": "cyan", "waiting": "dim", "idle": "dim", "failed": "red", "done": "green"}
+
+
+def terminal_view(workers: int | None = None) -> View:
+    """A live view if the standard error is a terminal, else a line now and then.
+
+    `workers` is how many members train at a time; None if all do.
+    """
+    if sys.stderr is None:
+        return View()
+    capable = sys.stderr.isatty() and os.isatty(2) and os.environ.get("TERM") not in ("dumb", "unknown")
+    return LiveView(workers) if capable else Lines(workers)
+
+
+class Lines(Progress):
+    """A line for every round; in asynchronous mode, for as many intervals as there are members."""
+
+    def __init__(self, workers: int | None = None):
+        super().__init__(workers)
+        self._copies: list[str] = []
+        self._failed = self._named = 0  # since the last line
+        self._since = 0.0
+
+    def opened(self, population: Population, directory: Path) -> None:
+        """Say what runs."""
+        super().opened(population, directory)
+        self._since = self.begun
+        rounds = "no set end" if population.rounds is None else counted(population.rounds, "round")
+        went = f", of which {counted(self.done, 'interval')} done" if self.done else ""
+        _say(f"{directory}: {self.method}, {counted(population.size, 'member')}, {rounds}{went}")
+        _remark(population)
+
+    def asked(self, decisions: Sequence[Decision]) -> None:
+        """Note who copies whom."""
+        super().asked(decisions)
+        for assignment in (decision.assignment for decision in decisions):
+            if (source := copied_from(assignment.member, assignment.parent)) is not None:
+                self._copies.append(f"{assignment.member} copied {source}")
+
+    def told(self, observation: Observation) -> None:
+        """Say how a round went when its last member is done."""
+        super().told(observation)
+        self._failed += observation.failed
+        if self.done % len(self.members):
+            return
+        now = time.monotonic()
+        whole = "" if self.population.rounds is None else f"/{self.population.rounds}"
+        best = number(self.best.score) if self.best is not None else "–"
+        parts = [f"{self.done // len(self.members)}{whole} rounds", f"best {best}", f"mean {number(self.mean)}"]
+        parts.append(duration(now - self._since))
+        more = len(self._copies) - COPIES
+        copies = [*self._copies[:COPIES], *([f"{more} more"] if more > 0 else [])]
+        parts += [", ".join(copies)] if copies else []
+        parts += [f"{self._failed} failed"] if self._failed else []
+        _say("  ".join(parts))
+        self._since, self._failed, self._named = now, 0, 0
+        self._copies.clear()
+
+    def happened(self, event: Event) -> None:
+        """Say what failed, and how it ends."""
+        super().happened(event)
+        if event.member is not None:
+            self._named += 1
+            if self._named <= FAILURES:
+                _say(_failure(event))
+        elif event.kind in ("stopping", "stopped", "finished"):
+            _say(_ending(self))
+            for warning in () if event.kind == "stopping" else self.warnings():
+                _say(f"Warning: {warning}")
+
+
+def _say(line: str) -> None:
+    # A view changes nothing: a log that is full or gone must not end a run, nor may a Ctrl-C in the midst of a line.
+    with suppress(OSError, ValueError, RuntimeError):
+        print(line, file=sys.stderr, flush=True)
+
+
+def _remark(population: Population) -> None:
+    for remark in remarks(population.space, population.size):
+        _say(f"Warning: {printable(remark)}")
+
+
+def _failure(event: Event) -> str:
+    return f"member {event.member}, round {event.round}: {event.kind}: {first_line(event.text)}"
+
+
+def _ending(progress: Progress) -> str:
+    match progress.ending:
+        case "stopping":
+            return "Stopping when what is in training has ended. Ctrl-C again stops at once."
+        case "stopped":
+            return f"Stopped. To go on: popbandits resume {progress.directory}"
+        case "finished":
+            return f"Finished in {duration(progress.elapsed)}."
+    return "Ctrl-C stops it when what is in training has ended; it can be resumed."
+
+
+class LiveView(Progress):
+    """Redrawn by a thread of its own, so that the clock goes on while an agent trains."""
+
+    def __init__(self, workers: int | None = None):
+        super().__init__(workers)
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def opened(self, population: Population, directory: Path) -> None:
+        """Begin to draw."""
+        super().opened(population, directory)
+        _remark(population)
+        try:
+            self._printed = Printed()
+        except OSError:  # A full disk: a run can do without a view.
+            return
+        console = Console(file=self._printed.terminal, force_terminal=True)
+        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._live.start()
+        self._thread = threading.Thread(target=self._go_on, name="popbandits-view", daemon=True)
+        self._thread.start()
+
+    def closed(self) -> None:
+        """Leave the last state on the screen, and below it what to look at."""
+        if self._thread is None:
+            return
+        self._ended.set()
+        self._thread.join()
+        last = self._printed.close()
+        with suppress(OSError):  # The terminal may be gone.
+            self._draw(last)
+            self._live.stop()
+            for warning in self.warnings() if self.ending else ():
+                self._live.console.print(Text(f"Warning: {warning}", "yellow"))
+            self._printed.terminal.close()
+
+    def _go_on(self) -> None:
+        with suppress(OSError):
+            while not self._ended.is_set():
+                before = time.thread_time()
+                self._draw(self._printed.read())
+                self._ended.wait(max(SHORTEST, (time.thread_time() - before) / SHARE))
+
+    def _draw(self, printed: str) -> None:
+        console = self._live.console
+        if printed:
+            console.print(Text.from_ansi(printed.rstrip("\n")), soft_wrap=True)
+        with self.lock:
+            page = screen(self, console.width, console.height)
+        self._live.update(page, refresh=True)
+
+
+# The screen
+
+
+def screen(progress: Progress, width: int, height: int) -> RenderableType:
+    """Everything, for a terminal of this size."""
+    room = height - 8  # beside what follows, and the line of the cursor
+    failures = list(progress.failures)
+    failures = failures[max(0, len(failures) - max(0, room - LEAST)) :]
+    parts: list[RenderableType] = [_title(progress), _pace(progress, width), _scores(progress), ""]
+    parts += [_members(progress, width, room - len(failures)), ""]
+    parts += [Text(_failure(event), "red", no_wrap=True, overflow="ellipsis") for event in failures]
+    parts.append(Text(_ending(progress), "dim", no_wrap=True, overflow="ellipsis"))
+    return Group(*parts)
+
+
+def _title(progress: Progress) -> RenderableType:
+    line = Table.grid(expand=True)
+    line.add_column(no_wrap=True, overflow="ellipsis")
+    line.add_column(justify="right", no_wrap=True, style="dim")
+    who = f"{progress.method}, {counted(len(progress.members), 'member')}"
+    line.add_row(Text(printable(str(progress.directory)), "bold"), Text(who))
+    return line
+
+
+def _pace(progress: Progress, width: int) -> RenderableType:
+    rounds = progress.done // len(progress.members)
+    times = f"{clock(progress.elapsed)} elapsed"
+    if not progress.ending.startswith(("stopped", "finished")) and progress.left is not None:
+        times += f", about {clock(progress.left)} left"
+    if progress.total is None:
+        return Text(f"{counted(rounds, 'round')} done   {times}")
+    line = Table.grid(padding=(0, 2))
+    bar = ProgressBar(
+        progress.total, progress.done, max(10, min(40, width - 50)), complete_style="cyan", finished_style="green"
+    )
+    line.add_row(f"{rounds} of {counted(progress.total // len(progress.members), 'round')}", bar, Text(times, "dim"))
+    return line
+
+
+def _scores(progress: Progress) -> RenderableType:
+    best = progress.best
+    line = Text("Best ", no_wrap=True, overflow="ellipsis")
+    if best is None:
+        line.append("–")
+    else:
+        line.append(number(best.score), "bold green")
+        line.append(f" (member {best.member}, round {best.round})", "dim")
+    line.append(f"   mean {number(progress.mean)}")
+    if progress.deciding is not None:
+        line.append(f"   deciding took {duration(progress.deciding)}", "dim")
+    if progress.failed:
+        line.append(f"   {progress.failed} failed", "red")
+    return line
+
+
+def _members(progress: Progress, width: int, room: int) -> RenderableType:
+    states = progress.states()
+    shown: list[int | None] = list(range(len(states)))
+    room = max(LEAST, min(BEST + 1 + WORST, room))
+    if len(shown) > room:
+        ranking = progress.ranking()
+        shown = [*ranking[: room - 1 - WORST], None, *ranking[-WORST:]]
+    rows = [_gap(len(states) - len(shown) + 1) if m is None else _row(progress.members[m], states[m]) for m in shown]
+    configs = [{} if m is None else _config(progress, progress.members[m]) for m in shown]
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for place, name in enumerate(COLUMNS):
+        table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
+        width -= GAP + max(len(name), *(row[place].cell_len for row in rows))
+    names = _fitting(_varied(progress), configs, width)
+    for name in names:
+        table.add_column(Text(printable(name)), no_wrap=True)
+    if hidden := len(_varied(progress)) - len(names):
+        table.add_column(f"+{hidden}")
+    for row, config in zip(rows, configs, strict=True):
+        table.add_row(*row, *(config.get(name, "") for name in names))
+    return table
+
+
+def _row(member: Member, state: State) -> list[Text]:
+    last, at = member.last, member.next or member.last
+    score = change = source = Text()
+    if last is not None and last.failed:
+        score = Text("failed", "red")
+    elif last is not None:
+        score = Text(number(last.score))
+        change = Text("" if math.isnan(last.change) else f"{number(last.change, 3, sign='+')}", "dim")
+    if at is not None and (copied := copied_from(member.number, at.parent)) is not None:
+        source = Text(f"← {copied}", "magenta")
+    round_ = Text("" if at is None else str(at.round))
+    return [Text(str(member.number)), Text(state, STYLES[state]), round_, score, change, source]
+
+
+def _gap(others: int) -> list[Text]:
+    return [Text("⋮"), Text(counted(others, "other"), "dim"), *[Text()] * (len(COLUMNS) - 2)]
+
+
+def _varied(progress: Progress) -> list[str]:
+    """The hyperparameters that have more than one value, in the order of the space."""
+    space = progress.population.space
+    varied = {parameter.name for parameter in (*space.numerical, *space.categorical)}
+    return [name for name in space.names if name in varied]
+
+
+def _config(progress: Progress, member: Member) -> dict[str, Text]:
+    """The values of a member's hyperparameters, those in bold that are new to it."""
+    at = member.next or member.last
+    if at is None:
+        return {}
+    flatten = progress.population.space.flatten
+    now = flatten(at.config)
+    before = flatten(member.last.config) if member.last is not None else now
+    return {name: Text(setting(v), "" if name in before and before[name] == v else "bold") for name, v in now.items()}
+
+
+def _fitting(names: Sequence[str], configs: Sequence[dict[str, Text]], width: int) -> list[str]:
+    """The first of the hyperparameters, as many as there is room for, and for a count of the others."""
+    widths = [GAP + max([cell_len(name), *(c[name].cell_len for c in configs if name in c)]) for name in names]
+    taken = list(accumulate(widths))
+    if taken and taken[-1] <= width + GAP:
+        return list(names)
+    return [name for name, end in zip(names, taken, strict=True) if end + len("+99") <= width]

@@ -1,0 +1,252 @@
+"""The paper's experiment from the command line, on a real game, as small as it can be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from popbandits import Experiment, History, PB2Mix
+from popbandits.agent import Outcome
+from popbandits.cli import main
+from popbandits.errors import AgentError, ArgumentError
+from popbandits.paper.commands.procgen import Preset
+from popbandits.paper.procgen.augmentations import AUGMENTATIONS
+from popbandits.paper.procgen.methods import parse_steps
+from popbandits.paper.procgen.task import PUBLISHED, SPACE, Examined, Task, published
+from popbandits.rl import demo, ppo
+from popbandits.run import run as start
+from popbandits.run.recipes import OURS, address, prepare, recipe
+from tests.paper.procgen.narrow import narrow
+
+# Episodes of bossfight are short while nothing is known about the game.
+TINY = Preset(
+    population=2,
+    steps=256,
+    interval=128,
+    agents={"environments": 4, "steps": 16, "epochs": 1, "minibatches": 2, "episodes": 1, "test_every": 10},
+)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr("popbandits.paper.commands.procgen.QUICK", TINY)
+    narrow(monkeypatch.setattr)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def run(output: Path, *arguments: str) -> int:
+    given = ["--quick", "--game", "bossfight", "--device", "cpu", *arguments, "-o", str(output)]
+    return main(["procgen", *given])
+
+
+def observed(directory: Path) -> list[tuple[Any, ...]]:
+    """By member and round: which of two threads is done first may differ."""
+    return sorted(
+        (o.key, o.parent, dict(o.config), o.score, o.steps, {name: repr(value) for name, value in o.metrics.items()})
+        for o in History.load(directory)
+    )
+
+
+def test_a_population_is_tuned_on_a_real_game_and_goes_on_where_it_was_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = tmp_path / "whole"
+    assert run(whole, "--methods", "pb2-mix", "ppo") == 0
+    out, err = capsys.readouterr()
+    assert "| bossfight | PPO     | 1 × 256, 1 run |" in out
+    assert "| bossfight | PB2-Mix | 2 × 256, 1 run |" in out
+    assert "(2 of 2): " in err
+    assert "steps/s in all" in err
+
+    history = History.load(whole / "bossfight" / "pb2-mix" / "0")
+    assert [o.status for o in history] == ["completed"] * 4
+    assert all(o.config["augmentation"] in AUGMENTATIONS and o.steps == 128 for o in history)
+    assert [{"train_return", "test_return"} <= set(o.metrics) for o in history] == [False, False, True, True]
+    alone = History.load(whole / "bossfight" / "ppo" / "0")
+    assert [dict(o.config) for o in alone] == [{name: PUBLISHED[name] for name in ("lr", "clip", "entropy")}] * 2
+
+    pieces = tmp_path / "pieces"
+    assert run(pieces, "--method", "pb2-mix", "--time-limit", "0.001") == 130
+    assert "Not all of it is done; the same command goes on." in capsys.readouterr().out
+    assert len(History.load(pieces / "bossfight" / "pb2-mix" / "0")) == 2
+    assert main(["procgen", "--table", str(pieces)]) == 0
+    assert "pb2-mix/0, stopped, 1 of 2 rounds" in capsys.readouterr().out
+    assert run(pieces, "--method", "pb2-mix") == 0
+    assert observed(pieces / "bossfight/pb2-mix/0") == observed(whole / "bossfight/pb2-mix/0")
+
+    assert run(pieces, "--method", "pb2-mix", "--interval", "64") == 1
+    assert "got rounds 4 for" in capsys.readouterr().err
+
+
+def test_members_are_selected_on_levels_apart_if_asked_to(tmp_path: Path) -> None:
+    assert run(tmp_path, "--method", "ppo", "--difficulty", "hard", "--select-on", "validation") == 0
+    for one in History.load(tmp_path / "bossfight/ppo/0"):
+        assert one.score == one.metrics["validation_return"]
+
+
+class NarrowTask(Task):
+    """A task whose agents have few channels in every process that makes one."""
+
+    def __call__(self, seed: int) -> Examined:
+        narrow()
+        return super().__call__(seed)
+
+
+def test_every_engine_comes_to_the_same_history(tmp_path: Path) -> None:
+    task = NarrowTask("bossfight", "ppo", 2, interval=128, **TINY.agents)
+    space = {name: SPACE[name] for name in published("ppo")}
+    experiment = Experiment(task, space, PB2Mix(), population=2, rounds=2)
+    engines = ("in-process", "threads", "processes")
+    for engine in engines:
+        start(replace(experiment, engine=engine, directory=tmp_path / engine))
+    one, two, three = (observed(tmp_path / engine) for engine in engines)
+    assert one == two == three
+    places = [path.relative_to(tmp_path / "in-process") for path in (tmp_path / "in-process").rglob("learner.pt")]
+    assert len(places) == 2
+    for place in places:
+        assert len({(tmp_path / engine / place).read_bytes() for engine in engines}) == 1
+
+
+def test_an_interval_without_an_episode_says_so(tmp_path: Path) -> None:
+    task = Task("coinrun", "ppo", 1, interval=64, **TINY.agents)
+    with pytest.raises(AgentError, match="long enough for an episode of coinrun to end, got 64 steps in 4 environ"):
+        task(0).train(published("ppo"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--game", "tetris"], "game: none is called 'tetris'; there are bigfish, "),
+        (["--method", "pb3"], "method: none is called 'pb3'; there are ppo, drac, ucb-drac, pbt, "),
+        (["--steps", "1M", "--interval", "300k"], "steps must be a multiple of the interval, 300000, got 1000000"),
+        (["--steps", "many"], "steps must be a whole number of at least 1, got 'many'; write 25M, 500k or 2048"),
+        (["--device", "cpu", "--precision", "bfloat16"], "precision 'bfloat16' needs a GPU, got device 'cpu'"),
+        (["--population", "0"], "population must be at least 1, got 0; give some members"),
+        (["--device", "gpu"], "device must be cpu, cuda or cuda:N, got 'gpu'"),
+        (["--device", "meta"], "device must be cpu, cuda or cuda:N, got 'meta'"),
+        (["--steps", "20k", "--interval", "10k"], "interval must be at least a rollout, 64 environments × 256 steps"),
+        (["--time-limit", "0"], "--time-limit: it must be above 0 seconds, got '0'; leave it out for no limit"),
+        (["--time-limit", "soon"], "--time-limit: it must be above 0 seconds, got 'soon'"),
+    ],
+)
+def test_what_cannot_run_is_said_before_anything_is_written(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("popbandits.paper.grid.run_grid", lambda *_, **__: pytest.fail("it ran"))
+    with pytest.raises(SystemExit) as caught:
+        main(["procgen", *arguments, "-o", str(tmp_path / "out")])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_gpu_must_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit):
+        main(["procgen", "--device", "cuda", "-o", str(tmp_path)])
+    assert "device must be there, got 'cuda' where torch sees 0 GPUs; give --device cpu" in capsys.readouterr().err
+
+
+def test_gpus_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(SystemExit):
+        main(["procgen", "--device", "cuda:2", "-o", str(tmp_path)])
+    assert "device must be there, got 'cuda:2' where torch sees 2 GPUs" in capsys.readouterr().err
+
+
+def test_the_published_budget_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    planned: list[Any] = []
+
+    def run_grid(experiments: list[Any], *rest: Any, **how: Any) -> bool:
+        planned.extend(experiments)
+        return False
+
+    monkeypatch.setattr("popbandits.paper.grid.run_grid", run_grid)
+    given = ["--games", "bigfish", "leaper", "--methods", "pb2-mix", "drac", "--seeds", "0", "1", "--device", "cpu"]
+    assert main(["procgen", *given, "-o", str(tmp_path)]) == 130
+    assert [str(one.directory.relative_to(tmp_path)) for one in planned[:5]] == [
+        *("bigfish/pb2-mix/0", "bigfish/drac/0", "leaper/pb2-mix/0", "leaper/drac/0", "bigfish/pb2-mix/1")
+    ]
+    mix, drac = planned[:2]
+    assert (mix.population, mix.rounds, mix.agent.interval, mix.agent.rounds) == (4, 50, 500_000, 50)
+    assert (drac.population, drac.rounds, drac.space) == (1, 50, dict(PUBLISHED))
+    assert mix.space == dict(SPACE)
+    sizes = mix.agent.settings().sizes
+    assert (sizes.environments, sizes.steps, sizes.epochs, sizes.minibatches) == (64, 256, 3, 8)
+
+
+def test_a_run_s_record_can_make_its_agents_again() -> None:
+    task = Task("leaper", "ucb-drac", 3, **TINY.agents)
+    made = recipe(task)
+    assert made is not None
+    assert prepare(made, "agent") == task
+
+
+def test_the_agents_that_any_record_may_name_are_where_it_says() -> None:
+    ours = {("import", address(demo.make_agent)), ("import", address(ppo.PPO)), ("make", address(Task))}
+    assert OURS["agent"] == ours
+
+
+@dataclass
+class Player:
+    """Stands for an agent: notes what it is tested on."""
+
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    def train(self, config: Mapping[str, Any]) -> Outcome:
+        return Outcome(1.0, 100, {"training_return": 1.0})
+
+    def evaluate(self, levels: str, *, seed: int) -> list[float]:
+        self.asked.append((levels, seed))
+        return [1.0, 2.0] if levels == "train" else [0.0, 1.0]
+
+    def assigned(self, member: int, round_: int) -> None: ...
+
+    def save(self, directory: Path) -> None: ...
+
+    def load(self, directory: Path) -> None: ...
+
+
+def test_agents_are_tested_now_and_then_and_last(tmp_path: Path) -> None:
+    task = replace(Task("leaper", "ppo", 5), test_every=2)
+    player, again = Player(), Player()
+    agent, other = Examined(player, 7, task), Examined(again, 8, task)  # type: ignore[arg-type]
+    outcomes = []
+    for interval in range(5):
+        outcomes.append(agent.train({}))
+        if interval == 2:
+            agent.save(tmp_path)
+    assert [outcome.metrics.get("test_return") for outcome in outcomes] == [None, 0.5, None, 0.5, 0.5]
+    assert outcomes[1].metrics == {"training_return": 1.0, "train_return": 1.5, "test_return": 0.5}
+    assert len(set(player.asked)) == len(player.asked) == 6
+    other.load(tmp_path)  # Whoever takes over is tested on what the first would have been.
+    assert [other.train({}) for _ in range(2)] == outcomes[3:]
+    assert again.asked == player.asked[2:]
+
+
+def test_an_interval_that_failed_delays_no_test() -> None:
+    agent = Examined(Player(), 7, replace(Task("leaper", "ppo", 5), test_every=2))  # type: ignore[arg-type]
+    tested = []
+    for round_ in (0, 1, 3, 4):
+        agent.assigned(0, round_)
+        tested.append("test_return" in agent.train({}).metrics)
+    assert tested == [False, True, True, True]
+
+
+@pytest.mark.parametrize("text", ["", "M", "0", "-5k", "1.5", "0.0001k", "nan", "inf"])
+def test_steps_are_whole_numbers_however_they_are_written(text: str) -> None:
+    with pytest.raises(ArgumentError, match="steps must be a whole number of at least 1"):
+        parse_steps(text)
