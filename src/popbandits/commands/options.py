@@ -35,6 +35,8 @@ def what(parser: argparse.ArgumentParser) -> None:
     add("--start", metavar="defaults|RUN", help="begin with the space's defaults, or with what won in a past run")
     add("--asynchronous", dest="synchronous", action="store_const", const=False, help="nobody waits for others")
     add("--synchronous", dest="synchronous", action="store_const", const=True, help="rounds end together")
+    add("--name", metavar="TEXT", help="what tables and reports call the method")
+    add("--task", metavar="TEXT", help="what tables and reports call the task")
     add("-o", "--directory", metavar="DIR", help="where the run is kept")
 
 
@@ -48,7 +50,7 @@ def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experim
     """The experiment with the options that were given; ArgumentError if one of them is wrong."""
     given = changes(
         arguments,
-        *("method", "population", "seed", "mode", "explore", "initial_score", "synchronous", "directory", "start"),
+        *("method", "population", "seed", "mode", "explore", "initial_score", "synchronous", "directory", "start", "name", "task"),
     )
     selection = arguments.selection
     if arguments.method is not None:  # Who explores, and a selection that it brings, stand above the experiment's.

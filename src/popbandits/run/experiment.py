@@ -61,6 +61,10 @@ class Experiment:
             others complete. Set it to stop an expensive run early.
         keep: Set how many more checkpoints of each member to keep than are needed, or "all". Default 0. Raise it if you
             want to look at earlier ones; each takes disk space.
+        name: Name the run's method in tables and reports. None (default) is the name of its method. Give one if the
+            space has nothing to tune, such as "baseline".
+        task: Name the task that the agents learn, such as a game. Reports compare runs of one task with one another.
+            None (default) is the agent's name and settings.
     """
 
     agent: MakeAgent | MakeAgents
@@ -83,6 +87,8 @@ class Experiment:
     keep: Keep = 0
     start: Start = None
     selection: Selection | str | None = None
+    name: str | None = None
+    task: str | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.agent):
@@ -91,6 +97,9 @@ class Experiment:
             )
         if not is_whole(self.population, 1):
             raise ArgumentError(f"population must be a whole number of at least 1, got {self.population!r}")
+        for what, text in (("name", self.name), ("task", self.task)):
+            if text is not None and not (isinstance(text, str) and text.strip()):
+                raise ArgumentError(f"{what} must be a text, got {text!r}; leave it out")
         if self.directory is not None:
             anchored(self.directory)
         if self.engine not in ENGINES:
@@ -191,6 +200,8 @@ class Experiment:
                 "round_timeout",
                 "max_failures",
                 "keep",
+                "name",
+                "task",
             )
         }
         chosen = self.chosen

@@ -50,6 +50,8 @@ def tune(
     keep: Keep = 0,
     start: Start = None,
     selection: Selection | str | None = None,
+    name: str | None = None,
+    task: str | None = None,
     *,
     progress: bool | View = True,
 ) -> Result:
