@@ -188,6 +188,24 @@ def test_optional_packages_are_imported_only_where_they_are_used() -> None:
     assert heavy(ROOT) == []
 
 
+def naming(root: Path, word: str, home: str) -> list[str]:
+    """Modules that name something outside of the package that it belongs to."""
+    return [
+        module
+        for module, path in modules(root).items()
+        if not f"{module}.".startswith(f"{root.name}.{home}.") and word in path.read_text("utf-8").lower()
+    ]
+
+
+def test_only_the_paper_s_experiments_know_procgen() -> None:
+    assert naming(ROOT, "procgen", "paper") == []
+
+
+def test_a_name_outside_of_its_package_is_found(package: Path) -> None:
+    (package / "models" / "gp.py").write_text("AGENT = 'rl.procgen.task:Task'")
+    assert naming(package, "procgen", "paper") == ["popbandits.models.gp"]
+
+
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A small package with the right layout, for a test to spoil."""

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+import popbandits.paper.commands  # noqa: F401 - its commands come after the others
 from popbandits.commands import COMMANDS
 from popbandits.commands.registry import STOPPED, Parser
 from popbandits.errors import PopbanditsError
-from popbandits.paper.commands import procgen, synthetic  # noqa: F401 - they become commands
 from popbandits.wording import visible
 
 ABOUT = """\

@@ -9,8 +9,8 @@ import pytest
 
 from popbandits import PBT, PB2Mix
 from popbandits.reports.run import Run
+from popbandits.reports.status import status
 from popbandits.reports.tables import grouped, score_table, score_tables
-from popbandits.storage.folders import run_folders
 from tests.reports.played import Climber, play
 
 SCORES = {
@@ -98,7 +98,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 def test_runs_are_grouped_by_what_differs_among_them(runs: list[Run]) -> None:
     tasks = grouped(runs)
-    assert list(tasks) == ["fish, game bigfish", "fish, game leaper"]
+    assert list(tasks) == ["bigfish", "leaper"]
     methods = {"PBT", "PB2-Mix, window 8", "PB2-Mix, window 300"}
     assert [set(groups) for groups in tasks.values()] == [methods, methods]
     assert all(len(group) == 2 for groups in tasks.values() for group in groups.values())
@@ -106,7 +106,7 @@ def test_runs_are_grouped_by_what_differs_among_them(runs: list[Run]) -> None:
 
 def test_runs_that_differ_in_their_seed_alone_are_one_group(runs: list[Run]) -> None:
     assert [list(groups) for groups in grouped(runs[::3]).values()] == [["PBT"], ["PBT"]]
-    assert list(grouped([runs[0], runs[3]])) == ["fish"]
+    assert list(grouped([runs[0], runs[3]])) == ["bigfish"]
 
 
 def test_runs_of_different_spaces_are_different_tasks(runs: list[Run], tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_runs_of_different_spaces_are_different_tasks(runs: list[Run], tmp_path:
             space={"lr": (0.1, 0.2), "augmentation": ["crop", "no"]},
         )
     )
-    assert list(grouped([runs[0], other])) == ["fish (space 1)", "fish (space 2)"]
+    assert list(grouped([runs[0], other])) == ["bigfish (space 1)", "bigfish (space 2)"]
 
 
 def test_fixed_settings_are_a_method_beside_those_that_tune(runs: list[Run], tmp_path: Path) -> None:
@@ -129,9 +129,9 @@ def test_fixed_settings_are_a_method_beside_those_that_tune(runs: list[Run], tmp
 
     slow, fast = alone(0.001), alone(0.1)
     assert {task: list(groups) for task, groups in grouped([runs[0], slow]).items()} == {
-        "fish": ["Fixed settings", "PBT"]
+        "bigfish": ["Fixed settings", "PBT"]
     }
-    assert list(grouped([slow, fast])["fish"]) == ["Fixed settings, lr 0.001", "Fixed settings, lr 0.1"]
+    assert list(grouped([slow, fast])["bigfish"]) == ["Fixed settings, lr 0.001", "Fixed settings, lr 0.1"]
 
 
 def test_agents_that_learn_in_other_ways_learn_the_same_task(tmp_path: Path) -> None:
@@ -140,18 +140,21 @@ def test_agents_that_learn_in_other_ways_learn_the_same_task(tmp_path: Path) -> 
     assert [name.partition(", ")[2] for name in methods] == ["algorithm a2c", "algorithm ppo"]
 
 
-def test_the_stored_runs_of_procgen_are_one_game_and_four_methods() -> None:
-    stored = Path(__file__).parents[2] / "benchmarks/results/procgen"
-    tasks = grouped(map(Run.read, run_folders([stored])))
-    assert {task: {m: len(group) for m, group in groups.items()} for task, groups in tasks.items()} == {
-        "bigfish": {"DrAC": 3, "PB2-Mix": 1, "PPO": 3, "UCB-DrAC": 1}
+def test_a_name_and_a_task_on_record_stand_in_tables(tmp_path: Path) -> None:
+    named = {"name": "Baseline", "task": "the pond"}
+    settings = {"lr": 0.1, "augmentation": "crop", "epochs": 2}
+    alone = play(tmp_path / "alone", partial(fish, game="leaper"), rounds=2, population=1, space=settings, **named)
+    tuned = play(tmp_path / "tuned", partial(fish, game="bigfish"), rounds=2, population=2, task="the pond")
+    assert {task: list(groups) for task, groups in grouped(map(Run.read, [alone, tuned])).items()} == {
+        "the pond": ["Baseline", "PB2-Fuse"]
     }
+    assert status(alone).method == "Baseline"
 
 
 def test_the_score_and_what_was_measured_on_a_test_have_a_table_each(runs: list[Run]) -> None:
     score, test = score_tables(grouped(runs))
     assert (score.measure, test.measure) == ("Final score", "test_score")
-    cell, half = score.rows["fish, game leaper"]["PBT"], test.rows["fish, game leaper"]["PBT"]
+    cell, half = score.rows["leaper"]["PBT"], test.rows["leaper"]["PBT"]
     assert half.mean == pytest.approx(cell.mean / 2)
     finals = [run.scores[-1].max() for run in runs if run.method == "PBT" and "leaper" in run.name]
     assert cell.values == pytest.approx(finals)

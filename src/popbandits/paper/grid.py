@@ -13,6 +13,7 @@ from popbandits.errors import RunError
 from popbandits.history import Decision, Event, Observation
 from popbandits.population import Population
 from popbandits.run import Experiment, Result, resume, run
+from popbandits.run.recipes import current
 from popbandits.storage.schema import FILE
 from popbandits.storage.store import reading
 from popbandits.views.view import View
@@ -93,7 +94,7 @@ def _identity(about: Mapping[str, Any]) -> dict[str, Any]:
     found = {"population": about["size"], "seed": about["seed"], "rounds": about["rounds"]}
     for what in ("agent", "method"):
         made = about[what] or {}
-        found[what] = made.get("make")
+        found[what] = current(str(made.get("make")))
         found |= {f"{what}.{name}": value for name, value in made.get("settings", {}).items()}
     return found
 

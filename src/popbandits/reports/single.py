@@ -22,7 +22,7 @@ from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import cards, figure, filled_table, findings, markup, page, table, warned
-from popbandits.reports.run import Run, shortened
+from popbandits.reports.run import LABEL, Run, shortened
 from popbandits.reports.status import selection_name
 from popbandits.reports.words import never_explored, not_clear, spans, summary, what_mattered
 from popbandits.wording import counted, first_line, number, setting
@@ -72,7 +72,8 @@ def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     }
     if len(drawn) and run.scores.shape[1] > 1:
         sections["How it learned"] = _member_choice(run.scores.shape[1]) + sections["How it learned"]
-    subtitle = f"{run.method} · seed {run.about.get('seed', '–')} · {run.directory}"
+    task = f"{shortened(str(run.about['task']), LABEL)} · " if run.about.get("task") else ""
+    subtitle = f"{task}{run.method} · seed {run.about.get('seed', '–')} · {run.directory}"
     made = list(drawn.values())
     return page(run.name, subtitle, sections, made, libraries, {"columns": columns, "rows": rows}), made
 

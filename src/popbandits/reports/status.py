@@ -14,7 +14,6 @@ from rich.text import Text
 
 from popbandits.errors import HistoryError
 from popbandits.methods import METHODS
-from popbandits.paper.procgen.methods import AGENT, ALONE
 from popbandits.reports.stats import mean
 from popbandits.space import Space
 from popbandits.storage import Store
@@ -136,11 +135,12 @@ def _changed(path: Path) -> float:
 
 
 def method_name(about: Mapping[str, Any], space: Space) -> str | None:
-    """What the method of a run is called, by what is known of the run; None if that is not on record."""
+    """Name the method of a run, by what is known of the run; None if that is not on record."""
+    if about.get("name"):
+        return printable(str(about["name"]))
     if space.fixed:
-        agent = about.get("agent") or {}
-        known = ALONE if agent.get("make") == AGENT else {}
-        return known.get(str(agent.get("settings", {}).get("algorithm")), "Fixed settings")
+        settings = (about.get("agent") or {}).get("settings", {})
+        return printable(str(settings.get("algorithm", "Fixed settings")))
     where = next((value for key, value in (about.get("method") or {}).items() if key != "settings"), None)
     if where is None:
         return None

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from popbandits.history.frame import flat
-from popbandits.paper.procgen.methods import AGENT, WHERE
 from popbandits.reports.export import text
 from popbandits.reports.run import LABEL, Run, shortened
 from popbandits.reports.stats import deviation
@@ -21,6 +20,12 @@ BASELINES = ("PB2-Rand", "PBT")
 
 ALGORITHM = "algorithm"
 """The setting of an agent that says how it learns: part of a run's method, not of its task."""
+
+NAMES = ("task", "game", "env", "environment")
+"""Settings of an agent that name its task, where the run has no name for it."""
+
+WHERE = ("device", "at_a_time")
+"""Settings of an agent that say where it trains: no other task, though devices round differently."""
 
 Tasks = Mapping[str, Mapping[str, Sequence[Run]]]
 """Runs by task, then by method."""
@@ -94,11 +99,9 @@ def _task(run: Run) -> dict[str, Any]:
     agent = run.about.get("agent") or {}
     where = next((str(v) for k, v in agent.items() if k != "settings"), "")
     settings = _settings(run, "agent")
-    settings.pop(ALGORITHM, None)
-    if where == AGENT:
-        settings = {name: value for name, value in settings.items() if name not in WHERE}
-        where = settings.pop("game")
-    return {"": where.rpartition(":")[2] or "task", **settings}
+    called = next((str(settings[name]) for name in NAMES if name in settings), where.rpartition(":")[2] or "task")
+    settings = {name: value for name, value in settings.items() if name not in (ALGORITHM, *NAMES, *WHERE)}
+    return {"": str(run.about.get("task") or called), **settings}
 
 
 def _method(run: Run) -> dict[str, Any]:

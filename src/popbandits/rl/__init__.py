@@ -2,6 +2,9 @@
 
 from popbandits.errors import MissingExtraError
 
+AGENTS = {("import", "popbandits.rl.demo:make_agent"), ("import", "popbandits.rl.ppo:PPO")}
+"""Agents that any run's record may name: how they are made, and where they are."""
+
 try:
     import envpool  # noqa: F401
     import torch  # noqa: F401

@@ -97,7 +97,8 @@ class Experiment:
             )
         if not is_whole(self.population, 1):
             raise ArgumentError(f"population must be a whole number of at least 1, got {self.population!r}")
-        for what, text in (("name", self.name), ("task", self.task)):
+        for what in ("name", "task"):
+            text: Any = getattr(self, what)
             if text is not None and not (isinstance(text, str) and text.strip()):
                 raise ArgumentError(f"{what} must be a text, got {text!r}; leave it out")
         if self.directory is not None:

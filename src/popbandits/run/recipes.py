@@ -1,7 +1,7 @@
 """Recipes: a function, a class or an explorer by where it is imported from and its settings, to be built again later.
 
 A record says what built a run's agents, its method and its selection. Building it again runs code, so a record alone
-may only name what popbandits ships (`OURS`), and what this account itself put on record (`signing`). Anything else
+may only name what popbandits ships (`is_ours`), and what this account itself put on record (`signing`). Anything else
 needs the caller's word: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from popbandits.errors import ArgumentError, PopbanditsError, RunError, SpaceError
 from popbandits.explorers import BGPBT, PBT, CoCaBO, PatientPBT, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch
@@ -53,7 +54,7 @@ def recipe(value: Any) -> Recipe | None:
         given |= {"parts": parts} if parts else {}
     except SpaceError:  # Not all of it is plain.
         return None
-    if any((kind, where) in ours for ours in OURS.values()):
+    if any(is_ours(role, kind, where) for role in get_args(Role)):
         return given
     signed = signing.signature(given)
     return given if signed is None else given | {"signed": signed}
@@ -68,8 +69,8 @@ def prepare(given: Any, role: Role, trust: bool = False) -> Any:
     """Build what a recipe was made of; ArgumentError unless it may be built, RunError if it is none."""
     kind, where, settings, root = _parts(given)
     parts = given.get("parts", {})
-    if (kind, where) in OURS[role]:
-        made = load(where)
+    if is_ours(role, kind, current(where)):
+        made = load(current(where))
     else:
         content = {kind: where, "settings": settings, "root": root} | ({"parts": parts} if parts else {})
         if not (trust or signing.is_ours(content, given.get("signed"))):
@@ -147,21 +148,40 @@ def address(value: Any) -> str | None:
     return f"{module}:{name}"
 
 
-OURS: dict[Role, set[tuple[str, str | None]]] = {
-    "method": {
-        ("make", address(explorer))
-        for explorer in (BGPBT, PBT, PatientPBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch)
-    },
-    "selection": {
-        ("make", address(selection)) for selection in (Truncation, Patient, Smoothed, TTest, MFPBT, Restarts)
-    },
-    "agent": {
-        ("make", "popbandits.paper.procgen.task:Task"),
-        ("import", "popbandits.rl.demo:make_agent"),
-        ("import", "popbandits.rl.ppo:PPO"),
-    },
+OURS: dict[Role, set[str | None]] = {
+    "method": set(map(address, (BGPBT, PBT, PatientPBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch))),
+    "selection": set(map(address, (Truncation, Patient, Smoothed, TTest, MFPBT, Restarts))),
 }
-"""Code that any record may name: a recipe's kind, and the address. Agents by name, since `rl` is slow to import."""
+"""Methods and selections that any record may name, by their addresses. Agents: `AGENTS` of the package they are in."""
+
+MOVED = ("popbandits.rl.", "popbandits.paper.")
+"""Where modules were when older records were written, and where those are that have left."""
+
+
+def is_ours(role: Role, kind: str, where: str) -> bool:
+    """Return whether any record may name this code, because popbandits ships it for that."""
+    if role != "agent":
+        return kind == "make" and where in OURS[role]
+    package = _package(where, 2)
+    return package is not None and (kind, where) in getattr(import_module(package), "AGENTS", ())
+
+
+def current(where: str) -> str:
+    """Return the address today of what an older record names.
+
+    >>> current("popbandits.rl.ppo:PPO")
+    'popbandits.rl.ppo:PPO'
+    """
+    before, now = MOVED
+    return where.replace(before, now, 1) if where.startswith(before) and _package(where, 3) is None else where
+
+
+def _package(where: str, depth: int) -> str | None:
+    """Return the first parts of an address in popbandits, if there is such a module."""
+    parts = where.partition(":")[0].split(".")[:depth]
+    if parts[0] != "popbandits" or len(parts) < depth or not all(part.isidentifier() for part in parts):
+        return None
+    return ".".join(parts) if find_spec(".".join(parts)) else None
 
 
 def _root(value: Any) -> str:

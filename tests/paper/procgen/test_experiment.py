@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from popbandits import Experiment, History, PB2Mix
+from popbandits import Experiment, History, PB2Mix, paper, rl
 from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.errors import AgentError, ArgumentError
@@ -18,7 +18,7 @@ from popbandits.paper.procgen.methods import parse_steps
 from popbandits.paper.procgen.task import PUBLISHED, SPACE, Examined, Task, published
 from popbandits.rl import demo, ppo
 from popbandits.run import run as start
-from popbandits.run.recipes import OURS, address, prepare, recipe
+from popbandits.run.recipes import address, prepare, recipe
 from tests.paper.procgen.narrow import narrow
 
 # Episodes of bossfight are short while nothing is known about the game.
@@ -196,8 +196,15 @@ def test_a_run_s_record_can_make_its_agents_again() -> None:
 
 
 def test_the_agents_that_any_record_may_name_are_where_it_says() -> None:
-    ours = {("import", address(demo.make_agent)), ("import", address(ppo.PPO)), ("make", address(Task))}
-    assert OURS["agent"] == ours
+    assert {("import", address(demo.make_agent)), ("import", address(ppo.PPO))} == rl.AGENTS
+    assert {("make", address(Task))} == paper.AGENTS
+
+
+def test_a_record_from_before_the_agents_moved_names_the_same_agents() -> None:
+    task = Task("leaper", "ucb-drac", 3, **TINY.agents)
+    made = recipe(task)
+    assert made is not None
+    assert prepare(made | {"make": "popbandits.rl.procgen.task:Task"}, "agent") == task
 
 
 @dataclass

@@ -17,10 +17,12 @@ from popbandits.paper.procgen import published
 from popbandits.paper.procgen.methods import LABELS, TUNED
 from popbandits.paper.procgen.tables import AGENT, comparable, print_tables, score_tables, trials
 from popbandits.reports.run import Run
+from popbandits.reports.tables import grouped
 from popbandits.space import Space
 from popbandits.storage import Store
+from popbandits.storage.folders import run_folders
 
-STORED = Path(__file__).parents[2] / "benchmarks" / "results"
+STORED = Path(__file__).parents[3] / "benchmarks" / "results"
 SETTINGS = {
     "algorithm": "drac",
     "interval": 500_000,
@@ -252,3 +254,10 @@ def test_the_name_of_a_game_is_text(tmp_path: Path, capsys: pytest.CaptureFixtur
     out = capsys.readouterr().out
     assert "[link=file:x]fish [2J" in out
     assert "\x1b" not in out
+
+
+def test_stored_runs_from_before_a_record_had_a_task_are_one_game_and_four_methods() -> None:
+    tasks = grouped(map(Run.read, run_folders([STORED / "procgen"])))
+    assert {task: {m: len(group) for m, group in groups.items()} for task, groups in tasks.items()} == {
+        "bigfish": {"PB2-Mix": 1, "drac": 3, "ppo": 3, "ucb-drac": 1}
+    }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from popbandits.commands.registry import STOPPED, Command, command, made, output
 from popbandits.errors import ArgumentError
-from popbandits.paper.procgen.methods import ALONE, LABELS, TUNED, WHERE, parse_steps, short
+from popbandits.paper.procgen.methods import ALONE, LABELS, TUNED, parse_steps, short
 
 if TYPE_CHECKING:
     from popbandits.run import Experiment
@@ -88,6 +88,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
             return None
 
         from popbandits.paper.grid import run_grid
+        from popbandits.reports.tables import WHERE
         from popbandits.views.terminal import terminal_view
 
         try:
@@ -99,7 +100,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
             experiments,
             lambda experiment: terminal_view(experiment.at_a_time),
             time_limit=arguments.time_limit,
-            may_differ=WHERE,
+            may_differ=frozenset(WHERE),
         )
         if not finished:
             print("Not all of it is done; the same command goes on.")
@@ -153,6 +154,7 @@ def _device(name: str | None) -> tuple[str, bool]:
 
 def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     """The runs that were asked for, seed by seed; ArgumentError if one of them is wrong."""
+    import popbandits.rl  # noqa: F401 - first: it says what to install
     from popbandits.explorers import RandomSearch
     from popbandits.paper.procgen.environments import GAMES
     from popbandits.paper.procgen.task import SPACE, Task, published
@@ -194,6 +196,8 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
             seed=seed,
             directory=arguments.output / game / method / str(seed),
             engine="threads",
+            name=LABELS[method],
+            task=game,
         )
         experiment.make_population()
         yield experiment

@@ -15,10 +15,7 @@ LABELS = ALONE | {name: method.label for name, method in TUNED.items()}
 """In the order of the paper's tables."""
 
 AGENT = "popbandits.paper.procgen.task:Task"
-"""How a run's record names what makes its agents."""
-
-WHERE = frozenset({"device", "at_a_time"})
-"""Settings of an agent that say where it trains: no other task, though devices round differently."""
+"""How a run's record names what makes its agents, `current` as it is now."""
 
 UNITS = {"M": 1_000_000, "k": 1_000}
 

@@ -14,10 +14,11 @@ from rich.table import Table
 from popbandits.errors import HistoryError
 from popbandits.history import Observation
 from popbandits.paper.procgen import published
-from popbandits.paper.procgen.methods import AGENT, LABELS, short
+from popbandits.paper.procgen.methods import AGENT, ALONE, LABELS, short
 from popbandits.reports.run import Run
 from popbandits.reports.stats import deviation
 from popbandits.reports.tables import Cell, ScoreTable, score_table
+from popbandits.run.recipes import current
 from popbandits.storage.folders import run_folders
 from popbandits.storage.schema import FILE
 from popbandits.typing import is_real
@@ -63,7 +64,7 @@ class Trial:
     @property
     def method(self) -> str:
         """What tuned it, or what it is."""
-        return self.run.method
+        return ALONE.get(self.settings["algorithm"], self.run.method) if self.run.space.fixed else self.run.method
 
     @property
     def final(self) -> Observation | None:
@@ -95,7 +96,7 @@ def trials(
         try:
             if (folder / FILE).exists():
                 run = Run.read(folder)
-                if (run.about.get("agent") or {}).get("make") == AGENT:
+                if current(str((run.about.get("agent") or {}).get("make"))) == AGENT:
                     runs.append(_checked(Trial(run)))
         except HistoryError as error:
             if unreadable is None:
