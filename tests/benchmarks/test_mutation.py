@@ -58,7 +58,7 @@ def test_our_own_operators_do_what_their_examples_say(operator: Any) -> None:
     assert mutate_code('"""A docstring."""\nx = f(1)\n', RemoveStatement(), 0) is None
 
 
-def replaced(old: str, new: str, file: str = "src/popbandits/models/rounding.py", number: int = 0) -> Mutant:
+def replaced(old: str, new: str, file: str = "src/popbandits/models/bandit.py", number: int = 0) -> Mutant:
     source = (ROOT / file).read_text("utf-8")
     assert source.count(old) == 1
     start = source.index(old)
@@ -67,7 +67,7 @@ def replaced(old: str, new: str, file: str = "src/popbandits/models/rounding.py"
 
 
 def test_a_plan_for_other_sources_is_refused() -> None:
-    with pytest.raises(SystemExit, match=r"rounding.py is not what the plan was made from; make a new plan"):
+    with pytest.raises(SystemExit, match=r"bandit.py is not what the plan was made from; make a new plan"):
         replaced("fraction = both\n", "fraction = 0\n").applied("fraction = both\n")
 
 
@@ -101,7 +101,7 @@ def test_a_trial_tells_what_is_noticed_from_what_is_not_and_leaves_the_sources_a
 ) -> None:
     name = "tests/models/test_rounding.py::test_integers_are_left_alone[counts3]"
     mutants = [
-        replaced("    counts = [math.floor(value + _TOLERANCE)", "    counts = [1 + math.floor(value)"),
+        replaced("    counts = [floor(value + _TOLERANCE)", "    counts = [1 + floor(value)"),
         replaced("if fraction > 0.5:", "if fraction > 0.6:", number=1),
         replaced("    values = expected.tolist()", "    values = expected.tolist(", number=2),
     ]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popbandits.errors import ArgumentError
-from popbandits.models.rounding import dependent_rounding
+from popbandits.models.bandit import dependent_rounding
 from popbandits.typing import FloatArray
 
 

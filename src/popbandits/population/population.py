@@ -4,9 +4,9 @@ import copy
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from popbandits.history.standing import Standing
 from popbandits.methods import Explore, choose
 from popbandits.population.initial import initial_points
 from popbandits.population.start import Start, resolve
-from popbandits.population.training import Training
 from popbandits.records import plain, with_standard_error
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
@@ -366,3 +365,30 @@ def _number(score: object) -> float:
     except (TypeError, ValueError):
         raise ArgumentError(f"a score is a number, got {score!r}; tell NaN or None if the interval failed") from None
     return value if math.isfinite(value) else math.nan
+
+
+class Training(Sequence[Config]):
+    """The configurations of intervals in training, each looked up when it is wanted: methods look at few, or at none.
+
+    >>> training = Training([(0, 3), (2, 3)], config=lambda key: {"x": key[0]})
+    >>> len(training), training[-1], training[:1]
+    (2, {'x': 2}, [{'x': 0}])
+    """
+
+    def __init__(self, keys: Sequence[Key], config: Callable[[Key], Config]):
+        self.keys, self._config = keys, config
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, index: int) -> Config: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Config]: ...
+    def __getitem__(self, index: int | slice) -> Config | list[Config]:
+        if isinstance(index, slice):
+            return [self._config(key) for key in self.keys[index]]
+        return self._config(self.keys[index])
+
+    def __iter__(self) -> Iterator[Config]:
+        return map(self._config, self.keys)
