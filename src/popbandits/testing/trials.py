@@ -2,7 +2,9 @@
 
 import copy
 import hashlib
+import io
 import math
+import pickle
 import shutil
 import time
 import traceback
@@ -215,7 +217,7 @@ class Trials:
         """What a new agent saves that loads a checkpoint and does nothing else; None if it cannot.
 
         Two checkpoints that mean the same may differ in their bytes, by which objects shared memory when they were
-        written. Loaded and saved again, they do not.
+        written. Loaded and saved again, they do not; pickles are written once more, without what is shared.
         """
         if trace not in self._rewrites:
             place = self._folder / f"rewritten-{next(self._numbers)}"
@@ -224,6 +226,8 @@ class Trials:
             with suppress(Exception), self.agent(0) as agent:  # No run saves without training: it need not work.
                 agent.load(trace.checkpoint)
                 agent.save(place)
+                for path in filter(Path.is_file, place.rglob("*")):
+                    path.write_bytes(_unshared(path.read_bytes()))
                 self._rewrites[trace] = fingerprint(place)
         return self._rewrites[trace]
 
@@ -265,6 +269,24 @@ def fingerprint(folder: Path) -> Files:
             with path.open("rb") as file:
                 files[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
     return files
+
+
+def _unshared(content: bytes) -> bytes:
+    """Return a pickle of the same object in which nothing is shared; other content as it is.
+
+    >>> text = "".join(["a", "b"])
+    >>> one, other = pickle.dumps([text, text]), pickle.dumps([text, "".join(["a", "b"])])
+    >>> one == other, _unshared(one) == _unshared(other)
+    (False, True)
+    """
+    if not content.startswith(pickle.PROTO):
+        return content
+    with suppress(Exception), io.BytesIO() as file:  # Not a pickle after all, or an object that refers to itself.
+        pickler = pickle.Pickler(file)
+        pickler.fast = True
+        pickler.dump(pickle.loads(content))
+        return file.getvalue()
+    return content
 
 
 def raised(what: str, error: BaseException) -> str:
