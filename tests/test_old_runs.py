@@ -58,7 +58,7 @@ def test_every_stored_run_is_tested() -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_an_old_run_is_read_and_shown(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run, page, table = copied(name, tmp_path), tmp_path / "page.html", tmp_path / "table.json"
+    run, table = copied(name, tmp_path), tmp_path / "table.json"
     status, rows = expected(name)
     stored = rows[: status["intervals"]]
     assert written(History.load(run), "seconds") == [{k: v for k, v in row.items() if k != "seconds"} for row in stored]
@@ -75,10 +75,18 @@ def test_an_old_run_is_read_and_shown(name: str, tmp_path: Path, capsys: pytest.
     led = sorted([row["member"], row["round"]] for row in exported if row["winning"])
     assert led == winning(stored, status["best_key"])
 
-    assert main(["report", str(run), "-o", str(page)]) == 0
+
+@pytest.mark.parametrize("names", [["synchronous"], list(RUNS)], ids=["alone", "together"])
+def test_old_runs_are_reported(names: list[str], tmp_path: Path) -> None:
+    """One page for all but one of them: every page takes seconds to bundle its scripts."""
+    page = tmp_path / "page.html"
+    runs = [str(copied(name, tmp_path)) for name in names]
+    assert main(["report", *runs, "-o", str(page)]) == 0
     text = page.read_text("utf-8")
-    assert f"{status['best']:.4g}" in text
-    assert status["method"] in text
+    for name in names:
+        status, _ = expected(name)
+        assert f"{status['best']:.4g}" in text, name
+        assert status["method"] in text, name
 
 
 @pytest.mark.parametrize("name", AGENTS)
