@@ -7,8 +7,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -21,25 +19,10 @@ import ray
 from popbandits import PBT, History, tune
 from tests.engines.agents import Walker, space
 from tests.ray.conftest import SETTINGS
-from tests.ray.losing import LIMIT, this_node, watchdog
+from tests.ray.losing import LIMIT, watchdog
+from tests.ray.members import Placed
 
 ROOT = Path(__file__).parents[2]
-
-
-class Placed(Walker):
-    """Writes down what it was given, and trains when all four members have got theirs."""
-
-    def __init__(self, seed: int, folder: Path):
-        super().__init__(seed)
-        self.folder = folder
-
-    def train(self, config: dict[str, Any]) -> Any:
-        context = ray.get_runtime_context()
-        given = [context.get_assigned_resources(), context.get_accelerator_ids()["GPU"], this_node()]
-        (self.folder / str(uuid.uuid4())).write_text(json.dumps(given))
-        while len(list(self.folder.iterdir())) < 4:
-            time.sleep(0.05)
-        return super().train(config)
 
 
 def test_members_share_an_accelerator_and_get_what_else_they_ask_for(cluster: Any, tmp_path: Path) -> None:
