@@ -51,7 +51,8 @@ def started(*options: str) -> Iterator[dict[str, str]]:
     """A cluster apart from all others; the environment of those who use it."""
     environment = os.environ | SETTINGS | {"PYTHONPATH": str(ROOT)}
     command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--include-dashboard=false"]
-    command += ["--min-worker-port=0", "--max-worker-port=0", f"--object-store-memory={100 * 2**20}", *options]
+    command += ["--min-worker-port=0", "--max-worker-port=0", f"--object-store-memory={100 * 2**20}"]
+    command += ["--include-log-monitor=false", *options]
     with tempfile.TemporaryDirectory(prefix="ray-") as folder:  # short, as sockets are in it
         process = subprocess.Popen(
             [*command, f"--temp-dir={folder}"],
@@ -98,7 +99,8 @@ def in_process(tmp_path_factory: pytest.TempPathFactory) -> History:
 def test_a_cluster_may_be_far_away(in_process: History, tmp_path: Path) -> None:
     for attempt in range(5):
         port = free_port()
-        with started(f"--port={free_port()}", f"--ray-client-server-port={port}", "--num-cpus=2") as environment:
+        options = (f"--port={free_port()}", f"--ray-client-server-port={port}", "--num-cpus=2", "--no-monitor")
+        with started(*options) as environment:
             try:
                 found = tuned(environment | {"RAY_ADDRESS": f"ray://127.0.0.1:{port}"}, tmp_path / str(attempt))
                 break
