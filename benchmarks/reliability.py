@@ -15,13 +15,10 @@ The command fails if any count that must be 0 is not. Interrupted, it prints the
 """
 
 import argparse
-import asyncio
 import os
 import random
 import signal
-import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,6 +28,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.hostile import Hostile
 from benchmarks.syscalls import can_trace, in_a_child, killed_at
 from benchmarks.tallies import ENGINES, Results, Tally
 from popbandits import PBT, History, Observation, resume, tune
@@ -131,13 +129,6 @@ def contents(directory: Path) -> dict[str, bytes]:
 # Faults
 
 
-class Speechless(Exception):
-    """Cannot be printed."""
-
-    def __str__(self) -> str:
-        raise ValueError("no text")
-
-
 COMMON = (
     *("raise", "surrogates", "speechless", "cancelled", "interrupt", "exit", "fundamental"),
     *("nan", "infinity", "text", "save", "unsaved", "fork", "wander"),
@@ -147,61 +138,6 @@ WAYS: dict[str, tuple[str, ...]] = {
     "threads": (*COMMON, "hang"),
     "processes": (*COMMON, "hang", "die", "orphan"),
 }
-
-
-class Hostile(Walker):
-    """Fails in two intervals of five, in a way that chance picks."""
-
-    def __init__(self, seed: int, ways: tuple[str, ...]):
-        super().__init__(seed)
-        self.ways, self.way = ways, ""
-
-    def assigned(self, member: int, round_: int) -> None:
-        chance = random.Random(1000 * round_ + member)
-        self.way = chance.choice(self.ways) if chance.random() < 0.4 else ""
-
-    def train(self, config: dict[str, Any]) -> Any:
-        outcome = super().train(config)
-        match self.way:
-            case "raise":
-                raise ValueError("the loss exploded")
-            case "surrogates":
-                raise OSError("cannot read \ud800caf\udce9")
-            case "speechless":
-                raise Speechless
-            case "cancelled":
-                raise asyncio.CancelledError
-            case "interrupt":
-                raise KeyboardInterrupt
-            case "exit":
-                sys.exit("the end")
-            case "fundamental":
-                raise BaseException("not even an Exception")
-            case "nan" | "infinity":
-                return float(self.way)
-            case "text":
-                return "a good score"
-            case "fork":
-                if os.fork():
-                    raise ValueError("after a fork")
-            case "wander":
-                os.chdir("/")
-                raise ValueError("far away")
-            case "hang":
-                threading.Event().wait()
-            case "orphan":
-                subprocess.Popen(["sleep", "1000"])
-                os.kill(os.getpid(), signal.SIGKILL)
-            case "die":
-                os.kill(os.getpid(), signal.SIGKILL)
-        return outcome
-
-    def save(self, directory: Path) -> None:
-        super().save(directory)
-        if self.way == "save":
-            raise RuntimeError("unexpected pos")
-        if self.way == "unsaved":
-            (directory / "popbandits.manifest.json").write_text("mine")
 
 
 def survive_faults(
@@ -256,7 +192,7 @@ def ends(work: Callable[[], Any], tally: Tally) -> bool:
         time.sleep(0.005)
 
 
-def processes_left(seconds: float = 10.0) -> int:
+def processes_left(seconds: float = 60.0) -> int:
     """How many processes of runs still live, after a while in which they may end."""
     deadline = time.monotonic() + seconds
     while True:

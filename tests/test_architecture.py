@@ -271,13 +271,14 @@ def test_an_optional_package_counts_at_the_top_of_the_core_only(package: Path) -
     assert problem == "popbandits.reports.early:2 imports altair.utils when it is loaded"
 
 
-def test_importing_popbandits_loads_nothing_slow() -> None:
-    script = "import sys, popbandits; print(*sys.modules)"
+@pytest.mark.parametrize(("module", "slow"), [("popbandits", SLOW), ("popbandits.engines.workers", SLOW - {"numpy"})])
+def test_importing_popbandits_or_starting_a_worker_loads_nothing_slow(module: str, slow: set[str]) -> None:
+    script = f"import sys, {module}; print(*sys.modules)"
     env = os.environ | {"PYTHONPATH": str(ROOT.parent)}  # This checkout, installed or not.
     run = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in run.stdout.split()}
     assert "popbandits" in loaded
-    assert loaded & SLOW == set()
+    assert loaded & slow == set()
 
 
 @pytest.mark.parametrize("name", popbandits.__all__)

@@ -5,16 +5,20 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
 
 from popbandits.agent import Outcome
 
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
 
-def space() -> ConfigurationSpace:
+
+def space() -> "ConfigurationSpace":
     """Every kind of hyperparameter."""
+    from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer  # not in every worker
+
     made = ConfigurationSpace(
         {
             "lr": Float("lr", (1e-3, 1.0), log=True),

@@ -2,10 +2,8 @@
 
 import os
 import random
-import re
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +24,7 @@ from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 from tests.engines.batches import Walkers
+from tests.engines.watched import Heir, Parent, Watched
 
 SETTINGS: dict[str, Any] = {"rounds": 5, "population": 3, "progress": False}
 BATCHED: dict[str, Any] = {"agent": Walkers, "engine": "batched"}
@@ -82,19 +81,6 @@ def test_a_run_in_which_two_intervals_of_five_fail_loses_none(engine: str) -> No
     assert tally.faults == 0, tally
 
 
-class Watched(Walker):
-    """Leaves the number of its process where a test finds it, and takes its time."""
-
-    def __init__(self, seed: int, pids: Path):
-        super().__init__(seed)
-        self.pids = pids
-        (pids / str(os.getpid())).touch()
-
-    def train(self, config: dict[str, Any]) -> Any:
-        time.sleep(0.05)
-        return super().train(config)
-
-
 def test_workers_that_are_killed_cost_their_interval_and_nothing_else(tmp_path: Path) -> None:
     pids, over, instants = tmp_path / "pids", threading.Event(), random.Random(1)
     pids.mkdir()
@@ -144,22 +130,6 @@ def test_workers_end_with_a_killed_driver(tmp_path: Path) -> None:
     assert result.done
 
 
-class Parent(Watched):
-    """Starts a process of its own, and dies or holds the interpreter's lock in its second interval."""
-
-    def __init__(self, seed: int, pids: Path, way: str):
-        super().__init__(seed, pids)
-        self.way = way
-
-    def assigned(self, member: int, round_: int) -> None:
-        if round_ == 1:
-            (self.pids / str(subprocess.Popen(["sleep", "1000"]).pid)).touch()
-            if self.way == "hold":
-                (self.pids / "holding").touch()
-                re.match(r"(a+)+$", "a" * 64 + "b")  # Would take centuries, and lets no other thread run.
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 def none_lives(pids: Path) -> bool:
     """Whether all processes have ended that left their number here; zombies have."""
     for path in pids.iterdir():
@@ -184,17 +154,6 @@ def test_what_a_dead_worker_had_started_is_ended(tmp_path: Path) -> None:
         )
     assert len(list(pids.iterdir())) >= 4
     until(lambda: none_lives(pids))
-
-
-class Heir(Watched):
-    """Dies in its second interval, and leaves a forked process that has all of its files open."""
-
-    def assigned(self, member: int, round_: int) -> None:
-        if round_ == 1:
-            if pid := os.fork():
-                (self.pids / str(pid)).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            time.sleep(1000)
 
 
 def test_a_dead_worker_is_noticed_though_a_process_that_it_forked_lives(tmp_path: Path) -> None:
@@ -224,7 +183,7 @@ def test_a_worker_that_holds_the_interpreter_lock_ends_with_a_killed_driver(tmp_
     assert not none_lives(pids)
     os.kill(driver, signal.SIGKILL)
     os.waitpid(driver, 0)
-    until(lambda: none_lives(pids), seconds=10)
+    until(lambda: none_lives(pids))
 
 
 class Interrupting(View):

@@ -381,7 +381,7 @@ def test_a_process_ends_with_its_owner_or_before_it_and_takes_its_own_group_alon
                 until((tmp_path / "living").exists)
                 assert process.is_alive()
                 line.close()
-            process.join(20)
+            process.join(60)
             assert process.exitcode == (0 if way == "by itself" else 1 if not leads and "thread" in way else -9)
             line.close()
             if leads and way != "by itself":

@@ -9,6 +9,7 @@ import pytest
 SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the default will change, and Ray says so at every start
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_prestart_worker_first_driver": "0",  # a worker for every processor, of which not all find something to do
     "RAY_AUTH_MODE": "disabled",
     "RAY_worker_niceness": "0",  # actors would be the last to get a processor of a busy machine
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # nobody reads their files, and an interrupted Tune leaves them open
@@ -25,7 +26,9 @@ def cluster() -> Iterator[Any]:
     os.environ.update(SETTINGS)
     # A lost node is missed after three seconds, not twenty; that is still after its actors, as everywhere.
     checks = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 3}
-    head = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "_system_config": checks}
+    # Nobody looks at a dashboard, reads the workers' output or scales: their processes only take time from the tests.
+    unused = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+    head = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "_system_config": checks, **unused}
     try:
         made = Cluster(initialize_head=True, head_node_args=head)
     except Exception as error:  # Ray gives a node half a minute, which a busy machine may need twice.

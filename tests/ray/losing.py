@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import ray
 
 LIMIT = 300.0
@@ -63,6 +62,8 @@ def watchdog() -> Iterator[None]:
     """Fail with every thread's stack if what is inside takes too long."""
 
     def bark(*_: Any) -> None:
+        import pytest  # not in the processes of trials
+
         stacks = [f"thread {ident}\n{''.join(traceback.format_stack(f))}" for ident, f in sys._current_frames().items()]
         pytest.fail(f"it hangs: {LIMIT:g} seconds have passed\n" + "\n".join(stacks))
 

@@ -7,8 +7,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -21,25 +19,10 @@ import ray
 from popbandits import PBT, History, tune
 from tests.engines.agents import Walker, space
 from tests.ray.conftest import SETTINGS
-from tests.ray.losing import LIMIT, this_node, watchdog
+from tests.ray.losing import LIMIT, watchdog
+from tests.ray.members import Placed
 
 ROOT = Path(__file__).parents[2]
-
-
-class Placed(Walker):
-    """Writes down what it was given, and trains when all four members have got theirs."""
-
-    def __init__(self, seed: int, folder: Path):
-        super().__init__(seed)
-        self.folder = folder
-
-    def train(self, config: dict[str, Any]) -> Any:
-        context = ray.get_runtime_context()
-        given = [context.get_assigned_resources(), context.get_accelerator_ids()["GPU"], this_node()]
-        (self.folder / str(uuid.uuid4())).write_text(json.dumps(given))
-        while len(list(self.folder.iterdir())) < 4:
-            time.sleep(0.05)
-        return super().train(config)
 
 
 def test_members_share_an_accelerator_and_get_what_else_they_ask_for(cluster: Any, tmp_path: Path) -> None:
@@ -68,7 +51,8 @@ def started(*options: str) -> Iterator[dict[str, str]]:
     """A cluster apart from all others; the environment of those who use it."""
     environment = os.environ | SETTINGS | {"PYTHONPATH": str(ROOT)}
     command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--include-dashboard=false"]
-    command += ["--min-worker-port=0", "--max-worker-port=0", f"--object-store-memory={100 * 2**20}", *options]
+    command += ["--min-worker-port=0", "--max-worker-port=0", f"--object-store-memory={100 * 2**20}"]
+    command += ["--include-log-monitor=false", *options]
     with tempfile.TemporaryDirectory(prefix="ray-") as folder:  # short, as sockets are in it
         process = subprocess.Popen(
             [*command, f"--temp-dir={folder}"],
@@ -115,7 +99,8 @@ def in_process(tmp_path_factory: pytest.TempPathFactory) -> History:
 def test_a_cluster_may_be_far_away(in_process: History, tmp_path: Path) -> None:
     for attempt in range(5):
         port = free_port()
-        with started(f"--port={free_port()}", f"--ray-client-server-port={port}", "--num-cpus=2") as environment:
+        options = (f"--port={free_port()}", f"--ray-client-server-port={port}", "--num-cpus=2", "--no-monitor")
+        with started(*options) as environment:
             try:
                 found = tuned(environment | {"RAY_ADDRESS": f"ray://127.0.0.1:{port}"}, tmp_path / str(attempt))
                 break

@@ -12,10 +12,16 @@ from popbandits.engines.ray_engine import Host, RayEngine, pack, unpack
 from popbandits.engines.work import Report
 from popbandits.errors import AgentError, RunError
 from popbandits.history import Observation
+<<<<<<< HEAD
 from popbandits.run import Result
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Deaf, Faulty, Walker, space
+=======
+from popbandits.history.store import Store
+from tests.engines.agents import Deaf, Walker, space
+from tests.ray.members import Fatal
+>>>>>>> speed
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -56,10 +62,6 @@ def test_without_a_shared_folder_checkpoints_travel_as_bytes(
     monkeypatch.setattr(RayEngine, "_start", start_unseen)
     monkeypatch.setattr(Host, "do", None)
     assert tuned(Walker, tmp_path).history == in_process
-
-
-class Fatal(Faulty):
-    ways = ("hang", "die")
 
 
 def test_actors_that_hang_or_die_are_replaced(tmp_path: Path) -> None:

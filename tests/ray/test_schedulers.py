@@ -15,8 +15,7 @@ from popbandits.reports.live.member import member
 from popbandits.reports.live.news import News
 from popbandits.reports.report import write_report
 from tests.ray.checking import check
-from tests.ray.losing import wait_for
-from tests.ray.trainables import PARAM_SPACE, Climber, Mortal, Stubborn, climb
+from tests.ray.trainables import PARAM_SPACE, Climber, Mortal, Stubborn, Together, climb
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -75,14 +74,6 @@ def test_a_restored_experiment_decides_as_the_population_does(trainable: Any, sy
     history = check(tmp_path / "experiment", "PBT", synch, SIZE, start)
     assert len(history) > interrupted_at
     assert {o.member for o in history} == set(range(SIZE))
-
-
-class Together(Climber):
-    """Takes a step when everybody can."""
-
-    def step(self) -> dict[str, Any]:
-        wait_for(Path(self.config["everybody"]))
-        return super().step()
 
 
 class Everybody(Callback):

@@ -9,50 +9,11 @@ from ray.tune import Callback
 
 from popbandits.ray import PBT
 from tests.ray.checking import check
-from tests.ray.losing import loses, stop_for_ever, this_node, wait_for
-from tests.ray.trainables import PARAM_SPACE, Climber, climb
+from tests.ray.doomed import INTERVAL, Doomed, doomed
+from tests.ray.losing import loses, this_node
+from tests.ray.trainables import PARAM_SPACE
 
-SIZE, INTERVAL, ROUNDS = 4, 2, 3
-
-
-class Doomed(Climber):
-    """Stops for ever at one moment of its life, on any node but the head; there it stops, after an interval, until that
-    has happened."""
-
-    def setup(self, config: dict[str, Any]) -> None:
-        self.come_to("starting", config)
-        super().setup(config)
-
-    def reset_config(self, config: dict[str, Any]) -> bool:
-        self.come_to("being used again", config)
-        return super().reset_config(config)
-
-    def step(self) -> dict[str, Any]:
-        self.come_to("training", self.config)
-        if self.iteration >= INTERVAL and this_node() == self.config["head"]:
-            wait_for(Path(self.config["folder"], "lost"))
-        return {**super().step(), "node": this_node()}
-
-    def save_checkpoint(self, folder: str) -> dict[str, Any]:
-        self.come_to("saving", self.config)
-        return super().save_checkpoint(folder)
-
-    def load_checkpoint(self, saved: dict[str, Any]) -> None:
-        self.come_to("loading", self.config)
-        super().load_checkpoint(saved)
-
-    def come_to(self, moment: str, config: dict[str, Any]) -> None:
-        if moment == config["moment"] and this_node() != config["head"]:
-            stop_for_ever(Path(config["folder"], "reached"))
-
-
-def doomed(config: dict[str, Any]) -> None:
-    """The same as a function, that can only be met in training."""
-    if tune.get_checkpoint() and this_node() != config["head"]:
-        stop_for_ever(Path(config["folder"], "reached"))
-    elif tune.get_checkpoint():
-        wait_for(Path(config["folder"], "lost"))
-    climb(config)
+SIZE, ROUNDS = 4, 3
 
 
 class Watch(Callback):

@@ -9,6 +9,8 @@ from typing import Any
 
 from ray import tune
 
+from tests.ray.losing import wait_for
+
 PARAM_SPACE = {"lr": tune.loguniform(1e-4, 1e-1), "net": {"act": tune.choice(["relu", "tanh", "gelu"])}, "width": 64}
 
 
@@ -79,4 +81,12 @@ class Mortal(Climber):
                 os._exit(1)
             except FileExistsError:
                 pass
+        return super().step()
+
+
+class Together(Climber):
+    """Takes a step when everybody can."""
+
+    def step(self) -> dict[str, Any]:
+        wait_for(Path(self.config["everybody"]))
         return super().step()

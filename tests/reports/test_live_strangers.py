@@ -54,7 +54,7 @@ def test_connections_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(connections, "MOST", 4)
     with served(tmp_path) as server, ExitStack() as stack:
         held = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(12)]
-        assert sum(closed(one, 2.0) for one in held[4:]) == 8
+        assert all(closed(one) for one in held[4:])
 
 
 def test_a_cookie_of_somebody_else_is_ignored(tmp_path: Path) -> None:

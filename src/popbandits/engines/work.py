@@ -16,8 +16,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.errors import AgentError, CheckpointError
-from popbandits.history import Assignment, Key
-from popbandits.records import plain, with_standard_error
+from popbandits.records import Assignment, Key, plain, with_standard_error
 from popbandits.storage.checkpoints import seal, verify
 from popbandits.storage.disk import fault, required
 from popbandits.typing import is_real
