@@ -1,0 +1,61 @@
+"""The documentation's pages: the tutorial runs from top to bottom, and every page is in the site."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import popbandits
+from popbandits.cli import main
+
+DOCS = Path(__file__).parents[1] / "docs"
+NAV = (DOCS.parent / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """Return the blocks of code of a page, in order."""
+    found: list[str] = re.findall(
+        rf"^```{language}\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    return found
+
+
+def run(code: str) -> str:
+    env = os.environ | {"PYTHONPATH": str(Path(popbandits.__file__).parents[1])}  # This checkout, installed or not.
+    return subprocess.run([sys.executable, "-c", code], check=True, env=env, text=True, stdout=subprocess.PIPE).stdout
+
+
+def test_the_tutorial_runs_as_written_and_its_agent_learns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    agent, program = blocks("tutorial.md", "python")
+    Path("spiral.py").write_text(agent)
+    commands = "".join(blocks("tutorial.md", "sh")).splitlines()
+    assert len(commands) == 4
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0, (command, capfd.readouterr().err)
+    assert "problem" not in capfd.readouterr().out
+    assert float(run(program).split()[0]) > -0.3  # The cross-entropy of a guess is 0.69.
+
+
+@pytest.mark.parametrize("page", ["howto/own_method.md"])
+def test_the_snippets_of_a_how_to_run(page: str) -> None:
+    for code in blocks(page, "python"):
+        run(code)
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert pages == set(re.findall(r"[\w/]+\.md", NAV))
+
+
+def test_the_reference_has_every_public_name() -> None:
+    shown = "".join(path.read_text("utf-8") for path in (DOCS / "api").glob("*.md"))
+    missing = [name for name in popbandits.__all__ if name[0] != "_" and not re.search(rf"\b{name}\b", shown)]
+    errors = {name for name in missing if name.endswith("Error")}  # All of that module.
+    assert set(missing) - errors == set()
