@@ -12,16 +12,11 @@ from popbandits.engines.ray_engine import Host, RayEngine, pack, unpack
 from popbandits.engines.work import Report
 from popbandits.errors import AgentError, RunError
 from popbandits.history import Observation
-<<<<<<< HEAD
 from popbandits.run import Result
 from popbandits.storage.store import Store
 from popbandits.views.view import View
-from tests.engines.agents import Deaf, Faulty, Walker, space
-=======
-from popbandits.history.store import Store
 from tests.engines.agents import Deaf, Walker, space
 from tests.ray.members import Fatal
->>>>>>> speed
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
