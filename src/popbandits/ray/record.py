@@ -11,7 +11,7 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
-from popbandits.engines.recipes import recipe
+from popbandits.engines.recipes import Recipe, recipe
 from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Event, Observation, Store
 from popbandits.population import Population
@@ -32,8 +32,10 @@ class Record:
         """The member that each trial is, by the trial's id."""
 
     @staticmethod
-    def create(directory: Path, population: Population, keep: Callable[[Store], None]) -> "Record":
-        """The record of a new experiment; `keep` is called whenever it has grown."""
+    def create(
+        directory: Path, population: Population, method: Recipe | None, keep: Callable[[Store], None]
+    ) -> "Record":
+        """The record of a new experiment with a method; `keep` is called whenever it has grown."""
         about: dict[str, Any] = {
             "seed": population.seed,
             "mode": population.history.mode,
@@ -46,7 +48,7 @@ class Record:
             "start": to_record(population.start),
             "engine": "ray-tune",
             "agent": None,
-            "method": recipe(population.method),
+            "method": method,
             "selection": recipe(population.selection),
             "trials": [],
             "python": python_version(),
