@@ -16,6 +16,7 @@ from popbandits.ray.space import draw
 from popbandits.ray.wanted import read_bounds, read_mutations
 
 LOG = tune.loguniform(1e-4, 1e-1)
+NOTHING = object()
 LOG_RANGE = Range(1e-4, 1e-1, log=True)
 
 
@@ -93,14 +94,14 @@ def test_bounds_are_explored_on_the_scale_of_param_space(
 @pytest.mark.parametrize(
     ("bounds", "given", "explored", "first", "remark"),
     [
-        ([1e-4, 1e-1], 1e-2, Range(1e-4, 1e-1), [1e-2], None),
-        ([8, 64], 32, whole(8, 64), [32], None),
-        ([0.1, 0.5], 1, Range(0.1, 0.5), (), r"has \[0.1, 0.5\], and param_space has 1, which is outside"),
-        ([8, 64], tune.sample_from(lambda spec: 9), whole(8, 64), [9, 9, 9], None),
-        ([8, 64], tune.grid_search([8.0, 16.0]), Range(8.0, 64.0), [8.0, 16.0, 8.0], None),
-        ([8, 12], tune.grid_search([8, 16]), whole(8, 12), [8, None, 8], "param_space draws 16, which is outside"),
+        ([1e-4, 1e-1], 1e-2, Range(1e-4, 1e-1), {0: 1e-2}, None),
+        ([8, 64], 32, whole(8, 64), {0: 32}, None),
+        ([0.1, 0.5], 1, Range(0.1, 0.5), {}, r"has \[0.1, 0.5\], and param_space has 1, which is outside"),
+        ([8, 64], tune.sample_from(lambda spec: 9), whole(8, 64), {0: 9, 1: 9, 2: 9}, None),
+        ([8, 64], tune.grid_search([8.0, 16.0]), Range(8.0, 64.0), {0: 8.0, 1: 16.0, 2: 8.0}, None),
+        ([8, 12], tune.grid_search([8, 16]), whole(8, 12), {0: 8, 2: 8}, "param_space draws 16, which is outside"),
         ([-9, 9], tune.randn(0, 1), Range(-9.0, 9.0), None, None),
-        ([16, 128], tune.choice([64]), whole(16, 128), [64, 64, 64], "as in Ray"),
+        ([16, 128], tune.choice([64]), whole(16, 128), {0: 64, 1: 64, 2: 64}, "as in Ray"),
     ],
 )
 def test_trials_begin_with_what_param_space_holds_or_draws(
@@ -109,7 +110,7 @@ def test_trials_begin_with_what_param_space_holds_or_draws(
     search = bounded({"x": bounds}, {"x": given})
     check(search, explored, None, remark)
     values = search.parts["x",].first
-    assert values == first if first is not None else len(set(values)) == 3
+    assert values == first if first is not None else len(set(values.values())) == 3
     assert (search.begins is None) == (not values)
 
 
@@ -135,15 +136,16 @@ def test_what_bounds_do_not_name_is_tuned_with_its_own_scale_and_said() -> None:
 @pytest.mark.parametrize(
     ("mutation", "given", "explored", "begins", "remark"),
     [
-        ([16, 32, 64], None, Labels((16, 32, 64), ordered=True), None, None),
-        ((0.9, 0.5), None, Labels((0.9, 0.5), ordered=True), None, None),
-        ([3, 1, 2], None, Labels((3, 1, 2)), None, None),
+        ([16, 32, 64], NOTHING, Labels((16, 32, 64), ordered=True), None, None),
+        ((0.9, 0.5), NOTHING, Labels((0.9, 0.5), ordered=True), None, None),
+        ([3, 1, 2], NOTHING, Labels((3, 1, 2)), None, None),
         (["a", "b"], tune.choice(["b", "a"]), Labels(("a", "b")), None, None),
         (["a", "b"], tune.choice(["b", "c"]), Labels(("a", "b")), Labels(("b",)), "trials begin with what is in both"),
         ([True, False], False, Labels((True, False)), None, None),
+        ([None, "cosine"], None, Labels((None, "cosine")), None, None),
         ([1, 2], True, Labels((1, 2), ordered=True), None, "param_space has True, which is outside"),
         ([0.8, 0.9], tune.uniform(0, 1), Labels((0.8, 0.9), ordered=True), None, "begin with the listed values"),
-        (tune.loguniform(1e-4, 1e-1), None, LOG_RANGE, None, None),
+        (tune.loguniform(1e-4, 1e-1), NOTHING, LOG_RANGE, None, None),
         (tune.uniform(1e-4, 1.0), tune.uniform(1e-3, 1.0), Range(1e-4, 1.0), Range(1e-3, 1.0), "reaches beyond"),
         (tune.uniform(16, 256), 32, whole(16, 256), None, None),
         (tune.uniform(0, 1), tune.choice([0.25, 0.5]), Range(0.0, 1.0), None, "trials begin with those"),
@@ -159,7 +161,7 @@ def test_what_bounds_do_not_name_is_tuned_with_its_own_scale_and_said() -> None:
 def test_mutations_are_explored_in_the_same_way(
     mutation: Any, given: Any, explored: Any, begins: Any, remark: str | None
 ) -> None:
-    check(mutated({"x": mutation}, {} if given is None else {"x": given}), explored, begins, remark)
+    check(mutated({"x": mutation}, {} if given is NOTHING else {"x": given}), explored, begins, remark)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from popbandits.errors import ArgumentError
@@ -20,7 +20,8 @@ def make_explorer(kind: type[Explorer], resample_probability: float | None, pert
     PBT(factors=(0.5, 1.5), resample=0.1, resample_label=0.5)
     """
     settings: dict[str, Any] = {}
-    has = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    described: Any = kind
+    has = {field.name for field in fields(described)} if is_dataclass(described) else set[str]()
     if resample_probability is not None:
         if "resample" in has:
             settings["resample"] = resample_probability

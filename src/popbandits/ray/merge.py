@@ -31,8 +31,8 @@ class Part:
 
     explored: Domain
     begins: Domain
-    first: Sequence[Any] = ()
-    """Values that the first members begin with, in their order; None for whatever `begins` has."""
+    first: Mapping[int, Any] = field(default_factory=dict)
+    """Values that members begin with; the others begin anywhere in `begins`."""
 
 
 @dataclass
@@ -78,10 +78,8 @@ def merge(
             "tune.randint(lower, upper + 1) for random.randint(lower, upper)"
         )
     parts = {path: given.join(path, want) for path, want in wanted.items()}
-    left = {
-        path: read_domain(".".join(path), v) for path, v in given.values.items() if is_open(v) and path not in parts
-    }
-    also = {path: Part(domain, domain) for path, domain in left.items()}
+    rest = {path: value for path, value in given.values.items() if is_open(value) and path not in parts}
+    also = {path: Part(domain := read_domain(".".join(path), value), domain) for path, value in rest.items()}
     if also and wanted:
         names = ", ".join(repr(".".join(path)) for path in also)
         given.remarks.append(
@@ -195,13 +193,13 @@ class _Given:
         if isinstance(want, Bounds | Range) and (odd := [value for value in values if not is_real(value)]):
             raise SpaceError(f"{said}, but param_space {verb} {odd[0]!r}, which is no number; drop one of the two")
         explored = _complete(want, values=values)
-        first = [_nearest(explored, value) for value in values]
-        if None in first:
+        outside = [value for value in values if not explored.holds(value)]
+        if outside:
             self.remarks.append(
-                f"{said}, and param_space {verb} {values[first.index(None)]!r}, which is outside; no trial begins "
-                "with that"
+                f"{said}, and param_space {verb} {outside[0]!r}, which is outside; no trial begins with that"
             )
-        return Part(explored, explored, () if set(first) == {None} else first)
+        first = {member: _nearest(explored, v) for member, v in enumerate(values) if explored.holds(v)}
+        return Part(explored, explored, first)
 
     def _draws(self, path: Path) -> list[Any]:
         """Draw a value for each member, as Tune would."""
@@ -234,9 +232,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _nearest(domain: Domain, value: Any) -> Any:
-    """Return the value as the domain has it; None if that is outside."""
-    if not domain.holds(value):
-        return None
+    """Return the value as the domain, which holds it, has it."""
     if isinstance(domain, Labels):
         return value
     if domain.step is not None:

@@ -61,7 +61,6 @@ def _first(search: Search, explorer: Explorer, size: int, seed: int) -> list[Pro
     assignments = Population(begins, explorer, size=size, rounds=None, seed=seed).ask()
     configs = [begins.flatten(assignment.config) for assignment in assignments]
     for path, part in search.parts.items():
-        for config, value in zip(configs, part.first, strict=False):
-            if value is not None:
-                config[".".join(path)] = value
+        for member, value in part.first.items():
+            configs[member][".".join(path)] = value
     return [Proposal(begins.nest(config), ORIGIN) for config in configs]
