@@ -8,7 +8,11 @@ from ray import tune
 
 from popbandits import Space
 from popbandits.errors import SpaceError
-from popbandits.ray.space import as_space, from_bounds, from_param_space
+from popbandits.ray.merge import merge
+
+
+def from_param_space(param_space: dict[str, Any]) -> Space:
+    return merge("", {}, param_space, list).space
 
 
 @pytest.mark.parametrize(
@@ -56,20 +60,7 @@ def test_only_what_is_open_is_tuned_and_it_stays_nested() -> None:
     )
     assert space.names == ("lr", "net.act")
     assert space.decode(space.sample(1, np.random.default_rng(0)))[0]["net"].keys() == {"act"}
-    assert from_param_space({"lr": 0.1, "env": {"id": 3}}) is None
-
-
-def test_bounds_are_integers_where_the_configuration_has_one() -> None:
-    space = from_bounds(
-        {"batch": [8, 64], "net": {"depth": (1, 4), "dropout": [0, 1]}, "act": tune.choice(["relu", "tanh"])},
-        {"batch": 32, "net": {"depth": tune.randint(1, 4)}},
-    )
-    assert {p.name: p.kind for p in space.numerical} == {
-        "batch": "integer",
-        "net.depth": "integer",
-        "net.dropout": "float",
-    }
-    assert [p.name for p in space.categorical] == ["act"]
+    assert not merge("", {}, {"lr": 0.1, "env": {"id": 3}}, list).parts
 
 
 @pytest.mark.parametrize(
@@ -78,16 +69,8 @@ def test_bounds_are_integers_where_the_configuration_has_one() -> None:
         (lambda: from_param_space({"x": tune.randn(0, 1)}), "'x': a number needs bounds, got Float drawn by"),
         (lambda: from_param_space({"x": tune.loguniform(1.0, 1.0)}), "'x': the lower bound must be below the upper"),
         (lambda: from_param_space({"x": tune.choice([("__ref_ph", "1234")])}), "'x': a choice is among numbers"),
-        (lambda: from_bounds({"x": ["adam", "sgd"]}, {}), r"'x': hyperparam_bounds holds ranges.*tune.choice"),
-        (lambda: from_bounds({"n": {"x": [1, 2, 3]}}, {}), r"'n.x': hyperparam_bounds holds ranges"),
-        (lambda: from_bounds({}, {}), "hyperparam_bounds must be a dict of ranges, got {}"),
-        (lambda: as_space(None, None, None), "param_space must leave something open, got {}"),
     ],
 )
 def test_what_cannot_be_tuned_is_an_error_that_names_it(make: Any, message: str) -> None:
     with pytest.raises(SpaceError, match=message):
         make()
-
-
-def test_a_space_of_ours_comes_first() -> None:
-    assert as_space({"x": (0.0, 1.0)}, None, None).names == Space({"x": (0.0, 1.0)}).names

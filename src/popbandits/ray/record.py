@@ -15,7 +15,7 @@ from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Event, Observation
 from popbandits.population import Population
 from popbandits.population.start import to_record
-from popbandits.run.recipes import recipe
+from popbandits.run.recipes import Recipe, recipe
 from popbandits.storage import Store
 
 CHECKPOINT = "checkpoint_path"
@@ -33,8 +33,10 @@ class Record:
         """The member that each trial is, by the trial's id."""
 
     @staticmethod
-    def create(directory: Path, population: Population, keep: Callable[[Store], None]) -> "Record":
-        """The record of a new experiment; `keep` is called whenever it has grown."""
+    def create(
+        directory: Path, population: Population, method: Recipe | None, keep: Callable[[Store], None]
+    ) -> "Record":
+        """The record of a new experiment with a method; `keep` is called whenever it has grown."""
         about: dict[str, Any] = {
             "seed": population.seed,
             "mode": population.history.mode,
@@ -47,7 +49,7 @@ class Record:
             "start": to_record(population.start),
             "engine": "ray-tune",
             "agent": None,
-            "method": recipe(population.method),
+            "method": method,
             "selection": recipe(population.selection),
             "trials": [],
             "python": python_version(),

@@ -24,11 +24,16 @@ from popbandits.methods import choose
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record
 from popbandits.ray import trials
+from popbandits.ray.arguments import check_log_config, check_quantile_fraction, make_explorer, read_wanted
+from popbandits.ray.custom import CustomExplorer, Function, shared_constants
 from popbandits.ray.intervals import Intervals, Result, check_applied
 from popbandits.ray.record import CHECKPOINT, TIME, Record
-from popbandits.ray.space import as_space, population_size
+from popbandits.ray.space import of_generator, population_size
+from popbandits.ray.start import find_search
 from popbandits.ray.trials import AnyTrial
+from popbandits.run.recipes import recipe
 from popbandits.selection import Selection
+from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits.storage.schema import FILE, holds_run
 from popbandits.typing import is_real
@@ -39,9 +44,10 @@ WAITING = (Trial.PENDING, Trial.PAUSED)
 class PopulationScheduler(TrialScheduler):
     """What the schedulers share; a subclass names its explorer.
 
-    The search space is what `param_space` leaves open (`tune.uniform`, `tune.choice`, ...), or `hyperparam_bounds` as
-    Tune's PB2 takes it, or `space`: anything that `popbandits.Population` takes. The population begins with
-    configurations of its own, spread over the space; `start` gives its first members others.
+    The search space is what `param_space` leaves open (`tune.uniform`, `tune.choice`, ...), joined with
+    `hyperparam_bounds` or `hyperparam_mutations`, as Tune's PB2 and PBT take them; or it is `space`, anything that
+    `popbandits.Population` takes. The population begins with configurations of its own, spread over where `param_space`
+    begins; `start` gives its first members others. docs/migration_ray.md has all arguments of Tune's schedulers.
 
     A trainable may report, as `applied`, the hyperparameters that it really trained with (all, or those it can tell);
     the experiment ends with an error if one differs from what was asked for.
@@ -51,10 +57,18 @@ class PopulationScheduler(TrialScheduler):
         metric: the entry to optimise; here, or in `TuneConfig`.
         mode: "max" or "min"; here, or in `TuneConfig`.
         perturbation_interval: how long an interval is, in units of `time_attr`.
+        hyperparam_bounds: what is explored, [lower, upper] by name; the scale and all that is left out are
+            `param_space`'s.
+        hyperparam_mutations: what is explored, lists of values and distributions by name, in the same way.
         burn_in: until when nothing is decided; `burn_in_period` is Tune's name for it.
         quantile_fraction: how many members are replaced, as a fraction; 0.25 if neither this nor `selection` is given.
         selection: whose weights and hyperparameters a trial goes on with, or its name; that of the method if left out,
             or `Truncation(quantile_fraction)`.
+        resample_probability: how often a number is drawn anew, of methods that do so.
+        perturbation_factors: what `PBT` multiplies numbers with.
+        custom_explore_fn: changes a new configuration before it is trained: given tuned values and constants, it
+            returns them with other values of what is tuned.
+        log_config: there is nothing to set; the record has every configuration.
         require_attrs: whether a result without `time_attr` or `metric` is an error; it is passed over otherwise.
         synch: whether members wait for one another at the end of each interval.
         start: what the first members begin with, as `popbandits.Population` takes it: a list of configurations,
@@ -78,11 +92,16 @@ class PopulationScheduler(TrialScheduler):
         perturbation_interval: float = 60.0,
         hyperparam_bounds: Mapping[str, Any] | None = None,
         *,
+        hyperparam_mutations: Mapping[str, Any] | None = None,
         space: Any = None,
         burn_in: float = 0.0,
         burn_in_period: float | None = None,
         quantile_fraction: float | None = None,
         selection: Selection | str | None = None,
+        resample_probability: float | None = None,
+        perturbation_factors: tuple[float, float] | None = None,
+        custom_explore_fn: Function | None = None,
+        log_config: bool | None = None,
         require_attrs: bool = True,
         synch: bool = False,
         seed: int = 0,
@@ -91,13 +110,15 @@ class PopulationScheduler(TrialScheduler):
         super().__init__()  # type: ignore[no-untyped-call]
         if mode not in (None, "max", "min"):
             raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}")
-        if space is not None and hyperparam_bounds is not None:
-            raise ArgumentError("the search space is given once, got space and hyperparam_bounds; drop one")
+        check_quantile_fraction(quantile_fraction)
+        check_log_config(log_config)
         self._metric, self._mode = metric, mode
         burn_in = burn_in if burn_in_period is None else burn_in_period
         self._intervals = Intervals(time_attr, perturbation_interval, burn_in, require_attrs)
-        self._space, self._bounds = space, hyperparam_bounds
-        self._selection = choose(self.explorer(), selection, quantile_fraction).selection
+        self._space, self._wanted = space, read_wanted(space, hyperparam_bounds, hyperparam_mutations)
+        self._explorer = make_explorer(self.explorer, resample_probability, perturbation_factors)
+        self._custom = custom_explore_fn
+        self._selection = choose(self._explorer, selection, quantile_fraction).selection
         self._synch, self._seed, self._start = synch, seed, start
         self._forget()
 
@@ -222,21 +243,30 @@ class PopulationScheduler(TrialScheduler):
             store = Store.open(directory)
             about = store.about
             start = from_record(about.get("start", []))
-            population = self._population(trial, store.space, about["size"], start, store)
+            population = self._population(trial, store.space, about["size"], start, generator, store)
             self._record = Record(store, population, keep)
         else:
             size = population_size(generator, name)
-            space = as_space(self._space, self._bounds, generator)
-            self._record = Record.create(directory, self._population(trial, space, size, self._start), keep)
+            space, begin = self._space, self._start
+            if space is None:
+                space, begin = find_search(self._wanted, tune_controller, self._explorer, size, self._seed, begin)
+            population = self._population(trial, Space(space), size, begin, generator)
+            self._record = Record.create(directory, population, recipe(self._explorer), keep)
         resumed = len(self._record.population.history) > 0
         self._record.say("resumed" if resumed else "started", f"{name} in Ray Tune")
         self._decide()
 
-    def _population(self, trial: AnyTrial, space: Any, size: int, start: Start, history: Any = ()) -> Population:
+    def _population(
+        self, trial: AnyTrial, space: Space, size: int, start: Start, generator: Any, history: Any = ()
+    ) -> Population:
         assert self._mode is not None
+        explorer = self._explorer
+        if self._custom is not None:
+            fixed = shared_constants(trial.config, of_generator(generator), space)
+            explorer = CustomExplorer(explorer, self._custom, fixed)
         return Population(
             space,
-            self.explorer(),
+            explorer,
             size=size,
             rounds=None,
             seed=self._seed,

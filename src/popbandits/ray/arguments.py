@@ -1,0 +1,80 @@
+"""Arguments of Ray's schedulers that ours take in another form, and those that have nothing to set here."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from popbandits.errors import ArgumentError
+from popbandits.explorers import Explorer
+from popbandits.ray.nested import Path
+from popbandits.ray.wanted import Wanted, read_bounds, read_mutations
+from popbandits.typing import is_real
+
+
+def make_explorer(kind: type[Explorer], resample_probability: float | None, perturbation_factors: Any) -> Explorer:
+    """Make an explorer with what Ray's PBT sets; a warning where the method has nothing of that kind.
+
+    >>> from popbandits.explorers import PBT
+    >>> make_explorer(PBT, 0.1, (1.5, 0.5))
+    PBT(factors=(0.5, 1.5), resample=0.1, resample_label=0.5)
+    """
+    settings: dict[str, Any] = {}
+    described: Any = kind
+    has = {field.name for field in fields(described)} if is_dataclass(described) else set[str]()
+    if resample_probability is not None:
+        if "resample" in has:
+            settings["resample"] = resample_probability
+        else:
+            _warn(kind, f"resample_probability={resample_probability!r}: a model chooses all values")
+    if perturbation_factors is not None:
+        if "factors" in has:
+            settings["factors"] = _read_factors(perturbation_factors)
+        else:
+            _warn(kind, f"perturbation_factors={perturbation_factors!r}: it multiplies no values")
+    return kind(**settings)
+
+
+def _warn(kind: type[Explorer], text: str) -> None:
+    warnings.warn(f"{kind.__name__} has no use for {text}; leave it out, or use PBT", stacklevel=4)
+
+
+def _read_factors(factors: Any) -> tuple[float, ...]:
+    ordered = isinstance(factors, tuple | list) and all(map(is_real, factors)) and tuple(sorted(factors))
+    if not (ordered and len(ordered) == 2 and 0 < ordered[0] < 1 < ordered[1]):
+        raise ArgumentError(
+            f"perturbation_factors must be one below and one above 1, got {factors!r}; (1.2, 0.8) is usual"
+        )
+    return ordered
+
+
+def check_quantile_fraction(quantile_fraction: float | None) -> None:
+    """Raise unless some trials are replaced by as many others."""
+    if quantile_fraction is not None and not (is_real(quantile_fraction) and 0 < quantile_fraction <= 0.5):
+        raise ArgumentError(
+            f"quantile_fraction must be above 0 and at most 0.5, got {quantile_fraction!r}; to replace no trial, give "
+            "TuneConfig no scheduler"
+        )
+
+
+def check_log_config(log_config: bool | None) -> None:
+    """Warn who counts on the text files of Ray's schedulers."""
+    if log_config:
+        warnings.warn(
+            "log_config=True: no pbt_policy_*.txt is written, since run.sqlite in the experiment's folder has every "
+            "configuration; read it with popbandits.History.load(folder).schedule(), and leave log_config out",
+            stacklevel=4,
+        )
+
+
+def read_wanted(space: Any, bounds: Any, mutations: Any) -> tuple[str, Mapping[Path, Wanted]]:
+    """Read what a scheduler is asked to explore, and which argument says so."""
+    names = {"space": space, "hyperparam_bounds": bounds, "hyperparam_mutations": mutations}
+    given = [name for name, value in names.items() if value is not None]
+    if len(given) > 1:
+        raise ArgumentError(f"the search space is given once, got {' and '.join(given)}; drop one")
+    if bounds is not None:
+        return "hyperparam_bounds", read_bounds(bounds)
+    if mutations is not None:
+        return "hyperparam_mutations", read_mutations(mutations)
+    return "space", {}

@@ -1,0 +1,93 @@
+"""Ray's `custom_explore_fn`: a function of the user's that may change what a method has chosen."""
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from popbandits.errors import ArgumentError, SpaceError
+from popbandits.explorers import Explorer, Proposal
+from popbandits.history import Config, History, Observation
+from popbandits.ray.nested import find, leaves, put
+from popbandits.ray.space import is_drawn, is_open
+from popbandits.space import Numerical, Space
+from popbandits.space.build import unboxed
+from popbandits.typing import is_real
+
+Function = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class CustomExplorer(Explorer):
+    """Explore as a method does, and let a function change the result; what it returns is trained and recorded.
+
+    Args:
+        method: The method that explores.
+        function: Takes a configuration, tuned values and constants together, and returns it.
+        fixed: The constants, nested as in `param_space`.
+    """
+
+    def __init__(self, method: Explorer, function: Function, fixed: Mapping[str, Any]):
+        self.method, self.function, self.fixed = method, function, fixed
+        self.exploits, self.restarts = method.exploits, method.restarts
+        self.selection, self.concentration = method.selection, method.concentration
+
+    def explore_round(
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parents: Sequence[Observation | None],
+        rng: np.random.Generator,
+    ) -> list[Proposal]:
+        """Choose as the method does, then let the function change it."""
+        chosen = self.method.explore_round(space, history, pending, parents, rng)
+        return [replace(proposal, config=self._change(space, proposal.config)) for proposal in chosen]
+
+    def _change(self, space: Space, config: Config) -> Config:
+        whole = copy.deepcopy(dict(self.fixed))
+        for path, value in leaves(space.nest(space.flatten(config))):
+            put(whole, path, value)
+        before = dict(leaves(copy.deepcopy(whole)))
+        changed = self.function(whole)
+        if not isinstance(changed, Mapping):
+            raise ArgumentError(f"custom_explore_fn must return a configuration, a dict, got {changed!r}")
+        after = dict(leaves(changed))
+        tuned = {path: unboxed(value) for path, value in after.items() if ".".join(path) in space.names}
+        for path in before.keys() | after.keys():
+            if path not in tuned and (path not in after or path not in before or after[path] != before[path]):
+                raise ArgumentError(
+                    f"custom_explore_fn may change what is tuned, {', '.join(space.names)}, and nothing else, but it "
+                    f"changed {'.'.join(path)!r}; compute that in the trainable"
+                )
+        flat = {".".join(path): value for path, value in tuned.items()}
+        for number in space.numerical:
+            if is_real(flat.get(number.name)) and number.kind != "ordinal":
+                flat[number.name] = _within(number, flat[number.name])
+        try:
+            return space.nest(space.check(flat))
+        except SpaceError as error:
+            raise SpaceError(f"custom_explore_fn must return a configuration of the space: {error}") from error
+
+
+def _within(number: Numerical, value: float) -> float:
+    """Return the value in the range that is nearest; a warning if it is another one."""
+    nearest = min(max(value, number.lower), number.upper)
+    if nearest != value:
+        warnings.warn(
+            f"{number.name!r}: custom_explore_fn must stay in [{number.lower:g}, {number.upper:g}], got {value!r}; "
+            f"{nearest:g} is taken",
+            stacklevel=4,
+        )
+    return round(nearest) if number.kind == "integer" else nearest
+
+
+def shared_constants(config: Mapping[str, Any], param_space: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """Return the constants of a `param_space`, which all trials share, as a trial has them."""
+    shared: dict[str, Any] = {}
+    for path, value in leaves(param_space):
+        if not (is_open(value) or is_drawn(value) or ".".join(path) in space.names):
+            put(shared, path, copy.deepcopy(find(config, path)))
+    return shared

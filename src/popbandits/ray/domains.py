@@ -1,0 +1,130 @@
+"""Distributions as Ray Tune's users write them, read as a range or as labels, and in the terms of ConfigSpace."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ConfigSpace import OrdinalHyperparameter
+from ConfigSpace import UniformFloatHyperparameter as UniformFloat
+from ConfigSpace import UniformIntegerHyperparameter as UniformInteger
+from ray.tune.search import sample
+
+from popbandits.errors import SpaceError
+from popbandits.space import Space
+from popbandits.typing import is_real
+
+LEVELS = 256
+"""How many steps of a quantized range are told apart; of more, so many are taken, evenly on its scale."""
+OBJECT, FUNCTION = "__ref_ph", "__fn_ph"
+"""First entries of the tuples that Tune puts in the place of objects, and of `sample_from`."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Values to choose among; neighbours are alike if they are ordered."""
+
+    values: tuple[Any, ...]
+    ordered: bool = False
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(map(repr, self.values))}"
+
+    def holds(self, value: Any) -> bool:
+        """Tell whether a value is one of the labels; a boolean is no number."""
+        return any(value == label and isinstance(value, bool) == isinstance(label, bool) for label in self.values)
+
+    def hyperparameter(self, name: str) -> Any:
+        """Make ConfigSpace's hyperparameter; SpaceError if a label cannot be one."""
+        [made] = Space({name: list(self.values)}).configuration_space.values()  # which checks the labels
+        return OrdinalHyperparameter(name, list(self.values)) if self.ordered and len(self.values) > 1 else made
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers between two bounds, both included."""
+
+    lower: float
+    upper: float
+    log: bool = False
+    step: float | None = None
+    integer: bool = False
+
+    def __str__(self) -> str:
+        return f"the range [{self.lower:g}, {self.upper:g}]{' on a log scale' if self.log else ''}"
+
+    def holds(self, value: Any) -> bool:
+        """Tell whether a value is a number between the bounds."""
+        return is_real(value) and self.lower <= value <= self.upper
+
+    def hyperparameter(self, name: str) -> Any:
+        """Make ConfigSpace's hyperparameter; a plain number if there is only one."""
+        if self.step is not None:
+            return Labels(self.levels(name), ordered=True).hyperparameter(name)
+        if self.lower == self.upper:
+            return int(self.lower) if self.integer else float(self.lower)
+        if self.integer:
+            return UniformInteger(name, int(self.lower), int(self.upper), log=self.log)
+        return UniformFloat(name, float(self.lower), float(self.upper), log=self.log)
+
+    def levels(self, name: str) -> tuple[float, ...]:
+        """List the multiples of the step; of many, some, evenly on the range's scale."""
+        step = self.step or 1.0
+        first, last = math.ceil(self.lower / step - 1e-9), math.floor(self.upper / step + 1e-9)
+        if first > last:
+            raise SpaceError(
+                f"{name!r}: a range must hold a multiple of its step, got ({self.lower}, {self.upper}) and {step}"
+            )
+        spaced = np.linspace if not self.log else np.geomspace
+        for count in range(min(LEVELS, last - first + 1), 0, -1):
+            indices = np.rint(spaced(max(first, 1) if self.log else first, last, count))
+            # Near the lower end of a log range the steps are wide: there are only so many that are even on its scale.
+            if len(np.unique(indices)) == count:
+                break
+        values = [float(index * step) for index in indices.tolist()]
+        return tuple(round(value) if self.integer else float(f"{value:.12g}") for value in values)
+
+
+Domain = Labels | Range
+
+
+def read_domain(name: str, domain: Any) -> Domain:
+    """Read one of Tune's distributions; SpaceError unless it says which values there are."""
+    sampler = domain.get_sampler()
+    step = None
+    if isinstance(sampler, sample.Quantized):
+        step, sampler = sampler.q, sampler.sampler
+    if isinstance(domain, sample.Categorical):
+        return read_labels(name, domain.categories)
+    log = isinstance(sampler, sample.LogUniform)
+    if not (log or isinstance(sampler, sample.Uniform)) or not isinstance(domain, sample.Float | sample.Integer):
+        raise SpaceError(
+            f"{name!r}: a number needs bounds, got {type(domain).__name__} drawn by {sampler}; "
+            "use tune.uniform, loguniform, randint or lograndint"
+        )
+    lower, upper = domain.lower, domain.upper
+    if not lower < upper:
+        raise SpaceError(
+            f"{name!r}: the lower bound must be below the upper, got ({lower}, {upper}); swap or widen them"
+        )
+    if isinstance(domain, sample.Integer):
+        # Tune's upper bound is exclusive, but inclusive where a step is given.
+        last = int(upper) - (step is None)
+        return Range(int(lower), last, log, None if step == 1 else step, integer=True)
+    return Range(float(lower), float(upper), log, step)
+
+
+def read_labels(name: str, values: Any) -> Labels:
+    """Read choices; SpaceError if one is an object."""
+    labels = tuple(tuple(label) if isinstance(label, list) else label for label in values)
+    if any(map(is_placeholder, labels)):
+        raise SpaceError(
+            f"{name!r}: a choice is among numbers, strings, booleans, None and tuples of them, got an object; "
+            "use names and look the objects up in the trainable"
+        )
+    return Labels(labels)
+
+
+def is_placeholder(value: Any) -> bool:
+    """Tell whether Tune has put this in the place of something else."""
+    return isinstance(value, tuple) and bool(value) and value[0] in (OBJECT, FUNCTION)

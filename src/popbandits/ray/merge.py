@@ -1,0 +1,247 @@
+"""What is explored and where it begins: a scheduler's arguments and `param_space`, joined name by name.
+
+Ray's schedulers draw the first values from `param_space` and explore `hyperparam_bounds` or `hyperparam_mutations`. So
+it is here too, and whatever those leave unsaid is `param_space`'s: the scale and the type of a range, and all the names
+that they do not have.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from numbers import Integral
+from typing import Any, Literal
+
+from popbandits.errors import SpaceError
+from popbandits.ray.domains import Domain, Labels, Range, read_domain
+from popbandits.ray.nested import Path, find, leaves, put
+from popbandits.ray.space import is_drawn, is_open
+from popbandits.ray.wanted import Bounds, Unreadable, Wanted
+from popbandits.space import Space
+from popbandits.space.build import unboxed
+from popbandits.typing import is_real
+
+Drawn = list[dict[str, Any]]
+"""A configuration for each member, as Tune would draw them from `param_space`."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One hyperparameter: what is explored, and where it begins."""
+
+    explored: Domain
+    begins: Domain
+    first: Mapping[int, Any] = field(default_factory=dict)
+    """Values that members begin with; the others begin anywhere in `begins`."""
+
+
+@dataclass
+class Search:
+    """All hyperparameters, and what to say about them."""
+
+    parts: dict[Path, Part]
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def space(self) -> Space:
+        """Make the space that is explored."""
+        return _nest({path: part.explored for path, part in self.parts.items()})
+
+    @property
+    def begins(self) -> Space | None:
+        """Make the space that the first configurations are drawn from; None if it is all that is explored."""
+        if all(part.begins == part.explored and not part.first for part in self.parts.values()):
+            return None
+        return _nest({path: part.begins for path, part in self.parts.items()})
+
+
+def merge(
+    argument: str, wanted: Mapping[Path, Wanted], param_space: Mapping[str, Any], draw: Callable[[], Drawn]
+) -> Search:
+    """Join what `argument`, a name of Ray's, wants to be explored with a `param_space`.
+
+    >>> from ray import tune
+    >>> given = {"lr": tune.loguniform(1e-4, 1e-1), "act": tune.choice(["relu", "tanh"])}
+    >>> merge("hyperparam_bounds", {("lr",): Bounds(1e-3, 1e-2)}, given, list).space
+    Space(
+      act: one of 'relu', 'tanh'
+      lr: float [0.001, 0.01] log
+    )
+    """
+    given = _Given(argument, dict(leaves(param_space)), draw)
+    unreadable = [path for path, want in wanted.items() if isinstance(want, Unreadable) and not given.can_read(path)]
+    if unreadable:
+        names = ", ".join(repr(".".join(path)) for path in unreadable)
+        raise SpaceError(
+            f"{names}: the range of a function cannot be read, got {wanted[unreadable[0]]} in {argument}; write "
+            "tune.uniform(lower, upper) for lambda: random.uniform(lower, upper), tune.loguniform for a log scale, "
+            "tune.randint(lower, upper + 1) for random.randint(lower, upper)"
+        )
+    parts = {path: given.join(path, want) for path, want in wanted.items()}
+    rest = {path: value for path, value in given.values.items() if is_open(value) and path not in parts}
+    also = {path: Part(domain := read_domain(".".join(path), value), domain) for path, value in rest.items()}
+    if also and wanted:
+        names = ", ".join(repr(".".join(path)) for path in also)
+        given.remarks.append(
+            f"{names}: not in {argument}, and tuned too, because param_space leaves it open; write tune.sample_from in "
+            "param_space where a trial must keep its first value"
+        )
+    return Search(parts | also, given.remarks)
+
+
+class _Given:
+    """A `param_space`, and how a wanted range or list fits what it has under the same name."""
+
+    def __init__(self, argument: str, values: dict[Path, Any], draw: Callable[[], Drawn]):
+        self.argument, self.values, self._draw = argument, values, draw
+        self.remarks: list[str] = []
+        self._drawn: Drawn | None = None
+
+    def can_read(self, path: Path) -> bool:
+        """Tell whether `param_space` itself says which values there are."""
+        value = self.values.get(path)
+        return is_open(value) and not is_drawn(value)
+
+    def join(self, path: Path, want: Wanted) -> Part:
+        """Fit one name; SpaceError where the two contradict each other."""
+        name = ".".join(path)
+        if path not in self.values:
+            return self._absent(name, path, want)
+        value = self.values[path]
+        said = f"{name!r}: {self.argument} has {want}"
+        if is_drawn(value):
+            return self._begin(said, want, self._draws(path), "draws")
+        if not is_open(value):
+            return self._begin(said, want, [value], "has")
+        have = read_domain(name, value)
+        if isinstance(want, Unreadable):
+            self.remarks.append(f"{said}, whose range cannot be read; param_space's is explored, {have}")
+            return Part(have, have)
+        if isinstance(have, Labels) or isinstance(want, Labels):
+            return self._labelled(said, path, want, have)
+        return self._ranges(said, want, have)
+
+    def _absent(self, name: str, path: Path, want: Wanted) -> Part:
+        """Explore what `param_space` does not have: Ray adds it too."""
+        for other in self.values:
+            if other[: len(path)] == path or path[: len(other)] == other:
+                raise SpaceError(
+                    f"{name!r}: a parameter cannot also be a group, got {want} in {self.argument} and "
+                    f"{'.'.join(other)!r} in param_space; rename one"
+                )
+        if close := get_close_matches(name, [".".join(other) for other in self.values], n=1, cutoff=0.8):
+            self.remarks.append(
+                f"{name!r}: {self.argument} has {want}, and param_space has no such name, but {close[0]!r}; it is "
+                "added, as in Ray; rename it if that one is meant"
+            )
+        domain = _complete(want)
+        return Part(domain, domain)
+
+    def _ranges(self, said: str, want: Bounds | Range, have: Range) -> Part:
+        """Explore the wanted range, on a log scale if either has one; begin in what the two have in common."""
+        explored = _complete(want, have)
+        assert isinstance(explored, Range)
+        if isinstance(want, Range) and want.log != have.log:
+            self.remarks.append(f"{said}, and param_space has {have}; the log scale is kept")
+        if explored.log and explored.lower <= 0:
+            explored = replace(explored, lower=have.lower)
+            self.remarks.append(
+                f"{said}, and param_space has {have}; a log range is above 0, so {explored} is explored"
+            )
+        common = replace(explored, lower=max(explored.lower, have.lower), upper=min(explored.upper, have.upper))
+        if not common.lower <= common.upper:
+            raise SpaceError(f"{said}, and param_space has {have}: they have nothing in common; make them agree")
+        if (explored.lower, explored.upper) != (common.lower, common.upper):
+            self.remarks.append(
+                f"{said}, which reaches beyond what param_space has, {have}; trials begin in both, and all of "
+                f"{explored} is explored, as in Ray; make the two agree to stay in param_space's"
+            )
+        if explored.step is None or common == explored:
+            return Part(explored, common)
+        levels = tuple(filter(common.holds, explored.levels(said)))
+        return Part(explored, Labels(levels, ordered=True) if levels else explored)
+
+    def _labelled(self, said: str, path: Path, want: Any, have: Domain) -> Part:
+        """Explore what is wanted, where one of the two is a list; begin with what the two have in common."""
+        apart = SpaceError(f"{said}, but param_space has {have}: they have nothing in common; drop one of the two")
+        if isinstance(want, Bounds | Range):
+            assert isinstance(have, Labels)
+            explored = _complete(want, values=have.values)
+            if not any(map(explored.holds, have.values)):
+                raise apart
+            self.remarks.append(
+                f"{said}, and param_space has {have}; trials begin with those, and all of {explored} is explored, as "
+                f"in Ray; take the name out of {self.argument} to stay with those"
+            )
+            return self._begin(said, want, self._draws(path), "draws")
+        if isinstance(have, Range):
+            self.remarks.append(f"{said}, and param_space has {have}; trials begin with the listed values")
+            return Part(want, want)
+        common = Labels(tuple(filter(have.holds, want.values)), want.ordered)
+        if not common.values:
+            raise apart
+        if len(common.values) < len(want.values):
+            self.remarks.append(
+                f"{said}, and param_space has {have}; trials begin with what is in both, and all of the former are "
+                "tried, as in Ray; make the two agree to stay in param_space's"
+            )
+        return Part(want, common if len(common.values) < len(want.values) else want)
+
+    def _begin(self, said: str, want: Wanted, values: list[Any], verb: Literal["has", "draws"]) -> Part:
+        """Begin with values of `param_space`'s own: a constant for one member, or a draw for each."""
+        values = [tuple(value) if isinstance(value, list) else unboxed(value) for value in values]
+        if isinstance(want, Bounds | Range) and (odd := [value for value in values if not is_real(value)]):
+            raise SpaceError(f"{said}, but param_space {verb} {odd[0]!r}, which is no number; drop one of the two")
+        explored = _complete(want, values=values)
+        outside = [value for value in values if not explored.holds(value)]
+        if outside:
+            self.remarks.append(
+                f"{said}, and param_space {verb} {outside[0]!r}, which is outside; no trial begins with that"
+            )
+        first = {member: _nearest(explored, v) for member, v in enumerate(values) if explored.holds(v)}
+        return Part(explored, explored, first)
+
+    def _draws(self, path: Path) -> list[Any]:
+        """Draw a value for each member, as Tune would."""
+        if self._drawn is None:
+            self._drawn = self._draw()
+        return [find(config, path) for config in self._drawn]
+
+
+def _complete(want: Wanted, have: Range | None = None, values: Sequence[Any] = ()) -> Domain:
+    """Complete a wanted range with the scale and type of what `param_space` has: a range, or values."""
+    if not isinstance(want, Bounds | Range):
+        assert isinstance(want, Labels)
+        return want
+    ends = want.lower, want.upper
+    # Values are whole numbers as they begin, in Ray; not so here where the bounds say that this makes no sense.
+    whole = bool(values) and all(map(_is_integer, values)) and all(float(end).is_integer() for end in ends)
+    whole = whole or any(isinstance(each, Range) and each.integer for each in (have, want))
+    lower, upper = (math.ceil(ends[0]), math.floor(ends[1])) if whole else map(float, ends)
+    if isinstance(want, Range):
+        return replace(want, lower=lower, upper=upper, log=want.log or bool(have and have.log), integer=whole)
+    if have is None:
+        return Range(lower, upper, integer=whole)
+    if have.integer and have.step is None and upper == have.upper + 1:
+        upper = have.upper  # The same numbers as in tune.randint, which leaves its upper one out.
+    return replace(have, lower=lower, upper=upper)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _nearest(domain: Domain, value: Any) -> Any:
+    """Return the value as the domain, which holds it, has it."""
+    if isinstance(domain, Labels):
+        return value
+    if domain.step is not None:
+        return min(domain.levels("step"), key=lambda level: abs(level - value))
+    return round(value) if domain.integer else float(value)
+
+
+def _nest(domains: Mapping[Path, Domain]) -> Space:
+    nested: dict[str, Any] = {}
+    for path, domain in domains.items():
+        put(nested, path, domain.hyperparameter(".".join(path)))
+    return Space(nested)
