@@ -1,7 +1,6 @@
 """A run as its file tells it so far: read once, then kept up by reading what is new."""
 
 import math
-from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,42 +8,34 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.history import Key, Rows
-from popbandits.reports.run import best_of_rounds, require_dense
+from popbandits.history import Key, Observation
+from popbandits.records import merit
+from popbandits.reports.run import Intervals, best_of_rounds, require_dense
 from popbandits.reports.stats import mean
-from popbandits.space.storage import unpack
 from popbandits.storage import Store
 from popbandits.storage.about import MEMBERS
-from popbandits.storage.schema import FILE
+from popbandits.storage.queries import (
+    BEFORE,
+    COMPLETED,
+    FROM,
+    FROM_ROUND,
+    ID,
+    LOST,
+    MEMBER,
+    ROUND,
+    SCORE,
+    TIME,
+    configs,
+    decided,
+    numbers,
+)
 from popbandits.storage.store import reading
-from popbandits.typing import BoolArray, FloatArray, IntArray
+from popbandits.typing import FloatArray, IntArray
 
-NUMBERS = "id, member, round, parent_member, parent_round, score_before, score, status = 'completed', status = 'lost'"
-DECISIONS = "id, member, round, parent_member, parent_round, seconds, time"
-ID, MEMBER, ROUND, FROM, FROM_ROUND = range(5)
-BEFORE, SCORE, COMPLETED, LOST = range(5, 9)
-SECONDS, TIME = range(5, 7)
-ASKED = 500
-"""Values in one question to SQLite."""
 HUGE = 1e15
 """Ids, rounds and times are below this."""
 DRAWN = 1_000
 """Intervals whose configurations are drawn; of more, a sample and the winning lineage."""
-
-Stamp = tuple[int, ...]
-
-
-def stamp(directory: Path) -> Stamp:
-    """Differs after something was written to a run's file, or another took its place; empty where there is none."""
-    found: list[int] = []
-    for path in (directory / FILE, directory / f"{FILE}-wal"):
-        try:
-            of = path.stat()
-        except OSError:
-            continue
-        if of.st_size:  # Who reads makes an empty log.
-            found += [of.st_ino, of.st_mtime_ns, of.st_size]
-    return tuple(found)
 
 
 class Followed:
@@ -65,11 +56,14 @@ class Followed:
         """A row for each interval, in the order of telling, with the columns of NUMBERS."""
         self.decided: FloatArray = np.empty((0, 7))
         """A row for each decision, with the columns of DECISIONS."""
+        self.lineage: list[tuple[int, int, float]] = []
+        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
+        self._best: Observation | None = None
         self._configs: dict[int, Any] = {}
         self._renew()
 
     def _renew(self) -> None:
-        for name in ("scores", "best_by_round", "places", "lineage", "winning", "rows", "measured", "last", "asked"):
+        for name in ("scores", "best_by_round", "places", "winning", "intervals", "last", "asked"):
             self.__dict__.pop(name, None)
 
     def refresh(self) -> None:
@@ -82,11 +76,9 @@ class Followed:
                 self.file = file
             self.about, self.space = store.about, store.space
             since = self.numbers[-1, ID] if len(self.numbers) else 0
-            new = _array(store.ask(f"SELECT {NUMBERS} FROM observation WHERE id > ? ORDER BY id", [since]), 9)
-            known = self.decided[-1, ID] if len(self.decided) else 0
-            asked = f"SELECT {DECISIONS} FROM decision WHERE id > ? ORDER BY id"
-            more = _array(store.ask(asked, [known]) if store.keeps_log else (), 7)
+            new, more = numbers(store, since), decided(store, self.decided[-1, ID] if len(self.decided) else 0)
             self._check(new, more)
+            self._find_lineage(store)
             self.numbers = np.concatenate([self.numbers, new])
             self.decided = np.concatenate([self.decided, more])
             self._renew()
@@ -117,6 +109,12 @@ class Followed:
         for member, _, of, of_round in decided[:, [MEMBER, ROUND, FROM, FROM_ROUND]].tolist():
             if of == of and not 0 <= of_round < finished.get(of, 0):
                 raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for a decision of {member:.0f}")
+
+    def _find_lineage(self, store: Store) -> None:
+        """Follow the best interval back, where there is a new one: nobody's ancestors ever change."""
+        new = store.best(after=len(self))
+        if new is not None and (self._best is None or merit(new, self.sign) > merit(self._best, self.sign)):
+            self._best, self.lineage = new, store.lineage(new.key)
 
     def _read_configs(self, store: Store) -> None:
         new = [int(i) + 1 for i in self._sample if int(i) + 1 not in self._configs]  # ids count from 1, without gaps
@@ -166,25 +164,6 @@ class Followed:
         """(rounds,) the best member's score in each round; NaN where nobody completed it."""
         return best_of_rounds(self.scores, self.sign)
 
-    @cached_property
-    def lineage(self) -> list[tuple[int, int, float]]:
-        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
-        merit = np.where(self.numbers[:, COMPLETED] > 0, self.sign * self.numbers[:, SCORE], -np.inf)
-        if not np.isfinite(merit).any():
-            return []
-        equals = np.flatnonzero(merit == merit.max())
-        best = max(equals.tolist(), key=lambda i: (self.numbers[i, ROUND], self.numbers[i, MEMBER]))
-        return [(*self.key(i), float(self.numbers[i, SCORE])) for i in self.ancestors(best)]
-
-    def ancestors(self, place: int) -> list[int]:
-        """Where those stand that an interval descends from, itself last."""
-        line = []
-        while place >= 0:
-            line.append(place)
-            parent = self.parent(self.numbers[place])
-            place = -1 if parent is None else int(self.places[parent[1], parent[0]])
-        return line[::-1]
-
     def key(self, place: int) -> Key:
         """Member and round of an interval."""
         return int(self.numbers[place, MEMBER]), int(self.numbers[place, ROUND])
@@ -213,19 +192,15 @@ class Followed:
         return np.flatnonzero(drawn)
 
     @cached_property
-    def rows(self) -> Rows:
+    def intervals(self) -> Intervals:
         """The intervals that are drawn, as arrays."""
         at = self._sample
         points = self.space.encode([self._configs[int(i) + 1] for i in at])
-        before, score = self.sign * self.numbers[at, BEFORE], self.sign * self.numbers[at, SCORE]
-        member, round_ = self._ints(MEMBER)[at], self._ints(ROUND)[at]
-        guessed = np.isnan(self.numbers[at, FROM]) & np.isfinite(score)
-        return Rows(points, member, round_, round_, score - before, before, np.isnan(score), guessed)
+        return Intervals(points, self._ints(MEMBER)[at], self._ints(ROUND)[at], self.change(at))
 
-    @cached_property
-    def measured(self) -> BoolArray:
-        """Of the rows, those whose change was measured."""
-        return np.isfinite(self.rows.change)
+    def change(self, places: Any) -> Any:
+        """Return `Observation.change` of the intervals at these places; NaN where either score is unknown."""
+        return self.numbers[places, SCORE] - self.numbers[places, BEFORE]
 
     def described(self, key: Key) -> None:
         """The page shows a member's configuration when it is chosen, so that it need not be sent for every point."""
@@ -258,24 +233,3 @@ class Followed:
 
     def _ints(self, column: int) -> IntArray:
         return self.numbers[:, column].astype(np.int64)
-
-
-def configs(store: Store, table: str, ids: Sequence[int]) -> dict[int, Any]:
-    """The configurations of some rows, by id."""
-    found: dict[int, Any] = {}
-    for some in _chunks(ids):
-        marks = ", ".join("?" * len(some))
-        rows = store.ask(f"SELECT id, config FROM {table} WHERE id IN ({marks})", some)
-        with store.blamed():
-            found |= {id_: unpack(config) for id_, config in rows}
-            store.space.encode([found[id_] for id_ in some])  # Whoever draws them relies on it.
-    return found
-
-
-def _chunks(ids: Sequence[int]) -> Iterable[Sequence[int]]:
-    return (ids[i : i + ASKED] for i in range(0, len(ids), ASKED))
-
-
-def _array(rows: Iterable[tuple[Any, ...]], width: int) -> FloatArray:
-    """Numbers of a table, NaN for NULL."""
-    return np.array(list(rows), dtype=np.float64).reshape(-1, width)
