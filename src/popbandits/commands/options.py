@@ -50,19 +50,7 @@ def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experim
     """The experiment with the options that were given; ArgumentError if one of them is wrong."""
     given = changes(
         arguments,
-        *(
-            "method",
-            "population",
-            "seed",
-            "mode",
-            "explore",
-            "initial_score",
-            "synchronous",
-            "directory",
-            "start",
-            "name",
-            "task",
-        ),
+        *("method", "population", "seed", "mode", "explore", "initial_score", "synchronous", "directory", "start", "name", "task"),
     )
     selection = arguments.selection
     if arguments.method is not None:  # Who explores, and a selection that it brings, stand above the experiment's.

@@ -229,7 +229,7 @@ class PopulationScheduler(TrialScheduler):
             space = as_space(self._space, self._bounds, generator)
             self._record = Record.create(directory, self._population(trial, space, size, self._start), keep)
         resumed = len(self._record.population.history) > 0
-        self._record.say("resumed" if resumed else "started", f"{name} in Ray Tune")
+        self._record.say(Event("resumed" if resumed else "started", f"{name} in Ray Tune"))
         self._decide()
 
     def _population(self, trial: AnyTrial, space: Any, size: int, start: Start, history: Any = ()) -> Population:
@@ -330,7 +330,7 @@ class PopulationScheduler(TrialScheduler):
         """A member trains no more; the others do not wait for it."""
         self._gone.add(member)
         if len(self._gone) == self._opened.population.size:
-            self._opened.say("finished", "no trial trains any more")
+            self._opened.say(Event("finished", "no trial trains any more"))
             self._opened.store.close()
             self._forget()
             return

@@ -61,8 +61,9 @@ def status(directory: str | Path) -> Status:
     with reading(directory) as store:
         about = store.about
         store.begin()  # All figures are of one moment.
-        found, best, last = counts(store), store.best(), last_scores(store)
-        intervals, members = found.observations, about.get("size") or found.members or 1
+        intervals, failures, seen = counts(store)
+        members = about.get("size") or seen or 1
+        best, last = store.best(), last_scores(store)
         rounds = about.get("rounds")
         state = state_of(store, goes_on, rounds is not None and intervals >= members * rounds)
         return Status(
@@ -73,7 +74,7 @@ def status(directory: str | Path) -> Status:
             rounds=rounds,
             round=intervals // members,
             intervals=intervals,
-            failures=found.failures,
+            failures=failures,
             best=None if best is None else best.score,
             best_key=None if best is None else best.key,
             mean=mean(last) if last else None,

@@ -204,7 +204,7 @@ class Loop:
         """Stop for a failure that is no interval's own; the assignment is done again after a resume."""
         self.checkpoints.discard(job.draft)  # First: what is recorded may need the room.
         with suppress(DiskError):
-            self.view.happened(self.recorder.note(_event(failure, job.assignment)))
+            self._record(_event(failure, job.assignment))
         if failure.kind != "disk":
             raise AgentError(failure.text)
         raise DiskError(
@@ -212,7 +212,11 @@ class Loop:
         )
 
     def _say(self, kind: str, text: str) -> None:
-        self.view.happened(self.recorder.say(kind, text))
+        self._record(Event(kind, text, time=time.time()))
+
+    def _record(self, event: Event) -> None:
+        self.recorder.say(event)
+        self.view.happened(event)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

@@ -1,6 +1,5 @@
 """A population and its record: everything is on disk before it is built on."""
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,14 +46,9 @@ class Recorder:
         self._commit(observations=[observation], events=[event] if event else [])
         return observation
 
-    def say(self, kind: str, text: str) -> Event:
+    def say(self, event: Event) -> None:
         """Put on record what else happened."""
-        return self.note(Event(kind, text, time=time.time()))
-
-    def note(self, event: Event) -> Event:
-        """Put an event on record."""
         self._commit(events=[event])
-        return event
 
     def _commit(self, **records: Any) -> None:
         self.store.write(**records)

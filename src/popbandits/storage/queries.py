@@ -1,7 +1,6 @@
 """What status and the live page ask of a run's file: counts, numbers as arrays, and texts, without whole records."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Literal
 
@@ -11,39 +10,27 @@ from popbandits.errors import HistoryError
 from popbandits.records import Event
 from popbandits.space.storage import unpack
 from popbandits.storage.store import Store
-from popbandits.typing import FloatArray
 
-NUMBERS = "id, member, round, parent_member, parent_round, score_before, score, status = 'completed', status = 'lost'"
-DECISIONS = "id, member, round, parent_member, parent_round, seconds, time"
-ID, MEMBER, ROUND, FROM, FROM_ROUND = range(5)
-"""Columns of both."""
-BEFORE, SCORE, COMPLETED, LOST = range(5, 9)
-"""Columns of NUMBERS."""
-SECONDS, TIME = range(5, 7)
-"""Columns of DECISIONS."""
-Table = Literal["observation", "decision"]
-
+Numbers = np.ndarray[Any, Any]
+"""A row for each observation or decision, with named columns; NaN for NULL."""
+Source = Literal["observation", "decision"]
+KEYS = ("id", "member", "round", "parent_member", "parent_round")
+COLUMNS: dict[Source, tuple[str, ...]] = {
+    "observation": (*KEYS, "score_before", "score", "status = 'completed' AS completed", "status = 'lost' AS lost"),
+    "decision": (*KEYS, "seconds", "time"),
+}
 ASKED = 500
 """Values in one question to SQLite."""
 
 
-@dataclass(frozen=True)
-class Counts:
-    """How much there is in a run's file."""
-
-    observations: int
-    failures: int
-    members: int
-
-
-def counts(store: Store) -> Counts:
-    """Count what was observed; HistoryError if an observation is missing."""
+def counts(store: Store) -> tuple[int, int, int]:
+    """Count the observations, those that did not complete, and the members; HistoryError if one is missing."""
     [(rows, failed, members)] = store.ask(
         "SELECT COUNT(*), COUNT(CASE WHEN status != 'completed' THEN 1 END), COUNT(DISTINCT member) FROM observation"
     )
     if rows != len(store):
         raise HistoryError(f"observations are numbered without gaps, got {rows} up to the number {len(store)}")
-    return Counts(rows, failed, members)
+    return rows, failed, members
 
 
 def last_scores(store: Store) -> list[float]:
@@ -65,23 +52,24 @@ def last_turn(store: Store) -> str | None:
     return str(found[0][0]) if found else None
 
 
-def numbers(store: Store, after: float = 0) -> FloatArray:
-    """Return the columns NUMBERS of the observations after the id `after`, in order."""
-    return _array(store.ask(f"SELECT {NUMBERS} FROM observation WHERE id > ? ORDER BY id", [after]), LOST + 1)
+def numbers(store: Store, source: Source, after: int = 0) -> Numbers:
+    """Return the numbers of the observations or decisions after the id `after`, in order."""
+    query = f"SELECT {', '.join(COLUMNS[source])} FROM {source} WHERE id > ? ORDER BY id"
+    rows = store.ask(query, [after]) if source == "observation" or store.keeps_log else []
+    return np.array(rows, no_numbers(source).dtype)
 
 
-def decided(store: Store, after: float = 0) -> FloatArray:
-    """Return the columns DECISIONS of the decisions after the id `after`, in order."""
-    query = f"SELECT {DECISIONS} FROM decision WHERE id > ? ORDER BY id"
-    return _array(store.ask(query, [after]) if store.keeps_log else (), TIME + 1)
+def no_numbers(source: Source) -> Numbers:
+    """Return the numbers of no observations or decisions."""
+    return np.empty(0, [(column.split()[-1], np.float64) for column in COLUMNS[source]])
 
 
-def configs(store: Store, table: Table, ids: Sequence[int]) -> dict[int, Any]:
+def configs(store: Store, source: Source, ids: Sequence[int]) -> dict[int, Any]:
     """Return the configurations of some rows, by id; HistoryError if one is not of the space."""
     found: dict[int, Any] = {}
     for some in (ids[i : i + ASKED] for i in range(0, len(ids), ASKED)):
         marks = ", ".join("?" * len(some))
-        rows = store.ask(f"SELECT id, config FROM {table} WHERE id IN ({marks})", some)
+        rows = store.ask(f"SELECT id, config FROM {source} WHERE id IN ({marks})", some)
         with store.blamed():
             found |= {id_: unpack(config) for id_, config in rows}
             store.space.encode([found[id_] for id_ in some])  # Whoever draws them relies on it.
@@ -110,8 +98,3 @@ def failures(store: Store, member: int, since: int) -> dict[int, str]:
     )
     rows = store.ask(query, [member, since]) if store.keeps_log else []
     return {round_: "\n".join(filter(None, (f"{kind}: {text}", trace))) for round_, kind, text, trace in rows}
-
-
-def _array(rows: Iterable[tuple[Any, ...]], width: int) -> FloatArray:
-    """Numbers of a table, NaN for NULL."""
-    return np.array(list(rows), dtype=np.float64).reshape(-1, width)

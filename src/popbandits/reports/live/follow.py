@@ -14,21 +14,7 @@ from popbandits.reports.run import Intervals, best_of_rounds, require_dense
 from popbandits.reports.stats import mean
 from popbandits.storage import Store
 from popbandits.storage.about import MEMBERS
-from popbandits.storage.queries import (
-    BEFORE,
-    COMPLETED,
-    FROM,
-    FROM_ROUND,
-    ID,
-    LOST,
-    MEMBER,
-    ROUND,
-    SCORE,
-    TIME,
-    configs,
-    decided,
-    numbers,
-)
+from popbandits.storage.queries import KEYS, Numbers, configs, no_numbers, numbers
 from popbandits.storage.store import reading
 from popbandits.typing import FloatArray, IntArray
 
@@ -52,10 +38,10 @@ class Followed:
     def _forget(self) -> None:
         self.file: Any = None
         """Which file it was read from, and what that says of the run: another one is another run."""
-        self.numbers: FloatArray = np.empty((0, 9))
-        """A row for each interval, in the order of telling, with the columns of NUMBERS."""
-        self.decided: FloatArray = np.empty((0, 7))
-        """A row for each decision, with the columns of DECISIONS."""
+        self.numbers = no_numbers("observation")
+        """A row for each interval, in the order of telling."""
+        self.decided = no_numbers("decision")
+        """A row for each decision."""
         self.lineage: list[tuple[int, int, float]] = []
         """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
         self._best: Observation | None = None
@@ -75,8 +61,8 @@ class Followed:
                 self._forget()
                 self.file = file
             self.about, self.space = store.about, store.space
-            since = self.numbers[-1, ID] if len(self.numbers) else 0
-            new, more = numbers(store, since), decided(store, self.decided[-1, ID] if len(self.decided) else 0)
+            new = numbers(store, "observation", len(self))
+            more = numbers(store, "decision", int(self.decided["id"].max(initial=0)))
             self._check(new, more)
             self._find_lineage(store)
             self.numbers = np.concatenate([self.numbers, new])
@@ -84,29 +70,30 @@ class Followed:
             self._renew()
             self._read_configs(store)
 
-    def _check(self, new: FloatArray, decided: FloatArray) -> None:
+    def _check(self, new: Numbers, decided: Numbers) -> None:
         """Raise HistoryError unless rows are numbered, members few, and whoever is descended from comes first."""
         most = self.about.get("size") or MEMBERS
         for what, rows in (("observation", new), ("decision", decided)):
-            keys = rows[:, [MEMBER, ROUND]]
-            if not (np.isfinite(keys).all() and (keys >= 0).all() and (keys[:, 0] < most).all()):
+            member, round_ = rows["member"], rows["round"]
+            if not (np.isfinite(round_).all() and (round_ >= 0).all() and ((member >= 0) & (member < most)).all()):
                 raise HistoryError(f"members are 0 to {most - 1:,}, and rounds count from 0, got an {what} of another")
-        if not ((np.abs(np.nan_to_num(decided)) < HUGE).all() and np.isfinite(decided[:, TIME]).all()):
+        huge = (not (np.abs(np.nan_to_num(decided[name])) < HUGE).all() for name in (*KEYS, "seconds", "time"))
+        if any(huge) or not np.isfinite(decided["time"]).all():
             raise HistoryError("a decision has a time, and seconds, got one without, or far from all others")
-        if (new[:, ID] != len(self.numbers) + 1 + np.arange(len(new))).any():
+        if (new["id"] != len(self.numbers) + 1 + np.arange(len(new))).any():
             raise HistoryError("observations are numbered without gaps, got one missing")
-        if np.isnan(new[:, [COMPLETED, LOST]]).any():
+        if np.isnan(new["completed"]).any():
             raise HistoryError("an observation has a status, got one without")
-        if not np.isfinite(new[new[:, COMPLETED] > 0, SCORE]).all():
+        if not np.isfinite(new["score"][new["completed"] > 0]).all():
             raise HistoryError("a completed observation has a finite score, got another")
-        finished = dict(zip(*np.unique(self.numbers[:, MEMBER], return_counts=True), strict=True))
-        for member, round_, of, of_round in new[:, [MEMBER, ROUND, FROM, FROM_ROUND]].tolist():
+        finished = dict(zip(*np.unique(self.numbers["member"], return_counts=True), strict=True))
+        for member, round_, of, of_round in new[[*KEYS[1:]]].tolist():
             if finished.setdefault(member, 0) != round_:
                 raise HistoryError(f"member {member:.0f} is at round {finished[member]}, got its round {round_:g}")
             finished[member] += 1
             if of == of and not 0 <= of_round < finished.get(of, 0) - (of == member):
                 raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for ({member:.0f}, {round_:.0f})")
-        for member, _, of, of_round in decided[:, [MEMBER, ROUND, FROM, FROM_ROUND]].tolist():
+        for member, _, of, of_round in decided[[*KEYS[1:]]].tolist():
             if of == of and not 0 <= of_round < finished.get(of, 0):
                 raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for a decision of {member:.0f}")
 
@@ -139,19 +126,19 @@ class Followed:
     @property
     def trained(self) -> int:
         """How many intervals trained, drawn or not."""
-        return len(self) - int(self.numbers[:, LOST].sum())
+        return len(self) - int(self.numbers["lost"].sum())
 
     @cached_property
     def scores(self) -> FloatArray:
         """(rounds, members) as they were told; NaN where there is none."""
         table = np.full(self.places.shape, np.nan)
-        table[self._ints(ROUND), self._ints(MEMBER)] = self.numbers[:, SCORE]
+        table[self._ints("round"), self._ints("member")] = self.numbers["score"]
         return table
 
     @cached_property
     def places(self) -> IntArray:
         """(rounds, members) where each interval stands in `numbers`; -1 for those that are not there."""
-        member, round_ = self._ints(MEMBER), self._ints(ROUND)
+        member, round_ = self._ints("member"), self._ints("round")
         size = max(self.about.get("size") or 0, member.max(initial=-1) + 1)
         shape = round_.max(initial=-1) + 1, size
         require_dense(shape, len(member), self.directory)
@@ -166,12 +153,12 @@ class Followed:
 
     def key(self, place: int) -> Key:
         """Member and round of an interval."""
-        return int(self.numbers[place, MEMBER]), int(self.numbers[place, ROUND])
+        return int(self.numbers["member"][place]), int(self.numbers["round"][place])
 
     @staticmethod
-    def parent(row: FloatArray) -> Key | None:
+    def parent(row: Any) -> Key | None:
         """Whom a row of `numbers` or `decided` begins from."""
-        return None if np.isnan(row[FROM]) else (int(row[FROM]), int(row[FROM_ROUND]))
+        return None if np.isnan(row["parent_member"]) else (int(row["parent_member"]), int(row["parent_round"]))
 
     @cached_property
     def winning(self) -> frozenset[Key]:
@@ -186,7 +173,7 @@ class Followed:
         """
         halvings = max(0, int(np.ceil(np.log2(max(1, len(self)) / DRAWN))))
         mixed = np.arange(len(self), dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
-        drawn = (mixed < 2 ** (32 - halvings)) & (self.numbers[:, LOST] == 0)
+        drawn = (mixed < 2 ** (32 - halvings)) & (self.numbers["lost"] == 0)
         for member, round_, _ in self.lineage:
             drawn[self.places[round_, member]] = True
         return np.flatnonzero(drawn)
@@ -196,11 +183,11 @@ class Followed:
         """The intervals that are drawn, as arrays."""
         at = self._sample
         points = self.space.encode([self._configs[int(i) + 1] for i in at])
-        return Intervals(points, self._ints(MEMBER)[at], self._ints(ROUND)[at], self.change(at))
+        return Intervals(points, self._ints("member")[at], self._ints("round")[at], self.change(at))
 
     def change(self, places: Any) -> Any:
         """Return `Observation.change` of the intervals at these places; NaN where either score is unknown."""
-        return self.numbers[places, SCORE] - self.numbers[places, BEFORE]
+        return self.numbers["score"][places] - self.numbers["score_before"][places]
 
     def described(self, key: Key) -> None:
         """The page shows a member's configuration when it is chosen, so that it need not be sent for every point."""
@@ -211,25 +198,26 @@ class Followed:
     def last(self) -> IntArray:
         """(members,) where the last interval of each stands; -1 for those that have none."""
         at = np.full(self.places.shape[1], -1)
-        at[self._ints(MEMBER)] = np.arange(len(self))
+        at[self._ints("member")] = np.arange(len(self))
         return at
 
     @property
     def completed(self) -> int:
         """How many intervals did not fail."""
-        return int(self.numbers[:, COMPLETED].sum())
+        return int(self.numbers["completed"].sum())
 
     @property
     def mean(self) -> float:
         """Over members, of the last score of each; NaN where there is none."""
-        scored = self.numbers[self.numbers[:, COMPLETED] > 0]
-        last = dict(zip(scored[:, MEMBER].tolist(), scored[:, SCORE].tolist(), strict=True))
+        scored = self.numbers[self.numbers["completed"] > 0]
+        last = dict(zip(scored["member"].tolist(), scored["score"].tolist(), strict=True))
         return mean(list(last.values())) if last else math.nan
 
     @cached_property
     def asked(self) -> dict[int, int]:
         """Where the last decision for each member stands."""
-        return dict(zip(self.decided[:, MEMBER].astype(int).tolist(), range(len(self.decided)), strict=True))
+        return dict(zip(self.decided["member"].astype(int).tolist(), range(len(self.decided)), strict=True))
 
-    def _ints(self, column: int) -> IntArray:
-        return self.numbers[:, column].astype(np.int64)
+    def _ints(self, column: str) -> IntArray:
+        whole: IntArray = self.numbers[column].astype(np.int64)
+        return whole

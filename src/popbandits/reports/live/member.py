@@ -1,10 +1,10 @@
 """What a page shows of one member: what it trains with, what became of it, and whom it descends from."""
 
-import math
 from pathlib import Path
 from typing import Any
 
 from popbandits.history import Assignment, Key, Observation
+from popbandits.reports.export import finite
 from popbandits.reports.run import LABEL, TRACEBACK, described, shortened
 from popbandits.reports.status import state_of
 from popbandits.storage import Store
@@ -67,11 +67,6 @@ def member(directory: Path, number: int) -> Shown | None:
                 for o in done
             ],
         }
-
-
-def finite(value: float) -> float | None:
-    """The number, or None where there is none: JSON has neither NaN nor infinities."""
-    return value if math.isfinite(value) else None
 
 
 def _lineage(store: Store, key: Key, parent: Key | None) -> list[list[int]]:
