@@ -5,6 +5,7 @@ import io
 import json
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,14 +47,76 @@ def population(mode: Mode, synchronous: bool, history: Any = ()) -> Population:
     )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Played:
-    """A run's folder, and its history as it was told."""
+    """A run's folder, its history as it was told, and what its readers make of it."""
 
     directory: Path
     mode: Mode
     synchronous: bool
     history: History
+
+    @cached_property
+    def report(self) -> Run:
+        """What the report reads."""
+        return Run.read(self.directory)
+
+    @cached_property
+    def followed(self) -> Followed:
+        """What the live page draws from."""
+        made = Followed(self.directory)
+        made.refresh()
+        return made
+
+    @cached_property
+    def told(self) -> Any:
+        """All that a page is told of a run, figures included."""
+        news = News(self.directory)
+        said = news.since(None)
+        assert said is not None
+        whole, figures = dict(said), dict(said["figures"])
+        while said is not None:
+            figures |= said["figures"]
+            said = news.since(said["version"])
+        return whole | {"figures": figures}
+
+    @cached_property
+    def tables(self) -> list[list[dict[str, Any]]]:
+        """Every table of intervals: the report's, those of both kinds of export, and that for pandas."""
+        columns, rows, _ = intervals(self.report)
+        report = [dict(zip(columns, row, strict=True)) for row in rows]
+        frame = [row | {"change": _known(row["change"])} for row in self.history.to_pandas().to_dict("records")]
+        return [report, exported(self.directory, "csv"), exported(self.directory, "json"), frame]
+
+    @cached_property
+    def watched(self) -> Progress:
+        """What the terminal draws from, told of one interval after the other."""
+        progress = Progress()
+        progress.opened(population(self.mode, self.synchronous), self.directory)
+        for observation in self.history:
+            progress.told(observation)
+        return progress
+
+
+def exported(directory: Path, kind: Literal["csv", "json"]) -> list[dict[str, Any]]:
+    file = io.BytesIO()
+    export(directory, kind, file)
+    if kind == "json":
+        rows: list[dict[str, Any]] = json.loads(file.getvalue())
+        return rows
+    return [
+        {
+            "member": int(row["member"]),
+            "round": int(row["round"]),
+            "winning": row["winning"] == "true",
+            "change": float(row["change"]) if row["change"] else None,
+        }
+        for row in csv.DictReader(io.StringIO(file.getvalue().decode()))
+    ]
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 @pytest.fixture(scope="module", params=["max", "min"])
@@ -90,56 +153,6 @@ def played(mode: Mode, request: pytest.FixtureRequest, tmp_path_factory: pytest.
     return Played(directory, mode, synchronous, history)
 
 
-def followed(run: Played) -> Followed:
-    made = Followed(run.directory)
-    made.refresh()
-    return made
-
-
-def told(run: Played) -> Any:
-    """All that a page is told of a run, figures included."""
-    news = News(run.directory)
-    said = news.since(None)
-    assert said is not None
-    whole, figures = dict(said), dict(said["figures"])
-    while said is not None:
-        figures |= said["figures"]
-        said = news.since(said["version"])
-    return whole | {"figures": figures}
-
-
-def exported(run: Played, kind: Literal["csv", "json"]) -> list[dict[str, Any]]:
-    file = io.BytesIO()
-    export(run.directory, kind, file)
-    if kind == "json":
-        rows: list[dict[str, Any]] = json.loads(file.getvalue())
-        return rows
-    return [
-        {
-            "member": int(row["member"]),
-            "round": int(row["round"]),
-            "winning": row["winning"] == "true",
-            "change": float(row["change"]) if row["change"] else None,
-        }
-        for row in csv.DictReader(io.StringIO(file.getvalue().decode()))
-    ]
-
-
-def watched(run: Played) -> Progress:
-    """What the terminal draws from, told of one interval after the other."""
-    progress = Progress()
-    progress.opened(population(run.mode, run.synchronous), run.directory)
-    for observation in run.history:
-        progress.told(observation)
-    return progress
-
-
-def table(run: Played) -> list[dict[str, Any]]:
-    """The report's table of intervals."""
-    columns, rows, _ = intervals(Run.read(run.directory))
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
 # The best
 
 
@@ -158,13 +171,12 @@ def test_everybody_has_the_same_best_interval(played: Played) -> None:
     result = Result(played.directory)
     assert (result.best.key, result.best.score) == (key, score)
     assert result.checkpoint.name == f"member-{key[0]}-round-{key[1]}"
-    progress = watched(played)
-    assert progress.best is not None
-    assert progress.best.key == key
-    assert followed(played).lineage[-1] == Run.read(played.directory).lineage[-1] == (*key, score)
-    assert told(played)["facts"]["best score"] == number(score)
+    assert played.watched.best is not None
+    assert played.watched.best.key == key
+    assert played.followed.lineage[-1] == played.report.lineage[-1] == (*key, score)
+    assert played.told["facts"]["best score"] == number(score)
     said = f"The best score is {number(score)} (member {key[0]}, round {key[1]})"
-    assert any(sentence.startswith(said) for sentence in summary(Run.read(played.directory)))
+    assert any(sentence.startswith(said) for sentence in summary(played.report))
 
 
 def test_the_best_is_the_same_at_every_moment(played: Played, tmp_path: Path) -> None:
@@ -185,9 +197,9 @@ def test_the_best_is_the_same_at_every_moment(played: Played, tmp_path: Path) ->
 
 
 def test_the_member_that_is_best_in_the_end_leads_the_terminals_table(played: Played) -> None:
-    final = Run.read(played.directory).final
+    final = played.report.final
     assert final is not None
-    assert watched(played).ranking()[0] == final.member
+    assert played.watched.ranking()[0] == final.member
 
 
 def test_of_members_with_equal_scores_report_and_terminal_put_the_same_one_first(mode: Mode, tmp_path: Path) -> None:
@@ -197,10 +209,10 @@ def test_of_members_with_equal_scores_report_and_terminal_put_the_same_one_first
             made.tell(assignment, 1.0)
     made.history.save(tmp_path)
     equal = Played(tmp_path, mode, True, made.history)
-    final = Run.read(tmp_path).final
+    final = equal.report.final
     assert final is not None
     assert final.key == status(tmp_path).best_key == (SIZE - 1, ROUNDS - 1)
-    assert watched(equal).ranking()[0] == final.member
+    assert equal.watched.ranking()[0] == final.member
 
 
 # Lineages
@@ -217,22 +229,15 @@ def lineage(history: History, key: Key) -> list[Key]:
 
 def test_everybody_has_the_same_winning_lineage(played: Played) -> None:
     line = lineage(played.history, best(played.history)[0])
-    run = Run.read(played.directory)
-    assert [step[:2] for step in run.lineage] == line
-    assert [step[:2] for step in followed(played).lineage] == line
-    assert [(row["member"], row["round"]) for row in learning(run).data["won"]] == line
-    page = told(played)["figures"]
+    assert [step[:2] for step in played.report.lineage] == line
+    assert [step[:2] for step in played.followed.lineage] == line
+    assert [(row["member"], row["round"]) for row in learning(played.report).data["won"]] == line
+    page = played.told["figures"]
     assert [(row["member"], row["round"]) for row in page["learning"]["data"]["won"]] == line
     drawn = page["schedules"]["data"]["schedule0_0"]
     assert {(row["member"], row["round"]) for row in drawn if row["kind"] == "winning lineage"} == set(line)
-    tables = (table(played), exported(played, "csv"), exported(played, "json"), frame(played))
-    for rows in tables:
+    for rows in played.tables:
         assert {(row["member"], row["round"]) for row in rows if row["winning"]} == set(line)
-
-
-def frame(run: Played) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = History.load(run.directory).to_pandas().to_dict("records")
-    return [row | {"change": _known(row["change"])} for row in rows]
 
 
 def test_a_members_page_has_the_lineage_of_the_report(played: Played) -> None:
@@ -258,19 +263,15 @@ def changes(rows: list[dict[str, Any]]) -> dict[Key, float]:
     return {(row["member"], row["round"]): row["change"] for row in rows if row.get("change") is not None}
 
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def test_everybody_shows_the_same_change_of_an_interval(played: Played) -> None:
     scores = {o.key: o.score for o in played.history}
     # The score less that of its parent, as they were told: whatever the budget, and whichever way is better.
     expected = {o.key: o.score - scores[o.parent] for o in played.history if o.parent is not None and not o.failed}
-    for rows in (table(played), exported(played, "csv"), exported(played, "json"), frame(played)):
+    for rows in played.tables:
         assert changes(rows) == pytest.approx(expected)
-    for run in (Run.read(played.directory), followed(played)):
+    for run in (played.report, played.followed):
         assert changes(schedules({"": [run]}).data["schedule0_0"]) == pytest.approx(expected)
-    assert changes(told(played)["figures"]["schedules"]["data"]["schedule0_0"]) == pytest.approx(expected)
+    assert changes(played.told["figures"]["schedules"]["data"]["schedule0_0"]) == pytest.approx(expected)
     for one in range(SIZE):
         shown = member(played.directory, one)
         assert shown is not None
@@ -279,8 +280,8 @@ def test_everybody_shows_the_same_change_of_an_interval(played: Played) -> None:
 
 
 def test_page_and_terminal_show_the_same_change_of_each_members_last_interval(played: Played) -> None:
-    rows = [dict(zip(MEMBERS, row, strict=True)) for row in told(played)["members"]]
+    rows = [dict(zip(MEMBERS, row, strict=True)) for row in played.told["members"]]
     shown = {row["member"]: row["change"] for row in rows}
-    seen = {one.number: _known(one.last.change) for one in watched(played).members if one.last is not None}
+    seen = {one.number: _known(one.last.change) for one in played.watched.members if one.last is not None}
     assert shown == pytest.approx(seen)
     assert len(seen) == SIZE
