@@ -30,7 +30,8 @@ def test_what_is_asked_told_and_said_is_on_disk_when_the_call_returns(tmp_path: 
         assert (told.key, told.steps, told.seconds, told.metrics) == ((0, 0), 5.0, 2.0, {"loss": 0.5})
         assert recorder.tell(second, None, event=Event("failed", "it fell", *second.key)).failed
         assert recorded(tmp_path) == (["started", "failed"], [(0, 0), (1, 0)], [(0, 0), (1, 0)])
-    assert [sum(map(len, commit)) for commit in commits] == [1, 3, 4, 6]  # Each commit is there when it is announced.
+    lengths = [sum(len(part) for part in commit) for commit in commits]
+    assert lengths == [1, 3, 4, 6]  # Each commit is there when it is announced.
 
 
 def test_an_event_of_a_lost_checkpoint_makes_a_lost_observation(tmp_path: Path) -> None:

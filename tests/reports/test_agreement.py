@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -258,7 +259,7 @@ def _same(key: Key, then: Key | None) -> bool:
 # Changes
 
 
-def changes(rows: list[dict[str, Any]]) -> dict[Key, float]:
+def changes(rows: Iterable[dict[str, Any]]) -> dict[Key, float]:
     """The changes that a table or a figure shows, where there is one."""
     return {(row["member"], row["round"]): row["change"] for row in rows if row.get("change") is not None}
 

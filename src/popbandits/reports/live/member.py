@@ -73,9 +73,9 @@ def _lineage(store: Store, key: Key, parent: Key | None) -> list[list[int]]:
     """Whom an interval descends from, itself first: a member, and the first and the last of its rounds, one by one."""
     spans = [[key[0], key[1], key[1]]]
     line = [] if parent is None else store.lineage(parent, ANCESTORS)
-    for member_, round_, _ in reversed(line):
-        if member_ == spans[-1][0]:
+    for who, round_, _ in reversed(line):
+        if who == spans[-1][0]:
             spans[-1][1] = round_
         else:
-            spans.append([member_, round_, round_])
+            spans.append([who, round_, round_])
     return spans
