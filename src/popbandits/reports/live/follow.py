@@ -185,6 +185,7 @@ class Followed:
         points = self.space.encode([self._configs[int(i) + 1] for i in at])
         return Intervals(points, self._ints("member")[at], self._ints("round")[at], self.change(at))
 
+    @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
     def change(self, places: Any) -> Any:
         """Return `Observation.change` of the intervals at these places; NaN where either score is unknown."""
         return self.numbers["score"][places] - self.numbers["score_before"][places]
