@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,6 +66,12 @@ OPTIONAL = {
 }
 EXTRA = ("popbandits.rl.", "popbandits.ray.", "popbandits.reports.live.", "popbandits.paper.procgen.")
 """Packages that are of no use without theirs."""
+SQL = re.compile(
+    r"\s*((SELECT|WITH|INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER|BEGIN|COMMIT|ROLLBACK|PRAGMA|ATTACH|VACUUM)\b|"
+    r"(?i:select\s.*\sfrom\s+\w+\s*(where|order|limit|$)|insert\s+(or\s+\w+\s+)?into|delete\s+from\s+\w+\s*(where|$)|"
+    r"update\s+\w+\s+set|begin\s+(immediate|exclusive|deferred|transaction)|pragma\s|(create|drop)\s+table))"
+)
+"""How a statement begins: in capitals, as they are usually written, or with words that no sentence begins with."""
 SLOW = {"ConfigSpace", "numpy", "rich", "scipy"} | OPTIONAL
 
 
@@ -176,12 +183,36 @@ def heavy(root: Path) -> list[str]:
     ]
 
 
+def sql(root: Path) -> list[str]:
+    """SQLite and its language outside `storage`, one sentence each."""
+    wrong = []
+    for module, path in modules(root).items():
+        if f"{module}.".startswith(f"{root.name}.storage."):
+            continue
+        source = path.read_text("utf-8")
+        wrong += [
+            f"{module}:{one.line} imports sqlite3"
+            for one in imports(source, module, path.name == "__init__.py")
+            if one.module.split(".")[0] == "sqlite3"
+        ]
+        wrong += [
+            f"{module}:{node.lineno} says {node.value.split()[0]} to a database"
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.match(node.value)
+        ]
+    return wrong
+
+
 def test_every_package_imports_only_from_its_left() -> None:
     assert against_the_flow(ROOT) == []
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
     assert circle(ROOT) == []
+
+
+def test_only_storage_knows_the_database() -> None:
+    assert sql(ROOT) == []
 
 
 def test_optional_packages_are_imported_only_where_they_are_used() -> None:
@@ -260,6 +291,34 @@ def test_a_circle_inside_a_package_is_found(package: Path) -> None:
     (package / "models" / "gp.py").write_text("from popbandits.models.kernel import k")
     (package / "models" / "kernel.py").write_text("from . import gp")
     assert set(circle(package)) == {"popbandits.models.gp", "popbandits.models.kernel"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import sqlite3",
+        "def late():\n    from sqlite3 import Error",
+        'rows = store.ask("SELECT id FROM observation")',
+        'rows = store.ask(f"SELECT {COLUMNS} FROM observation WHERE id > {least}")',
+        'QUERY = """\n    WITH RECURSIVE line AS (VALUES (1)) SELECT * FROM line"""',
+        'connection.execute("begin immediate")',
+        'connection.execute("PRAGMA journal_mode = WAL")',
+        'store.ask("insert into event values (1)")',
+    ],
+)
+def test_sql_outside_storage_is_found_however_it_is_written(package: Path, line: str) -> None:
+    (package / "storage").mkdir()
+    (package / "storage" / "queries.py").write_text(line)
+    assert sql(package) == []
+    (package / "reports" / "words.py").write_text(line)
+    (problem,) = sql(package)
+    assert problem.startswith("popbandits.reports.words:")
+
+
+def test_words_of_english_are_no_sql(package: Path) -> None:
+    words = ("Select whose weights to load.", "Update the axis.", "With a model.", "begin", "delete it", "drop")
+    (package / "reports" / "words.py").write_text("\n".join(map(repr, words)))
+    assert sql(package) == []
 
 
 def test_an_optional_package_counts_at_the_top_of_the_core_only(package: Path) -> None:

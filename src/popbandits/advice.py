@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from popbandits.history import History, Key, Observation
+from popbandits.records import merit
 from popbandits.selection.smoothed import ENOUGH, LOOKED_AT, estimate
 from popbandits.space import Space
 from popbandits.space.parameters import Numerical
@@ -80,10 +81,7 @@ def advise(history: History, selection: str = "") -> list[Advice]:
     size = history.size or int(history.intervals()[0].max(initial=0)) + 1
 
     def back(key: Key) -> Iterator[float]:
-        at = history.find(key)
-        while at is not None:
-            yield at.score
-            at = None if at.parent is None else history.find(at.parent)
+        return (o.score for o in history.ancestors(history.find(key)))
 
     recent = history[-looked_at(len(history), size) :]
     return judge(recent, len(history), size, history.space, history.sign, back, selection)
@@ -204,7 +202,7 @@ def _standstill(
     last = {o.member: o for o in recent if not o.failed}
     if not last:
         return None
-    leader = max(last.values(), key=lambda o: (sign * o.score, o.round))
+    leader = max(last.values(), key=lambda o: merit(o, sign))
     # Without the last score, which made it the leader: that was luck in part.
     scores: FloatArray = np.array([*islice(lineage(leader.key), 1, LINEAGE)], float)[::-1]
     third = len(scores) // 3

@@ -33,5 +33,9 @@ class DiskError(RunError):
     """The disk refused what a run must do; no agent is to blame, and the run can be resumed."""
 
 
+class WriteError(DiskError, HistoryError):
+    """The disk refused to take a run's record; nothing of it was written."""
+
+
 class AgentError(PopbanditsError, RuntimeError):
     """An agent breaks the contract."""

@@ -136,7 +136,7 @@ class Observation:
 
     @property
     def change(self) -> float:
-        """y = F_after - F_before; NaN if either is unknown."""
+        """The score less that of its parent, y = F_after - F_before; NaN if either is unknown. All readers show it."""
         return self.score - self.score_before
 
     @property
@@ -164,6 +164,16 @@ class Observation:
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+def merit(observation: Observation, sign: float) -> tuple[float, int, int]:
+    """Order completed observations, the best last: by score, then round, then member. `sign` is -1 if less is better.
+
+    >>> first, second = Observation(1, 0, {}, score=0.5), Observation(0, 1, {}, score=0.5)
+    >>> max(first, second, key=lambda one: merit(one, 1.0)).key
+    (0, 1)
+    """
+    return sign * observation.score, observation.round, observation.member
 
 
 def assemble(values: Mapping[str, Any]) -> Observation:

@@ -228,6 +228,13 @@ def test_a_store_knows_what_the_history_left_to_it() -> None:
             assert store.place(observation.key) == end
             assert store.generations(observation.key) == len(whole.lineage(observation)) == whole.stage(observation.key)
             assert [store.finished(m, end + 1) for m in range(5)] == [whole.finished(m) for m in range(5)]
+            line = [(*o.key, o.score) for o in whole.lineage(observation)]
+            assert repr(store.lineage(observation.key)) == repr(line)  # Two NaNs are the same in words.
+            assert repr(store.lineage(observation.key, 2)) == repr(line[-2:])
+        for after in (0, 40, len(told) - 1, len(told)):
+            done = [o for o in told[after:] if not o.failed]
+            assert store.best(after) == max(done, key=lambda o: (whole.sign * o.score, o.round, o.member), default=None)
+        assert store.best() == whole.best
         assert list(store.keys(70)) == [observation.key for observation in told[:70]]
         with pytest.raises(IndexError, match=r"holds no observation of \(99, 0\)"):
             store.place((99, 0))

@@ -22,7 +22,7 @@ from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.live import follow, pacing
 from popbandits.reports.live import news as news_module
-from popbandits.reports.live.follow import Followed, stamp
+from popbandits.reports.live.follow import Followed
 from popbandits.reports.live.guard import HEADERS
 from popbandits.reports.live.member import member
 from popbandits.reports.live.news import LOG, MEMBERS, News
@@ -30,6 +30,7 @@ from popbandits.reports.live.runs import Runs
 from popbandits.reports.live.warned import Warned
 from popbandits.reports.run import Run
 from popbandits.storage import Store
+from popbandits.storage.folders import stamp
 from popbandits.storage.schema import FILE
 from tests.reports.played import HOSTILE, Clumsy, play, space
 from tests.reports.served import Asking, served
@@ -72,14 +73,12 @@ def test_a_run_that_is_followed_reads_as_one_that_is_read_whole(name: str, folde
         assert followed.lineage == run.lineage
         assert followed.winning == run.winning
         assert followed.sign == run.sign
-        order = np.lexsort((followed.rows.member, followed.rows.round))
-        for field in ("member", "round", "failed", "guessed"):
-            np.testing.assert_array_equal(getattr(followed.rows, field)[order], getattr(run.rows, field), field)
-        np.testing.assert_array_equal(followed.rows.points.h[order], run.rows.points.h)
-        np.testing.assert_array_equal(followed.rows.points.x[order], run.rows.points.x)
-        sure = run.measured
-        np.testing.assert_array_equal(followed.measured[order], sure)
-        np.testing.assert_allclose(followed.rows.change[order][sure], run.rows.change[sure])
+        mine, whole = followed.intervals, run.intervals
+        order = np.lexsort((mine.member, mine.round))
+        for field in ("member", "round", "change"):
+            np.testing.assert_array_equal(getattr(mine, field)[order], getattr(whole, field), field)
+        np.testing.assert_array_equal(mine.points.h[order], whole.points.h)
+        np.testing.assert_array_equal(mine.points.x[order], whole.points.x)
 
 
 def test_an_interval_that_never_trained_is_not_drawn(tmp_path: Path) -> None:
@@ -89,7 +88,7 @@ def test_an_interval_that_never_trained_is_not_drawn(tmp_path: Path) -> None:
     followed, run = Followed(tmp_path), Run.read(tmp_path)
     followed.refresh()
     assert followed.trained == run.trained == 1
-    assert followed.rows.round.tolist() == run.rows.round.tolist() == [0]
+    assert followed.intervals.round.tolist() == run.intervals.round.tolist() == [0]
 
 
 def test_figures_of_a_run_that_is_followed_are_those_of_the_report(folder: Path) -> None:
@@ -112,7 +111,7 @@ def test_of_a_long_run_a_steady_sample_and_the_whole_winning_lineage_are_drawn(
     for length in (33, 36, 40):
         copied(folder / "clumsy", tmp_path, length)
         followed.refresh()
-        drawn = set(zip(followed.rows.member.tolist(), followed.rows.round.tolist(), strict=True))
+        drawn = set(zip(followed.intervals.member.tolist(), followed.intervals.round.tolist(), strict=True))
         assert followed.winning <= drawn
         others = drawn - followed.winning
         assert 0 < len(others) <= 16

@@ -84,7 +84,7 @@ class History(Sequence[Observation]):
         self._places = Places()
         self._store: Store | None = None  # that has what is forgotten
         self._standing = None if size is None else Standing.of(size)
-        self._bests = Bests()
+        self._bests = Bests(self.sign)
         self._lost: dict[Key, int] = {}  # whose checkpoint was missed, and where the observation stands that says so
         self._length: int | None = None  # of a view made by `until`
         self.extend(observations)
@@ -123,10 +123,9 @@ class History(Sequence[Observation]):
         for row in compress(range(len(new)), columns["lost"]):
             if (parent := new[row].parent) is not None:
                 self._lost.setdefault(parent, start + row)
-        merits = columns["score"], columns["round"], columns["member"]
-        self._bests.extend(start, *merits)
+        self._bests.extend(start, columns["score"], new)
         if self._standing is not None:
-            self._standing.extend(start, *merits)
+            self._standing.extend(start, columns["score"], columns["round"], columns["member"])
 
     def _forget(self) -> None:
         """Leave to the run's file what no decision looks at any more, now and then."""
@@ -273,12 +272,13 @@ class History(Sequence[Observation]):
 
     def lineage(self, observation: Observation | None = None) -> list[Observation]:
         """Who an observation descends from, first ancestor first; the best one's if none is given."""
-        last = self.best if observation is None else observation
-        line: list[Observation] = []
-        while last is not None:
-            line.append(last)
-            last = None if last.parent is None else self.find(last.parent)
-        return line[::-1]
+        return list(self.ancestors(self.best if observation is None else observation))[::-1]
+
+    def ancestors(self, observation: Observation | None) -> Iterator[Observation]:
+        """Walk back along a lineage: the observation, its parent, and so on to the fresh start."""
+        while observation is not None:
+            yield observation
+            observation = None if observation.parent is None else self.find(observation.parent)
 
     def schedule(self, observation: Observation | None = None) -> list[Config]:
         """The configurations along a lineage, one an interval: training with them in turn replays it."""

@@ -22,7 +22,8 @@ class Rows:
     """t of the models: how many intervals the weights had been trained for, along their lineage. It is the round, but
     for members that are behind the others (asynchronous) or fell back to older weights after a failure."""
     change: FloatArray
-    """y: the change in score per interval; NaN where the interval failed."""
+    """y of the models: `Observation.change`, turned so that more is better, per usual budget where budgets differ, and
+    from a guess for fresh starts; NaN where the interval failed. Readers show `Observation.change` itself."""
     before: FloatArray
     """The score before the interval; NaN where unknown."""
     failed: BoolArray

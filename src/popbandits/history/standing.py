@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from popbandits.records import Observation, merit
 from popbandits.typing import IntArray
 
 NOWHERE = -1
@@ -54,23 +55,18 @@ class Standing:
 class Bests:
     """Where each observation stands that was better than all before it: the best of any state of a history."""
 
-    def __init__(self) -> None:
+    def __init__(self, sign: float) -> None:
+        self._sign = sign
         self._places = array("i")
         self._merit = (-math.inf, NOWHERE, NOWHERE)
 
-    def put(self, place: int, score: float, round_: int, member: int) -> None:
-        """Take in a score, turned so that more is better; of equals the last round counts, and the last member."""
-        if (score, round_, member) > self._merit:
-            self._places.append(place)
-            self._merit = score, round_, member
-
-    def extend(self, start: int, scores: Sequence[float], rounds: Sequence[int], members: Sequence[int]) -> None:
-        """Take in observations that stand from `start` on; the score of one that failed is NaN."""
-        most, *_ = self._merit
+    def extend(self, start: int, scores: Sequence[float], new: Sequence[Observation]) -> None:
+        """Take in observations that stand from `start` on; scores are turned so that more is better, NaN if failed."""
         for row, score in enumerate(scores):
-            if score >= most:  # Nearly none is, in a long history.
-                self.put(start + row, score, rounds[row], members[row])
-                most = score
+            # Nearly none is as good, in a long history.
+            if score >= self._merit[0] and (of := merit(new[row], self._sign)) > self._merit:
+                self._places.append(start + row)
+                self._merit = of
 
     def of(self, end: int) -> int:
         """Where the best of the first `end` observations stands."""

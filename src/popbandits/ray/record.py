@@ -5,17 +5,18 @@ is in it, however old Tune's own snapshot of the trials is.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 from typing import Any
 
 from popbandits.errors import HistoryError
-from popbandits.history import Assignment, Event, Observation
+from popbandits.history import Assignment, Observation
 from popbandits.population import Population
 from popbandits.population.start import to_record
 from popbandits.run.recipes import Recipe, recipe
+from popbandits.run.recorder import Recorder
 from popbandits.storage import Store
 
 CHECKPOINT = "checkpoint_path"
@@ -24,11 +25,11 @@ TIME = "time_attr"
 """The metric that holds an observation's time, in the units of the scheduler's `time_attr`."""
 
 
-class Record:
-    """A population whose every step is on disk before it is built on."""
+class Record(Recorder):
+    """The recorder of a Tune experiment, which also knows the member that each trial is."""
 
     def __init__(self, store: Store, population: Population, keep: Callable[[Store], None]):
-        self.store, self.population, self._keep = store, population, keep
+        super().__init__(population, store, committed=keep)
         self.members: dict[str, int] = {trial: member for member, trial in enumerate(store.about["trials"])}
         """The member that each trial is, by the trial's id."""
 
@@ -68,40 +69,8 @@ class Record:
                 )
             self.members[trial] = len(self.members)
             self.store.describe(trials=list(self.members))
-            self._keep(self.store)
+            self._committed(self.store)
         return self.members[trial]
-
-    def ask(self) -> list[Assignment]:
-        """What the population decides now."""
-        assignments = self.population.ask()
-        if assignments:
-            self._write(decisions=self.population.decided)
-        return assignments
-
-    def tell(
-        self,
-        assignment: Assignment,
-        score: float | None,
-        *,
-        steps: float | None = None,
-        seconds: float | None = None,
-        metrics: Mapping[str, Any] | None = None,
-        event: Event | None = None,
-    ) -> Observation:
-        """What came of an assignment; an event says why, where nothing did."""
-        lost = event is not None and event.kind == "lost"
-        self.population.tell(assignment, score, steps=steps, seconds=seconds, metrics=metrics, lost=lost)
-        observation = self.population.history[-1]
-        self._write(observations=[observation], events=[event] if event else [])
-        return observation
-
-    def say(self, kind: str, text: str) -> None:
-        """Put on record what else happened."""
-        self._write(events=[Event(kind, text, time=time.time())])
-
-    def _write(self, **what: Any) -> None:
-        self.store.write(**what)
-        self._keep(self.store)
 
     def source(self, assignment: Assignment) -> Observation | None:
         """The observation whose checkpoint an assignment begins with."""

@@ -253,7 +253,7 @@ class PopulationScheduler(TrialScheduler):
             population = self._population(trial, Space(space), size, begin, generator)
             self._record = Record.create(directory, population, recipe(self._explorer), keep)
         resumed = len(self._record.population.history) > 0
-        self._record.say("resumed" if resumed else "started", f"{name} in Ray Tune")
+        self._record.say(Event("resumed" if resumed else "started", f"{name} in Ray Tune"))
         self._decide()
 
     def _population(
@@ -360,7 +360,7 @@ class PopulationScheduler(TrialScheduler):
         """A member trains no more; the others do not wait for it."""
         self._gone.add(member)
         if len(self._gone) == self._opened.population.size:
-            self._opened.say("finished", "no trial trains any more")
+            self._opened.say(Event("finished", "no trial trains any more"))
             self._opened.store.close()
             self._forget()
             return

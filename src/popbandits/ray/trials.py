@@ -4,9 +4,7 @@ Tune keeps these in places that are its own; all such knowledge (Ray 2.60) is in
 """
 
 import copy
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +51,7 @@ def keep_record(trial: AnyTrial, store: Store) -> None:
     if isinstance(system, fs.LocalFileSystem):
         return
     whole = here.with_name(f"{here.name}.whole")  # without the log beside it
-    with closing(sqlite3.connect(whole)) as connection:
-        store.connection.backup(connection)
+    store.copy(whole)
     system.create_dir(str(Path(there).parent))
     with system.open_output_stream(there) as stream:
         stream.write(whole.read_bytes())

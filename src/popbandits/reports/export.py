@@ -77,26 +77,16 @@ class Survey:
         self.store = store
         self.metrics: set[str] = set()
         """Columns of what agents reported."""
-        self.winning: set[Key] = set()
-        """The winning lineage."""
         self.stages: dict[Key | None, int] = {None: -1}
-        parents: dict[Key, Key | None] = {}
-        sign = -1.0 if store.about.get("mode") == "min" else 1.0
-        best: tuple[float, int, int] | None = None
         for observation in store.observations():
             key = observation.key
-            parents[key] = observation.parent
             if observation.parent not in self.stages:
                 raise HistoryError(f"a parent comes first, got {key} with {observation.parent} unseen")
             self.stages[key] = self.stages[observation.parent] + 1
             self.metrics.update(flat(observation.metrics, "metrics."))
-            if not observation.failed:
-                rank = (sign * observation.score, observation.round, observation.member)
-                best = rank if best is None else max(best, rank)
-        last = None if best is None else (best[2], best[1])
-        while last is not None:
-            self.winning.add(last)
-            last = parents[last]
+        best = store.best()
+        self.winning: set[Key] = set() if best is None else {(m, r) for m, r, _ in store.lineage(best.key)}
+        """The winning lineage."""
         self.deciding = store.deciding()
 
     def rows(self) -> Iterator[Row]:

@@ -10,12 +10,13 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.history import History, Key, Observation, Rows
+from popbandits.records import merit
 from popbandits.reports.export import text
 from popbandits.reports.status import Status, method_name, status
-from popbandits.space import Space
+from popbandits.space import Points, Space
 from popbandits.storage.schema import FILE
 from popbandits.storage.store import reading
-from popbandits.typing import BoolArray, FloatArray
+from popbandits.typing import BoolArray, FloatArray, IntArray
 from popbandits.wording import printable, setting
 
 LABEL = 60
@@ -43,6 +44,17 @@ class Mishap:
     kind: str
     text: str
     traceback: str
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals that trained, as figures draw them."""
+
+    points: Points
+    member: IntArray
+    round: IntArray
+    change: FloatArray
+    """`Observation.change` of each; NaN where it was not measured."""
 
 
 class Drawn(Protocol):
@@ -77,12 +89,8 @@ class Drawn(Protocol):
         """The intervals of that lineage."""
 
     @property
-    def rows(self) -> Rows:
+    def intervals(self) -> Intervals:
         """Intervals that trained, as arrays; of a long run that is followed, a sample."""
-
-    @property
-    def measured(self) -> BoolArray:
-        """Of the rows, those whose change was measured, not guessed."""
 
     @property
     def trained(self) -> int:
@@ -147,8 +155,15 @@ class Run:
 
     @cached_property
     def rows(self) -> Rows:
-        """Every interval that trained, as arrays, by round and member."""
+        """Every interval that trained, as the models see it, by round and member: with its change per usual budget."""
         return self.history.recent()
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        """Every interval that trained, by round and member."""
+        rows = self.rows
+        change = self.scores[rows.round, rows.member] - self.sign * rows.before
+        return Intervals(rows.points, rows.member, rows.round, change)
 
     @cached_property
     def measured(self) -> BoolArray:
@@ -194,7 +209,7 @@ class Run:
     def final(self) -> Observation | None:
         """The member that is best in the end, by the last round that each completed."""
         last = map(self.history.last_completed, range(self.scores.shape[1]))
-        return max((o for o in last if o is not None), key=lambda o: (self.sign * o.score, o.round), default=None)
+        return max((o for o in last if o is not None), key=lambda o: merit(o, self.sign), default=None)
 
     @cached_property
     def explored(self) -> frozenset[Key]:

@@ -1,9 +1,7 @@
 """How runs stand: read from their files with a few queries, however long they are and whoever is running them."""
 
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,17 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from popbandits.errors import HistoryError
 from popbandits.methods import METHODS
 from popbandits.reports.stats import mean
 from popbandits.space import Space
 from popbandits.storage import Store
-from popbandits.storage.schema import is_plain
+from popbandits.storage.folders import changed
+from popbandits.storage.lock import running
+from popbandits.storage.queries import counts, last_scores, last_turn
 from popbandits.storage.store import reading
 from popbandits.wording import age, number, printable
-
-LOCK = "run.lock"
-"""The file that a run keeps locked while it goes on."""
 
 State = Literal["running", "finished", "stopped", "killed"]
 STYLES: dict[State, str] = {"running": "cyan", "finished": "green", "stopped": "", "killed": "red"}
@@ -64,26 +60,9 @@ def status(directory: str | Path) -> Status:
     with reading(directory) as store:
         about = store.about
         store.begin()  # All figures are of one moment.
-
-        def one(query: str) -> Any:
-            return store.ask(query)[0][0]
-
-        intervals = len(store)
-        if intervals != (rows := one("SELECT COUNT(*) FROM observation")):
-            raise HistoryError(f"observations are numbered without gaps, got {rows} up to the number {intervals}")
-        members = about.get("size") or one("SELECT COUNT(DISTINCT member) FROM observation") or 1
-        failures = one("SELECT COUNT(*) FROM observation WHERE status != 'completed'")
-        order = "ASC" if about.get("mode") == "min" else "DESC"
-        found = store.ask(
-            "SELECT id FROM observation WHERE status = 'completed' "
-            f"ORDER BY score {order}, round DESC, member DESC LIMIT 1"
-        )
-        best = store[found[0][0] - 1] if found else None
-        last = store.ask(
-            "SELECT (SELECT score FROM observation AS own WHERE own.member = one.member "
-            "AND status = 'completed' ORDER BY round DESC LIMIT 1) AS score "
-            "FROM (SELECT DISTINCT member FROM observation) AS one WHERE score IS NOT NULL"
-        )
+        intervals, failures, seen = counts(store)
+        members = about.get("size") or seen or 1
+        best, last = store.best(), last_scores(store)
         rounds = about.get("rounds")
         state = state_of(store, goes_on, rounds is not None and intervals >= members * rounds)
         return Status(
@@ -97,9 +76,9 @@ def status(directory: str | Path) -> Status:
             failures=failures,
             best=None if best is None else best.score,
             best_key=None if best is None else best.key,
-            mean=mean([float(score) for (score,) in last]) if last else None,
+            mean=mean(last) if last else None,
             begun=about.get("created"),
-            changed=_changed(store.path),
+            changed=changed(directory),
         )
 
 
@@ -109,29 +88,8 @@ def state_of(store: Store, goes_on: bool, complete: bool) -> State:
         return "running"
     if complete:
         return "finished"
-    turns = "SELECT kind FROM event WHERE kind IN ('started', 'resumed', 'stopped', 'finished') ORDER BY id DESC"
-    found = store.ask(f"{turns} LIMIT 1") if store.keeps_log else []
-    ends: dict[str, State] = {"started": "killed", "resumed": "killed", "finished": "finished"}
-    return ends.get(found[0][0], "stopped") if found else "stopped"
-
-
-def running(directory: str | Path) -> bool:
-    """Whether a process is running the run in this folder."""
-    path = Path(directory) / LOCK
-    if not is_plain(path):  # None, or none that a run made: a pipe would keep its reader waiting.
-        return False
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as connection:
-            connection.execute("SELECT 1 FROM sqlite_master")
-    except sqlite3.Error as error:
-        return "locked" in str(error)
-    return False
-
-
-def _changed(path: Path) -> float:
-    """When a run's file, or the log of what is not in it yet, was last written to; who reads makes an empty log."""
-    written = [file.stat() for file in (path, Path(f"{path}-wal")) if file.exists()]
-    return max(file.st_mtime for file in written if file.st_size)
+    ends: dict[str | None, State] = {"started": "killed", "resumed": "killed", "finished": "finished"}
+    return ends.get(last_turn(store), "stopped")
 
 
 def method_name(about: Mapping[str, Any], space: Space) -> str | None:

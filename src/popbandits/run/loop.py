@@ -9,13 +9,11 @@ most, which is removed when the run is opened again.
 import os
 import platform
 import signal
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +22,7 @@ from popbandits.engines.work import Failure, Job, Report
 from popbandits.errors import AgentError, DiskError, HistoryError, RunError
 from popbandits.history import Assignment, Event, Key
 from popbandits.population import Population
+from popbandits.run.recorder import Recorder
 from popbandits.storage.checkpoints import Checkpoints
 from popbandits.storage.store import Store
 from popbandits.views.view import View
@@ -48,6 +47,7 @@ class Loop:
         max_failures: int | None = None,
     ):
         self.population, self.store, self.checkpoints = population, store, checkpoints
+        self.recorder = Recorder(population, store)
         self.view, self.max_failures = view, max_failures
         self._make_engine = make_engine
         self.stopping = False
@@ -70,7 +70,7 @@ class Loop:
                     self._train()
             finally:
                 done = self.population.done
-                with suppress(DiskError, HistoryError, sqlite3.Error):  # A full disk has been complained about.
+                with suppress(DiskError, HistoryError):  # A full disk has been complained about.
                     self._say(*(("finished", "every member is done") if done else ("stopped", "it can be resumed")))
                 self.view.closed()
         if self._asked_to_end:
@@ -111,10 +111,9 @@ class Loop:
 
     def _decide(self) -> None:
         """Ask the population, and hold the weights that it wants."""
-        assignments = self.population.ask()
+        assignments = self.recorder.ask()
         if not assignments:
             return
-        self._write(decisions=self.population.decided)
         for assignment in assignments:
             if assignment.parent is not None:
                 self.checkpoints.hold(assignment.parent)
@@ -144,17 +143,15 @@ class Loop:
             self.checkpoints.publish(job.draft, report.key)
         else:
             self.checkpoints.discard(job.draft)
-        self.population.tell(
+        event = None if failure is None else _event(failure, job.assignment)
+        observation = self.recorder.tell(
             job.assignment,
             None if outcome is None else outcome.score,
             steps=None if outcome is None else outcome.steps,
             metrics=None if outcome is None else outcome.metrics,
             seconds=report.seconds,
-            lost=failure is not None and failure.kind == "lost",
+            event=event,
         )
-        observation = self.population.history[-1]
-        event = None if failure is None else _event(failure, job.assignment)
-        self._write(observations=[observation], events=[event] if event else [])
         if event:
             self.view.happened(event)
         self.view.told(observation)
@@ -218,16 +215,8 @@ class Loop:
         self._record(Event(kind, text, time=time.time()))
 
     def _record(self, event: Event) -> None:
-        self._write(events=[event])
+        self.recorder.say(event)
         self.view.happened(event)
-
-    def _write(self, **records: Any) -> None:
-        try:
-            self.store.write(**records)
-        except HistoryError as error:
-            if isinstance(error.__cause__, sqlite3.OperationalError):  # The disk's, not the history's.
-                raise DiskError(str(error)) from error
-            raise
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

@@ -1,6 +1,5 @@
 """`tune` and `resume`: from an experiment to a result."""
 
-import sqlite3
 import time
 from dataclasses import replace
 from importlib import import_module
@@ -20,7 +19,7 @@ from popbandits.run.loop import Loop
 from popbandits.run.result import Result
 from popbandits.selection import Selection
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints, Keep
-from popbandits.storage.disk import anchored, required, resume_command
+from popbandits.storage.disk import RECORD_ERRORS, anchored, required, resume_command
 from popbandits.storage.lock import Lock
 from popbandits.storage.schema import FILE as RECORD
 from popbandits.storage.schema import holds_run
@@ -143,7 +142,7 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
     directory = anchored(directory)
     with required("read", directory):
         recorded = Store.open(directory, readonly=True)
-    with required("read", recorded.path, (sqlite3.Error,)), recorded as store:
+    with required("read", recorded.path, RECORD_ERRORS), recorded as store:
         experiment = Experiment.recorded(store, trust, **changes)
     lock = Lock(directory)
     try:
@@ -154,7 +153,7 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
 
 def _go(experiment: Experiment, directory: Path, progress: bool | View) -> Result:
     view = progress if isinstance(progress, View) else _terminal(experiment.at_a_time) if progress else View()
-    with required("use", directory / RECORD, (sqlite3.Error,)), Store.open(directory) as store:
+    with required("use", directory / RECORD, RECORD_ERRORS), Store.open(directory) as store:
         population = experiment.make_population(store)
         store.describe(**experiment.record())
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)

@@ -13,6 +13,7 @@ Nobody is replaced without a reason, so a population of equals goes on as it is.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from scipy.special import ndtr, stdtr
@@ -79,12 +80,7 @@ class TTest(Selection):
 
 def last_intervals(history: History, place: int, count: int) -> list[Observation]:
     """The observation at a place and those it descends from, at most `count`, the oldest first."""
-    line: list[Observation] = []
-    current: Observation | None = history[place]
-    while current is not None and len(line) < count:
-        line.append(current)
-        current = None if current.parent is None else history.find(current.parent)
-    return line[::-1]
+    return list(islice(history.ancestors(history[place]), count))[::-1]
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> float:

@@ -24,6 +24,9 @@ _TEXTS = re.compile(
     + r"|database or disk is full|PytorchStreamWriter failed|inline_container\.cc.* unexpected pos|iostream error"
 )
 
+RECORD_ERRORS = (sqlite3.Error,)
+"""Errors of a run's file, where others may be an agent's."""
+
 PROBE = 1 << 20
 """Bytes that a healthy disk takes."""
 
@@ -50,7 +53,7 @@ def resume_command(directory: str | Path) -> str:
 
 
 @contextmanager
-def required(what: str, path: Path, kinds: tuple[type[Exception], ...] = (OSError, sqlite3.Error)) -> Iterator[None]:
+def required(what: str, path: Path, kinds: tuple[type[Exception], ...] = (OSError, *RECORD_ERRORS)) -> Iterator[None]:
     """Turn the failure of a disk into a DiskError: "could not write to runs/x: No space left on device".
 
     Args:

@@ -1,10 +1,12 @@
 """One run at a time in a folder, whoever dies how."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from popbandits.errors import RunError
 from popbandits.storage.disk import required, resume_command
+from popbandits.storage.schema import is_plain
 
 FILE = "run.lock"
 
@@ -34,3 +36,16 @@ class Lock:
     def release(self) -> None:
         """Let the next one in."""
         self._connection.close()
+
+
+def running(directory: str | Path) -> bool:
+    """Tell whether a process is running the run in this folder."""
+    path = Path(directory) / FILE
+    if not is_plain(path):  # None, or none that a run made: a pipe would keep its reader waiting.
+        return False
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as connection:
+            connection.execute("SELECT 1 FROM sqlite_master")
+    except sqlite3.Error as error:
+        return "locked" in str(error)
+    return False

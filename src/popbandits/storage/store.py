@@ -1,14 +1,15 @@
 """A run's record on disk, written as it happens and readable while the run goes on."""
 
 import json
+import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from popbandits.errors import ArgumentError, HistoryError, PopbanditsError
+from popbandits.errors import ArgumentError, HistoryError, PopbanditsError, WriteError
 from popbandits.records import Decision, Event, Key, Observation
 from popbandits.space import Space
 from popbandits.storage import coding, schema
@@ -38,7 +39,9 @@ LINEAGE = """WITH RECURSIVE line (member, round) AS (
     VALUES (?, ?)
     UNION
     SELECT parent_member, parent_round FROM observation JOIN line USING (member, round) WHERE parent_member IS NOT NULL
-) SELECT COUNT(*) FROM line"""
+    LIMIT ?
+)"""
+"""An interval and those that it descends from."""
 
 
 class Store:
@@ -139,7 +142,7 @@ class Store:
         except sqlite3.IntegrityError as error:
             raise HistoryError(f"{self.path} holds each (member, round) once: {error}; append what is new") from error
         except sqlite3.OperationalError as error:
-            raise HistoryError(
+            raise WriteError(
                 f"{self.path} must take what happened, got: {error}; nothing of it was written: "
                 "free space or make the folder writable, then resume"
             ) from error
@@ -195,7 +198,10 @@ class Store:
 
     def keys(self, count: int) -> Iterator[Key]:
         """Member and round of the first `count` observations, in order."""
-        return self.connection.execute("SELECT member, round FROM observation WHERE id <= ? ORDER BY id", [count])
+        with self.blamed():
+            yield from self.connection.execute(
+                "SELECT member, round FROM observation WHERE id <= ? ORDER BY id", [count]
+            )
 
     def place(self, key: Key) -> int:
         """How many observations were stored before that of (member, round)."""
@@ -208,9 +214,33 @@ class Store:
         """How many of the first `end` observations are of that member."""
         return int(self._one("SELECT COUNT(*) FROM observation WHERE member = ? AND id <= ?", member, end))
 
+    def best(self, after: int = 0) -> Observation | None:
+        """Return the completed observation that `records.merit` puts last, without the first `after`."""
+        way = "ASC" if self.about.get("mode") == "min" else "DESC"
+        found = self.ask(
+            f"SELECT {OBSERVATION} FROM observation WHERE id > ? AND status = 'completed' "
+            f"ORDER BY score {way}, round DESC, member DESC LIMIT 1",
+            [after],
+        )
+        with self.blamed():
+            return coding.observation(found[0]) if found else None
+
+    def lineage(self, key: Key, most: int = -1) -> list[tuple[int, int, float]]:
+        """Return member, round and score of those that (member, round) descends from and itself, the oldest first.
+
+        Of a lineage that is longer than `most`, these are the last.
+        """
+        # CROSS JOIN keeps the order of the tables: SQLite would read every observation to have them by id.
+        rows = self.ask(
+            f"{LINEAGE} SELECT member, round, score FROM line CROSS JOIN observation USING (member, round) ORDER BY id",
+            [*key, most],
+        )
+        with self.blamed():
+            return [(int(m), int(r), math.nan if score is None else float(score)) for m, r, score in rows]
+
     def generations(self, key: Key) -> int:
         """How long the lineage of (member, round) is, itself included."""
-        return int(self._one(LINEAGE, *key))
+        return int(self._one(f"{LINEAGE} SELECT COUNT(*) FROM line", *key, -1))
 
     def _one(self, query: str, *values: int) -> Any:
         """The one value that a query has."""
@@ -261,6 +291,11 @@ class Store:
             cursor = self.connection.execute(f"SELECT {what} WHERE id > ? ORDER BY id", [after])
             while rows := cursor.fetchmany(IN_BULK):
                 yield rows
+
+    def copy(self, path: Path) -> None:
+        """Write the whole record to one file, without a log beside it."""
+        with closing(sqlite3.connect(path)) as connection:
+            self.connection.backup(connection)
 
     def close(self) -> None:
         """Release the file."""

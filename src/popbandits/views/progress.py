@@ -1,7 +1,6 @@
 """What there is to show of a run: where every member stands, the best, the pace. Views draw from it."""
 
 import math
-import sqlite3
 import threading
 import time
 from collections import deque
@@ -14,6 +13,7 @@ from popbandits.advice import advise
 from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Decision, Event, Key, Observation
 from popbandits.population import Population
+from popbandits.records import merit
 from popbandits.views.view import View
 
 State = Literal["training", "waiting", "idle", "failed", "done"]
@@ -26,8 +26,8 @@ class Member:
     number: int
     last: Observation | None = None
     """Its last interval that ended."""
-    score: float = math.nan
-    """Of its last interval that completed."""
+    completed: Observation | None = None
+    """Its last interval that completed."""
     next: Assignment | None = None
     """What it trains, or will when a worker is free."""
 
@@ -64,9 +64,7 @@ class Progress(View):
         self.total = None if population.rounds is None else population.size * population.rounds
         self.best = history.best
         for number in range(population.size):
-            completed = history.last_completed(number)
-            score = math.nan if completed is None else completed.score
-            self.members.append(Member(number, history.latest(number), score))
+            self.members.append(Member(number, history.latest(number), history.last_completed(number)))
 
     def asked(self, decisions: Sequence[Decision]) -> None:
         """Members have something to do."""
@@ -91,9 +89,8 @@ class Progress(View):
             if observation.failed:
                 self.failed += 1
                 return
-            member.score = observation.score
-            # Not `history.best`, which looks at everything: a view has no time for that.
-            if self.best is None or self._rank(observation) > self._rank(self.best):
+            member.completed = observation
+            if self.best is None or merit(observation, self.sign) > merit(self.best, self.sign):
                 self.best = observation
 
     def happened(self, event: Event) -> None:
@@ -106,15 +103,12 @@ class Progress(View):
                 if self.ending == "stopped":
                     self._given.clear()
 
-    def _rank(self, observation: Observation) -> tuple[float, int, int]:
-        return self.sign * observation.score, observation.round, observation.member
-
     # Figures
 
     @property
     def mean(self) -> float:
         """The mean over members of their last scores."""
-        scores = [member.score for member in self.members if member.score == member.score]
+        scores = [member.completed.score for member in self.members if member.completed is not None]
         return sum(scores) / len(scores) if scores else math.nan
 
     @property
@@ -135,7 +129,7 @@ class Progress(View):
         """Say what the history warns of."""
         try:
             return [one.text for one in advise(self.population.history, type(self.population.selection).__name__)]
-        except (HistoryError, OSError, sqlite3.Error):  # The disk's fault, and not for a view to complain of.
+        except (HistoryError, OSError):  # The disk's fault, and not for a view to complain of.
             return []
 
     def states(self) -> list[State]:
@@ -163,12 +157,10 @@ class Progress(View):
         return set(heads.values())
 
     def ranking(self) -> list[int]:
-        """Members by their last score, the best first; those without one last."""
-
-        def rank(member: Member) -> tuple[bool, float, int]:
-            return math.isnan(member.score), -self.sign * member.score, member.number
-
-        return [member.number for member in sorted(self.members, key=rank)]
+        """Members by their last completed interval, the best first; those without one last."""
+        done = [member.completed for member in self.members if member.completed is not None]
+        done.sort(key=lambda o: merit(o, self.sign), reverse=True)
+        return [o.member for o in done] + [member.number for member in self.members if member.completed is None]
 
 
 def copied_from(member: int, parent: Key | None) -> int | None:

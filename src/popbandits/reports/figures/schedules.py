@@ -77,7 +77,7 @@ def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
 
 def _shown(run: Drawn, most: int) -> BoolArray:
     """Which rows are drawn: the winning lineage, and as many others as there is room for."""
-    rows = run.rows
+    rows = run.intervals
     won = np.array([key in run.winning for key in zip(rows.member.tolist(), rows.round.tolist(), strict=True)], bool)
     mask = won.copy()
     mask[thinned(np.flatnonzero(~won), most)] = True
@@ -98,7 +98,7 @@ def _lanes(parameter: Numerical | Categorical, runs: Sequence[Drawn]) -> dict[in
 
 def _codes(run: Drawn, parameter: Numerical | Categorical) -> Any:
     """A column of the rows: values of a number, indices of labels; NaN or -1 where it is inactive."""
-    points, space = run.rows.points, run.space
+    points, space = run.intervals.points, run.space
     if isinstance(parameter, Categorical):
         return points.h[:, space.categorical.index(parameter)]
     codes = space.codes(points.x)[:, space.numerical.index(parameter)]
@@ -106,7 +106,7 @@ def _codes(run: Drawn, parameter: Numerical | Categorical) -> Any:
 
 
 def _points(run: Drawn, parameter: Numerical | Categorical, lanes: Mapping[int, str], shown: BoolArray) -> list[Record]:
-    rows, codes, found = run.rows, _codes(run, parameter), []
+    rows, codes, found = run.intervals, _codes(run, parameter), []
     for i in np.flatnonzero(shown):
         value = lanes.get(int(codes[i])) if lanes else float(codes[i])
         if value is None or value != value:
@@ -118,7 +118,7 @@ def _points(run: Drawn, parameter: Numerical | Categorical, lanes: Mapping[int, 
                 round=key[1],
                 value=value,
                 kind=WINNER if key in run.winning else OTHERS,
-                change=float(run.sign * rows.change[i]) if run.measured[i] else None,
+                change=float(rows.change[i]) if np.isfinite(rows.change[i]) else None,
             )
         )
     return found

@@ -1,7 +1,6 @@
 """A run as its file tells it so far: read once, then kept up by reading what is new."""
 
 import math
-from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,42 +8,20 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.history import Key, Rows
-from popbandits.reports.run import best_of_rounds, require_dense
+from popbandits.history import Key, Observation
+from popbandits.records import merit
+from popbandits.reports.run import Intervals, best_of_rounds, require_dense
 from popbandits.reports.stats import mean
-from popbandits.space.storage import unpack
 from popbandits.storage import Store
 from popbandits.storage.about import MEMBERS
-from popbandits.storage.schema import FILE
+from popbandits.storage.queries import KEYS, Numbers, configs, no_numbers, numbers
 from popbandits.storage.store import reading
-from popbandits.typing import BoolArray, FloatArray, IntArray
+from popbandits.typing import FloatArray, IntArray
 
-NUMBERS = "id, member, round, parent_member, parent_round, score_before, score, status = 'completed', status = 'lost'"
-DECISIONS = "id, member, round, parent_member, parent_round, seconds, time"
-ID, MEMBER, ROUND, FROM, FROM_ROUND = range(5)
-BEFORE, SCORE, COMPLETED, LOST = range(5, 9)
-SECONDS, TIME = range(5, 7)
-ASKED = 500
-"""Values in one question to SQLite."""
 HUGE = 1e15
 """Ids, rounds and times are below this."""
 DRAWN = 1_000
 """Intervals whose configurations are drawn; of more, a sample and the winning lineage."""
-
-Stamp = tuple[int, ...]
-
-
-def stamp(directory: Path) -> Stamp:
-    """Differs after something was written to a run's file, or another took its place; empty where there is none."""
-    found: list[int] = []
-    for path in (directory / FILE, directory / f"{FILE}-wal"):
-        try:
-            of = path.stat()
-        except OSError:
-            continue
-        if of.st_size:  # Who reads makes an empty log.
-            found += [of.st_ino, of.st_mtime_ns, of.st_size]
-    return tuple(found)
 
 
 class Followed:
@@ -61,15 +38,18 @@ class Followed:
     def _forget(self) -> None:
         self.file: Any = None
         """Which file it was read from, and what that says of the run: another one is another run."""
-        self.numbers: FloatArray = np.empty((0, 9))
-        """A row for each interval, in the order of telling, with the columns of NUMBERS."""
-        self.decided: FloatArray = np.empty((0, 7))
-        """A row for each decision, with the columns of DECISIONS."""
+        self.numbers = no_numbers("observation")
+        """A row for each interval, in the order of telling."""
+        self.decided = no_numbers("decision")
+        """A row for each decision."""
+        self.lineage: list[tuple[int, int, float]] = []
+        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
+        self._best: Observation | None = None
         self._configs: dict[int, Any] = {}
         self._renew()
 
     def _renew(self) -> None:
-        for name in ("scores", "best_by_round", "places", "lineage", "winning", "rows", "measured", "last", "asked"):
+        for name in ("scores", "best_by_round", "places", "winning", "intervals", "last", "asked"):
             self.__dict__.pop(name, None)
 
     def refresh(self) -> None:
@@ -81,42 +61,47 @@ class Followed:
                 self._forget()
                 self.file = file
             self.about, self.space = store.about, store.space
-            since = self.numbers[-1, ID] if len(self.numbers) else 0
-            new = _array(store.ask(f"SELECT {NUMBERS} FROM observation WHERE id > ? ORDER BY id", [since]), 9)
-            known = self.decided[-1, ID] if len(self.decided) else 0
-            asked = f"SELECT {DECISIONS} FROM decision WHERE id > ? ORDER BY id"
-            more = _array(store.ask(asked, [known]) if store.keeps_log else (), 7)
+            new = numbers(store, "observation", len(self))
+            more = numbers(store, "decision", int(self.decided["id"].max(initial=0)))
             self._check(new, more)
+            self._find_lineage(store)
             self.numbers = np.concatenate([self.numbers, new])
             self.decided = np.concatenate([self.decided, more])
             self._renew()
             self._read_configs(store)
 
-    def _check(self, new: FloatArray, decided: FloatArray) -> None:
+    def _check(self, new: Numbers, decided: Numbers) -> None:
         """Raise HistoryError unless rows are numbered, members few, and whoever is descended from comes first."""
         most = self.about.get("size") or MEMBERS
         for what, rows in (("observation", new), ("decision", decided)):
-            keys = rows[:, [MEMBER, ROUND]]
-            if not (np.isfinite(keys).all() and (keys >= 0).all() and (keys[:, 0] < most).all()):
+            member, round_ = rows["member"], rows["round"]
+            if not (np.isfinite(round_).all() and (round_ >= 0).all() and ((member >= 0) & (member < most)).all()):
                 raise HistoryError(f"members are 0 to {most - 1:,}, and rounds count from 0, got an {what} of another")
-        if not ((np.abs(np.nan_to_num(decided)) < HUGE).all() and np.isfinite(decided[:, TIME]).all()):
+        huge = (not (np.abs(np.nan_to_num(decided[name])) < HUGE).all() for name in (*KEYS, "seconds", "time"))
+        if any(huge) or not np.isfinite(decided["time"]).all():
             raise HistoryError("a decision has a time, and seconds, got one without, or far from all others")
-        if (new[:, ID] != len(self.numbers) + 1 + np.arange(len(new))).any():
+        if (new["id"] != len(self.numbers) + 1 + np.arange(len(new))).any():
             raise HistoryError("observations are numbered without gaps, got one missing")
-        if np.isnan(new[:, [COMPLETED, LOST]]).any():
+        if np.isnan(new["completed"]).any():
             raise HistoryError("an observation has a status, got one without")
-        if not np.isfinite(new[new[:, COMPLETED] > 0, SCORE]).all():
+        if not np.isfinite(new["score"][new["completed"] > 0]).all():
             raise HistoryError("a completed observation has a finite score, got another")
-        finished = dict(zip(*np.unique(self.numbers[:, MEMBER], return_counts=True), strict=True))
-        for member, round_, of, of_round in new[:, [MEMBER, ROUND, FROM, FROM_ROUND]].tolist():
+        finished = dict(zip(*np.unique(self.numbers["member"], return_counts=True), strict=True))
+        for member, round_, of, of_round in new[[*KEYS[1:]]].tolist():
             if finished.setdefault(member, 0) != round_:
                 raise HistoryError(f"member {member:.0f} is at round {finished[member]}, got its round {round_:g}")
             finished[member] += 1
             if of == of and not 0 <= of_round < finished.get(of, 0) - (of == member):
                 raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for ({member:.0f}, {round_:.0f})")
-        for member, _, of, of_round in decided[:, [MEMBER, ROUND, FROM, FROM_ROUND]].tolist():
+        for member, _, of, of_round in decided[[*KEYS[1:]]].tolist():
             if of == of and not 0 <= of_round < finished.get(of, 0):
                 raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for a decision of {member:.0f}")
+
+    def _find_lineage(self, store: Store) -> None:
+        """Follow the best interval back, where there is a new one: nobody's ancestors ever change."""
+        new = store.best(after=len(self))
+        if new is not None and (self._best is None or merit(new, self.sign) > merit(self._best, self.sign)):
+            self._best, self.lineage = new, store.lineage(new.key)
 
     def _read_configs(self, store: Store) -> None:
         new = [int(i) + 1 for i in self._sample if int(i) + 1 not in self._configs]  # ids count from 1, without gaps
@@ -141,19 +126,19 @@ class Followed:
     @property
     def trained(self) -> int:
         """How many intervals trained, drawn or not."""
-        return len(self) - int(self.numbers[:, LOST].sum())
+        return len(self) - int(self.numbers["lost"].sum())
 
     @cached_property
     def scores(self) -> FloatArray:
         """(rounds, members) as they were told; NaN where there is none."""
         table = np.full(self.places.shape, np.nan)
-        table[self._ints(ROUND), self._ints(MEMBER)] = self.numbers[:, SCORE]
+        table[self._ints("round"), self._ints("member")] = self.numbers["score"]
         return table
 
     @cached_property
     def places(self) -> IntArray:
         """(rounds, members) where each interval stands in `numbers`; -1 for those that are not there."""
-        member, round_ = self._ints(MEMBER), self._ints(ROUND)
+        member, round_ = self._ints("member"), self._ints("round")
         size = max(self.about.get("size") or 0, member.max(initial=-1) + 1)
         shape = round_.max(initial=-1) + 1, size
         require_dense(shape, len(member), self.directory)
@@ -166,33 +151,14 @@ class Followed:
         """(rounds,) the best member's score in each round; NaN where nobody completed it."""
         return best_of_rounds(self.scores, self.sign)
 
-    @cached_property
-    def lineage(self) -> list[tuple[int, int, float]]:
-        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
-        merit = np.where(self.numbers[:, COMPLETED] > 0, self.sign * self.numbers[:, SCORE], -np.inf)
-        if not np.isfinite(merit).any():
-            return []
-        equals = np.flatnonzero(merit == merit.max())
-        best = max(equals.tolist(), key=lambda i: (self.numbers[i, ROUND], self.numbers[i, MEMBER]))
-        return [(*self.key(i), float(self.numbers[i, SCORE])) for i in self.ancestors(best)]
-
-    def ancestors(self, place: int) -> list[int]:
-        """Where those stand that an interval descends from, itself last."""
-        line = []
-        while place >= 0:
-            line.append(place)
-            parent = self.parent(self.numbers[place])
-            place = -1 if parent is None else int(self.places[parent[1], parent[0]])
-        return line[::-1]
-
     def key(self, place: int) -> Key:
         """Member and round of an interval."""
-        return int(self.numbers[place, MEMBER]), int(self.numbers[place, ROUND])
+        return int(self.numbers["member"][place]), int(self.numbers["round"][place])
 
     @staticmethod
-    def parent(row: FloatArray) -> Key | None:
+    def parent(row: Any) -> Key | None:
         """Whom a row of `numbers` or `decided` begins from."""
-        return None if np.isnan(row[FROM]) else (int(row[FROM]), int(row[FROM_ROUND]))
+        return None if np.isnan(row["parent_member"]) else (int(row["parent_member"]), int(row["parent_round"]))
 
     @cached_property
     def winning(self) -> frozenset[Key]:
@@ -207,25 +173,22 @@ class Followed:
         """
         halvings = max(0, int(np.ceil(np.log2(max(1, len(self)) / DRAWN))))
         mixed = np.arange(len(self), dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
-        drawn = (mixed < 2 ** (32 - halvings)) & (self.numbers[:, LOST] == 0)
+        drawn = (mixed < 2 ** (32 - halvings)) & (self.numbers["lost"] == 0)
         for member, round_, _ in self.lineage:
             drawn[self.places[round_, member]] = True
         return np.flatnonzero(drawn)
 
     @cached_property
-    def rows(self) -> Rows:
+    def intervals(self) -> Intervals:
         """The intervals that are drawn, as arrays."""
         at = self._sample
         points = self.space.encode([self._configs[int(i) + 1] for i in at])
-        before, score = self.sign * self.numbers[at, BEFORE], self.sign * self.numbers[at, SCORE]
-        member, round_ = self._ints(MEMBER)[at], self._ints(ROUND)[at]
-        guessed = np.isnan(self.numbers[at, FROM]) & np.isfinite(score)
-        return Rows(points, member, round_, round_, score - before, before, np.isnan(score), guessed)
+        return Intervals(points, self._ints("member")[at], self._ints("round")[at], self.change(at))
 
-    @cached_property
-    def measured(self) -> BoolArray:
-        """Of the rows, those whose change was measured."""
-        return np.isfinite(self.rows.change)
+    @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
+    def change(self, places: Any) -> Any:
+        """Return `Observation.change` of the intervals at these places; NaN where either score is unknown."""
+        return self.numbers["score"][places] - self.numbers["score_before"][places]
 
     def described(self, key: Key) -> None:
         """The page shows a member's configuration when it is chosen, so that it need not be sent for every point."""
@@ -236,46 +199,26 @@ class Followed:
     def last(self) -> IntArray:
         """(members,) where the last interval of each stands; -1 for those that have none."""
         at = np.full(self.places.shape[1], -1)
-        at[self._ints(MEMBER)] = np.arange(len(self))
+        at[self._ints("member")] = np.arange(len(self))
         return at
 
     @property
     def completed(self) -> int:
         """How many intervals did not fail."""
-        return int(self.numbers[:, COMPLETED].sum())
+        return int(self.numbers["completed"].sum())
 
     @property
     def mean(self) -> float:
         """Over members, of the last score of each; NaN where there is none."""
-        scored = self.numbers[self.numbers[:, COMPLETED] > 0]
-        last = dict(zip(scored[:, MEMBER].tolist(), scored[:, SCORE].tolist(), strict=True))
+        scored = self.numbers[self.numbers["completed"] > 0]
+        last = dict(zip(scored["member"].tolist(), scored["score"].tolist(), strict=True))
         return mean(list(last.values())) if last else math.nan
 
     @cached_property
     def asked(self) -> dict[int, int]:
         """Where the last decision for each member stands."""
-        return dict(zip(self.decided[:, MEMBER].astype(int).tolist(), range(len(self.decided)), strict=True))
+        return dict(zip(self.decided["member"].astype(int).tolist(), range(len(self.decided)), strict=True))
 
-    def _ints(self, column: int) -> IntArray:
-        return self.numbers[:, column].astype(np.int64)
-
-
-def configs(store: Store, table: str, ids: Sequence[int]) -> dict[int, Any]:
-    """The configurations of some rows, by id."""
-    found: dict[int, Any] = {}
-    for some in _chunks(ids):
-        marks = ", ".join("?" * len(some))
-        rows = store.ask(f"SELECT id, config FROM {table} WHERE id IN ({marks})", some)
-        with store.blamed():
-            found |= {id_: unpack(config) for id_, config in rows}
-            store.space.encode([found[id_] for id_ in some])  # Whoever draws them relies on it.
-    return found
-
-
-def _chunks(ids: Sequence[int]) -> Iterable[Sequence[int]]:
-    return (ids[i : i + ASKED] for i in range(0, len(ids), ASKED))
-
-
-def _array(rows: Iterable[tuple[Any, ...]], width: int) -> FloatArray:
-    """Numbers of a table, NaN for NULL."""
-    return np.array(list(rows), dtype=np.float64).reshape(-1, width)
+    def _ints(self, column: str) -> IntArray:
+        whole: IntArray = self.numbers[column].astype(np.int64)
+        return whole

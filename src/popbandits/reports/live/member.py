@@ -1,13 +1,15 @@
 """What a page shows of one member: what it trains with, what became of it, and whom it descends from."""
 
-import math
 from pathlib import Path
 from typing import Any
 
 from popbandits.history import Assignment, Key, Observation
+from popbandits.reports.export import finite
 from popbandits.reports.run import LABEL, TRACEBACK, described, shortened
-from popbandits.reports.status import running, state_of
+from popbandits.reports.status import state_of
 from popbandits.storage import Store
+from popbandits.storage.lock import running
+from popbandits.storage.queries import failures
 from popbandits.storage.store import reading
 from popbandits.wording import setting
 
@@ -16,10 +18,6 @@ INTERVALS = 100
 ANCESTORS = 10_000
 """Intervals for which a lineage is followed back."""
 
-PARENT = "SELECT parent_member, parent_round FROM observation WHERE member = ? AND round = ?"
-SAID = (
-    "SELECT round, kind, text, json_extract(data, '$.traceback') FROM event WHERE member = ? AND round >= ? ORDER BY id"
-)
 Shown = dict[str, Any]
 
 
@@ -71,27 +69,13 @@ def member(directory: Path, number: int) -> Shown | None:
         }
 
 
-def finite(value: float) -> float | None:
-    """The number, or None where there is none: JSON has neither NaN nor infinities."""
-    return value if math.isfinite(value) else None
-
-
-def failures(store: Store, number: int, since: int) -> dict[int, str]:
-    """What was put on record of a member's rounds that failed, whole."""
-    rows = store.ask(SAID, [number, since]) if store.keeps_log else []
-    return {round_: "\n".join(filter(None, (f"{kind}: {text}", trace))) for round_, kind, text, trace in rows}
-
-
 def _lineage(store: Store, key: Key, parent: Key | None) -> list[list[int]]:
     """Whom an interval descends from, itself first: a member, and the first and the last of its rounds, one by one."""
     spans = [[key[0], key[1], key[1]]]
-    for _ in range(ANCESTORS):
-        if parent is None:
-            break
-        if parent[0] == spans[-1][0]:
-            spans[-1][1] = parent[1]
+    line = [] if parent is None else store.lineage(parent, ANCESTORS)
+    for who, round_, _ in reversed(line):
+        if who == spans[-1][0]:
+            spans[-1][1] = round_
         else:
-            spans.append([parent[0], parent[1], parent[1]])
-        [row] = store.ask(PARENT, parent) or [(None, None)]
-        parent = None if None in row else (int(row[0]), int(row[1]))
+            spans.append([who, round_, round_])
     return spans

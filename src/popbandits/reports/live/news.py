@@ -3,7 +3,6 @@
 import math
 import threading
 import time
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,14 @@ import numpy as np
 from popbandits.errors import HistoryError
 from popbandits.history import Event, Key
 from popbandits.reports.live.drawing import FIGURES, Drawing
-from popbandits.reports.live.follow import (
-    BEFORE,
-    COMPLETED,
-    ID,
-    MEMBER,
-    ROUND,
-    SCORE,
-    SECONDS,
-    TIME,
-    Followed,
-    Stamp,
-    configs,
-    stamp,
-)
+from popbandits.reports.live.follow import Followed
 from popbandits.reports.live.warned import Warned
 from popbandits.reports.run import described, method_said, shortened
-from popbandits.reports.status import State, running, state_of
+from popbandits.reports.status import State, state_of
 from popbandits.storage import Store
+from popbandits.storage.folders import Stamp, stamp
+from popbandits.storage.lock import running
+from popbandits.storage.queries import Numbers, Source, configs, fallbacks, latest_events
 from popbandits.storage.store import reading
 from popbandits.wording import duration, first_line, number
 
@@ -61,7 +50,7 @@ class News:
         self._begun = self.version
         self._file = self._followed.file
         self._rows: dict[int, tuple[int, list[Any]]] = {}  # member -> the version it changed at, and its row
-        self._texts: dict[int, tuple[tuple[str, int], str]] = {}  # member -> where its config stands, and what it says
+        self._texts: dict[int, tuple[tuple[Source, int], str]] = {}  # member -> its config, and what that says
         self._log: list[tuple[int, Message]] = []
         self._events, self._decisions = 0, 0  # how many of them are in the log
         self._figures = [Drawing(name) for name in FIGURES]
@@ -139,7 +128,7 @@ class News:
     @property
     def _facts(self) -> dict[str, str]:
         run = self._followed
-        asking = run.decided[-1000:, SECONDS]
+        asking = run.decided["seconds"][-1000:]
         asking = asking[np.isfinite(asking)]
         return {
             "best score": number(run.lineage[-1][2]) if run.lineage else "–",
@@ -168,11 +157,11 @@ class News:
     def _stand(self, store: Store) -> None:
         """A row for each member that changed."""
         run = self._followed
-        where: dict[int, tuple[str, int]] = {}
+        where: dict[int, tuple[Source, int]] = {}
         for member in range(run.places.shape[1]):
             done, asked = int(run.last[member]), run.asked.get(member)
             finished = -1 if done < 0 else run.key(done)[1]
-            if asked is not None and run.decided[asked, ROUND] > finished and self._state != "finished":
+            if asked is not None and run.decided["round"][asked] > finished and self._state != "finished":
                 where[member] = "decision", asked
             elif done >= 0:
                 where[member] = "observation", done
@@ -182,11 +171,12 @@ class News:
             if member not in self._rows or self._rows[member][1] != row:
                 self._rows[member] = self.version, row
 
-    def _read(self, store: Store, where: dict[int, tuple[str, int]]) -> None:
+    def _read(self, store: Store, where: dict[int, tuple[Source, int]]) -> None:
         """What the members train with, as text, where it is not known yet."""
         new = {m: place for m, place in where.items() if m not in self._texts or self._texts[m][0] != place}
-        for table, rows in (("decision", self._followed.decided), ("observation", self._followed.numbers)):
-            ids = {int(rows[place, ID]): member for member, (of, place) in new.items() if of == table}
+        tables: dict[Source, Numbers] = {"decision": self._followed.decided, "observation": self._followed.numbers}
+        for table, rows in tables.items():
+            ids = {int(rows["id"][place]): member for member, (of, place) in new.items() if of == table}
             for id_, config in configs(store, table, list(ids)).items():
                 self._texts[ids[id_]] = new[ids[id_]], described(store.space, config)
 
@@ -198,17 +188,17 @@ class News:
         if in_training:
             doing = "training" if self._state == "running" else "interrupted"
         else:
-            failed = not run.numbers[place, COMPLETED]
-            ended = self._state == "finished" or run.about.get("rounds") == run.numbers[place, ROUND] + 1
+            failed = not run.numbers["completed"][place]
+            ended = self._state == "finished" or run.about.get("rounds") == run.numbers["round"][place] + 1
             doing = "failed" if failed else "done" if ended else "waiting"
-        score, before = map(float, run.numbers[last, [SCORE, BEFORE]]) if last >= 0 else (math.nan, math.nan)
+        score, change = (float(run.numbers["score"][last]), run.change(last)) if last >= 0 else (math.nan, math.nan)
         came = "" if parent is None else "itself" if parent[0] == member else f"member {parent[0]}"
         return [
             member,
             doing,
-            int(source[ROUND]),
+            int(source["round"]),
             _number(score),
-            _number(score - before),
+            _number(change),
             came,
             self._texts[member][1],
         ]
@@ -216,19 +206,19 @@ class News:
     def _tell(self, store: Store) -> None:
         """Put into the log who copied whom and tries what, and what else happened."""
         run = self._followed
-        entries = [self._happened(event) for event in _latest(store, self._events)]
+        entries = [self._happened(event) for event in latest_events(store, self._events, LOG)]
         self._events = entries[-1]["id"] if entries else self._events
         fresh = run.decided[self._decisions :]
-        explored = fresh[np.isfinite(fresh[:, SECONDS]) & (fresh[:, ROUND] > 0)][-LOG:]
-        ids = explored[:, ID].astype(int).tolist()
-        chosen, reasons = configs(store, "decision", ids), _fallbacks(store, ids)
+        explored = fresh[np.isfinite(fresh["seconds"]) & (fresh["round"] > 0)][-LOG:]
+        ids = explored["id"].astype(int).tolist()
+        chosen, reasons = configs(store, "decision", ids), fallbacks(store, ids)
         for id_, row in zip(ids, explored, strict=True):
-            member, parent = int(row[MEMBER]), run.parent(row)
+            member, parent = int(row["member"]), run.parent(row)
             copied = "" if parent is None or parent[0] == member else f"copied member {parent[0]} and "
             text = f"{copied}tries {described(store.space, chosen[id_])}"
             reason = reasons.get(id_)
             text += "" if reason is None else f" (by chance: {first_line(reason)})"
-            entries.append(_entry(float(row[TIME]), "explored", (member, int(row[ROUND])), text))
+            entries.append(_entry(float(row["time"]), "explored", (member, int(row["round"])), text))
         self._decisions = len(run.decided)
         entries.sort(key=lambda entry: entry["time"])
         self._log = [*self._log, *((self.version, entry) for entry in entries)][-LOG:]
@@ -241,21 +231,6 @@ class News:
 def _entry(when: float, kind: str, key: Key | None, text: str) -> Message:
     member, round_ = key or (None, None)
     return {"time": when, "kind": kind, "member": member, "round": round_, "text": text}
-
-
-def _latest(store: Store, after: int) -> list[Event]:
-    """The events after one, the last of them if they are many."""
-    if not store.keeps_log:
-        return []
-    [(end,)] = store.ask("SELECT COALESCE(MAX(id), 0) FROM event")
-    return list(islice(store.events(max(after, end - LOG)), LOG))
-
-
-def _fallbacks(store: Store, ids: list[int]) -> dict[int, str]:
-    if not ids:
-        return {}
-    asked = "SELECT id, fallback FROM decision WHERE id >= ? AND fallback IS NOT NULL"
-    return {id_: str(reason) for id_, reason in store.ask(asked, [min(ids)])}
 
 
 def _number(value: float) -> float | None:

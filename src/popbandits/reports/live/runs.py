@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 from popbandits.errors import ArgumentError, HistoryError
-from popbandits.reports.live.follow import Stamp, stamp
 from popbandits.reports.live.news import News
-from popbandits.reports.status import Status, running, status
-from popbandits.storage.folders import runs_below
+from popbandits.reports.status import Status, status
+from popbandits.storage.folders import Stamp, runs_below, stamp
+from popbandits.storage.lock import running
 from popbandits.storage.schema import FILE
 
 OFTEN = 1.0

@@ -25,14 +25,15 @@ from popbandits.errors import ArgumentError, PopbanditsError
 from popbandits.reports.html import PAGE, scripts, strict_json, themes
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.live.connections import LINES, Few, Impatient
-from popbandits.reports.live.follow import stamp
 from popbandits.reports.live.guard import Guard
-from popbandits.reports.live.member import failures, member
+from popbandits.reports.live.member import member
 from popbandits.reports.live.pages import list_page, run_page
 from popbandits.reports.live.runs import HERE, Runs
 from popbandits.reports.run import Run
 from popbandits.reports.single import single
 from popbandits.reports.status import Status
+from popbandits.storage.folders import stamp
+from popbandits.storage.queries import failures
 from popbandits.storage.store import reading
 from popbandits.wording import visible
 

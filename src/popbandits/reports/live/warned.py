@@ -2,10 +2,10 @@
 
 from itertools import islice
 
-from popbandits.advice import judge, looked_at
+from popbandits.advice import LINEAGE, judge, looked_at
 from popbandits.errors import HistoryError
 from popbandits.history import Key
-from popbandits.reports.live.follow import SCORE, Followed
+from popbandits.reports.live.follow import Followed
 from popbandits.reports.live.pacing import Paced
 from popbandits.reports.status import selection_name
 from popbandits.storage.store import reading
@@ -26,11 +26,12 @@ class Warned(Paced):
 
 
 def _warnings(run: Followed) -> list[str]:
-    def back(key: Key) -> list[float]:
-        return [float(run.numbers[place, SCORE]) for place in reversed(run.ancestors(int(run.places[key[1], key[0]])))]
-
     size = run.places.shape[1]
     with reading(run.directory) as store:
+
+        def back(key: Key) -> list[float]:
+            return [score for *_, score in reversed(store.lineage(key, LINEAGE))]
+
         if (store.path.stat().st_ino, store.about) != run.file:  # Another run took the folder.
             return []
         after = max(0, len(run) - looked_at(len(run), size))

@@ -1,0 +1,100 @@
+"""What status and the live page ask of a run's file: counts, numbers as arrays, and texts, without whole records."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+
+from popbandits.errors import HistoryError
+from popbandits.records import Event
+from popbandits.space.storage import unpack
+from popbandits.storage.store import Store
+
+Numbers = np.ndarray[Any, Any]
+"""A row for each observation or decision, with named columns; NaN for NULL."""
+Source = Literal["observation", "decision"]
+KEYS = ("id", "member", "round", "parent_member", "parent_round")
+COLUMNS: dict[Source, tuple[str, ...]] = {
+    "observation": (*KEYS, "score_before", "score", "status = 'completed' AS completed", "status = 'lost' AS lost"),
+    "decision": (*KEYS, "seconds", "time"),
+}
+ASKED = 500
+"""Values in one question to SQLite."""
+
+
+def counts(store: Store) -> tuple[int, int, int]:
+    """Count the observations, those that did not complete, and the members; HistoryError if one is missing."""
+    [(rows, failed, members)] = store.ask(
+        "SELECT COUNT(*), COUNT(CASE WHEN status != 'completed' THEN 1 END), COUNT(DISTINCT member) FROM observation"
+    )
+    if rows != len(store):
+        raise HistoryError(f"observations are numbered without gaps, got {rows} up to the number {len(store)}")
+    return rows, failed, members
+
+
+def last_scores(store: Store) -> list[float]:
+    """Return the score of the last completed interval of each member that has one."""
+    rows = store.ask(
+        "SELECT (SELECT score FROM observation AS own WHERE own.member = one.member "
+        "AND status = 'completed' ORDER BY round DESC LIMIT 1) AS score "
+        "FROM (SELECT DISTINCT member FROM observation) AS one WHERE score IS NOT NULL"
+    )
+    return [float(score) for (score,) in rows]
+
+
+def last_turn(store: Store) -> str | None:
+    """Return what the run did last, "started", "resumed", "stopped" or "finished"; None if it is not on record."""
+    turns = (
+        "SELECT kind FROM event WHERE kind IN ('started', 'resumed', 'stopped', 'finished') ORDER BY id DESC LIMIT 1"
+    )
+    found = store.ask(turns) if store.keeps_log else []
+    return str(found[0][0]) if found else None
+
+
+def numbers(store: Store, source: Source, after: int = 0) -> Numbers:
+    """Return the numbers of the observations or decisions after the id `after`, in order."""
+    query = f"SELECT {', '.join(COLUMNS[source])} FROM {source} WHERE id > ? ORDER BY id"
+    rows = store.ask(query, [after]) if source == "observation" or store.keeps_log else []
+    return np.array(rows, no_numbers(source).dtype)
+
+
+def no_numbers(source: Source) -> Numbers:
+    """Return the numbers of no observations or decisions."""
+    return np.empty(0, [(column.split()[-1], np.float64) for column in COLUMNS[source]])
+
+
+def configs(store: Store, source: Source, ids: Sequence[int]) -> dict[int, Any]:
+    """Return the configurations of some rows, by id; HistoryError if one is not of the space."""
+    found: dict[int, Any] = {}
+    for some in (ids[i : i + ASKED] for i in range(0, len(ids), ASKED)):
+        marks = ", ".join("?" * len(some))
+        rows = store.ask(f"SELECT id, config FROM {source} WHERE id IN ({marks})", some)
+        with store.blamed():
+            found |= {id_: unpack(config) for id_, config in rows}
+            store.space.encode([found[id_] for id_ in some])  # Whoever draws them relies on it.
+    return found
+
+
+def fallbacks(store: Store, ids: Sequence[int]) -> dict[int, str]:
+    """Return why the explorer did without its model, by the id of the decision, from the first of `ids` on."""
+    query = "SELECT id, fallback FROM decision WHERE id >= ? AND fallback IS NOT NULL"
+    return {id_: str(reason) for id_, reason in (store.ask(query, [min(ids)]) if ids else ())}
+
+
+def latest_events(store: Store, after: int, most: int) -> list[Event]:
+    """Return the events after the id `after`; of more than `most`, the last."""
+    if not store.keeps_log:
+        return []
+    [(end,)] = store.ask("SELECT COALESCE(MAX(id), 0) FROM event")
+    return list(islice(store.events(max(after, end - most)), most))
+
+
+def failures(store: Store, member: int, since: int) -> dict[int, str]:
+    """Return what was put on record of a member's rounds that failed, by round, with tracebacks."""
+    query = (
+        "SELECT round, kind, text, json_extract(data, '$.traceback') FROM event "
+        "WHERE member = ? AND round >= ? ORDER BY id"
+    )
+    rows = store.ask(query, [member, since]) if store.keeps_log else []
+    return {round_: "\n".join(filter(None, (f"{kind}: {text}", trace))) for round_, kind, text, trace in rows}
