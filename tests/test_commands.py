@@ -253,9 +253,7 @@ def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, caps
 
 def test_a_range_that_looks_like_one_of_floats_is_remarked_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("whole.py").write_text("from climb import *\nexperiment = Experiment(Climber, {**space, 'step': (0, 1)})")
-    words = (
-        "Warning: step: (0, 1) stands for the whole numbers 0, 1; write (0.0, 1.0) if all numbers between are meant\n"
-    )
+    words = "Warning: step: (0, 1) means the whole numbers 0, 1; write (0.0, 1.0) for all numbers between\n"
     assert main(["run", "whole.py", "--dry-run"]) == 0
     assert words in capsys.readouterr().out
     assert main(["check", "whole.py"]) == 0

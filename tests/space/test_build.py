@@ -127,7 +127,7 @@ BAD = {
     ),
     "another name": (
         {"a": Float("b", (0.0, 1.0))},
-        r"'a': a hyperparameter carries the name of its key, got one named 'b'; make the two equal",
+        r"'a': a hyperparameter must be named like its key, got one named 'b'; make the two equal",
     ),
     "reversed bounds": ({"a": (1.0, 0.1)}, r"'a': the lower bound comes first, got \(1.0, 0.1\); swap"),
     "equal bounds": ({"a": (3, 3)}, r"'a': the bounds must differ, got \(3, 3\); write the bare value"),
@@ -195,7 +195,7 @@ def test_clauses_that_leave_almost_nothing_are_refused() -> None:
     made = ConfigurationSpace({"a": (0, 10**9)})
     middle = made["a"].default_value
     made.add(ForbiddenLessThanClause(made["a"], middle), ForbiddenGreaterThanClause(made["a"], middle))
-    with pytest.raises(SpaceError, match=r"must leave something to try, got 1\d{4} forbidden draws in a row"):
+    with pytest.raises(SpaceError, match=r"must allow some configuration, got 1\d{4} forbidden draws in a row"):
         Space(made)
 
 

@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from popbandits.advice import judge, count_recent
+from popbandits.advice import count_recent, judge
 from popbandits.errors import HistoryError
 from popbandits.history import Key
 from popbandits.reports.live.follow import SCORE, Followed
