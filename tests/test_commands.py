@@ -492,7 +492,7 @@ def test_an_export_that_cannot_be_written_says_why(undisturbed: History, capsys:
 @pytest.mark.parametrize("arguments", [["climb.py"], ["climb.py:Climber", "--space", "climb.py:space"]])
 def test_check_tries_an_agent(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *arguments]) == 0
-    assert "a checkpoint holds all that training goes on from" in capsys.readouterr().out
+    assert "a checkpoint holds everything that training resumes from" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -500,7 +500,7 @@ def test_check_tries_an_agent(arguments: list[str], folder: Path, capsys: pytest
 )
 def test_check_tries_a_batch(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *arguments]) == 0
-    assert "ok        a member trains alike in any company" in capsys.readouterr().out
+    assert "ok        a member trains alike at any index" in capsys.readouterr().out
 
 
 def test_check_projects_the_run_that_the_experiment_plans(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from popbandits.typing import IntArray
 @complete_args(ModelExplorer)
 @dataclass(frozen=True)
 class CoCaBO(ModelExplorer):
-    """Choose labels by EXP3, numbers by the mixed kernel without time. Every interval is a new trial, without copies."""
+    """Choose labels by EXP3, numbers by the mixed kernel without time. Every interval is a new trial; no copies."""
 
     exploits = False
     restarts = True
