@@ -76,4 +76,4 @@ def all_records():
     def inner():
         """The inner one."""
 '''
-    assert list(find_bad_docstrings(text)) == [(10, "Whether it loads."), (22, "The inner one.")]
+    assert list(find_bad_docstrings(text)) == [(10, "Whether it loads."), (21, "The inner one.")]

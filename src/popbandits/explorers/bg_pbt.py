@@ -169,10 +169,10 @@ def region_after(history: History, first: float) -> Region:
     known = next((o.decision["region"] for o in history.backwards() if "region" in o.decision), None)
     region = Region(first) if known is None else Region(**known)
     for round_ in range(region.rounds, rounds):
-        told = [o for member in range(size) if (o := history.find((member, round_))) is not None]
-        scores = [(history.sign * o.score, "theta" in o.decision) for o in told if not o.failed]
+        finished = [o for member in range(size) if (o := history.find((member, round_))) is not None]
+        scores = [(history.sign * o.score, "theta" in o.decision) for o in finished if not o.failed]
         ours = [score for score, by_model in scores if by_model]
-        tried = any("theta" in o.decision for o in told)
+        tried = any("theta" in o.decision for o in finished)
         succeeded = bool(ours) and max(ours) == max(score for score, _ in scores)
         region = region.after(succeeded if tried else None, first)
     return region

@@ -145,7 +145,7 @@ def check_concentration(concentration: float) -> None:
         raise ArgumentError(f"concentration must be between 1 and 100, got {concentration!r}; 1 is uniform")
 
 
-def lean(u: FloatArray, numbers: int, concentration: float) -> FloatArray:
+def concentrate(u: FloatArray, numbers: int, concentration: float) -> FloatArray:
     """Convert uniform quantiles of the first `numbers` columns to those of Beta(c, c); labels stay uniform."""
     if concentration == 1:
         return u
@@ -167,7 +167,7 @@ def complete_point(
 ) -> Points | None:
     """Complete one point by drawing its open values (NaN, -1); None if no draw is legal."""
     u = rng.random((tries, len(space.numerical) + len(space.categorical)))
-    drawn = space.from_quantiles_full(lean(u, len(space.numerical), concentration))
+    drawn = space.from_quantiles_full(concentrate(u, len(space.numerical), concentration))
     whole = space.activate(
         Points(np.where(np.isnan(points.x), drawn.x, points.x), np.where(points.h < 0, drawn.h, points.h))
     )

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import qmc
 
-from popbandits.explorers.explorer import lean
+from popbandits.explorers.explorer import concentrate
 from popbandits.space import Points, Space
 from popbandits.typing import BoolArray, FloatArray
 
@@ -21,12 +21,12 @@ def initial_points(space: Space, size: int, rng: np.random.Generator, concentrat
     for column in range(u.shape[1]):
         u[:, column] = _stratify(u[:, column], everyone, counted[column])
     numbers = len(space.numerical)
-    points = space.from_quantiles(lean(u, numbers, concentration))
+    points = space.from_quantiles(concentrate(u, numbers, concentration))
     for column in space.order:  # parents first: they decide in which members a child is active
         active = _active(points, column, numbers)
         if not active.all():
             u[:, column] = _stratify(u[:, column], active, counted[column])
-            points = space.from_quantiles(lean(u, numbers, concentration))
+            points = space.from_quantiles(concentrate(u, numbers, concentration))
     legal = space.legal(points)
     if legal.all():
         return points

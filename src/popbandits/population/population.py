@@ -344,7 +344,7 @@ class Population:
         what = f"round {assignment.round} of member {assignment.member}"
         if self.history.find(assignment.key) is not None:
             return f"an assignment is told once, got {what} again; ask for the next"
-        return f"only what was asked for can be told, got {what}; call ask, and tell what it returned"
+        return f"only an assignment that ask returned can be told, got {what}; call ask first"
 
 
 def _copy(assignment: Assignment) -> Assignment:

@@ -1,4 +1,4 @@
-"""MF-PBT (Doulazmi et al. 2025, arXiv 2506.03225): sub-populations that select at intervals of their own.
+"""MF-PBT (Doulazmi et al. 2025, arXiv 2506.03225): sub-populations with different selection intervals.
 
 Short intervals select what pays off at once, long ones what pays off later; PBT has one interval and is greedy on its
 scale. When a group's interval ends, its members are ranked among themselves and fall into quarters:

@@ -77,7 +77,7 @@ class Smoothed(Selection):
     0.5
 
     Args:
-        noise: Give the standard deviation of a score's noise, for scores told without a standard error. None (default)
+        noise: Give the standard deviation of a score's noise, for scores without a standard error. None (default)
             estimates it. Give it if you have measured it.
         window: Limit how many rounds a lineage is followed back, and the noise is estimated from. Default 16. Raise it
             if scores are very noisy and training is slow.
@@ -159,8 +159,8 @@ class Trend:
 def estimate(recent: Sequence[Observation], sign: float, noise: float | None) -> Trend | None:
     """Return the model of greatest likelihood; None if there are too few gains, or there is no noise."""
     gains = np.array([sign * o.change for o in recent if o.parent is not None and math.isfinite(o.change)])
-    told = any(o.standard_error for o in recent)
-    if len(gains) < ENOUGH or (noise == 0 and not told):
+    reported = any(o.standard_error for o in recent)
+    if len(gains) < ENOUGH or (noise == 0 and not reported):
         return None
     d = float(np.median(gains))
     scale = 1.4826 * float(np.median(np.abs(gains - d)))
@@ -175,4 +175,4 @@ def estimate(recent: Sequence[Observation], sign: float, noise: float | None) ->
     models = [model(*shares) for shares in GRID]
     worth = [m.follow(recent)[1] + (EVIDENCE if m.r == 0 else 0.0) for m in models]
     best = models[int(np.argmax(worth))]
-    return best if best.r > 0 or told else None
+    return best if best.r > 0 or reported else None

@@ -198,7 +198,7 @@ def _check_labels(name: str, labels: Sequence[Any]) -> None:
                 f"{name!r}: a value must be hashable, got {label!r}; use a tuple or a name in its place"
             ) from None
         if isinstance(label, Mapping) or label != label:
-            raise SpaceError(f"{name!r}: a value must equal itself and hold no keys, got {label!r}; use a name or None")
+            raise SpaceError(f"{name!r}: a value must not be NaN or a dict, got {label!r}; use a name or None")
         if label in seen:
             raise SpaceError(
                 f"{name!r}: labels must differ, got {seen[label]!r} and {label!r}, which are equal; drop one"

@@ -117,7 +117,7 @@ def rule(clause: Any, parameters: Mapping[str, Parameter]) -> Rule:
             for a, b in product(left.labels or (0.0,), right.labels or (0.0,)):
                 compare(a, b)
         except TypeError as error:
-            raise SpaceError(f"{clause!r}: the two must compare, but {error}; drop the clause") from None
+            raise SpaceError(f"{clause!r}: the two must be comparable, but {error}; drop the clause") from None
         return Relation(left, right, compare)
     target = clause.parent if isinstance(clause, Condition) else clause.hyperparameter
     values = clause.values if isinstance(clause, cs.InCondition | cs.ForbiddenInClause) else (clause.value,)

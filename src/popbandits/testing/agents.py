@@ -224,14 +224,14 @@ class Check:
         if not single:
             return
         everything = ", ".join(single)
-        silent, untold = self._silent({everything: self._contrast.second}, reference)
-        if self._each and len(single) > 1 and not silent and not untold:
-            silent, untold = self._silent(single, reference)
-        if untold:
+        silent, unclear = self._silent({everything: self._contrast.second}, reference)
+        if self._each and len(single) > 1 and not silent and not unclear:
+            silent, unclear = self._silent(single, reference)
+        if unclear:
             self._trials.note(
                 Rule.HELD,
                 "warning",
-                f"{', '.join(untold)}: whatever their values, the score was {reference.score!r}, and files cannot be "
+                f"{', '.join(unclear)}: whatever their values, the score was {reference.score!r}, and files cannot be "
                 "compared; let train return a finer score, or give the agent applied()",
             )
             return
@@ -261,16 +261,16 @@ class Check:
         if not single:
             return
         after = self._resume(self._start, self._contrast.second, "with other values")
-        untold = [name for name in single if name not in self._trials.told]
+        unclear = [name for name in single if name not in self._trials.reported]
         if spread.holds(after.score) is False:
-            alone = untold if self._each and len(single) > 1 else []
+            alone = unclear if self._each and len(single) > 1 else []
             tries = {name: self._resume(self._start, single[name], f"with another value of {name}") for name in alone}
-            untold = [name for name, trace in tries.items() if spread.holds(trace.score) is not False]
-        if untold:
+            unclear = [name for name, trace in tries.items() if spread.holds(trace.score) is not False]
+        if unclear:
             self._trials.note(
                 Rule.HELD,
                 "warning",
-                f"{', '.join(untold)}: this cannot be decided, since other values led to scores within the spread of "
+                f"{', '.join(unclear)}: this cannot be decided, since other values led to scores within the spread of "
                 f"equal ones ({spread}); give the agent applied(), which returns what it trained with",
             )
         elif all(finding.rule != Rule.APPLIED or finding.status == "ok" for finding in self._trials.findings()):
@@ -279,16 +279,16 @@ class Check:
 
     def _silent(self, tries: dict[str, Config], reference: Trace) -> tuple[dict[str, Config], list[str]]:
         """Return the changes that have no effect after a load, and those that cannot be decided."""
-        silent, untold = {}, []
+        silent, unclear = {}, []
         for name, config in tries.items():
             after = self._resume(self._start, config, f"with another value of {name}")
             shows = self._shows(after, reference)
             if shows is None:
-                untold.append(name)
+                unclear.append(name)
             elif not shows:
                 silent[name] = config
             self._trials.forget(after)
-        return silent, untold
+        return silent, unclear
 
     def _shows_without_load(self, name: str, config: Config) -> bool:
         if not self._repeatable:

@@ -57,7 +57,7 @@ def toy_history(
         round_, member = divmod(index, size)
         before = history.find((0 if member == size - 1 else member, round_ - 1))
         start = None if before is None or before.failed else before
-        told = score((0.0 if start is None else history.sign * start.score) + toy_score(space, config), index)
+        value = score((0.0 if start is None else history.sign * start.score) + toy_score(space, config), index)
         history.append(
             Observation(
                 member=member,
@@ -65,8 +65,8 @@ def toy_history(
                 config=config,
                 parent=None if start is None else start.key,
                 score_before=np.nan if start is None or not measured else start.score,
-                score=history.sign * told,
-                status="completed" if np.isfinite(told) else "failed",
+                score=history.sign * value,
+                status="completed" if np.isfinite(value) else "failed",
             )
         )
     return history

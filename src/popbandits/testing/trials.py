@@ -60,7 +60,7 @@ class Trials:
         self._size = 0
         self.files_count = True
         """Whether equal intervals leave equal files, so that different files are significant."""
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         """Hyperparameters that `applied` returned."""
 
     def carry_out(self, check: Callable[[], None]) -> None:
@@ -136,7 +136,7 @@ class Trials:
     def judge_applied(self, config: Config, applied: Mapping[str, Any]) -> None:
         """Note whether the hyperparameters that `applied` returned are those given to `train`."""
         wrong = self._time("applied", lambda: differences(config, applied))
-        self.told |= set(list_compared(config, applied))
+        self.reported |= set(list_compared(config, applied))
         text = f"got others: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
         self.note(Rule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
 
