@@ -18,7 +18,7 @@ class Outcome:
         steps: Budget spent, such as environment steps. None (default) if every interval spends the same.
         metrics: Other values to record: numbers, strings, and lists and dicts of them. Default {}.
         standard_error: Standard error of the score. For a mean over n episodes: their standard deviation divided by
-            sqrt(n). None (default) if unknown. Selections that allow for noise use it; it is recorded as a metric.
+            sqrt(n). None (default) if unknown. For selections that allow for noise; recorded as a metric of this name.
     """
 
     score: float

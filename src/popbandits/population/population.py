@@ -159,7 +159,7 @@ class Population:
             lost: Say that the parent's checkpoint was missing or damaged, so that it never trained. Default False. A
                 lost checkpoint is not loaded again, and its loss does not count against the configuration.
             standard_error: Give the standard error of the score, for selections that allow for noise; it is recorded as
-                a metric. None (default) if unknown.
+                a metric of this name. None (default) if unknown.
         """
         mine = self._pending.get(getattr(assignment, "key", (-1, -1)))
         if mine is None:
@@ -272,7 +272,7 @@ class Population:
         return self.history[self.history.place(key)].config
 
     def _select(self, known: History, members: IntArray, rng: np.random.Generator) -> Picks:
-        """Select the weights and configuration that members continue with, unless the method does not exploit."""
+        """Select the weights and configuration that members continue with, if the method exploits."""
         if self.method.restarts:
             return start_afresh(members)
         if not self.method.exploits:
