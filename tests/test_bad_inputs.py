@@ -310,7 +310,7 @@ TOLD: dict[str, Case] = {
     "an assignment that nobody made": (
         lambda: population().tell(Assignment(5, 3, GOOD), 1.0),
         HistoryError,
-        "only what was asked for can be told, got round 3 of member 5; call ask, and tell what it returned",
+        "only an assignment that ask returned can be told, got round 3 of member 5; call ask first",
     ),
     "text for a score": (
         lambda: told("0.5"),

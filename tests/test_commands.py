@@ -253,9 +253,7 @@ def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, caps
 
 def test_a_range_that_looks_like_one_of_floats_is_remarked_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("whole.py").write_text("from climb import *\nexperiment = Experiment(Climber, {**space, 'step': (0, 1)})")
-    words = (
-        "Warning: step: (0, 1) stands for the whole numbers 0, 1; write (0.0, 1.0) if all numbers between are meant\n"
-    )
+    words = "Warning: step: (0, 1) means the whole numbers 0, 1; write (0.0, 1.0) for all numbers between\n"
     assert main(["run", "whole.py", "--dry-run"]) == 0
     assert words in capsys.readouterr().out
     assert main(["check", "whole.py"]) == 0
@@ -494,7 +492,7 @@ def test_an_export_that_cannot_be_written_says_why(undisturbed: History, capsys:
 @pytest.mark.parametrize("arguments", [["climb.py"], ["climb.py:Climber", "--space", "climb.py:space"]])
 def test_check_tries_an_agent(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *arguments]) == 0
-    assert "a checkpoint holds all that training goes on from" in capsys.readouterr().out
+    assert "a checkpoint holds everything that training resumes from" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -502,7 +500,7 @@ def test_check_tries_an_agent(arguments: list[str], folder: Path, capsys: pytest
 )
 def test_check_tries_a_batch(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *arguments]) == 0
-    assert "ok        a member trains alike in any company" in capsys.readouterr().out
+    assert "ok        a member trains alike at any index" in capsys.readouterr().out
 
 
 def test_check_projects_the_run_that_the_experiment_plans(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

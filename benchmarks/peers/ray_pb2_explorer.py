@@ -21,7 +21,7 @@ from ray.tune.schedulers import pb2
 from sklearn import gaussian_process as _  # noqa: F401 (without it Ray imports its PB2, which then fails)
 
 from benchmarks.peers.ray_pb2 import trial_name
-from popbandits.explorers.explorer import Explorer, Proposal, completed, sampled
+from popbandits.explorers.explorer import Explorer, Proposal, complete_point, sample_config
 from popbandits.explorers.surrogate import one_blas_thread
 from popbandits.history import Config, History, Observation
 from popbandits.space import Points, Space
@@ -46,7 +46,7 @@ class RayPB2(Explorer):
         with _seeded(rng), one_blas_thread():
             for place, parent in enumerate(parents):
                 if parent is None:  # A trial of Ray's would have ended.
-                    proposals.append(Proposal(sampled(space, rng)))
+                    proposals.append(Proposal(sample_config(space, rng)))
                     continue
                 new, decision = numbers.of(parent.config), {}
                 # The child's row matters from the next round on, whose table is made anew: any name will do.
@@ -83,7 +83,7 @@ class _Numbers:
         values = self.space.codes(points.x)
         for name, column in self._columns.items():
             values[0, column] = new[name]
-        point = completed(self.space, Points(self.space.unit(values), points.h), rng)
+        point = complete_point(self.space, Points(self.space.unit(values), points.h), rng)
         if point is None:
             return config
         flat = self.space.flatten(self.space.decode(point)[0])

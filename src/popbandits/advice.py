@@ -1,12 +1,12 @@
-"""Warn of what spoils a run and can be seen in its scores: bounds, a standstill, noise. docs/warnings.md has the rules.
+"""Warn of problems that a run's scores show: bounds, a standstill, noise. docs/warnings.md has the rules.
 
-Each judgement looks at the last third of the rounds, and says nothing where there is too little to go by:
+Each rule looks at the last third of the rounds, and is silent while there is too little data:
 
 - `bounds`: new configurations gather at one end of a hyperparameter's range.
 - `standstill`: the leading member's lineage gains no more than noise explains, having gained more before, or never.
 - `noise`: members' scores in a round differ no more than two evaluations of the same weights would.
 
-Noise is a score's standard error where it was told, else what `selection/smoothed.py` estimates from the lineages.
+Noise is the reported standard error of a score, or else the estimate of `selection/smoothed.py` from the lineages.
 """
 
 import math
@@ -27,42 +27,42 @@ from popbandits.typing import FloatArray
 from popbandits.wording import counted, first_line, number, setting
 
 ROUNDS = 4
-"""The last third counts as at least so many rounds."""
+"""Minimum number of rounds in the last third."""
 
 NEAR = 0.01
-"""A number is on a bound when it is within this share of its range, on its own scale."""
+"""Distance from a bound, as a share of the range on its own scale, within which a number counts as on it."""
 
 LEVELS = 100
-"""Integers and ordinals of up to so many levels have no bounds to sit on: an end is a value like any other."""
+"""Integers and ordinals with at most this many levels are not judged: their ends are values like any other."""
 
 SEVERAL, ON_BOUND, SHARE = 4, 3, 0.5
-"""New configurations that there must be; those on the same bound, at least, and their share."""
+"""Minimum number of new configurations; minimum number, and share, of them on the same bound."""
 
 NAMED = 3
-"""Hyperparameters on bounds that are named."""
+"""Maximum number of hyperparameters named in a warning."""
 
 LINEAGE = 1000
-"""Intervals that a lineage is followed back."""
+"""Maximum number of intervals that a lineage is followed back."""
 
 THIRD = 3
-"""Intervals that a third of a lineage must have."""
+"""Minimum number of intervals in a third of a lineage."""
 
 HARDLY = 0.01
-"""A gain below this share of what was gained before is none, noise or not."""
+"""A gain below this share of the gain before counts as none, with or without noise."""
 
 EXPLAINED = 2.0
-"""Standard errors that noise explains."""
+"""Number of standard errors that noise explains."""
 
 LOW = 0.1
-"""A learning rate below this share of its range, on its own scale, may be why nothing is learnt."""
+"""A learning rate below this share of its range, on its own scale, may be too low to learn with."""
 
 LEARNING_RATE = re.compile(r"(?<![a-z])lr(?![a-z])|learning.?rate|step.?size", re.IGNORECASE)
 
 SPREAD = 1.5
-"""Scores whose variance is at most this multiple of the noise's are told apart by luck."""
+"""Scores whose variance is at most this multiple of the noise variance are ranked by luck."""
 
 FREEDOM = 8
-"""Degrees of freedom that the variance of members' scores must have."""
+"""Minimum degrees of freedom of the variance of members' scores."""
 
 ALLOWING = ("Smoothed", "TTest")
 """Selections that allow for noise."""
@@ -70,25 +70,25 @@ ALLOWING = ("Smoothed", "TTest")
 
 @dataclass(frozen=True)
 class Advice:
-    """A warning: a fact of the run, and what to look at."""
+    """A warning: what the run shows, and what to look at."""
 
     kind: Literal["bounds", "standstill", "noise"]
     text: str
 
 
 def advise(history: History, selection: str = "") -> list[Advice]:
-    """Judge a run by its history; `selection` is the class name of what it selects by, where known."""
+    """Judge a run by its history; `selection` is the class name of its selection, if known."""
     size = history.size or int(history.intervals()[0].max(initial=0)) + 1
 
     def back(key: Key) -> Iterator[float]:
         return (o.score for o in history.ancestors(history.find(key)))
 
-    recent = history[-looked_at(len(history), size) :]
+    recent = history[-count_recent(len(history), size) :]
     return judge(recent, len(history), size, history.space, history.sign, back, selection)
 
 
-def looked_at(observations: int, size: int) -> int:
-    """Count the last observations that the judgements need of a run that has so many."""
+def count_recent(observations: int, size: int) -> int:
+    """Return how many of the last observations of a run the rules need."""
     return size * min(max(16, _third(observations, size) + 1), max(ROUNDS, LOOKED_AT // size))
 
 
@@ -109,11 +109,11 @@ def judge(
     """Judge a run by its last observations.
 
     Args:
-        recent: the last `looked_at(observations, size)` observations, in the order of telling.
+        recent: the last `count_recent(observations, size)` observations, in the order they were told.
         observations: the number of observations so far.
         size: the number of members.
-        sign: +1 where more is better, -1 where less is.
-        lineage: gives the scores of a lineage that ends with (member, round), the last one first.
+        sign: +1 to maximise, -1 to minimise.
+        lineage: returns the scores of the lineage that ends with (member, round), newest first.
     """
     tail = recent[-size * _third(observations, size) :]
     noise = _noise(recent, sign)
@@ -124,7 +124,7 @@ def judge(
 
 
 def _noise(recent: Sequence[Observation], sign: float) -> float | None:
-    """Return the variance of a score's noise; 0 where there is none to be seen, None where nobody can tell yet."""
+    """Return the variance of a score's noise; 0 if none is seen, None if there is too little data to tell."""
     scored = [o for o in recent if not o.failed]
     told = [o.standard_error for o in scored if o.standard_error is not None]
     if told and len(told) == len(scored):
@@ -140,7 +140,7 @@ def _noise(recent: Sequence[Observation], sign: float) -> float | None:
 
 @dataclass(frozen=True)
 class _End:
-    """An end of a range, and how many of the configurations with that hyperparameter are there."""
+    """An end of a range, and how many of the configurations with that hyperparameter are at it."""
 
     parameter: Numerical
     side: Literal["lower", "upper"]
@@ -178,7 +178,7 @@ def _bounds(tail: Sequence[Observation], recent: Sequence[Observation], space: S
 
 
 def _new(tail: Sequence[Observation], recent: Sequence[Observation]) -> list[Observation]:
-    """Return those with a configuration that was chosen for them: neither their own of before nor their parent's."""
+    """Return the observations with a new configuration: neither the member's previous one nor the parent's."""
     configs = {o.key: o.config for o in recent}
     return [
         o
@@ -193,7 +193,7 @@ def _name(parameter: Numerical) -> str:
     return first_line(parameter.name, 60)
 
 
-# A winner that hardly learns any more
+# A leading member that hardly learns any more
 
 
 def _standstill(
@@ -203,7 +203,7 @@ def _standstill(
     if not last:
         return None
     leader = max(last.values(), key=lambda o: merit(o, sign))
-    # Without the last score, which made it the leader: that was luck in part.
+    # Without the last score: it made this member the leader, and that was partly luck.
     scores: FloatArray = np.array([*islice(lineage(leader.key), 1, LINEAGE)], float)[::-1]
     third = len(scores) // 3
     if third < THIRD:
@@ -235,7 +235,7 @@ def _change(change: float, error: float) -> str:
 
 
 def _low_rates(leader: Observation, space: Space) -> str:
-    """Name the learning rates that are low, with their values."""
+    """Describe the learning rates that are low, with their values."""
     x = space.encode([leader.config]).x[0]
     config = space.flatten(leader.config)
     low = [p for p, at in zip(space.numerical, x, strict=True) if at <= LOW and LEARNING_RATE.search(p.name)]
@@ -243,7 +243,7 @@ def _low_rates(leader: Observation, space: Space) -> str:
     return f"{named}: that is in the lowest tenth of the range, and may be too low to learn with" if low else ""
 
 
-# Scores that differ by their noise alone
+# Scores that differ only by noise
 
 
 def _spread(tail: Sequence[Observation], noise: float, selection: str) -> Advice | None:

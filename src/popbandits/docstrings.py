@@ -17,7 +17,7 @@ def read_args(described: Any) -> dict[str, str]:
     >>> read_args(read_args)
     {}
     >>> read_args(complete_args)["others"]
-    'Functions or classes whose texts to take over; the first that has a text gives it.'
+    'Functions or classes to copy texts from; the first that has a text provides it.'
     """
     section = _SECTION.search(f"{inspect.getdoc(described) or ''}\n")
     return {} if section is None else dict(_ENTRY.findall(section[1]))
@@ -26,11 +26,11 @@ def read_args(described: Any) -> dict[str, str]:
 def complete_args(*others: Any) -> Callable[[Target], Target]:
     """Complete the "Args:" section of a function or class with texts of others, in the order of its signature.
 
-    Its own texts stand above theirs. So a subclass, or a function that passes its arguments on, describes only what is
-    its own, and `help` shows all.
+    Its own texts take precedence. So a subclass, or a function that passes its arguments on, describes only its own
+    arguments, and `help` shows all.
 
     Args:
-        others: Functions or classes whose texts to take over; the first that has a text gives it.
+        others: Functions or classes to copy texts from; the first that has a text provides it.
     """
 
     def complete(target: Target) -> Target:

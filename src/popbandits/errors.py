@@ -1,8 +1,8 @@
-"""What can go wrong, by kind. Every message states the rule, the parameter and the value it got, then the fix."""
+"""Exceptions. Every message states the rule, the parameter and the value, then a fix where there is one."""
 
 
 class PopbanditsError(Exception):
-    """The parent of every error that popbandits raises on purpose."""
+    """Base class of every error that popbandits raises on purpose."""
 
 
 class SpaceError(PopbanditsError, ValueError):
@@ -10,11 +10,11 @@ class SpaceError(PopbanditsError, ValueError):
 
 
 class HistoryError(PopbanditsError, ValueError):
-    """A stored or given history does not fit the run it is used for."""
+    """A history does not fit the run it is used for."""
 
 
 class ArgumentError(PopbanditsError, ValueError):
-    """An argument is outside what the method allows."""
+    """An argument is not allowed."""
 
 
 class MissingExtraError(PopbanditsError, ImportError):
@@ -26,11 +26,11 @@ class CheckpointError(PopbanditsError, RuntimeError):
 
 
 class RunError(PopbanditsError, RuntimeError):
-    """A run cannot start, or cannot go on; what it did so far is saved."""
+    """A run cannot start or cannot continue; its results so far are saved."""
 
 
 class DiskError(RunError):
-    """The disk refused what a run must do; no agent is to blame, and the run can be resumed."""
+    """The disk refused a read or write. The agents did not fail, and the run can be resumed."""
 
 
 class WriteError(DiskError, HistoryError):

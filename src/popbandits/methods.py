@@ -1,6 +1,6 @@
-"""Methods and selections by name, as Python and the command line take them. Cheap to import.
+"""Methods and selections by name, for Python and the command line. Cheap to import.
 
-`choose` turns what a user names or builds into the explorer, the selection and the members that explore.
+`choose` turns a user's arguments, names or objects, into an explorer, a selection and the members that explore.
 """
 
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ Explore = Literal["replaced", "all"]
 
 @dataclass(frozen=True)
 class Method:
-    """An explorer, who explores, and whose weights members go on with."""
+    """An explorer, the members that explore, and the selection of weights."""
 
     label: str
     explorer: str
-    """Its class in `popbandits.explorers`."""
+    """Class name in `popbandits.explorers`."""
     explore: Explore = "replaced"
     cost: float = 1.0
-    """Rough cost of a run beside PB2-Mix's, from which the time left is guessed."""
+    """Rough cost of a run relative to PB2-Mix, used to estimate the time left."""
     selection: str | None = None
-    """Its selection, a name of SELECTIONS; None for that of the explorer."""
+    """Name in SELECTIONS; None for the explorer's own selection."""
 
     @property
     def brings(self) -> dict[str, Any]:
-        """Settings of a run that come with the method's name, unless it has its own."""
+        """Settings of a run that the method's name implies, unless the user gives them."""
         own = {"selection": self.selection, "explore": None if self.explore == "replaced" else self.explore}
         return {name: value for name, value in own.items() if value is not None}
 
@@ -41,7 +41,7 @@ class Method:
         return explorer
 
     def make_selection(self, **settings: Any) -> "Selection | None":
-        """Make the method's own selection; None where any selection suits it."""
+        """Make the method's own selection; None if it has none."""
         return None if self.selection is None else make_selection(self.selection, **settings)
 
 
@@ -61,10 +61,10 @@ METHODS = {
 }
 
 LATER = ("mf-pbt", "ipbt", "bg-pbt")
-"""Methods that came after the paper; `docs/later_methods.md` says what they are."""
+"""Methods published after the paper, described in `docs/later_methods.md`."""
 
 COMPARED = tuple(name for name in METHODS if name not in ("cocabo", *LATER))
-"""The paper's methods, and ours: what the synthetic experiment compares unless told otherwise."""
+"""The paper's methods and ours, which the synthetic experiment compares by default."""
 
 SELECTIONS = {
     "truncation": "Truncation",
@@ -89,7 +89,7 @@ def find_method(name: str) -> Method:
 
 
 def make_selection(name: str, **settings: Any) -> "Selection":
-    """Make the selection of a name; what is not set has its default.
+    """Make the selection of a name; settings left out take their defaults.
 
     >>> make_selection("t-test", level=0.01)
     TTest(quantile=0.25, level=0.01, last=10)
@@ -102,10 +102,10 @@ def make_selection(name: str, **settings: Any) -> "Selection":
 
 @dataclass(frozen=True)
 class Choice:
-    """What decides in a run: built, with all that was left out filled in."""
+    """The parts that decide in a run, built, with defaults filled in."""
 
     method: Any
-    """An explorer, or any object with a method `explore`."""
+    """An explorer, or any object with an `explore` method."""
     selection: "Selection"
     explore: Explore
 
@@ -116,7 +116,7 @@ def choose(
     quantile: float | None = None,
     explore: Explore | None = None,
 ) -> Choice:
-    """Build what a run's arguments name; what is given stands above what a method brings along.
+    """Build the parts that a run's arguments name; arguments override the method's own settings.
 
     >>> choose("mf-pbt", quantile=0.5).selection
     MFPBT(quantile=0.5, intervals=None)

@@ -1,4 +1,4 @@
-"""The types that cross module borders: arrays, and which arguments count as numbers."""
+"""Shared array types, and checks of which arguments count as numbers."""
 
 from numbers import Integral, Real
 
@@ -11,7 +11,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def is_real(value: object) -> bool:
-    """Whether a value is a number other than NaN; a boolean is none.
+    """Tell whether a value is a real number; NaN and booleans are not.
 
     >>> is_real(1), is_real(np.float32(0.5)), is_real(float("nan")), is_real(True), is_real("1")
     (True, True, False, False, False)
@@ -20,7 +20,7 @@ def is_real(value: object) -> bool:
 
 
 def is_whole(value: object, least: int) -> bool:
-    """Whether a value is an integer (not a boolean, not 2.0) of at least `least`."""
-    if type(value) is int:  # The others take ten times as long.
+    """Tell whether a value is an integer (not a boolean, not 2.0) of at least `least`."""
+    if type(value) is int:  # The checks below take ten times as long.
         return value >= least
     return type(value) is not bool and isinstance(value, Integral) and int(value) >= least

@@ -1,10 +1,10 @@
-"""Numbers, durations and counts as people read them."""
+"""Format numbers, durations, counts and texts for people."""
 
 from typing import Any
 
 
 def number(value: float, digits: int = 4, sign: str = "") -> str:
-    """A measured number, short; a dash for what is unknown.
+    """Format a measured number briefly; NaN is a dash.
 
     >>> number(0.123456), number(231.44), number(12345.6), number(3e-05), number(float("nan")), number(2.0, sign="+")
     ('0.1235', '231.4', '12,346', '3e-05', '–', '+2')
@@ -15,7 +15,7 @@ def number(value: float, digits: int = 4, sign: str = "") -> str:
 
 
 def setting(value: Any, length: int = 20) -> str:
-    """A hyperparameter's value, short, and on one line whatever it is.
+    """Format a hyperparameter's value briefly, on one line.
 
     >>> setting(0.000312345), setting(16), setting("adam"), setting(None), setting("a\\nb"), setting("x" * 30)
     ('0.000312', '16', 'adam', 'None', 'a b', 'xxxxxxxxxxxxxxxxxxx…')
@@ -24,7 +24,7 @@ def setting(value: Any, length: int = 20) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without what a terminal would obey: line ends, escape codes.
+    """Replace control characters, such as line ends and escape codes, by spaces.
 
     >>> printable("a\\x1b[31mb")
     'a [31mb'
@@ -33,7 +33,7 @@ def printable(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""The text with what a terminal would obey, or could not show, written out; line ends and tabs stay.
+    r"""Escape the characters that are not printable, except line ends and tabs.
 
     >>> visible("a\x1b[31mb\nc\udc80")
     'a\\x1b[31mb\nc\\udc80'
@@ -44,7 +44,7 @@ def visible(text: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long something took.
+    """Format a duration for reading.
 
     >>> duration(0.0213), duration(3.21), duration(45.3), duration(72)
     ('21 ms', '3.2 s', '45 s', '1:12')
@@ -55,7 +55,7 @@ def duration(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """How long something goes on, as a clock shows it.
+    """Format a duration as a clock shows it.
 
     >>> clock(7.5), clock(72), clock(3720), clock(200_000)
     ('0:07', '1:12', '1:02:00', '2 d 7:33')
@@ -68,7 +68,7 @@ def clock(seconds: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """How long ago something was, roughly.
+    """Format a duration roughly, in one unit.
 
     >>> age(3), age(600), age(7300), age(400_000)
     ('3 s', '10 min', '2 h', '5 d')
@@ -80,7 +80,7 @@ def age(seconds: float) -> str:
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """A count and what is counted.
+    """Format a count with its noun, singular or plural.
 
     >>> counted(1, "member"), counted(1000, "member"), counted(2, "is", "are")
     ('1 member', '1,000 members', '2 are')
@@ -89,7 +89,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def first_line(text: str, length: int = 200) -> str:
-    """The beginning of a text that may be long, on one line.
+    """Return the first line of a text, shortened to `length` characters.
 
     >>> first_line("ValueError: bad\\nTraceback")
     'ValueError: bad'
@@ -99,7 +99,7 @@ def first_line(text: str, length: int = 200) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return what an exception says, whatever its own `__str__` does.
+    """Return the message of an exception, even if its `__str__` raises.
 
     >>> error_text(ValueError("the loss exploded"))
     'the loss exploded'
@@ -111,7 +111,7 @@ def error_text(error: BaseException) -> str:
 
 
 def storable(text: str) -> str:
-    r"""Return a text that any file and terminal takes: lone surrogates are written as escapes.
+    r"""Return the text with lone surrogates escaped, so that UTF-8 can encode it.
 
     >>> storable("caf\udce9")
     'caf\\udce9'

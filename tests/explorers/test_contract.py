@@ -240,7 +240,7 @@ def test_a_run_that_is_not_resumed_as_it_was_is_caught() -> None:
             type(self).calls += 1
             return {"lr": 1 / self.calls}
 
-    with pytest.raises(AssertionError, match="Counts must go on as if it had not stopped, got Observation"):
+    with pytest.raises(AssertionError, match="Counts must resume as if it had not stopped, got Observation"):
         EXPLORER_CHECKS["resumes where it stopped"](Counts(), SPACES[FLOAT])
 
 

@@ -216,7 +216,7 @@ def test_a_posterior_that_cannot_be_extended_never_stops_a_run(
             raise NotFittedError("the factor cannot be extended")
         return posterior
 
-    monkeypatch.setattr(Posterior, "conditioned", fails)
+    monkeypatch.setattr(Posterior, "condition", fails)
     history = play(Population(MIXED, method(), rounds=7, explore="all")).history
     assert len(history) == 28
     assert "the factor cannot be extended" in {observation.fallback for observation in history}

@@ -84,7 +84,7 @@ def test_what_is_pending_spreads_the_batch(method: type[PB2Mix], monkeypatch: py
 
     assert gap([]) > 0.1, "members of one round keep apart"
     assert moved() > 0.1, "and from those that are training already"
-    monkeypatch.setattr(UpperConfidenceBound, "pending", lambda bound, points: bound)
+    monkeypatch.setattr(UpperConfidenceBound, "with_pending", lambda bound, points: bound)
     assert gap([]) < 0.02, "without pending they would all go to one place"
     assert moved() < 0.02
 

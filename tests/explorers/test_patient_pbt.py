@@ -8,7 +8,7 @@ from scipy.stats import beta, kstest, norm
 
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, PatientPBT
-from popbandits.explorers.explorer import sampled
+from popbandits.explorers.explorer import sample_config
 from popbandits.history import History, Observation
 from popbandits.population import Population
 from popbandits.population.initial import initial_points
@@ -36,7 +36,7 @@ def test_numbers_that_are_drawn_anew_follow_a_beta_distribution() -> None:
 def test_a_fresh_start_leans_to_the_middle_too() -> None:
     assert kstest([config["a"] for config in explored(PatientPBT(), parent=None)], beta(4, 4).cdf).pvalue > 0.01
     rng = np.random.default_rng(0)
-    assert kstest([sampled(SPACE, rng)["a"] for _ in range(2000)], "uniform").pvalue > 0.01
+    assert kstest([sample_config(SPACE, rng)["a"] for _ in range(2000)], "uniform").pvalue > 0.01
 
 
 def test_other_numbers_move_by_a_normal_step_and_are_reflected_at_the_ends() -> None:

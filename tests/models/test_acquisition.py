@@ -148,4 +148,4 @@ def test_absent_numbers_stay_absent_while_the_rest_is_climbed():
 def test_what_is_pending_lowers_the_bound_there():
     space, bound = two_floats()
     point = best(bound, space, [[0]]).points
-    assert bound.pending(point)(point)[0] < bound(point)[0]
+    assert bound.with_pending(point)(point)[0] < bound(point)[0]

@@ -169,7 +169,7 @@ def test_pending_points_narrow_the_deviation_and_leave_the_mean():
     theta = random_theta(structure, np.random.default_rng(7))
     pending, new = some_data(structure, n=3, seed=2)[0], some_data(structure, n=8, seed=3)[0]
     posterior = Posterior.at(structure, theta, inputs, y)
-    conditioned = posterior.conditioned(pending)
+    conditioned = posterior.condition(pending)
     np.testing.assert_allclose(conditioned.predict(new)[0], posterior.predict(new)[0], rtol=1e-12)
     assert (conditioned.predict(new)[1] < posterior.predict(new)[1]).all()
     # The deviation is the one that a refit with any y for the pending points would give.

@@ -84,8 +84,8 @@ def test_packed_pairs_hold_what_the_full_matrices_hold(lengths):
     n = 17
     points = Inputs(rng.random((n, 2)), rng.integers(3, size=(n, 2)), rng.integers(9, size=n).astype(float))
     pairs = Pairs(points, np.arange(2), lengths)
-    row, column = pairs.place % n, pairs.place // n
-    assert len(set(pairs.place)) == n * (n + 1) // 2
+    row, column = pairs.index % n, pairs.index // n
+    assert len(set(pairs.index)) == n * (n + 1) // 2
     assert (row >= column).all()
     np.testing.assert_array_equal(row[:n], column[:n])
     np.testing.assert_allclose(pairs.gap, np.abs(points.t[row] - points.t[column]) / 2)

@@ -247,7 +247,7 @@ def test_only_what_was_asked_for_can_be_told(key: Any) -> None:
     population = Population(SPACE, PBT(), size=2)
     population.ask()
     with pytest.raises(
-        HistoryError, match=f"only what was asked for can be told, got round {key[1]} of member {key[0]}"
+        HistoryError, match=f"only an assignment that ask returned can be told, got round {key[1]} of member {key[0]}"
     ):
         population.tell(Assignment(*key, {"x": 0.5, "h": "a"}), 1.0)
 

@@ -12,7 +12,7 @@ from popbandits.explorers import PBT
 from popbandits.history import History
 from popbandits.population import Population
 from popbandits.selection import Restarts, Selection, Smoothed, Truncation, TTest
-from popbandits.selection.ipbt import is_stuck, posterior, smoothed
+from popbandits.selection.ipbt import is_stuck, posterior, smooth
 from tests.selection.histories import SPACE, history_of
 
 Score = Callable[[Any, float, int], float]
@@ -113,7 +113,7 @@ def test_noise_is_smoothed_before_progress_is_judged() -> None:
     falling = [np.append(y, y[-1] - 0.5 * np.arange(1, 6)) for y in noisy]
     assert sum(is_stuck(y, 3) for y in falling) >= 36
     scale = [y.std() for y in noisy]
-    errors = [np.abs(smoothed(y) - (line - y.mean()) / s).mean() for y, s in zip(noisy, scale, strict=True)]
+    errors = [np.abs(smooth(y) - (line - y.mean()) / s).mean() for y, s in zip(noisy, scale, strict=True)]
     assert np.mean(errors) < 0.8 * np.mean([np.abs(y - line).mean() / s for y, s in zip(noisy, scale, strict=True)])
 
 

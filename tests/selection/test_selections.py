@@ -123,10 +123,10 @@ class Raises(Truncation):
     [
         (ForgetsAMember, "picks what there is: with some rounds, ForgetsAMember must return Picks for 4 members"),
         (LoadsLostOrFailedWeights, "picks what there is: with a population of one, failing, .* weights that are kept"),
-        (LoadsRemovedWeights, "picks what there is: with some rounds, .* weights that are kept.*got place 0"),
+        (LoadsRemovedWeights, "picks what there is: with some rounds, .* weights that are kept.*got index 0"),
         (KeepsNoConfiguration, "picks what there is: .*must pick configurations of the history"),
-        (GivesUpOnFailures, "replaces what failed: with .* failed and must load weights that there are"),
-        (LoadsFromTheBestEver, "leaves one member alone: a population of one goes on with its own weights"),
+        (GivesUpOnFailures, "replaces what failed: with .* failed and must load available weights"),
+        (LoadsFromTheBestEver, "leaves one member alone: a population of one must continue with its own weights"),
         (UsesAGlobalGenerator, "decides by its arguments alone: .*it used a global one"),
         (Remembers, "decides by its arguments alone: .*equal questions must have equal answers"),
         (ChangesTheHistory, "leaves its arguments alone: with some rounds, a selection must not change its arguments"),
@@ -195,9 +195,12 @@ def test_a_fresh_start_may_keep_a_configuration_or_explore() -> None:
 @pytest.mark.parametrize(
     ("picks", "message"),
     [
-        (((5, 0), (0, 0), (True, True)), "Fixed must pick weights that are kept, .* got place 5"),
-        (((0, 1), (0, 2), (False, False)), "Fixed must pick configurations of the history, places 0 to 1, got place 2"),
-        (((0, NOWHERE), (0, NOWHERE), (False, False)), "got place -1; NOWHERE is for fresh starts that explore"),
+        (((5, 0), (0, 0), (True, True)), "Fixed must pick weights that are kept, .* got index 5"),
+        (
+            ((0, 1), (0, 2), (False, False)),
+            "must pick configurations of the history, indices 0 to 1, got index 2",
+        ),
+        (((0, NOWHERE), (0, NOWHERE), (False, False)), "got index -1; NOWHERE is for fresh starts that explore"),
     ],
 )
 def test_a_population_refuses_picks_that_cannot_be(picks: Any, message: str) -> None:

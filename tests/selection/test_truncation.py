@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from popbandits.history import History, Mode, Observation
 from popbandits.history.standing import NOWHERE
 from popbandits.selection import Truncation
-from popbandits.selection.truncation import ranked, replaced_count
+from popbandits.selection.truncation import replaced_count, sort_best_first
 from popbandits.space import Space
 
 SPACE = Space({"x": (0.0, 1.0)})
@@ -106,7 +106,7 @@ def test_ties_are_broken_at_random() -> None:
 
 def test_failures_rank_last_whatever_the_direction() -> None:
     for sign in (1.0, -1.0):
-        order = ranked(turned([None, 5.0, None, -5.0], sign), np.random.default_rng(0))
+        order = sort_best_first(turned([None, 5.0, None, -5.0], sign), np.random.default_rng(0))
         assert set(order[:2].tolist()) == {1, 3}
 
 

@@ -109,7 +109,7 @@ def spaces(draw: Any) -> Space:
     try:
         return Space(made)
     except SpaceError as error:
-        assume("must leave something to try" not in str(error))
+        assume("must allow some configuration" not in str(error))
         raise
 
 

@@ -72,7 +72,7 @@ def test_labels_that_json_cannot_hold_are_refused_only_when_stored(label: Any) -
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"space": {}}', '{"space": {"hyperparameters": [1]}, "nested": {}}'])
 def test_text_that_is_no_space_is_refused(text: str) -> None:
-    with pytest.raises(SpaceError, match=r"a stored space is what to_json wrote|a space needs at least one parameter"):
+    with pytest.raises(SpaceError, match=r"must be the text that to_json wrote|a space needs at least one parameter"):
         Space.from_json(text)
 
 

@@ -36,7 +36,7 @@ FAULTS = {
     agents.KeepsTheFirstRate: (Rule.ALIKE, "trained before and a new one .* keep no hyperparameters"),
     agents.AddsToItsBuffer: (Rule.ALIKE, "trained before and a new one .* let load replace everything"),
     agents.ResetsTheOptimizer: (Rule.COMPLETE, "not restored; save the optimizer's state"),
-    agents.ForgetsTheOptimizer: (Rule.COMPLETE, "load leaves in place what an agent had before"),
+    agents.ForgetsTheOptimizer: (Rule.COMPLETE, "load does not replace what the agent had before"),
     agents.SavesItsPath: (Rule.MOVED, "FileNotFoundError.*where it was saved, the checkpoint loads"),
     agents.WritesWhenItLoads: (Rule.UNCHANGED, "load or train changed loaded.txt"),
 }
@@ -105,7 +105,7 @@ def test_randomness_without_a_seed_is_found_before_and_after_a_load() -> None:
 
 def test_hyperparameters_that_chance_hides_are_judged_by_what_applied_tells() -> None:
     report = check_agent(tied(agents.LoadsWithoutASeed), SPACE)
-    assert found(report, Rule.HELD).text.startswith("lr, momentum: it cannot be told")
+    assert found(report, Rule.HELD).text.startswith("lr, momentum: this cannot be decided")
     assert "give the agent applied()" in found(report, Rule.HELD).text
     report = check_agent(agents.RandomAndTells, SPACE)
     assert (found(report, Rule.HELD).status, found(report, Rule.USED).status) == ("ok", "ok")
@@ -118,7 +118,7 @@ def test_hyperparameters_that_lead_beyond_the_spread_hold_and_others_are_named()
     report = check_agent(agents.RandomButSteep, SPACE)
     assert found(report, Rule.ALIKE).status == "warning"
     assert found(report, Rule.HELD).status == "warning"
-    assert found(report, Rule.HELD).text.startswith("momentum: it cannot be told")
+    assert found(report, Rule.HELD).text.startswith("momentum: this cannot be decided")
     steep = check_agent(agents.RandomButSteep, {"lr": (0.01, 0.2)})
     assert (found(steep, Rule.HELD).status, found(steep, Rule.USED).status) == ("ok", "ok")
 
@@ -127,7 +127,7 @@ def test_what_a_checkpoint_lacks_shows_beyond_the_spread() -> None:
     report = check_agent(agents.RandomAndForgetful, SPACE)
     finding = found(report, Rule.COMPLETE)
     assert finding.status == "warning"
-    assert re.search("from memory got 2.* beyond the spread of those that load what it saved; save", finding.text)
+    assert re.search("in memory got 2.* beyond the spread of those that load what it saved; save", finding.text)
 
 
 def test_what_a_load_leaves_of_the_past_shows_beyond_the_spread() -> None:
@@ -159,7 +159,7 @@ def test_a_single_hyperparameter_without_effect_is_a_warning_that_names_it() -> 
 def test_what_applied_tells_is_compared_with_what_was_asked_for() -> None:
     report = check_agent(agents.LiesAboutThem, SPACE)
     assert problems(report) == [Rule.HELD, Rule.APPLIED]
-    raises(report, r"applied\(\) tells .*lr is [\d.]+, asked for was [\d.]+; momentum is")
+    raises(report, r"applied\(\) returns .*lr is [\d.]+, asked for was [\d.]+; momentum is")
 
 
 def test_an_agent_that_changes_its_config_is_warned() -> None:
@@ -187,7 +187,7 @@ def test_a_save_that_goes_on_after_it_returned_is_found(tmp_path: Path) -> None:
 
     report = check_agent(Late, SPACE)
     assert Rule.UNCHANGED in problems(report)
-    assert "save, still at work when it had returned, changed late.bin" in found(report, Rule.UNCHANGED).text
+    assert "save, still writing after it returned, changed late.bin" in found(report, Rule.UNCHANGED).text
 
 
 # What raises, and what is no score
@@ -203,7 +203,7 @@ def test_whatever_an_agent_raises_is_in_the_report_with_its_place(method: str) -
     raises(
         report, rf'raised\nTraceback .*{Path(__file__).name}", line \d+, in breaks.*LookupError: no luck in {method}'
     )
-    assert "open      a checkpoint holds all" in str(report) or method == "close"
+    assert "open      a checkpoint holds everything" in str(report) or method == "close"
 
 
 def test_an_error_in_train_comes_with_the_config_it_was_given() -> None:

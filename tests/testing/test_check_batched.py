@@ -14,19 +14,19 @@ from tests.testing.faulty_batches import SPACE, Sound
 
 SOUND = (Sound, batches.TellsWhatItApplied, batches.ReturnsOutcomes, batches.CountsOnBeingTold)
 FAULTS: dict[type[Sound], tuple[AnyRule, str]] = {
-    batches.SharesAGenerator: (BatchRule.COMPANY, "as number 0 and as number 1.* random numbers of its own"),
+    batches.SharesAGenerator: (BatchRule.COMPANY, "as number 0 and as number 1.* its own random numbers"),
     batches.NormalisesOverMembers: (BatchRule.COMPANY, "let members share nothing"),
-    batches.NumbersItsMembers: (BatchRule.COMPANY, "beside members with other values than before, got the scores"),
+    batches.NumbersItsMembers: (BatchRule.COMPANY, "next to members with other values than before, got the scores"),
     batches.DrawsAsOftenAsTheLongest: (BatchRule.COMPANY, "draw as many whatever the others do"),
     batches.DrawsAsOftenAsTheShortest: (BatchRule.COMPANY, "as number 1 and as number 0"),
     batches.CopiesOneByOne: (BatchRule.COPY, r"after copy\(\[1, 0, 0, ...\]\).*from all sources as they were before"),
     batches.CopiesWeightsOnly: (BatchRule.COPY, "copy weights, optimizer, counters and random states"),
-    batches.CopiesTheSameGenerator: (BatchRule.COPY, "each must go on as its source would have"),
-    batches.LoadClearsEverybody: (BatchRule.APART, "as if nobody had been loaded or reset"),
-    batches.ResetSeedsEverybody: (BatchRule.APART, "let these change their member only"),
-    batches.ResetKeepsTheVelocity: (BatchRule.RESET, "let reset make everything anew"),
+    batches.CopiesTheSameGenerator: (BatchRule.COPY, "each must train as its source would have"),
+    batches.LoadClearsEverybody: (BatchRule.APART, "as if no other had been loaded or reset"),
+    batches.ResetSeedsEverybody: (BatchRule.APART, "let these change only their member"),
+    batches.ResetKeepsTheVelocity: (BatchRule.RESET, "let reset create everything again"),
     batches.ResetHasNoSeed: (BatchRule.RESET, "like a new one of the same seed"),
-    batches.GivesUpTogether: (BatchRule.DIVERGED, "beside members that become NaN"),
+    batches.GivesUpTogether: (BatchRule.DIVERGED, "next to members that become NaN"),
     batches.SumsTheLosses: (BatchRule.DIVERGED, "let nothing be summed over members"),
     batches.BlendsCopies: (BatchRule.DIVERGED, "overwrite"),
     batches.ResetsByAFactor: (BatchRule.DIVERGED, "NaN and then reset must train like any other"),
@@ -69,7 +69,7 @@ def test_a_batch_that_is_not_deterministic_is_warned_with_the_spread_of_its_scor
     (alike,) = (finding for finding in report.warnings if finding.rule == Rule.ALIKE)
     assert "training is not deterministic" in alike.text
     assert "of 6 loads" in alike.text
-    assert "open      a member trains alike in any company" in str(report)
+    assert "open      a member trains alike at any index" in str(report)
 
 
 def test_a_batch_whose_size_matters_is_warned() -> None:
@@ -98,7 +98,7 @@ def test_without_numbers_that_can_be_nan_divergence_stays_open() -> None:
 
     report = check_batched(Chooses, {"steps": (1, 9)})
     assert report.ok
-    assert "open      a member that diverges harms nobody and can be replaced" in str(report)
+    assert "open      a member that diverges harms no other and can be replaced" in str(report)
 
 
 @pytest.mark.parametrize("method", ["__init__", "train", "copy", "reset", "save", "load"])

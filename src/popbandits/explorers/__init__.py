@@ -1,4 +1,4 @@
-"""Who picks the next configuration: one class per published method, and our own."""
+"""Explorers, which choose the next configuration: one class per published method, and our own."""
 
 from popbandits.explorers.bg_pbt import BGPBT
 from popbandits.explorers.cocabo import CoCaBO
@@ -12,7 +12,7 @@ from popbandits.explorers.pbt import PBT
 from popbandits.explorers.random_search import RandomSearch
 
 DEFAULT = PatientPBT
-"""The method of a run that names none."""
+"""The default method of a run."""
 
 __all__ = [
     "BGPBT",

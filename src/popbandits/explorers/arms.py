@@ -15,10 +15,10 @@ from popbandits.typing import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Arms:
-    """What the bandits know after some rows of history.
+    """The state of the bandits after some rows of history.
 
     Paper: the batch is drawn, played and fed back. Here: only replaced members draw, while every member's outcome is
-    feedback for the label it is on, because there is four times as much of it.
+    feedback for its label, because there is four times as much of it.
     """
 
     space: Space
@@ -30,8 +30,7 @@ class Arms:
 
     @staticmethod
     def after(space: Space, history: History, window: int | None, **options: Any) -> "Arms":
-        """The bandits as the last `window` observations leave them; they start anew where the window does, so their
-        horizon is no longer than that."""
+        """Replay the bandits over the last `window` observations, from new ones: the window limits their horizon."""
         span = None if window is None else max(1, window // (history.size or 1))
         horizon = min((limit for limit in (history.rounds, span) if limit is not None), default=None)
         return Arms(space, history.recent(window), horizon, **options)
@@ -55,26 +54,26 @@ class Arms:
 
     @cached_property
     def _feedback(self) -> int:
-        """How many members feed back in a round, as far as is known: what the bandits' exploration is set by."""
+        """Mean number of members that give feedback in a round; it sets the bandits' exploration."""
         return max(1, round(len(self.rows) / max(1, len(self._rounds))))
 
     @cached_property
     def probabilities(self) -> list[FloatArray]:
-        """For each variable, the chance of each label when one member draws."""
+        """For each variable, the probability of each label when one member draws."""
         return [
             bandit.expected_plays(weights, 1, len(self._rounds), self._feedback) for bandit, weights in self._bandits
         ]
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
-        """(count, m) labels for members of one round, by dependent rounding: distinct while there are more labels."""
+        """Draw (count, m) labels for members of one round by dependent rounding: distinct if there are enough."""
         drawn = [
             bandit.draw(weights, count, rng, len(self._rounds), self._feedback) for bandit, weights in self._bandits
         ]
         return np.stack(drawn, axis=1) if drawn else np.empty((count, 0), dtype=np.int64)
 
     def record(self) -> dict[str, dict[str, list[float]]]:
-        """The probabilities by variable, for the record of the decision."""
+        """Return the probabilities by variable, for the record of the decision."""
         names = (variable.name for variable in self.space.categorical)
         by_name = {name: p.tolist() for name, p in zip(names, self.probabilities, strict=True)}
-        # Under a key of their own: a user's variable may be called "fallback" or "theta".
+        # Under their own key: a user's variable may be called "fallback" or "theta".
         return {"probabilities": by_name} if by_name else {}

@@ -1,4 +1,4 @@
-r"""BG-PBT's exploration (Wan et al. 2022, arXiv 2207.09405): the model is trusted near the parent's configuration only.
+r"""BG-PBT's exploration (Wan et al. 2022, arXiv 2207.09405): the model is trusted only near the parent's configuration.
 
 Casmopolitan's trust region (Wan et al. 2021, arXiv 2102.07188) around the configuration c of the parent:
 
@@ -10,9 +10,9 @@ Casmopolitan's trust region (Wan et al. 2021, arXiv 2102.07188) around the confi
 | l_j | the fitted length-scale of number j: the region is long where the model is flat |
 | m | categorical variables that are active |
 
-A round in which a configuration of the model's was new succeeds if one of those has the best score of the round. After
-GROW successes in a row the region is STEP times as large, after SHRINK failures STEP times as small. When L is at its
-least, the region starts anew at its first size, and the model forgets everything before.
+A round with new configurations from the model succeeds if one of them has the best score of the round. After GROW
+successes in a row the region grows by the factor STEP, after SHRINK failures it shrinks by STEP. When L reaches its
+minimum, the region restarts at its first size, and the model forgets all earlier rounds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,45 +33,45 @@ from popbandits.space import Points, Space
 from popbandits.typing import FloatArray, IntArray, is_real
 
 STEP, GROW, SHRINK = 1.5, 3, 10
-"""As in the authors' code."""
+"""Values of the authors' code."""
 
 LEAST, LEAST_LABELS = 0.15, 0.1
 """The smallest L, and the smallest H."""
 
 COMBINATIONS = 16
-"""Combinations of labels that are compared, the parent's among them."""
+"""Number of combinations of labels that are compared, the parent's included."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """The trust region after some rounds of a run; recorded with each decision, where the next one finds it."""
+    """The trust region after some rounds of a run; recorded with each decision, for the next one to read."""
 
     numbers: float
     """L."""
     labels: float = 1.0
     """H."""
     successes: int = 0
-    """Rounds in a row that succeeded, and have not made it grow yet."""
+    """Successful rounds in a row since the region last changed its size."""
     failures: int = 0
     rounds: int = 0
-    """Rounds of the run that it has seen."""
+    """Number of rounds taken into account."""
     since: int = 0
-    """The round from which on the model may look."""
+    """First round that the model may use."""
 
     def after(self, succeeded: bool | None, first: float) -> "Region":
-        """Take in another round; None where the model had proposed nothing. `first` is L at the beginning."""
+        """Return the region after another round; None if the model proposed nothing in it. `first` is the initial L."""
         seen = replace(self, rounds=self.rounds + 1)
         if succeeded is None:
             return seen
         if succeeded:
             seen = replace(seen, successes=self.successes + 1, failures=0)
-            return seen.resized(STEP) if seen.successes == GROW else seen
+            return seen.resize(STEP) if seen.successes == GROW else seen
         seen = replace(seen, successes=0, failures=self.failures + 1)
-        seen = seen.resized(1 / STEP) if seen.failures == SHRINK else seen
+        seen = seen.resize(1 / STEP) if seen.failures == SHRINK else seen
         return Region(first, rounds=seen.rounds, since=seen.rounds) if seen.numbers <= LEAST else seen
 
-    def resized(self, factor: float) -> "Region":
-        """Multiply the sizes, within their bounds, and count anew."""
+    def resize(self, factor: float) -> "Region":
+        """Multiply the sizes, within their bounds, and reset the counts."""
         numbers, labels = (min(1.0, size * factor) for size in (self.numbers, self.labels))
         return replace(self, numbers=max(LEAST, numbers), labels=max(LEAST_LABELS, labels), successes=0, failures=0)
 
@@ -79,17 +79,17 @@ class Region:
 @complete_args(ModelExplorer)
 @dataclass(frozen=True)
 class BGPBT(ModelExplorer):
-    """Numbers and labels where the bound is largest within the trust region around the parent's.
+    """Maximise the bound over numbers and labels within a trust region around the parent's configuration.
 
-    Paper: a kernel, a transform of the changes and a bound of its own; restarts that search for first configurations by
-    an auxiliary model and distil the old agents into new architectures. Here: the model and the bound of PB2-Mix, so
-    that the region alone makes the difference, and neither of those restarts; `Restarts` starts members afresh.
+    Paper: its own kernel, transform of the changes and bound; restarts that search for first configurations by an
+    auxiliary model and distil the old agents into new architectures. Here: the model and the bound of PB2-Mix, so that
+    the region is the only difference, and no such restarts; `Restarts` starts members afresh.
 
     Args:
-        per_dimension: Fit a length-scale for each number, by which the region is stretched. Default True. Give False if
+        per_dimension: Fit a length-scale for each number, which also stretches the region. Default True. Give False if
             there are few observations for many numbers.
-        score_before: Let the model see the score before the interval, as in the paper. Default True. Give False where
-            the score is a running total.
+        score_before: Let the model see the score before the interval, as in the paper. Default True. Give False if the
+            score is a running total.
         length: Set the first width of the trust region, as a share of a number's range, above 0.15 and at most 1.
             Default 0.4. Raise it to move further from the parent.
     """
@@ -107,17 +107,17 @@ class BGPBT(ModelExplorer):
         self,
         space: Space,
         history: History,
-        training: Points,
+        pending: Points,
         parents: Sequence[Observation | None],
         rng: np.random.Generator,
     ) -> list[Proposal]:
-        """One fit; for each member the best point of the region around its parent's configuration."""
+        """Fit once, and find for each member the best point of the region around its parent's configuration."""
         region = region_after(history, self.length)
         models = Models(self, space, history, region.since)
         proposals = []
         for parent in parents:
-            point, decision = self._inside(models, region, parent, training, rng)
-            training = Points.concatenate([training, point])
+            point, decision = self._inside(models, region, parent, pending, rng)
+            pending = Points.concatenate([pending, point])
             proposals.append(Proposal(space.decode(point)[0], {**decision, "region": asdict(region)}))
         return proposals
 
@@ -126,17 +126,17 @@ class BGPBT(ModelExplorer):
         models: Models,
         region: Region,
         parent: Observation | None,
-        training: Points,
+        pending: Points,
         rng: np.random.Generator,
     ) -> tuple[Points, Mapping[str, Any]]:
-        """Find the best point of the region, and the record of the fit; without a model, draw any point."""
+        """Return the best point of the region and the record of the fit; without a model, draw any point."""
         space, history = models.space, models.history
         centre = history.best if parent is None else parent
         try:
             if centre is None:
                 raise NotFittedError("nothing was observed yet")
             model = models.at(np.zeros(0, dtype=np.int64))
-            bound = model.bound(history, parent).pending(training)
+            bound = model.bound(history, parent).with_pending(pending)
             return self._best(model, bound, region, space.encode([centre.config]), rng), model.record
         except NotFittedError as error:
             return space.sample(1, rng), {"fallback": str(error)}
@@ -144,7 +144,7 @@ class BGPBT(ModelExplorer):
     def _best(
         self, model: Surrogate, bound: UpperConfidenceBound, region: Region, centre: Points, rng: np.random.Generator
     ) -> Points:
-        """Maximise the bound over combinations of labels near the centre's, and over numbers in a box around its."""
+        """Maximise the bound over combinations of labels near the centre's, and over numbers in a box around it."""
         space = model.space
         box = box_around(centre.x[0], region.numbers, _stretch(model), space)
         labels = labels_near(centre.h[0], region.labels, space, rng)
@@ -163,23 +163,23 @@ class BGPBT(ModelExplorer):
 
 
 def region_after(history: History, first: float) -> Region:
-    """Find the trust region as the completed rounds of a history leave it; `first` is L at the beginning."""
+    """Compute the trust region after the completed rounds of a history; `first` is the initial L."""
     size = history.size or 0
     rounds = min((history.finished(member) for member in range(size)), default=0)
     known = next((o.decision["region"] for o in history.backwards() if "region" in o.decision), None)
     region = Region(first) if known is None else Region(**known)
     for round_ in range(region.rounds, rounds):
-        told = [o for member in range(size) if (o := history.find((member, round_))) is not None]
-        scores = [(history.sign * o.score, "theta" in o.decision) for o in told if not o.failed]
+        finished = [o for member in range(size) if (o := history.find((member, round_))) is not None]
+        scores = [(history.sign * o.score, "theta" in o.decision) for o in finished if not o.failed]
         ours = [score for score, by_model in scores if by_model]
-        tried = any("theta" in o.decision for o in told)
+        tried = any("theta" in o.decision for o in finished)
         succeeded = bool(ours) and max(ours) == max(score for score, _ in scores)
         region = region.after(succeeded if tried else None, first)
     return region
 
 
 def box_around(centre: FloatArray, length: float, stretch: FloatArray, space: Space) -> FloatArray:
-    """Return the (d, 2) ends of each number: at least a level to either side, and all of the range without a centre."""
+    """Return the (d, 2) bounds of the numbers: at least one level either way; the whole range without a centre."""
     levels = np.array([number.levels or np.inf for number in space.numerical])
     half = np.maximum(length / 2 * stretch, 1 / np.maximum(1, levels - 1))
     middle = np.where(np.isnan(centre), 0.5, centre)
@@ -189,7 +189,7 @@ def box_around(centre: FloatArray, length: float, stretch: FloatArray, space: Sp
 
 
 def labels_near(centre: IntArray, size: float, space: Space, rng: np.random.Generator) -> IntArray:
-    """Draw (g, m) labels: the centre's, and others in which few of them differ; what is inactive there is open."""
+    """Draw (g, m) labels: the centre's, and others that differ in few of them; inactive ones are drawn freely."""
     counts = np.array([len(variable.labels) for variable in space.categorical], dtype=np.int64)
     active = np.flatnonzero(centre >= 0)
     drawn = np.floor(rng.random((COMBINATIONS, len(counts))) * counts).astype(np.int64)
@@ -203,7 +203,7 @@ def labels_near(centre: IntArray, size: float, space: Space, rng: np.random.Gene
 
 
 def _stretch(model: Surrogate) -> FloatArray:
-    """Return (d,) w: how far the region reaches in each number, by the fitted length-scales."""
+    """Return (d,) w, the relative width of the region in each number, from the fitted length-scales."""
     d = len(model.space.numerical)
     lengths = model.posterior.kernel.theta[LENGTH:][:d]
     if not (model.structure.per_dimension and d):

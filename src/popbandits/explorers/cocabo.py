@@ -17,7 +17,7 @@ from popbandits.typing import IntArray
 @complete_args(ModelExplorer)
 @dataclass(frozen=True)
 class CoCaBO(ModelExplorer):
-    """Labels by EXP3, numbers by the mixed kernel without time; every interval is a new trial, and nobody is copied."""
+    """Choose labels by EXP3, numbers by the mixed kernel without time. Every interval is a new trial; no copies."""
 
     exploits = False
     restarts = True
@@ -26,6 +26,6 @@ class CoCaBO(ModelExplorer):
     def choose_labels(
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
-        """A batch of labels, drawn by bandits that never forget."""
+        """Draw a batch of labels by bandits that never forget."""
         arms = Arms.after(space, history, self.window, exploration="paper", sharing=0.0)
         return arms.draw(len(parents), rng), arms.record()

@@ -1,4 +1,4 @@
-"""The contract of an explorer: who picks the next configuration of a member, from what happened so far."""
+"""The contract of an explorer: it chooses the next configuration of a member from the history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from popbandits.typing import FloatArray, is_real
 
 @dataclass(frozen=True)
 class Proposal:
-    """A configuration, and what should be remembered of how it was chosen.
+    """A configuration, and a record of how it was chosen.
 
     Args:
         config: Give the configuration: a value for every active hyperparameter.
         decision: Record how it was chosen, in plain JSON values. Default {}. Give what reports should show, and what
-            the next decision should find in the history.
+            the next decision needs from the history.
     """
 
     config: Config
@@ -29,9 +29,9 @@ class Proposal:
 
 
 class Explorer:
-    """A method of exploring. Subclasses define `explore`, or `explore_round` where one model serves several members.
+    """Base class of explorers. Subclasses define `explore`, or `explore_round` if one model serves several members.
 
-    Both are pure functions of their arguments: no memory, no randomness but `rng`.
+    Both are pure functions of their arguments: no memory, no randomness except `rng`.
 
     >>> class Middle(Explorer):
     ...     def explore(self, space, history, pending, parent, rng):
@@ -45,9 +45,9 @@ class Explorer:
     restarts: bool = False
     """Whether every interval trains from scratch with a new configuration."""
     selection: Selection | None = None
-    """The selection that the method was made with; a run that names none has this one, or truncation."""
+    """The method's own selection, used by a run that names none; None for truncation."""
     concentration: float = 1.0
-    """Lean of the first configurations to the middle of ranges: numbers come from Beta(c, c), where 1 is uniform."""
+    """Concentration of first configurations at the middle of ranges: numbers come from Beta(c, c); 1 is uniform."""
 
     def explore(
         self,
@@ -61,8 +61,8 @@ class Explorer:
 
         Args:
             space: The search space.
-            history: What happened before this decision.
-            pending: Configurations that other members are training with, or are about to.
+            history: Observations before this decision.
+            pending: Configurations that other members train with, or are about to.
             parent: Observation whose weights the member will start from; None for a fresh start.
             rng: Generator to draw from.
         """
@@ -82,21 +82,21 @@ class Explorer:
 
         Args:
             space: The search space.
-            history: What happened before this decision.
-            pending: Configurations that other members are training with, or are about to.
+            history: Observations before this decision.
+            pending: Configurations that other members train with, or are about to.
             parents: For each member the observation whose weights it will start from; None for a fresh start.
             rng: Generator to draw from.
         """
         chosen: list[Config] = []
         for parent in parents:
-            # As it is while it is all there is: in a large population, looking everybody's up costs more than deciding.
-            training = [*pending, *chosen] if chosen else pending
-            chosen.append(self.explore(space, history, training, parent, rng))
+            # Passed on as it is if possible: in a large population, reading all of it costs more than deciding.
+            others = [*pending, *chosen] if chosen else pending
+            chosen.append(self.explore(space, history, others, parent, rng))
         return [Proposal(config) for config in chosen]
 
 
 class _Plain(Explorer):
-    """Somebody's object with an `explore` of the right form, in the clothes of an explorer."""
+    """Adapts any object with an `explore` method."""
 
     def __init__(self, plain: Any):
         self.plain = plain
@@ -116,13 +116,13 @@ class _Plain(Explorer):
         parent: Observation | None,
         rng: np.random.Generator,
     ) -> Config:
-        """What the plain object says."""
+        """Call the object's `explore`."""
         config: Config = self.plain.explore(space, history, pending, parent, rng)
         return config
 
 
 def as_explorer(method: Any) -> Explorer:
-    """An explorer, or any object with its one method `explore`.
+    """Return an explorer: `method` itself, or an adapter of any object with an `explore` method.
 
     >>> class Middle:
     ...     def explore(self, space, history, pending, parent, rng):
@@ -140,34 +140,34 @@ def as_explorer(method: Any) -> Explorer:
 
 
 def check_concentration(concentration: float) -> None:
-    """Raise unless numbers can be drawn with this concentration."""
+    """Raise ArgumentError unless the concentration is in [1, 100]."""
     if not (is_real(concentration) and 1 <= concentration <= 100):
         raise ArgumentError(f"concentration must be between 1 and 100, got {concentration!r}; 1 is uniform")
 
 
-def lean(u: FloatArray, numbers: int, concentration: float) -> FloatArray:
-    """Turn uniform quantiles of the first `numbers` columns into those of Beta(c, c); labels stay uniform."""
+def concentrate(u: FloatArray, numbers: int, concentration: float) -> FloatArray:
+    """Convert uniform quantiles of the first `numbers` columns to those of Beta(c, c); labels stay uniform."""
     if concentration == 1:
         return u
     return np.concatenate([betaincinv(concentration, concentration, u[:, :numbers]), u[:, numbers:]], axis=1)
 
 
-def sampled(space: Space, rng: np.random.Generator, concentration: float = 1.0) -> Config:
-    """A configuration drawn from the space, uniform in each parameter's own scale, or leaning to the middle."""
+def sample_config(space: Space, rng: np.random.Generator, concentration: float = 1.0) -> Config:
+    """Draw a configuration, uniform in each parameter's own scale, or concentrated at the middle."""
     if concentration != 1:
         nothing = Points(np.full((1, len(space.numerical)), np.nan), np.full((1, len(space.categorical)), -1))
-        point = completed(space, nothing, rng, concentration=concentration)
+        point = complete_point(space, nothing, rng, concentration=concentration)
         if point is not None:
             return space.decode(point)[0]
     return space.decode(space.sample(1, rng))[0]
 
 
-def completed(
+def complete_point(
     space: Space, points: Points, rng: np.random.Generator, tries: int = 100, concentration: float = 1.0
 ) -> Points | None:
-    """One point made whole and legal, by drawing what is open (NaN, -1) in it; None if no draw is legal."""
+    """Complete one point by drawing its open values (NaN, -1); None if no draw is legal."""
     u = rng.random((tries, len(space.numerical) + len(space.categorical)))
-    drawn = space.from_quantiles_full(lean(u, len(space.numerical), concentration))
+    drawn = space.from_quantiles_full(concentrate(u, len(space.numerical), concentration))
     whole = space.activate(
         Points(np.where(np.isnan(points.x), drawn.x, points.x), np.where(points.h < 0, drawn.h, points.h))
     )

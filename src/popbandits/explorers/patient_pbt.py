@@ -1,13 +1,13 @@
 """Patient PBT, the default: PBT that lets members train alone at first, and then searches broadly.
 
-It departs from PBT (Jaderberg et al. 2017) in four points, each of which was chosen by its effect on real training
-(docs/default.md has the figures):
+It differs from PBT (Jaderberg et al. 2017) in four points, each chosen by its effect on real training (docs/default.md
+has the figures):
 
-1. Nobody is replaced in the first quarter of the rounds (`selection.Patient`).
-2. Values that are drawn anew, and the first configurations, lean to the middle of their ranges: people choose ranges
-   around what they believe in, and with ten ranges a uniform draw has some value near an end nearly always.
-3. More is drawn anew. With few members and rounds, breadth finds more than small steps do.
-4. After a collapse of all members the best checkpoint there ever was is the parent.
+1. No member is replaced in the first quarter of the rounds (`selection.Patient`).
+2. Resampled values and the first configurations are concentrated at the middle of their ranges: people choose ranges
+   around values they trust, and with ten ranges a uniform draw nearly always has some value near an end.
+3. Values are resampled more often. With few members and rounds, a broad search finds more than small steps.
+4. After a collapse of all members, the best checkpoint of the whole run is the parent.
 """
 
 from dataclasses import dataclass
@@ -24,21 +24,21 @@ from popbandits.typing import FloatArray, is_real
 
 @dataclass(frozen=True)
 class PatientPBT(Perturbation):
-    """Draw most numbers and labels anew, near the middle of their ranges, and move the other numbers a little.
+    """Resample most numbers and labels, near the middle of their ranges, and move the other numbers a little.
 
     >>> from popbandits import Population
     >>> Population({"lr": (1e-5, 1e-1)}, PatientPBT()).selection
     Patient(quantile=0.25, warm_up=0.25, collapse=1.0)
 
     Args:
-        resample: Set the probability of drawing a number anew. Default 0.6. Lower it in long runs with many members,
+        resample: Set the probability of resampling a number. Default 0.6. Lower it in long runs with many members,
             where small steps pay off.
-        resample_label: Set the probability of drawing a label anew. Default 0.8. Lower it if changing a label disturbs
+        resample_label: Set the probability of resampling a label. Default 0.8. Lower it if changing a label disturbs
             training.
         step: Set the standard deviation of the other numbers' moves, as a share of their ranges. Default 0.1. Lower it
             if good values lie in a narrow band.
-        concentration: Set how far draws lean to the middle of a range: from Beta(c, c), where 1 is uniform. Default
-            4.0. Lower it if your ranges are not centred on what you believe in.
+        concentration: Set how strongly draws concentrate at the middle of a range: from Beta(c, c), where 1 is uniform.
+            Default 4.0. Lower it if your ranges are not centred on values you trust.
     """
 
     selection = Patient()
@@ -55,7 +55,7 @@ class PatientPBT(Perturbation):
         if not (is_real(self.step) and 0 <= self.step <= 1):
             raise ArgumentError(f"step must be a share of a range between 0 and 1, got {self.step!r}; 0.1 is usual")
 
-    def perturbed(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def perturb(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Move numbers by a normal step, reflected at the ends of their ranges."""
         moved = np.abs(x + self.step * rng.standard_normal(x.shape))
         return space.snap(np.clip(np.where(moved > 1, 2 - moved, moved), 0.0, 1.0))

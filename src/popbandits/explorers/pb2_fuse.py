@@ -1,9 +1,9 @@
-"""PB2-Fuse (ours): the bandit's choice of labels, tempered by what the model expects of each.
+"""PB2-Fuse (ours): labels chosen by the bandit and by the model's prediction for each.
 
     P(label c) ~ q(c) exp(max_x UCB(c, x) / temperature),   q from TV.EXP3.M, y standardised
 
 The bandit alone is the weak half of PB2-Mix: after 25 rounds it draws a good label hardly more often than chance,
-because it knows nothing of what the numbers can still gain. The model alone is good, but fails with many labels.
+because it does not know what the numbers can still gain. The model alone is good, but fails with many labels.
 """
 
 import math
@@ -26,16 +26,16 @@ from popbandits.space import Points, Space
 from popbandits.typing import FloatArray, IntArray, is_real
 
 COMBINATIONS = 64
-"""Up to so many combinations of labels are compared one by one; of more, a sample drawn by the bandits is."""
+"""Maximum number of combinations of labels that are compared; of more, the bandits draw a sample."""
 
 
 @complete_args(PB2Mix)
 @dataclass(frozen=True)
 class PB2Fuse(PB2Mix):
-    """Labels by TV.EXP3.M and the model together, numbers where that model's bound is largest.
+    """Choose labels by TV.EXP3.M and the model together, numbers by maximising the model's bound.
 
     Args:
-        temperature: Set how much the bandit counts beside the model when labels are drawn, above 0. Default 0.25. Raise
+        temperature: Set the weight of the bandit against the model when labels are drawn, above 0. Default 0.25. Raise
             it to trust the bandit more, lower it to trust the model more.
     """
 
@@ -50,39 +50,39 @@ class PB2Fuse(PB2Mix):
         self,
         space: Space,
         history: History,
-        training: Points,
+        pending: Points,
         parents: Sequence[Observation | None],
         rng: np.random.Generator,
     ) -> list[Proposal]:
-        """One fit; for each member the best numbers at all labels, then a draw among them."""
+        """Fit once; for each member find the best numbers at all labels, then draw one of these points."""
         arms = Arms.after(space, history, self.window)
         proposals: list[Proposal] = []
         try:
             model = Models(self, space, history).at(np.zeros(0, dtype=np.int64))
             for parent in parents:
-                point = self._draw(model, arms, model.bound(history, parent).pending(training), training, rng)
-                training = Points.concatenate([training, point])
+                point = self._draw(model, arms, model.bound(history, parent).with_pending(pending), pending, rng)
+                pending = Points.concatenate([pending, point])
                 proposals.append(Proposal(space.decode(point)[0], {**arms.record(), **model.record}))
-        except NotFittedError:  # as PB2-Mix does it: labels by the bandits alone, numbers drawn
-            proposals += super().propose(space, history, training, parents[len(proposals) :], rng)
+        except NotFittedError:  # as PB2-Mix: labels by the bandits alone, numbers at random
+            proposals += super().propose(space, history, pending, parents[len(proposals) :], rng)
         return proposals
 
     def _draw(
-        self, model: Surrogate, arms: Arms, bound: UpperConfidenceBound, training: Points, rng: np.random.Generator
+        self, model: Surrogate, arms: Arms, bound: UpperConfidenceBound, pending: Points, rng: np.random.Generator
     ) -> Points:
         labels, prior = combinations(arms, rng)
-        points, group = model.candidates(labels, training.x, max(16, 256 // len(labels)), rng)
+        points, group = model.candidates(labels, pending.x, max(16, 256 // len(labels)), rng)
         best = maximise(bound, model.space, points, group, groups=len(labels), starts=1 + (len(labels) < 4))
         score = np.log(prior) + best.values / self.temperature
         if not np.isfinite(score).any():
             raise NotFittedError("no legal configuration was found at any labels")
-        # Gumbel's trick: the largest of score + noise is a draw with probability ~ exp(score).
+        # The Gumbel trick: the largest of score + noise is a draw with probability ~ exp(score).
         chosen = int(np.argmax(score + rng.gumbel(size=len(score))))
         return best.points[[chosen]]
 
 
 def combinations(arms: Arms, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """(g, m) labels to compare and the bandits' probability of each (up to a factor)."""
+    """Return the (g, m) labels to compare, and the bandits' probability of each up to a factor."""
     p = arms.probabilities
     count = math.prod(len(each) for each in p)
     if count <= COMBINATIONS:

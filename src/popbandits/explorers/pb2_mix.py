@@ -17,11 +17,11 @@ from popbandits.typing import IntArray
 @complete_args(ModelExplorer)
 @dataclass(frozen=True)
 class PB2Mix(ModelExplorer):
-    """Labels by TV.EXP3.M; numbers by the upper confidence bound at the member's own new labels, under one GP."""
+    """Choose labels by TV.EXP3.M; numbers by the upper confidence bound at the member's new labels, under one GP."""
 
     def choose_labels(
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
-        """A batch of labels, drawn by the bandits."""
+        """Draw a batch of labels by the bandits."""
         arms = Arms.after(space, history, self.window)
         return arms.draw(len(parents), rng), arms.record()

@@ -1,4 +1,4 @@
-"""PB2-Mult (paper, Algorithm "PB2-Mult: explore"): TV.EXP3.M picks the labels, a GP of their own the numbers."""
+"""PB2-Mult (paper, Algorithm "PB2-Mult: explore"): TV.EXP3.M picks the labels, a separate GP for them the numbers."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,13 @@ from popbandits.typing import BoolArray, IntArray
 @complete_args(PB2Mix)
 @dataclass(frozen=True)
 class PB2Mult(PB2Mix):
-    """Labels by TV.EXP3.M; numbers by a GP that knows only the rows with these very labels.
+    """Choose labels by TV.EXP3.M; numbers by a GP fitted only to the rows with exactly these labels.
 
-    So each label has its own parameters and its own idea of what is good. Labels without data keep their place and
-    have their numbers drawn: handing back the parent's configuration would mean that new labels are never tried.
+    So each combination of labels has its own parameters and its own optimum. For labels without data the numbers are
+    drawn at random: returning the parent's configuration instead would mean that new labels are never tried.
     """
 
     def relevant(self, rows: Rows, labels: IntArray) -> BoolArray:
-        """The rows with the same labels; a variable that is inactive in a row agrees with any label."""
+        """Return the mask of rows with these labels; a variable that is inactive in a row matches any label."""
         same: BoolArray = np.all((rows.points.h == labels) | (rows.points.h < 0), axis=1)
         return same

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from popbandits.docstrings import complete_args
-from popbandits.explorers.pbt import PBT, check_probability, perturbed_labels
+from popbandits.explorers.pbt import PBT, check_probability, drop_labels
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
 from popbandits.space import Space
@@ -17,7 +17,7 @@ from popbandits.typing import IntArray
 @complete_args(ModelExplorer, PBT)
 @dataclass(frozen=True)
 class PB2Rand(ModelExplorer):
-    """Labels kept or drawn anew, as in PBT; numbers by one GP that does not see labels."""
+    """Keep or resample labels, as in PBT; choose numbers by one GP that does not see labels."""
 
     resample_label: float = PBT.resample_label
     sees_labels: ClassVar[bool] = False
@@ -29,13 +29,13 @@ class PB2Rand(ModelExplorer):
     def choose_labels(
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
-        """The parents' labels, each drawn anew with probability `resample_label`."""
+        """Return the parents' labels, each resampled with probability `resample_label`."""
         labels = space.sample(len(parents), rng).h
-        # A kept label may switch on a variable that is off in the draw: every variable needs a label.
+        # A kept label may activate a variable that is inactive in the draw, so every variable needs a label.
         spare = rng.random((len(parents), len(space.numerical) + len(space.categorical)))
         labels = np.where(labels < 0, space.from_quantiles_full(spare).h, labels)
         for row, parent in enumerate(parents):
             if parent is not None:
-                kept = perturbed_labels(space.encode([parent.config]), self.resample_label, rng)[0]
+                kept = drop_labels(space.encode([parent.config]), self.resample_label, rng)[0]
                 labels[row] = np.where(kept < 0, labels[row], kept)
         return labels, {}

@@ -1,4 +1,4 @@
-"""Population based training (Jaderberg et al. 2017): perturb what the parent used, or draw it anew."""
+"""Population based training (Jaderberg et al. 2017): perturb the parent's values or resample them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,34 +7,34 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import ArgumentError
-from popbandits.explorers.explorer import Explorer, completed, sampled
+from popbandits.explorers.explorer import Explorer, complete_point, sample_config
 from popbandits.history import Config, History, Observation
 from popbandits.space import Points, Space
 from popbandits.typing import FloatArray, IntArray, is_real
 
 
-def perturbed_labels(parent: Points, resample: float, rng: np.random.Generator) -> IntArray:
-    """(1, m) the parent's labels, each given up (-1, to be drawn) with probability `resample`."""
+def drop_labels(parent: Points, resample: float, rng: np.random.Generator) -> IntArray:
+    """Return (1, m) the parent's labels, each set to -1, to be drawn, with probability `resample`."""
     return np.where(rng.random(parent.h.shape) < resample, -1, parent.h)
 
 
 def check_probability(name: str, value: float) -> None:
-    """Raise unless the argument is in [0, 1]."""
+    """Raise ArgumentError unless the argument is in [0, 1]."""
     if not (is_real(value) and 0 <= value <= 1):
         raise ArgumentError(f"{name} is a probability between 0 and 1, got {value!r}")
 
 
 class Perturbation(Explorer):
-    """Keep what the parent used, changed a little by `perturbed`, or draw it anew; a subclass sets how often."""
+    """Changes the parent's values a little by `perturb`, or resamples them; a subclass sets how often."""
 
     resample: float
-    """Probability of drawing a number anew."""
+    """Probability of resampling a number."""
     resample_label: float
-    """Probability of drawing a label anew."""
+    """Probability of resampling a label."""
 
-    def perturbed(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def perturb(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Change (1, d) numbers a little."""
-        raise NotImplementedError(f"{type(self).__name__} must define perturbed")
+        raise NotImplementedError(f"{type(self).__name__} must define perturb")
 
     def explore(
         self,
@@ -46,25 +46,25 @@ class Perturbation(Explorer):
     ) -> Config:
         """Perturb the parent's configuration."""
         if parent is None:
-            return sampled(space, rng, self.concentration)
+            return sample_config(space, rng, self.concentration)
         old = space.encode([parent.config])
-        x = np.where(rng.random(old.x.shape) < self.resample, np.nan, self.perturbed(space, old.x, rng))
-        open_ = Points(x, perturbed_labels(old, self.resample_label, rng))
-        point = completed(space, open_, rng, concentration=self.concentration)
-        return sampled(space, rng, self.concentration) if point is None else space.decode(point)[0]
+        x = np.where(rng.random(old.x.shape) < self.resample, np.nan, self.perturb(space, old.x, rng))
+        open_ = Points(x, drop_labels(old, self.resample_label, rng))
+        point = complete_point(space, open_, rng, concentration=self.concentration)
+        return sample_config(space, rng, self.concentration) if point is None else space.decode(point)[0]
 
 
 @dataclass(frozen=True)
 class PBT(Perturbation):
-    """Numbers times 0.8 or 1.2, within bounds, or drawn anew; labels kept or drawn anew.
+    """Multiply numbers by 0.8 or 1.2, within bounds, or resample them; keep or resample labels.
 
-    An integer that rounding would leave where it is moves by one; ordinals move by one level.
+    An integer that rounding would leave unchanged moves by one; ordinals move by one level.
 
     Args:
-        factors: Set what numbers are multiplied with, one below and one above 1. Default (0.8, 1.2). Spread them to
-            move faster through wide ranges.
-        resample: Set the probability of drawing a number anew. Default 0.25. Raise it to search more broadly.
-        resample_label: Set the probability of drawing a label anew. Default 0.5. Lower it if changing a label disturbs
+        factors: Set the factors that numbers are multiplied by, one below and one above 1. Default (0.8, 1.2). Spread
+            them to move faster through wide ranges.
+        resample: Set the probability of resampling a number. Default 0.25. Raise it to search more broadly.
+        resample_label: Set the probability of resampling a label. Default 0.5. Lower it if changing a label disturbs
             training.
     """
 
@@ -80,8 +80,8 @@ class PBT(Perturbation):
         check_probability("resample", self.resample)
         check_probability("resample_label", self.resample_label)
 
-    def perturbed(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Multiply values; a level that rounding would leave where it is, and any ordinal, moves by one."""
+    def perturb(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Multiply values; an integer that rounding would leave unchanged, and any ordinal, moves by one level."""
         up = rng.random(x.shape) < 0.5
         old = space.codes(x)
         new = old * np.where(up, self.factors[1], self.factors[0])

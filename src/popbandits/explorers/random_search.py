@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from popbandits.explorers.explorer import Explorer, sampled
+from popbandits.explorers.explorer import Explorer, sample_config
 from popbandits.history import Config, History, Observation
 from popbandits.space import Space
 
 
 @dataclass(frozen=True)
 class RandomSearch(Explorer):
-    """Every member keeps the configuration it was dealt, and nobody is copied.
+    """Keep every member's first configuration, and copy nothing.
 
-    With `explore="all"` each member draws a new one every round.
+    With `explore="all"` each member draws a new configuration every round.
     """
 
     exploits = False
@@ -27,5 +27,5 @@ class RandomSearch(Explorer):
         parent: Observation | None,
         rng: np.random.Generator,
     ) -> Config:
-        """A draw from the space, uniform in each parameter's own scale."""
-        return sampled(space, rng)
+        """Draw a configuration, uniform in each parameter's own scale."""
+        return sample_config(space, rng)

@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from popbandits.errors import ArgumentError
-from popbandits.explorers.explorer import Explorer, Proposal, completed
+from popbandits.explorers.explorer import Explorer, Proposal, complete_point
 from popbandits.history import Config, History, Observation, Rows
 from popbandits.models.acquisition import UpperConfidenceBound, candidates, confidence, maximise
 from popbandits.models.gp import Likelihood, NotFittedError, Posterior, Structure, fit, starts
@@ -20,35 +20,35 @@ from popbandits.space import Points, Space
 from popbandits.typing import BoolArray, FloatArray, IntArray, is_real, is_whole
 
 REFRESH = 0.1
-"""Share of new rows after which a fit tries cold starts again. A chain of warm starts alone can sit in a bad optimum
-for the rest of a run; cold starts at every refit cost several times as much."""
+"""Share of new rows after which a fit tries cold starts again. Warm starts alone can stay in a bad optimum for the rest
+of a run; cold starts at every refit cost several times as much."""
 
 CANDIDATES = 128
-"""Uniform starting points for the climb, beside what was tried lately."""
+"""Number of uniform starting points for the climb, besides recently tried ones."""
 
 PENDING = 64
-"""How many of the configurations in training a model is told of; in larger populations the last ones."""
+"""Maximum number of pending configurations that a model uses, the last ones."""
 
 KNOWN = 64
-"""How many of the numbers seen last come along as candidates."""
+"""Maximum number of recently seen numbers that are added as candidates."""
 
 
 @dataclass(frozen=True)
 class Surrogate:
-    """A fitted model of the change in score, ready to be asked about the round about to start."""
+    """A fitted model of the change in score, used for the next round."""
 
     space: Space
     structure: Structure
     posterior: Posterior
     weight: float
     known: FloatArray
-    """(k, d) numbers that were tried lately."""
+    """(k, d) recently tried numbers."""
     context: tuple[float, float] | None
-    """(lowest, range) of the score before, where it is an input."""
+    """(lowest, range) of the score before, if it is an input."""
     record: Mapping[str, Any]
 
     def bound(self, history: History, parent: Observation | None) -> UpperConfidenceBound:
-        """The acquisition for a member that starts from `parent`, in the round about to start."""
+        """Return the acquisition function for a member that starts its next round from `parent`."""
         time = float(history.stage(None if parent is None else parent.key))
         context = None
         if self.context is not None:
@@ -60,26 +60,26 @@ class Surrogate:
     def candidates(
         self, labels: IntArray, pending: FloatArray, count: int, rng: np.random.Generator
     ) -> tuple[Points, IntArray]:
-        """Where to start climbing, for each row of labels: uniform points, and what was tried or is pending."""
+        """Return starting points for the climb, for each row of labels: uniform, recently tried and pending ones."""
         return candidates(self.space, labels, np.concatenate([self.known, pending]), count, rng)
 
 
 @dataclass(frozen=True)
 class ModelExplorer(Explorer):
-    """What the GP methods have in common: their arguments, the fit, the climb, and the fallback to sampling.
+    """Common part of the GP methods: their arguments, the fit, the climb, and the fallback to sampling.
 
-    A method says how labels are chosen (`choose_labels`) and which rows a model learns from (`relevant`).
+    A method defines how labels are chosen (`choose_labels`) and which rows a model learns from (`relevant`).
 
     Args:
         c1: Scale the weight of uncertainty in the upper confidence bound, sqrt(c1 log(c2 n)) after n observations; at
             least 0. Default 0.2. Raise it to explore more, lower it to stay with what worked.
         c2: Scale the number of observations in that weight; above 0. Default 0.4. Raise it to explore earlier in a run.
-        window: Limit how many observations a decision looks at: the model at the recent half and at older ones that
-            were new, bandits at the last. Default 300, which keeps a decision under half a second. None looks at all.
+        window: Limit how many observations a decision uses: the model uses the recent half and older ones with new
+            configurations, bandits the last. Default 300, which keeps a decision under half a second. None uses all.
         per_dimension: Fit a length-scale for each number instead of one for all. Default False. Give True if few of
-            many numbers matter, and there are observations enough.
+            many numbers matter, and there are enough observations.
         score_before: Let the model see the score before the interval. Default False. Give True if gains depend on how
-            good a member already is; it harms where the score is a running total.
+            good a member already is; it harms if the score is a running total.
     """
 
     c1: float = 0.2
@@ -104,11 +104,11 @@ class ModelExplorer(Explorer):
     def choose_labels(
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
-        """(k, m) the labels of every member that explores, and what to record of the choice."""
+        """Return (k, m) the labels of every member that explores, and a record of the choice."""
         raise NotImplementedError
 
     def relevant(self, rows: Rows, labels: IntArray) -> BoolArray | None:
-        """Which rows the model for these labels learns from; None for all, by one model for any labels."""
+        """Return the mask of rows to fit the model for these labels to; None for one model of all rows and labels."""
         return None
 
     def explore_round(
@@ -119,7 +119,7 @@ class ModelExplorer(Explorer):
         parents: Sequence[Observation | None],
         rng: np.random.Generator,
     ) -> list[Proposal]:
-        """One model, several members."""
+        """Choose configurations for several members with one model."""
         with one_blas_thread():
             return self.propose(space, history, space.encode(pending[-PENDING:]), parents, rng)
 
@@ -127,35 +127,35 @@ class ModelExplorer(Explorer):
         self,
         space: Space,
         history: History,
-        training: Points,
+        pending: Points,
         parents: Sequence[Observation | None],
         rng: np.random.Generator,
     ) -> list[Proposal]:
-        """Labels for all, then numbers for one after another: each is pending for the next."""
+        """Choose labels for all members, then numbers for one after another: each is pending for the next."""
         labels, about = self.choose_labels(space, history, parents, rng)
         models = Models(self, space, history)
         proposals = []
         for parent, wanted in zip(parents, labels, strict=True):
-            point, decision = self._numbers(models, wanted, parent, training, rng)
-            training = Points.concatenate([training, point])
+            point, decision = self._numbers(models, wanted, parent, pending, rng)
+            pending = Points.concatenate([pending, point])
             proposals.append(Proposal(space.decode(point)[0], {**about, **decision}))
         return proposals
 
     def _numbers(
-        self, models: "Models", labels: IntArray, parent: Observation | None, training: Points, rng: np.random.Generator
+        self, models: "Models", labels: IntArray, parent: Observation | None, pending: Points, rng: np.random.Generator
     ) -> tuple[Points, Mapping[str, Any]]:
-        """The numbers that maximise the bound at these labels; without a model, numbers drawn for these labels."""
+        """Return the numbers that maximise the bound at these labels; without a model, draw them."""
         space = models.space
         if not space.numerical:
-            return drawn_for(space, labels, rng), {}
+            return draw_for(space, labels, rng), {}
         try:
             model = models.at(labels)
-            bound = model.bound(models.history, parent).pending(training)
-            best = maximise(bound, space, *model.candidates(labels[None], training.x, CANDIDATES, rng), groups=1)
+            bound = model.bound(models.history, parent).with_pending(pending)
+            best = maximise(bound, space, *model.candidates(labels[None], pending.x, CANDIDATES, rng), groups=1)
         except NotFittedError as error:
-            return drawn_for(space, labels, rng), {"fallback": str(error)}
+            return draw_for(space, labels, rng), {"fallback": str(error)}
         if not np.isfinite(best.values[0]):
-            return drawn_for(space, labels, rng), {
+            return draw_for(space, labels, rng), {
                 "fallback": f"no legal configuration was found at the labels {labels}"
             }
         return best.points, model.record
@@ -163,15 +163,15 @@ class ModelExplorer(Explorer):
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """The matrices are small, and the other cores are busy training: there BLAS threads wait for one another,
-    and a decision takes many times as long."""
+    """Limit BLAS to one thread. The matrices are small and the other cores are busy training: with more threads, which
+    wait for one another, a decision takes many times as long."""
     with _blas().limit(limits=1, user_api="blas"):
         yield
 
 
 @cache
 def _blas() -> ThreadpoolController:
-    """Looking for the libraries takes longer than a decision, so once is enough."""
+    """Find the BLAS libraries once: that takes longer than a decision."""
     return ThreadpoolController()
 
 
@@ -185,7 +185,7 @@ class Models:
         self._fitted: dict[tuple[int, ...], Surrogate] = {}
 
     def at(self, labels: IntArray) -> Surrogate:
-        """The model for these labels."""
+        """Return the model for these labels."""
         mask = self.explorer.relevant(self.rows, labels)
         scope = () if mask is None else tuple(self._active(labels).tolist())
         if scope not in self._fitted:
@@ -193,7 +193,7 @@ class Models:
         return self._fitted[scope]
 
     def _active(self, labels: IntArray) -> IntArray:
-        """The labels with -1 where another label makes a variable inactive: what is drawn for it does not matter."""
+        """Return the labels with -1 for variables that another label makes inactive: their labels do not matter."""
         numbers = np.full((1, len(self.space.numerical)), 0.5)
         active: IntArray = self.space.activate(Points(self.space.snap(numbers), labels[None])).h[0]
         return active
@@ -215,7 +215,7 @@ class Models:
             raise NotFittedError(f"{len(rows)} observations are too few for {dimensions} numerical parameters")
         if not structure.free[:-1].any():
             raise NotFittedError("there is nothing to model: no numbers, and no labels that the kernel sees")
-        y = standardised(rows.targets())
+        y = standardise(rows.targets())
         context, column = _scaled_before(rows) if explorer.score_before else (None, None)
         inputs = structure.inputs(rows.points.x, rows.points.h, rows.stage.astype(np.float64), column)
         guesses, refreshed = _guesses(structure, self._previous(scope), len(rows), len(self.history))
@@ -237,7 +237,7 @@ class Models:
         )
 
     def _previous(self, scope: list[int]) -> Mapping[str, Any]:
-        """The last recorded fit of this model within the window, whatever the order of telling within a round."""
+        """Return the last recorded fit of this model in the window, whatever the order of results in a round."""
         size = self.history.size or 1
         found = [
             observation
@@ -247,21 +247,21 @@ class Models:
         return max(found, key=lambda o: (o.round, o.member)).decision if found else {}
 
 
-def drawn_for(space: Space, labels: IntArray, rng: np.random.Generator) -> Points:
-    """A point with these labels and numbers drawn from the space; where no such point is legal, any point."""
-    point = completed(space, Points(np.full((1, len(space.numerical)), np.nan), labels[None]), rng)
+def draw_for(space: Space, labels: IntArray, rng: np.random.Generator) -> Points:
+    """Draw a point with these labels; if no such point is legal, any point."""
+    point = complete_point(space, Points(np.full((1, len(space.numerical)), np.nan), labels[None]), rng)
     return space.sample(1, rng) if point is None else point
 
 
-def standardised(y: FloatArray) -> FloatArray:
-    """Mean 0, deviation 1. The floor is relative to y's own size: a fixed one would shrink small changes in score."""
+def standardise(y: FloatArray) -> FloatArray:
+    """Scale y to mean 0 and deviation 1. The floor is relative to y: a fixed one would shrink small changes."""
     y = y / (np.abs(y).max() or 1.0)  # so that no square over- or underflows
     spread = y.std()
     return (y - y.mean()) / spread if spread > 1e-10 else np.zeros_like(y)
 
 
 def _guesses(structure: Structure, previous: Mapping[str, Any], rows: int, seen: int) -> tuple[FloatArray, int]:
-    """Thetas to start from, and after how many observations cold starts were last among them."""
+    """Return the thetas to start from, and the number of observations at the last fit with cold starts."""
     cold, free = starts(structure), structure.free
     if len(previous.get("theta", ())) != free.sum():
         return cold, seen
@@ -272,7 +272,7 @@ def _guesses(structure: Structure, previous: Mapping[str, Any], rows: int, seen:
 
 
 def _scaled_before(rows: Rows) -> tuple[tuple[float, float], FloatArray]:
-    """The score before, scaled to [0, 1] over the rows; unknown ones in the middle."""
+    """Scale the score before to [0, 1] over the rows; unknown ones are 0.5."""
     known = rows.before[np.isfinite(rows.before)]
     low, high = (known.min(), known.max()) if len(known) else (0.0, 0.0)
     spread = float(high - low) or 1.0
@@ -280,6 +280,6 @@ def _scaled_before(rows: Rows) -> tuple[tuple[float, float], FloatArray]:
 
 
 def _recent_distinct(x: FloatArray) -> FloatArray:
-    """The numbers seen last, without repetition."""
+    """Return the numbers seen last, without repetition."""
     _, first = np.unique(x[::-1], axis=0, return_index=True)
     return x[::-1][np.sort(first)[:KNOWN]]

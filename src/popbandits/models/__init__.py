@@ -1,1 +1,1 @@
-"""What the past says about the future: the time-varying GP and the bandit."""
+"""Models of the history: the time-varying GP and the bandit."""

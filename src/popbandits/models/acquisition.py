@@ -1,9 +1,9 @@
-"""The upper confidence bound, and where it is largest (paper, Eq. gp_bucb_acq).
+"""The upper confidence bound and its maximisation (paper, Eq. gp_bucb_acq).
 
     UCB(x) = mean(x) + sqrt(beta) std(x),   beta = max(0, c1 log(c2 n))
 
-The standard deviation, not the variance that the research code uses. Two other formulas for beta are in circulation:
-c1 + log(c2 n) in places, and the theorem's 2 log(pi^2 t^2 / 2 delta) + ...; c1 and c2 are arguments.
+std is the standard deviation; the research code uses the variance. Two other formulas for beta are in use:
+c1 + log(c2 n), and the theorem's 2 log(pi^2 t^2 / 2 delta) + ...; c1 and c2 are arguments.
 """
 
 import math
@@ -19,7 +19,7 @@ from popbandits.typing import FloatArray, IntArray
 
 
 def confidence(n: int, c1: float = 0.2, c2: float = 0.4) -> float:
-    """sqrt(beta) after n observations.
+    """Return sqrt(beta) after n observations.
 
     >>> round(confidence(200), 3), confidence(1)
     (0.936, 0.0)
@@ -29,35 +29,35 @@ def confidence(n: int, c1: float = 0.2, c2: float = 0.4) -> float:
 
 @dataclass(frozen=True)
 class UpperConfidenceBound:
-    """The acquisition for the round about to start."""
+    """The acquisition function of the next round."""
 
     structure: Structure
     posterior: Posterior
     weight: float
     """sqrt(beta)."""
     time: float
-    """The round about to start."""
+    """The next round."""
     context: FloatArray | None = None
     """Known quantities of that round, such as the parent's score."""
 
     def inputs(self, points: Points) -> Inputs:
-        """Encoded configurations, at this round and in this context."""
+        """Return the kernel's inputs for encoded configurations, in this round and context."""
         return self.structure.inputs(points.x, points.h, np.full(len(points), self.time), self.context)
 
     def __call__(self, points: Points) -> FloatArray:
-        """(q,) values."""
+        """Return the (q,) values."""
         mean, std = self.posterior.predict(self.inputs(points))
         return mean + self.weight * std
 
     def with_gradient(self, points: Points) -> tuple[FloatArray, FloatArray]:
-        """(q,) values and their (q, d) derivatives by the numbers."""
+        """Return the (q,) values and their (q, d) derivatives by the numbers."""
         value, slope = self.posterior.predict_with_gradient(self.inputs(points), self.weight)
         coordinates = len(self.structure.embedding.owner)
         return value, self.structure.embedding.pull_back(points.x, slope[:, :coordinates])
 
-    def pending(self, points: Points) -> "UpperConfidenceBound":
-        """The same bound when these configurations are in training as well."""
-        posterior = self.posterior.conditioned(self.inputs(points))
+    def with_pending(self, points: Points) -> "UpperConfidenceBound":
+        """Return the bound when these configurations are pending too."""
+        posterior = self.posterior.condition(self.inputs(points))
         return UpperConfidenceBound(self.structure, posterior, self.weight, self.time, self.context)
 
 
@@ -73,10 +73,10 @@ class Maxima:
 def candidates(
     space: Space, labels: IntArray, known: FloatArray, count: int, rng: np.random.Generator
 ) -> tuple[Points, IntArray]:
-    """Legal points to start from, for each row of labels: `count` uniform ones and the known numbers.
+    """Draw legal starting points for each row of labels: `count` uniform ones, and the known numbers.
 
-    Uniform points alone miss a sharp optimum that has been seen already, so the numbers observed and pending come
-    along (known: (k, d); what is absent there is filled at random). Returns the points and the group of each.
+    Uniform points alone miss a sharp optimum that was already seen, so numbers observed or pending are added (known:
+    (k, d); absent values are filled at random). Returns the points and the group of each.
     """
     random = rng.random((count + len(known), len(space.numerical)))
     x = (
@@ -100,9 +100,9 @@ def maximise(
     starts: int = 4,
     box: FloatArray | None = None,
 ) -> Maxima:
-    """Climb from the best candidates of every group, all at once, and keep the best legal point of each.
+    """Climb from the best candidates of all groups at once, and return the best legal point of each group.
 
-    `box` is (d, 2): the ends within which numbers stay, [0, 1] without it.
+    `box` is (d, 2): the bounds of the numbers; [0, 1] if None.
     """
     box = np.tile([0.0, 1.0], (len(space.numerical), 1)) if box is None else box
     values = bound(points)
@@ -122,24 +122,24 @@ def maximise(
 def _climb(
     bound: UpperConfidenceBound, space: Space, points: Points, values: FloatArray, box: FloatArray
 ) -> tuple[Points, FloatArray]:
-    """Gradient ascent in the numbers that may move freely; a point that got worse or illegal stays where it was."""
+    """Climb by gradient in the movable numbers; a point that would get worse or illegal stays where it is."""
     moving = np.isfinite(points.x) & space.movable
     if not moving.any():
         return points, values
 
-    def placed(flat: FloatArray) -> Points:
+    def with_numbers(flat: FloatArray) -> Points:
         x = points.x.copy()
         x[moving] = flat
         return Points(x, points.h)
 
     def objective(flat: FloatArray) -> tuple[float, FloatArray]:
-        value, slope = bound.with_gradient(placed(flat))
+        value, slope = bound.with_gradient(with_numbers(flat))
         return -float(value.sum()), -slope[moving]
 
     ends = np.broadcast_to(box, (len(points), *box.shape))[moving]
     options = {"maxiter": 20, "ftol": 1e-6}
     result = minimize(objective, points.x[moving], jac=True, method="L-BFGS-B", bounds=ends, options=options)
-    moved = Points(space.snap(placed(np.clip(result.x, *ends.T)).x), points.h)
+    moved = Points(space.snap(with_numbers(np.clip(result.x, *ends.T)).x), points.h)
     reached = bound(moved)
     better = (reached > values) & space.legal(moved)
     return Points(np.where(better[:, None], moved.x, points.x), points.h), np.where(better, reached, values)
@@ -148,7 +148,7 @@ def _climb(
 def _step(
     bound: UpperConfidenceBound, space: Space, points: Points, values: FloatArray, box: FloatArray
 ) -> tuple[Points, FloatArray]:
-    """Integers and ordinals have no gradient: take the best level of each in turn, the rest of the point fixed."""
+    """Take the best level of each integer and ordinal in turn, the rest fixed: they have no gradient."""
     for column, levels in space.grids.items():
         grid = levels[(levels >= box[column, 0]) & (levels <= box[column, 1])]
         live = np.flatnonzero(np.isfinite(points.x[:, column]))

@@ -1,4 +1,4 @@
-"""TV.EXP3.M: which arms to play, several a round, when what is best changes. Derived in docs/bandit.md.
+"""TV.EXP3.M: a bandit with several plays a round and rewards that change over time. Derived in docs/bandit.md.
 
 | symbol | meaning | shape |
 |---|---|---|
@@ -7,14 +7,14 @@
 | T | rounds | |
 | V | segments, within each of which the reward distributions do not change | |
 | w | weights, kept as logarithms and scaled to sum to 1 | (C,) |
-| α | sharing: what is given to all arms of the total weight each round, so that none is ever lost | |
+| α | sharing: the part of the total weight given to all arms each round, so that none is ever lost | |
 | γ | exploration: the share of the plays that is spread evenly | |
-| η, ν | the largest share of the weight that an arm may have, and the weight that is that share | |
+| η, ν | the largest share of the weight that an arm may have, and the weight at that share | |
 | S0 | the arms whose weight is cut to ν | |
 | n | expected plays of each arm (the paper's p, for probabilities) | (C,) |
 | g, ĝ | gains in [0, 1], and their estimates g / n | (C,) |
 
-Steps are those of the paper's full algorithm box.
+Step numbers are those of the paper's full algorithm box.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ import numpy as np
 from popbandits.errors import ArgumentError
 from popbandits.typing import FloatArray, IntArray
 
-# No weight falls below this, relative to the largest: such an arm is not played, and exp does not underflow.
+# Lowest log weight relative to the largest: such an arm is not played, and exp does not underflow.
 _LOWEST = -700.0
 _TOLERANCE = 1e-9  # A number this close to an integer counts as that integer.
 
@@ -36,7 +36,7 @@ _TOLERANCE = 1e-9  # A number this close to an integer counts as that integer.
 class TVEXP3M:
     """EXP3 for several plays a round and changing rewards: w <- w exp(k γ ĝ / C) + (e α / C) sum w.
 
-    It has no state: log weights go in, log weights come out.
+    It has no state: methods take and return log weights.
 
     >>> bandit = TVEXP3M(arms=3, horizon=100)
     >>> log_weights = bandit.initial()
@@ -47,8 +47,8 @@ class TVEXP3M:
     """
 
     arms: int  # C
-    horizon: int | None = None  # T. None: unknown; gamma and alpha are of epochs of 1, 2, 4, 8, … rounds
-    changes: int = 1  # V: the segments, one more than the change points
+    horizon: int | None = None  # T. None: unknown; gamma and alpha are set for epochs of 1, 2, 4, 8, … rounds
+    changes: int = 1  # V: number of segments, one more than the change points
     exploration: Literal["corrected", "paper"] | float = "corrected"  # gamma*, the paper's gamma, or a gamma
     sharing: float | None = None  # alpha. None: 1/T; 0: EXP3.M, which with one play is EXP3
 
@@ -70,9 +70,9 @@ class TVEXP3M:
             raise ArgumentError(f"'sharing': must be in [0, 1], got {self.sharing}; leave it out for 1/horizon")
 
     def gamma(self, plays: int, round: int = 0) -> float:
-        """γ* = min(1, sqrt(C (e + V ln(C T / k)) / ((e - 1) k T))), or what `exploration` says.
+        """Return γ* = min(1, sqrt(C (e + V ln(C T / k)) / ((e - 1) k T))), or the γ that `exploration` sets.
 
-        `round` matters only where the horizon is unknown.
+        `round` matters only if the horizon is unknown.
 
         >>> f"{TVEXP3M(arms=8, horizon=50, changes=2).gamma(plays=4):.3f}"
         '0.527'
@@ -85,24 +85,24 @@ class TVEXP3M:
         if self.exploration == "paper" and plays < self.arms:
             price = log(self.arms / plays)
         else:
-            # Paper: ln(C / k), nothing for k >= C. Here: what minimises the last sound line of its proof, for
+            # Paper: ln(C / k), nothing for k >= C. Here: the minimiser of the last sound line of its proof, for
             # every k, because with the paper's gamma that line is above the bound. The max is for k > C T.
             price = e + self.changes * max(0.0, log(self.arms * rounds / plays))
         return min(1.0, sqrt(self.arms * price / ((e - 1.0) * plays * rounds)))
 
     def initial(self) -> FloatArray:
-        """Log weights before the first round (step 1): all equal."""
+        """Return the log weights before the first round (step 1): all equal."""
         return np.full(self.arms, -log(self.arms))
 
     def expected_plays(
         self, log_weights: FloatArray, plays: int, round: int = 0, feedback: int | None = None
     ) -> FloatArray:
-        """n = k ((1 - γ) w / sum w + γ / C), which sums to k; at most 1 each for k < C (steps 3 to 9).
+        """Return n = k ((1 - γ) w / sum w + γ / C), which sums to k; at most 1 each for k < C (steps 3 to 9).
 
         Args:
-            plays: k, the arms to draw.
-            feedback: the plays that a round learns from, if not k; γ is theirs. One replaced member of four
-                is `plays=1, feedback=4`: with the γ of a single play little of what all four learnt is used.
+            plays: k, the number of arms to draw.
+            feedback: the number of plays that a round learns from, if not k; it sets γ. One replaced member of four is
+                `plays=1, feedback=4`: the γ of a single play would use little of what all four learnt.
 
         >>> bandit = TVEXP3M(arms=3, exploration=0.3)
         >>> bandit.expected_plays(np.log([0.8, 0.15, 0.05]), plays=1).round(3)
@@ -113,7 +113,7 @@ class TVEXP3M:
         if plays < 0:
             raise ArgumentError(f"'plays': must be at least 0, got {plays}")
         gamma = self.gamma(feedback or plays, round) if plays else 1.0
-        weights, total, _ = self._capped(log_weights.tolist(), plays, gamma, distinct=True)
+        weights, total, _ = self._cap(log_weights.tolist(), plays, gamma, distinct=True)
         expected = plays * ((1.0 - gamma) / total * np.array(weights) + gamma / self.arms)
         return np.minimum(expected, 1.0) if plays < self.arms else expected  # 1 + 1e-16 is no probability.
 
@@ -125,34 +125,34 @@ class TVEXP3M:
         round: int = 0,
         feedback: int | None = None,
     ) -> IntArray:
-        """k arms in random order, distinct for k < C, each `expected_plays` times on average (step 10)."""
+        """Draw k arms in random order, distinct for k < C, each `expected_plays` times on average (step 10)."""
         counts = dependent_rounding(self.expected_plays(log_weights, plays, round, feedback), rng)
         return rng.permutation(np.repeat(np.arange(self.arms), counts))
 
     def update(self, log_weights: FloatArray, arms: IntArray, gains: FloatArray, round: int = 0) -> FloatArray:
-        """Log weights after a round in which `arms[i]` gained `gains[i]` (steps 3 to 9 and 12 to 14).
+        """Return the log weights after a round in which `arms[i]` gained `gains[i]` (steps 3 to 9 and 12 to 14).
 
-        Arms may repeat. A NaN gain is a play without feedback: it is left out, also of k.
+        Arms may repeat. A NaN gain is a play without feedback: it is ignored, and not counted in k.
         """
         return np.array(self._learn(log_weights.tolist(), arms.tolist(), gains.tolist(), round))
 
     def replay(self, rounds: Sequence[tuple[IntArray, FloatArray]]) -> FloatArray:
-        """Log weights after all rounds, each given as (arms, gains), from the first."""
+        """Return the log weights after all rounds from the first, each given as (arms, gains)."""
         log_weights = self.initial().tolist()
         for round, (arms, gains) in enumerate(rounds):
             log_weights = self._learn(log_weights, arms.tolist(), gains.tolist(), round)
         return np.array(log_weights)
 
     def _rounds(self, round: int) -> int:
-        """T, or where it is unknown the length of the epoch that `round` is in."""
+        """Return T, or if it is unknown the length of the epoch that `round` is in."""
         return self.horizon or 1 << ((round + 1).bit_length() - 1)
 
-    # The two below work on lists, which for so few numbers are several times faster than arrays.
+    # The two methods below work on lists, which are several times faster than arrays for so few numbers.
 
-    def _capped(
+    def _cap(
         self, log_weights: list[float], plays: int, gamma: float, distinct: bool
     ) -> tuple[list[float], float, float]:
-        """Steps 3 to 8: the weights after the cap, their sum, and ν (infinite without a cap)."""
+        """Return the weights after the cap, their sum, and ν (infinite without a cap): steps 3 to 8."""
         assert len(log_weights) == self.arms
         heaviest = max(log_weights)
         lowest = heaviest + _LOWEST
@@ -174,7 +174,7 @@ class TVEXP3M:
         return weights, total, cap
 
     def _learn(self, log_weights: list[float], arms: list[int], gains: list[float], round: int) -> list[float]:
-        """Steps 3 to 9 and 12 to 14."""
+        """Do steps 3 to 9 and 12 to 14."""
         times, sums = [0] * self.arms, [0.0] * self.arms
         for arm, gain in zip(arms, gains, strict=True):
             if not 0 <= arm < self.arms:
@@ -189,15 +189,15 @@ class TVEXP3M:
         gamma = self.gamma(plays, round) if plays else 1.0
         # Paper: always the cap. Here: not if arms repeat, because the cap is there for drawing distinct arms,
         # which members that share arms are not; under it they could never make one arm outweigh the others.
-        weights, total, cap = self._capped(log_weights, plays, gamma, distinct=max(times) <= 1)
+        weights, total, cap = self._cap(log_weights, plays, gamma, distinct=max(times) <= 1)
         alpha = 1.0 / self._rounds(round) if self.sharing is None else self.sharing
         shared = e * alpha / self.arms * total
         even = gamma / self.arms
         for arm, count in enumerate(times):
             if count and weights[arm] < cap:  # not in S0
                 # Paper: the exponent is k γ ĝ / C, at most 1 for the arms of a draw, which the proof needs.
-                # Here: the mean gain times count k γ / (C n), and of this at most 1, because any number of
-                # members may be on an arm. It is the paper's until cut, and better arms still gain more then.
+                # Here: the mean gain times count k γ / (C n), and that factor at most 1, because any number of
+                # members may be on an arm. Below 1 it equals the paper's; at 1 better arms still gain more.
                 importance = count * even / ((1.0 - gamma) * weights[arm] / total + even)
                 weights[arm] *= exp(min(importance, 1.0) * sums[arm] / count)
         total = sum(weights) + self.arms * shared
@@ -221,10 +221,10 @@ def dependent_rounding(expected: FloatArray, rng: np.random.Generator) -> IntArr
             f"which add up to {total}; rescale them"
         )
     counts = [floor(value + _TOLERANCE) for value in values]
-    # A number for every entry, used or not: how far the generator moves should not depend on the values.
+    # Draw a number for every entry, used or not: the generator's state must not depend on the values.
     uniforms = rng.random(len(values)).tolist()
-    # Two fractions at a time: one becomes 0 or 1, and the other what is left, so that neither their sum nor
-    # either mean changes. `undecided` is the entry that is left, `fraction` what it has above its floor.
+    # Take two fractions at a time: one becomes 0 or 1, the other the remainder, so that neither their sum nor
+    # either mean changes. `undecided` is the entry with the remainder, `fraction` its amount above its floor.
     undecided, fraction = 0, 0.0
     for entry, value in enumerate(values):
         other = value - counts[entry]

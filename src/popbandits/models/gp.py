@@ -22,7 +22,7 @@ from popbandits.models.kernel import LENGTH, NOISE, R1, R2, A, B, C, Embedding, 
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 FAILED = 1e10
-"""Objective of a theta whose matrix cannot be factorised: the line search backs off from it."""
+"""Objective for a theta whose matrix cannot be factorised: the line search backs off from it."""
 
 
 class NotFittedError(Exception):
@@ -31,7 +31,7 @@ class NotFittedError(Exception):
 
 @dataclass(frozen=True)
 class Structure:
-    """Which parts of the kernel exist; decides which entries of theta are free."""
+    """The parts of the kernel that exist; they decide which entries of theta are free."""
 
     embedding: Embedding
     context: int = 0
@@ -41,11 +41,11 @@ class Structure:
     time: bool = True
     """False: observations never age (CoCaBO)."""
     per_dimension: bool = False
-    """One length-scale for each number instead of one for all."""
+    """Whether each number has its own length-scale, instead of one for all."""
 
     @property
     def numbers(self) -> int:
-        """How many length-scales there could be: one a number or context column."""
+        """Maximum number of length-scales: one for each number and context column."""
         return len(self.embedding.conditional) + self.context
 
     @property
@@ -56,7 +56,7 @@ class Structure:
 
     @property
     def lengths(self) -> int:
-        """How many length-scales there are."""
+        """Number of length-scales."""
         return max(1, self.numbers) if self.per_dimension else 1
 
     @property
@@ -71,14 +71,14 @@ class Structure:
         return mask
 
     def theta(self, free: FloatArray) -> FloatArray:
-        """The whole theta: -inf takes a part that does not exist out of the kernel; a length nobody uses is 1."""
+        """Fill in the whole theta: -inf removes a part that does not exist from the kernel; an unused length is 1."""
         whole = np.full(6 + self.lengths, -np.inf)
         whole[LENGTH:R1] = 0.0
         whole[self.free] = free
         return whole
 
     def inputs(self, x: FloatArray, h: IntArray, t: FloatArray, context: FloatArray | None = None) -> Inputs:
-        """Encoded configurations as the kernel sees them."""
+        """Return the kernel's inputs for encoded configurations."""
         z = self.embedding(x)
         if self.context and context is not None:
             z = np.concatenate([z, np.broadcast_to(context, (len(x), self.context))], axis=1)
@@ -86,7 +86,7 @@ class Structure:
 
 
 def bounds(structure: Structure) -> FloatArray:
-    """(6 + k, 2) the box of theta for standardised y and numbers in [0, 1]."""
+    """Return the (6 + k, 2) bounds of theta for standardised y and numbers in [0, 1]."""
     amplitude, length, rate, noise = (1e-3, 20.0), (3e-3, 30.0), (1e-4, 3.0), (1e-5, 2.0)
     rows = [amplitude] * 3 + [length] * structure.lengths + [rate] * 2 + [noise]
     box: FloatArray = np.log(np.array(rows))
@@ -103,7 +103,7 @@ PRIOR = {
 
 
 def prior(structure: Structure) -> FloatArray:
-    """(6 + k, 2) means and deviations of theta a priori."""
+    """Return the (6 + k, 2) prior means and deviations of theta."""
     d = max(1, structure.numbers)
     length = (PRIOR["length"][0] * d**0.5, PRIOR["length"][1])
     rows = [PRIOR["amplitude"]] * 3 + [length] * structure.lengths + [PRIOR["rate"]] * 2 + [PRIOR["noise"]]
@@ -112,9 +112,9 @@ def prior(structure: Structure) -> FloatArray:
 
 
 def starts(structure: Structure) -> FloatArray:
-    """(s, 6 + k) cold starts, one for each of the two explanations that the likelihood is torn between.
+    """Return (s, 6 + k) cold starts, one near each of the two usual maxima of the likelihood.
 
-    Either the numbers' part ages and labels keep their worth, or the other way round; most other local maxima lead to
+    Either the numbers' part ages and the labels' part does not, or the other way round; most other local maxima lead to
     one of the two.
     """
     d = max(1, structure.numbers)
@@ -126,26 +126,26 @@ def starts(structure: Structure) -> FloatArray:
 
 
 OFFSET = 1.0
-"""Prior variance, in units of y's, of an offset that some rows share and nobody knows."""
+"""Prior variance, in units of y's, of an unknown offset that some rows share."""
 
 
 class Likelihood:
     """log p(y | theta) and its gradient for fixed data; reuses its buffers, so one object serves one thread.
 
-    `shifted` marks rows whose y has a common unknown offset: K gets OFFSET wherever both rows have it, which is to
-    integrate the offset out.
+    `shifted` marks rows whose y has a common unknown offset. OFFSET is added to K where both rows have it, which
+    integrates the offset out.
     """
 
     def __init__(self, structure: Structure, inputs: Inputs, y: FloatArray, shifted: BoolArray | None = None):
         self.structure, self.y = structure, y
         self.pairs = Pairs(inputs, structure.owner, structure.lengths)
         n = len(y)
-        both = None if shifted is None else shifted[self.pairs.place // n] & shifted[self.pairs.place % n]
+        both = None if shifted is None else shifted[self.pairs.index // n] & shifted[self.pairs.index % n]
         self.shifted = np.zeros(0, dtype=np.int64) if both is None else np.flatnonzero(both)
         self.buffer = np.zeros(len(y) ** 2)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Value and gradient by every entry of theta (zero for those not free)."""
+        """Return the value and its gradient by every entry of theta (zero for those not free)."""
         pairs, n, agree = self.pairs, self.pairs.n, self.pairs.agreeing
         a, b, c = np.exp(theta[:LENGTH])
         length = np.exp(theta[LENGTH:R1])
@@ -161,7 +161,7 @@ class Likelihood:
         k[:agree] += b * q
         k[:n] += noise
         k[self.shifted] += OFFSET
-        self.buffer[pairs.place] = k
+        self.buffer[pairs.index] = k
         matrix = self.buffer.reshape((n, n), order="F")
         _, info = lapack.dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
         if info:
@@ -170,9 +170,7 @@ class Likelihood:
         value = -0.5 * self.y @ alpha - np.log(np.diagonal(matrix)).sum() - 0.5 * n * np.log(2 * np.pi)
         lapack.dpotri(matrix, lower=1, overwrite_c=1)
         dsyr(-1.0, alpha, lower=1, a=matrix, overwrite_a=1)
-        w = self.buffer[
-            pairs.place
-        ]  # K^-1 - alpha alpha': minus 2 W; each pair off the diagonal stands for two entries
+        w = self.buffer[pairs.index]  # K^-1 - alpha alpha' = -2 W; each pair off the diagonal represents two entries
         w[:n] *= 0.5
         gradient = np.zeros_like(theta)
         gradient[NOISE] = -noise * w[:n].sum()
@@ -192,16 +190,16 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class Fit:
-    """The theta that was chosen, and what it took."""
+    """A fitted theta and the cost of the fit."""
 
     theta: FloatArray
     log_posterior: float
-    """Of theta, up to a constant; the log likelihood where the prior is not used."""
+    """Log posterior of theta, up to a constant; the log likelihood if the prior is not used."""
     evaluations: int
 
 
 def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60, use_prior: bool = True) -> Fit:
-    """The best local maximum of the posterior of theta (of the likelihood, without the prior) from several starts."""
+    """Find the best local maximum of theta's posterior (without the prior: of the likelihood) from several starts."""
     free = likelihood.structure.free
     mean, deviation = prior(likelihood.structure)[free].T
     box = bounds(likelihood.structure)[free]
@@ -233,14 +231,14 @@ def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60, use_p
 class Posterior:
     """Mean and standard deviation of the change in score at new points, under a fitted kernel.
 
-    Points still in training may be added by `conditioned`: they narrow the standard deviation and leave the mean
-    alone, because their y is unknown (GP-BUCB; paper, Eq. gp_bucb_acq).
+    `condition` adds pending points: they narrow the standard deviation and do not change the mean, because their y is
+    unknown (GP-BUCB; paper, Eq. gp_bucb_acq).
     """
 
     kernel: Kernel
     inputs: Inputs
     alpha: FloatArray
-    """(n,) K^-1 y; zero for points still in training."""
+    """(n,) K^-1 y; zero for pending points."""
     factor: FloatArray
     """(n, n) L, lower triangle, column-major."""
 
@@ -248,7 +246,7 @@ class Posterior:
     def at(
         structure: Structure, theta: FloatArray, inputs: Inputs, y: FloatArray, shifted: BoolArray | None = None
     ) -> "Posterior":
-        """Condition on data (`shifted` as in `Likelihood`); adds jitter to the noise until the matrix factorises."""
+        """Condition on data (`shifted` as in `Likelihood`); add jitter to the noise until the matrix factorises."""
         kernel = Kernel(theta, structure.owner)
         matrix = np.asfortranarray(kernel(inputs, inputs))
         if shifted is not None:
@@ -261,8 +259,8 @@ class Posterior:
                 return Posterior(kernel, inputs, alpha, factor)
         raise NotFittedError(f"the matrix of {len(y)} rows is not positive definite, even with a jitter of 1e-4")
 
-    def conditioned(self, pending: Inputs) -> "Posterior":
-        """The same mean; a standard deviation that also knows where training goes on. Extends L by the new rows."""
+    def condition(self, pending: Inputs) -> "Posterior":
+        """Add pending points: same mean, smaller standard deviation. Extends L by the new rows."""
         if not len(pending):
             return self
         n, q = len(self.inputs), len(pending)
@@ -277,13 +275,13 @@ class Posterior:
         return Posterior(self.kernel, self.inputs.append(pending), np.append(self.alpha, np.zeros(q)), factor)
 
     def predict(self, points: Inputs) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the noise-free change at q points, each (q,)."""
+        """Return the mean and standard deviation of the noise-free change at q points, each (q,)."""
         k = self.kernel(self.inputs, points)
         half, _ = lapack.dtrtrs(self.factor, k, lower=1)
         return self.alpha @ k, np.sqrt(self._floor(self.kernel.variance - np.einsum("ij,ij->j", half, half)))
 
     def predict_with_gradient(self, points: Inputs, weight: float) -> tuple[FloatArray, FloatArray]:
-        """mean + weight * std at q points, (q,), and its derivative by the coordinates z, (q, p).
+        """Return mean + weight * std at q points, (q,), and its derivative by the coordinates z, (q, p).
 
         With g_i = E_i (a + c Q_i): dk_i/dz = -2/l g_i (z - z_i), and
         d(mean + weight std)/dz = sum_i v_i dk_i/dz, v = alpha - (weight / std) K^-1 k.
@@ -295,10 +293,10 @@ class Posterior:
         solved, _ = lapack.dpotrs(self.factor, k, lower=1)
         std = np.sqrt(self._floor(self.kernel.variance - np.einsum("ij,ij->j", k, solved)))
         v = g * (self.alpha[:, None] - solved * (weight / std))
-        scaled_data, scaled = self.kernel.scaled(self.inputs.z), self.kernel.scaled(points.z)
+        scaled_data, scaled = self.kernel.scale(self.inputs.z), self.kernel.scale(points.z)
         slope = -2.0 * (v.sum(axis=0)[:, None] * scaled - v.T @ scaled_data)
-        return self.alpha @ k + weight * std, self.kernel.scaled(slope)
+        return self.alpha @ k + weight * std, self.kernel.scale(slope)
 
     def _floor(self, variance: FloatArray) -> FloatArray:
-        """Rounding can push a tiny variance below zero."""
+        """Keep a variance above zero: rounding can make a tiny one negative."""
         return np.maximum(variance, 1e-12 * self.kernel.variance)

@@ -4,7 +4,7 @@
     k_xt = s1 * exp(-|x - x'|^2 / l) * (1 - eps1)^(|t - t'| / 2)
     k_ht = s2 * match(h, h') * (1 - eps2)^(|t - t'| / 2)
 
-Here it is written with a = (1 - lam) s1, b = (1 - lam) s2, c = lam s1 s2, r = -log(1 - eps):
+The code uses a = (1 - lam) s1, b = (1 - lam) s2, c = lam s1 s2, r = -log(1 - eps):
 
     k = E (a + c Q) + b Q,   E = exp(-|x - x'|^2 / l - r1 |t - t'| / 2),   Q = match * exp(-r2 |t - t'| / 2)
 
@@ -28,13 +28,13 @@ import numpy as np
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 A, B, C, LENGTH = 0, 1, 2, 3
-"""Places in theta; r1, r2 and the noise are the last three."""
+"""Indices into theta; r1, r2 and the noise are the last three."""
 R1, R2, NOISE = -3, -2, -1
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """n points as the kernel sees them: embedded numbers z, labels h, rounds t."""
+    """n points as inputs of the kernel: embedded numbers z, labels h, rounds t."""
 
     z: FloatArray
     h: IntArray
@@ -44,7 +44,7 @@ class Inputs:
         return len(self.t)
 
     def append(self, other: "Inputs") -> "Inputs":
-        """These points followed by the others."""
+        """Return these points followed by the others."""
         return Inputs(
             np.concatenate([self.z, other.z]), np.concatenate([self.h, other.h]), np.concatenate([self.t, other.t])
         )
@@ -52,9 +52,9 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Embedding:
-    """Numbers in [0, 1], some of which may be absent, as coordinates of a Euclidean space.
+    """Maps numbers in [0, 1], some of which may be absent, to coordinates of a Euclidean space.
 
-    A number that is always there is its own coordinate. One that may be absent lies on an arc of radius one,
+    A number that is always present is its own coordinate. One that may be absent lies on an arc of radius one,
     x -> (sin x, cos x), with "absent" at the centre: two present values stay |x - x'| apart to within 4%, and each
     is at distance one from "absent". Any stationary kernel of the Euclidean distance stays positive semi-definite.
     """
@@ -64,11 +64,11 @@ class Embedding:
 
     @property
     def owner(self) -> IntArray:
-        """(p,) the number that each coordinate belongs to: all first coordinates, then the second ones of the arcs."""
+        """(p,) index of the number of each coordinate: all first coordinates, then the second ones of the arcs."""
         return np.concatenate([np.arange(len(self.conditional)), np.flatnonzero(self.conditional)])
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """(n, d) numbers, NaN where absent -> (n, p) coordinates."""
+        """Map (n, d) numbers, NaN where absent, to (n, p) coordinates."""
         if not self.conditional.any():
             return x
         arc = x[:, self.conditional]
@@ -77,7 +77,7 @@ class Embedding:
         return np.concatenate([first, np.where(np.isnan(arc), 0.0, np.cos(arc))], axis=1)
 
     def pull_back(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
-        """(n, p) derivatives by coordinate -> (n, d) derivatives by number; zero where absent."""
+        """Map (n, p) derivatives by coordinate to (n, d) derivatives by number; zero where absent."""
         if not self.conditional.any():
             return gradient
         d = len(self.conditional)
@@ -89,7 +89,7 @@ class Embedding:
 
 
 def match(h: IntArray, other: IntArray) -> FloatArray:
-    """Share of the categorical variables on which two points agree: (n, m), (q, m) -> (n, q)."""
+    """Return the share of categorical variables on which two points agree: (n, m), (q, m) -> (n, q)."""
     same = np.zeros((len(h), len(other)))
     for column in range(h.shape[1]):
         same += h[:, column, None] == other[None, :, column]
@@ -98,7 +98,7 @@ def match(h: IntArray, other: IntArray) -> FloatArray:
 
 
 def distances(z: FloatArray, other: FloatArray) -> FloatArray:
-    """Squared Euclidean distances, (n, p), (q, p) -> (n, q), by the product form: fast, and never below zero."""
+    """Compute squared Euclidean distances, (n, p), (q, p) -> (n, q), by the product form: fast, never negative."""
     cross = z @ other.T
     cross *= -2.0
     cross += np.einsum("ij,ij->i", z, z)[:, None]
@@ -114,29 +114,29 @@ class Kernel:
     owner: IntArray
     """(p,) which length-scale each coordinate uses."""
 
-    def scaled(self, z: FloatArray) -> FloatArray:
-        """Coordinates divided by the square root of their l, so that squared distances are already over l."""
+    def scale(self, z: FloatArray) -> FloatArray:
+        """Divide coordinates by the square root of their l, so that squared distances are divided by l."""
         length = self.theta[LENGTH:R1]
         return z * np.exp(-0.5 * (length[self.owner] if len(length) > 1 else length))
 
     def parts(self, left: Inputs, right: Inputs) -> tuple[FloatArray, FloatArray]:
-        """E and Q of the module's formula between two sets of points, each (n, q)."""
+        """Return E and Q of the module's formula between two sets of points, each (n, q)."""
         gap = np.abs(left.t[:, None] - right.t[None, :])
-        e = distances(self.scaled(left.z), self.scaled(right.z))
+        e = distances(self.scale(left.z), self.scale(right.z))
         e += (0.5 * np.exp(self.theta[R1])) * gap
         np.negative(e, out=e)
         np.exp(e, out=e)
         return e, self.categorical(left.h, right.h, gap)
 
     def categorical(self, h: IntArray, other: IntArray, gap: FloatArray) -> FloatArray:
-        """Q alone."""
+        """Return Q alone."""
         if h.shape[1] == 0:
             return np.zeros_like(gap)
         q: FloatArray = match(h, other) * np.exp((-0.5 * np.exp(self.theta[R2])) * gap)
         return q
 
     def __call__(self, left: Inputs, right: Inputs) -> FloatArray:
-        """Covariances between two sets of points, without noise."""
+        """Return the covariances between two sets of points, without noise."""
         a, b, c = np.exp(self.theta[:LENGTH])
         e, q = self.parts(left, right)
         k: FloatArray = e * (a + c * q) + b * q
@@ -150,16 +150,16 @@ class Kernel:
 
 @lru_cache(maxsize=4)
 def below_diagonal(n: int) -> IntArray:
-    """Places of the entries under the diagonal of a flattened (n, n) column-major matrix."""
+    """Return the indices of the entries below the diagonal of a flattened (n, n) column-major matrix."""
     column, row = np.nonzero(np.tri(n, k=-1, dtype=np.bool_).T)
     return column * n + row
 
 
 class Pairs:
-    """What the kernel matrix of fixed points needs at every theta, computed once: the lower triangle, packed.
+    """The theta-independent parts of the kernel matrix of fixed points, computed once: the lower triangle, packed.
 
     Order: the diagonal, then pairs that agree on some categorical variable, then the rest. Q is zero on the rest, so
-    the categorical part costs a slice: 1/C of the pairs where labels are spread evenly.
+    the categorical part needs only a slice: 1/C of the pairs if labels are spread evenly.
     """
 
     def __init__(self, inputs: Inputs, owner: IntArray, lengths: int):
@@ -169,21 +169,21 @@ class Pairs:
         if inputs.h.shape[1]:
             agreement = match(inputs.h, inputs.h).ravel()
             some = agreement[below] > 0
-            self.place = np.concatenate([diagonal, below[some], below[~some]])
+            self.index = np.concatenate([diagonal, below[some], below[~some]])
             self.agreeing = n + int(some.sum())
-            self.match = agreement[self.place[: self.agreeing]]
+            self.match = agreement[self.index[: self.agreeing]]
         else:
-            self.place = np.concatenate([diagonal, below])
+            self.index = np.concatenate([diagonal, below])
             self.agreeing = 0
             self.match = np.zeros(0)
-        self.gap = (0.5 * np.abs(inputs.t[:, None] - inputs.t)).ravel()[self.place]
+        self.gap = (0.5 * np.abs(inputs.t[:, None] - inputs.t)).ravel()[self.index]
         groups = [np.flatnonzero(owner == k) for k in range(lengths)] if lengths > 1 else [slice(None)]
-        # |x - x'|^2, one row a length-scale
-        self.squares = np.stack([distances(inputs.z[:, g], inputs.z[:, g]).ravel()[self.place] for g in groups])
+        # |x - x'|^2, one row for each length-scale
+        self.squares = np.stack([distances(inputs.z[:, g], inputs.z[:, g]).ravel()[self.index] for g in groups])
 
 
 def from_paper(s1: float, s2: float, lam: float) -> tuple[float, float, float]:
-    """(s1, s2, lambda) -> (a, b, c).
+    """Convert (s1, s2, lambda) to (a, b, c).
 
     >>> from_paper(2.0, 1.0, 0.5)
     (1.0, 0.5, 1.0)
@@ -192,7 +192,7 @@ def from_paper(s1: float, s2: float, lam: float) -> tuple[float, float, float]:
 
 
 def to_paper(a: float, b: float, c: float) -> tuple[float, float, float]:
-    """(a, b, c) -> (s1, s2, lambda): the root in [0, 1) of a b lam = c (1 - lam)^2.
+    """Convert (a, b, c) to (s1, s2, lambda): the root in [0, 1) of a b lam = c (1 - lam)^2.
 
     >>> to_paper(1.0, 0.5, 1.0)
     (2.0, 1.0, 0.5)

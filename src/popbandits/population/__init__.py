@@ -1,4 +1,4 @@
-"""Who copies whom, when, and who trains next: ask and tell."""
+"""The population: decides by ask and tell which member trains next, with which weights and configuration."""
 
 from popbandits.population.population import Population
 

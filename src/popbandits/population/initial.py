@@ -3,30 +3,30 @@
 import numpy as np
 from scipy.stats import qmc
 
-from popbandits.explorers.explorer import lean
+from popbandits.explorers.explorer import concentrate
 from popbandits.space import Points, Space
 from popbandits.typing import BoolArray, FloatArray
 
 
 def initial_points(space: Space, size: int, rng: np.random.Generator, concentration: float = 1.0) -> Points:
-    """`size` legal points from a scrambled Sobol sequence, stratified in every parameter.
+    """Draw `size` legal points from a scrambled Sobol sequence, stratified in every parameter.
 
-    Each label, and each of `size` equal slices of a number's range, gets its share of the members to within one. What
-    is conditional is stratified among the members in which it is active. Forbidden points are drawn again. With a
-    `concentration` above 1 numbers lean to the middle of their ranges, and the slices are of equal probability.
+    Each label, and each of `size` equal slices of a number's range, gets its share of the members to within one. A
+    conditional parameter is stratified among the members in which it is active. Forbidden points are drawn again. With
+    a `concentration` above 1, numbers concentrate at the middle, and the slices have equal probability.
     """
     u = _sobol(size, len(space.numerical) + len(space.categorical), rng)
     everyone = np.ones(size, dtype=np.bool_)
     counted = [number.levels is not None for number in space.numerical] + [True] * len(space.categorical)
     for column in range(u.shape[1]):
-        u[:, column] = _stratified(u[:, column], everyone, counted[column])
+        u[:, column] = _stratify(u[:, column], everyone, counted[column])
     numbers = len(space.numerical)
-    points = space.from_quantiles(lean(u, numbers, concentration))
-    for column in space.order:  # parents first, so that who is active is settled before a child is spread
+    points = space.from_quantiles(concentrate(u, numbers, concentration))
+    for column in space.order:  # parents first: they decide in which members a child is active
         active = _active(points, column, numbers)
         if not active.all():
-            u[:, column] = _stratified(u[:, column], active, counted[column])
-            points = space.from_quantiles(lean(u, numbers, concentration))
+            u[:, column] = _stratify(u[:, column], active, counted[column])
+            points = space.from_quantiles(concentrate(u, numbers, concentration))
     legal = space.legal(points)
     if legal.all():
         return points
@@ -35,24 +35,24 @@ def initial_points(space: Space, size: int, rng: np.random.Generator, concentrat
 
 
 def _sobol(size: int, dimensions: int, rng: np.random.Generator) -> FloatArray:
-    """The first points of a scrambled sequence; a whole power of two of them, which is what it is balanced for."""
+    """Return the first points of a scrambled Sobol sequence, cut from a power of two, for which it is balanced."""
     if dimensions == 0:
         return np.zeros((size, 0))
     points: FloatArray = qmc.Sobol(dimensions, rng=rng).random_base2(max(0, (size - 1).bit_length()))
     return points[:size]
 
 
-def _stratified(u: FloatArray, among: BoolArray, counted: bool) -> FloatArray:
-    """Move the chosen entries into equal slices of [0, 1), one each, in their order; the place in a slice is kept.
+def _stratify(u: FloatArray, among: BoolArray, counted: bool) -> FloatArray:
+    """Move the chosen entries into equal slices of [0, 1), one each, in their order; offsets in the slices are kept.
 
-    For labels and levels (`counted`) the place is the same in every slice: then any part of [0, 1) holds its share of
-    the entries to within one, where places of their own could put two members on one label and none on another.
+    For labels and levels (`counted`) the offset is the same in every slice: then any part of [0, 1) holds its share of
+    the entries to within one, where different offsets could put two members on one label and none on another.
     """
     out, part = u.copy(), u[among]
     n = len(part)
     if n:
-        place = part * n % 1.0
-        out[among] = (np.argsort(np.argsort(part)) + (place[0] if counted else place)) / n
+        offset = part * n % 1.0
+        out[among] = (np.argsort(np.argsort(part)) + (offset[0] if counted else offset)) / n
     return np.minimum(out, np.nextafter(1.0, 0.0))
 
 

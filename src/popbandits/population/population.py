@@ -1,4 +1,4 @@
-"""Ask and tell: who trains next with what, from which weights. It knows nothing of processes or devices."""
+"""Ask and tell: which member trains next, with which configuration and weights. It has no processes or devices."""
 
 import copy
 import math
@@ -25,29 +25,29 @@ from popbandits.storage import Store
 from popbandits.typing import IntArray, is_real, is_whole
 
 INITIAL, SELECT, EXPLORE = range(3)
-"""What a stream of random numbers is for."""
+"""Purposes of random streams."""
 
 RECORDED = 64
-"""How many of those in training a decision's record names, the last ones; the others follow from the history."""
+"""Maximum number of pending intervals in a decision's record, the last ones; the others follow from the history."""
 
 
 class Population:
     """A population in training.
 
-    Everything it decides is a function of the history and the seed, so it can be built from a stored history at any
-    point and goes on as if it had never stopped.
+    Every decision is a function of the history and the seed, so a population can be built from a stored history at any
+    point and continues as if it had never stopped.
 
-    A population of one has nobody to be replaced by: only `explore="all"` changes its configuration.
+    A population of one has no other member to copy: only `explore="all"` changes its configuration.
 
-    `start` gives the first members their first configurations; the others begin with those that they have without it,
-    which are random and spread over the space. It is one of:
+    `start` sets the first configurations of the first members; the others begin with random configurations, spread over
+    the space, the same as without it. It is one of:
 
     - a list of configurations, at most one for each member; parameters that are left out take the space's default;
-    - "defaults": the space's default configuration, for one member. It is ConfigSpace's: of a range the middle (on its
-      own scale), of choices the first, or the one with the largest weight, unless the hyperparameter says otherwise;
-    - a past run, as a `History` or a folder: the last different configurations of its winning lineage, the newest
-      first, for all members but one. Parameters that this space does not have are dropped, missing ones take their
-      default, numbers are clipped to this space's range, and labels that this space does not have are refused.
+    - "defaults": ConfigSpace's default configuration, for one member: the middle of a range (on its own scale), the
+      first of the choices or the one with the largest weight, unless the hyperparameter sets its own default;
+    - a past run, as a `History` or a folder: the last distinct configurations of its winning lineage, newest first, for
+      all members but one. Parameters that this space does not have are dropped, missing ones take their default,
+      numbers are clipped to this space's range, and labels that this space does not have are an error.
 
     >>> population = Population({"x": (0.0, 1.0)}, size=2, rounds=3, seed=0)
     >>> while not population.done:
@@ -61,29 +61,29 @@ class Population:
             ConfigSpace for log scales, conditions and forbidden combinations.
         method: Choose how new configurations are found: an explorer such as `PB2Mix()`, any object with an `explore`
             method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or
-            for one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" bring their own selection.
+            for one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" include their own selection.
         size: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
         rounds: Set how many intervals each member trains. Default 50. Give None for a run without a set end.
         seed: Seed everything that is drawn when deciding. Default 0. Change it to repeat a run with other draws.
         mode: Say which scores are better. Default "max". Use "min" for losses and errors.
         quantile: Set the share of members that is replaced in a round, above 0 and at most 0.5. None (default) is that
-            of the selection, 0.25 unless you set it there. Raise it to give weak members up sooner.
-        explore: Say who gets a new configuration in a round: "replaced", the members that load another's weights, or
-            "all". None (default) is "replaced", or what the name of a method brings. Use "all" to try more at the price
-            of changing what works.
+            of the selection, 0.25 unless you set it there. Raise it to give up weak members sooner.
+        explore: Say which members get a new configuration in a round: "replaced", those that load another's weights, or
+            "all". None (default) is "replaced", unless the method's name includes another. Use "all" to try more, at
+            the risk of changing what works.
         synchronous: Let members wait for one another at the end of a round. Default True. Give False if intervals take
-            unequal time: nobody waits, and decisions are made from what is known by then.
+            unequal time: no member waits, and decisions use the results so far.
         initial_score: Give the score of an untrained member. None (default) if unknown; it is then guessed. Give it if
             you know it, so that methods with a model learn from the first round too.
-        history: Give what happened so far, to go on from there: observations, a `History`, or the `Store` of a run. A
-            store then holds what is told (its caller writes it there), and memory does not grow with the run. The
+        history: Give the results so far, to resume from: observations, a `History`, or the `Store` of a run. With a
+            store, results are read from it (its caller writes them), and memory does not grow with the run. The
             default, (), begins a new run.
         start: Give the first members their first configurations: a list, "defaults", a `History` or the folder of a
             run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin with
-            what you know to work.
-        selection: Choose whose weights and configuration a member goes on with: a selection such as `Smoothed()`, or a
-            name such as "smoothed". None (default) is that of the method, or `Truncation()`. Change it if scores are
-            noisy, or early scores mislead.
+            values that you know to work.
+        selection: Choose how a member's next weights and configuration are selected: a selection such as `Smoothed()`,
+            or a name such as "smoothed". None (default) is that of the method, or `Truncation()`. Change it if scores
+            are noisy, or early scores mislead.
     """
 
     def __init__(
@@ -109,31 +109,31 @@ class Population:
         self.explore, self.synchronous = chosen.explore, synchronous
         self.quantile: float | None = getattr(self.selection, "quantile", None)
         self.initial_score = math.nan if initial_score is None else initial_score
-        """What a member scores before any training, where that is known; it is guessed otherwise."""
+        """Score of an untrained member; NaN if unknown, then it is guessed."""
         self._check_arguments()
         recorded = history.about.get("mode", mode) if isinstance(history, Store) else getattr(history, "mode", mode)
         if recorded != mode:
             raise HistoryError(f"mode must be the history's, {recorded!r}, got {mode!r}; make the two equal")
-        told = () if isinstance(history, Store) else history
-        self.history = History(self.space, told, mode=mode, size=self.size, rounds=self.rounds)
+        given = () if isinstance(history, Store) else history
+        self.history = History(self.space, given, mode=mode, size=self.size, rounds=self.rounds)
         if isinstance(history, Store):
             self.history.keep(history)
         self.decided: list[Decision] = []
-        """What the last `ask` decided, and from what, in the order in which it returned them."""
-        self._ready: dict[Key, Decision] = {}  # decided, and not asked for yet
-        self._training: dict[Key, Assignment] = {}  # asked for, and not told yet
+        """Decisions of the last `ask` and what they were based on, in the order of its assignments."""
+        self._ready: dict[Key, Decision] = {}  # decided, but not returned by `ask` yet
+        self._pending: dict[Key, Assignment] = {}  # returned by `ask`, but not told yet
         self.start = resolve(start, self.space, self.size)
-        """First members' configurations, and where they come from; can be given as `start` again."""
+        """Configurations of the first members, with their origin; can be given as `start` again."""
         self._first = initial_points(self.space, self.size, self._rng(INITIAL), self.method.concentration)
         self._check_history()
-        # Members to decide for, in asynchronous mode: whoever has been idle for longest comes first.
+        # Members to decide for, in asynchronous mode: the one idle for longest comes first.
         self._idle = deque(np.argsort(self.history.standing().latest, kind="stable").tolist())
 
     def ask(self) -> list[Assignment]:
-        """Those ready to train now, in the order in which they were decided; none while a round is incomplete."""
+        """Return the assignments that can train now, in the order of deciding; none while a round is incomplete."""
         self._plan()
         self.decided = list(self._ready.values())
-        self._training |= {key: decision.assignment for key, decision in self._ready.items()}
+        self._pending |= {key: decision.assignment for key, decision in self._ready.items()}
         self._ready.clear()
         return [_copy(decision.assignment) for decision in self.decided]
 
@@ -147,22 +147,21 @@ class Population:
         lost: bool = False,
         standard_error: float | None = None,
     ) -> None:
-        """Take in what came of an assignment.
+        """Record the result of an assignment.
 
         Args:
-            assignment: Give what `ask` returned.
+            assignment: Give an assignment that `ask` returned.
             score: Give the score at the end; NaN, an infinity or None if the interval failed.
-            steps: Give the budget that was spent, such as environment steps. None (default) if every interval spends
-                the same.
-            metrics: Give whatever else should be on record: numbers, strings, and lists and dicts of them. None
-                (default) for nothing.
+            steps: Give the budget spent, such as environment steps. None (default) if every interval spends the same.
+            metrics: Give other values to record: numbers, strings, and lists and dicts of them. None (default) for
+                nothing.
             seconds: Give the time it took. None (default) if unknown; decisions do not depend on it.
-            lost: Say that the parent's checkpoint was missing or damaged, so that it never trained. Default False.
-                Nobody is sent to a lost checkpoint again, and the configuration is not blamed.
-            standard_error: Give that of the score, for selections that know noise; it is kept as a metric of this name.
-                None (default) if unknown.
+            lost: Say that the parent's checkpoint was missing or damaged, so that it never trained. Default False. A
+                lost checkpoint is not loaded again, and its loss does not count against the configuration.
+            standard_error: Give the standard error of the score, for selections that allow for noise; it is recorded as
+                a metric of this name. None (default) if unknown.
         """
-        mine = self._training.get(getattr(assignment, "key", (-1, -1)))
+        mine = self._pending.get(getattr(assignment, "key", (-1, -1)))
         if mine is None:
             raise HistoryError(self._refusal(assignment))
         value = _number(score)
@@ -181,14 +180,14 @@ class Population:
             decision=mine.decision,
         )
         self.history.append(observation)
-        del self._training[mine.key]
+        del self._pending[mine.key]
         if not self.synchronous:
             self._idle.append(mine.member)
 
     @property
     def pending(self) -> list[Assignment]:
-        """Those that were asked for and not told yet."""
-        return [_copy(assignment) for _, assignment in sorted(self._training.items())]
+        """Assignments that `ask` returned and that were not told yet."""
+        return [_copy(assignment) for _, assignment in sorted(self._pending.items())]
 
     @property
     def done(self) -> bool:
@@ -200,26 +199,26 @@ class Population:
         """The completed observation with the best score."""
         return self.history.best
 
-    # Planning: every function below depends on a state of the history and on the seed, on nothing else.
+    # Planning: the functions below depend only on the history and the seed.
 
     def _plan(self) -> None:
-        """Decide all that can be decided now."""
+        """Decide every assignment that can be decided now."""
         if self.synchronous:
-            if not (self._ready or self._training or self.done):
+            if not (self._ready or self._pending or self.done):
                 self._plan_round(len(self.history) // self.size)
             return
-        # In the order in which they became idle: what a member is given must not depend on when it is asked for.
+        # In the order of becoming idle: an assignment must not depend on the time of `ask`.
         while self._idle:
             self._plan_member(self._idle[0])
             self._idle.popleft()
 
     def _plan_round(self, round_: int) -> None:
-        """All members' assignments of a synchronous round, from the rounds before it."""
+        """Decide all members' assignments of a synchronous round, from the rounds before it."""
         decided = self._decide(range(self.size), round_, self.history.until(round_ * self.size), (round_,))
         self._ready |= {d.assignment.key: d for d in decided if self.history.finished(d.assignment.member) == round_}
 
     def _plan_member(self, member: int) -> None:
-        """One member's next assignment in asynchronous mode, from what was known when it became idle."""
+        """Decide one member's next assignment in asynchronous mode, from the history when it became idle."""
         round_ = self.history.finished(member)
         if self.rounds is not None and round_ >= self.rounds:
             return
@@ -227,7 +226,7 @@ class Population:
         [self._ready[member, round_]] = self._decide([member], round_, known, (round_, member))
 
     def _decide(self, members: Sequence[int], round_: int, known: History, stream: tuple[int, ...]) -> list[Decision]:
-        """What members do in a round: exploit (whose weights to load), then explore (which configuration to use)."""
+        """Decide what members do in a round: exploit (select weights), then explore (choose configurations)."""
         if round_ == 0:
             drawn = map(Proposal, self.space.decode(self._first[list(members)]))
             first = [self.start[m] if m < len(self.start) else each for m, each in zip(members, drawn, strict=True)]
@@ -236,18 +235,18 @@ class Population:
         picks = self._select(known, np.array(members), self._rng(SELECT, *stream))
         parents = {m: picks.parent(row, known) for row, m in enumerate(members)}
         explores = np.full(len(members), True) if self.explore == "all" else picks.explores
-        kept = zip(members, picks.config.tolist(), explores.tolist(), strict=True)
-        carried = {m: known[place].config for m, place, new in kept if not new}
+        picked = zip(members, picks.config.tolist(), explores.tolist(), strict=True)
+        carried = {m: known[index].config for m, index, new in picked if not new}
         exploring = [m for m in members if m not in carried]
         if self.synchronous:
-            training = Training([(m, round_) for m in carried], lambda key: carried[key[0]])
+            pending = Pending([(m, round_) for m in carried], lambda key: carried[key[0]])
         else:
-            training = Training(self._beside(members[0], known.standing()) if exploring else [], self._config)
+            pending = Pending(self._find_others(members[0], known.standing()) if exploring else [], self._config)
         sources = [parents[m] for m in exploring]
         began = time.perf_counter()
-        proposals = self._explore(sources, known, training, stream)
+        proposals = self._explore(sources, known, pending, stream)
         seconds = (time.perf_counter() - began) / max(1, len(exploring))
-        now, given = time.time(), tuple(training.keys[-RECORDED:])
+        now, given = time.time(), tuple(pending.keys[-RECORDED:])
         keys = {m: None if parent is None else parent.key for m, parent in parents.items()}
         decided = {
             m: Decision(Assignment(m, round_, config, keys[m]), len(known), time=now) for m, config in carried.items()
@@ -257,23 +256,23 @@ class Population:
             decided[m] = Decision(assignment, len(known), given, seconds, now)
         return [decided[m] for m in members]
 
-    def _beside(self, member: int, standing: Standing) -> list[Key]:
-        """What the other members were training then: all that had a round left."""
+    def _find_others(self, member: int, standing: Standing) -> list[Key]:
+        """Return the intervals that the other members were training then: all that had a round left."""
         going = np.ones(self.size, dtype=np.bool_) if self.rounds is None else standing.finished < self.rounds
         going[member] = False
         others = np.flatnonzero(going)
         return list(zip(others.tolist(), standing.finished[others].tolist(), strict=True))
 
     def _config(self, key: Key) -> Config:
-        """What a member is training with, or has trained with since."""
-        if (assignment := self._training.get(key)) is not None:
+        """Return the configuration of an interval that is pending or was finished since."""
+        if (assignment := self._pending.get(key)) is not None:
             return assignment.config
         if (decision := self._ready.get(key)) is not None:
             return decision.assignment.config
         return self.history[self.history.place(key)].config
 
     def _select(self, known: History, members: IntArray, rng: np.random.Generator) -> Picks:
-        """Ask the selection whose weights and configuration members go on with, unless the method has its own way."""
+        """Select the weights and configuration that members continue with, if the method exploits."""
         if self.method.restarts:
             return start_afresh(members)
         if not self.method.exploits:
@@ -282,27 +281,27 @@ class Population:
         return check_picks(picks, known, members, type(self.selection).__name__)
 
     def _explore(
-        self, parents: Sequence[Observation | None], known: History, training: Sequence[Config], stream: tuple[int, ...]
+        self, parents: Sequence[Observation | None], known: History, pending: Sequence[Config], stream: tuple[int, ...]
     ) -> list[Proposal]:
-        """Ask the method, and do not trust it: a user's own explorer is code like any other."""
+        """Get proposals from the method and check them: a user's explorer may break the contract."""
         if not parents:
             return []
         rng = self._rng(EXPLORE, *stream)
-        proposals = self.method.explore_round(self.space, known, training, parents, rng)
+        proposals = self.method.explore_round(self.space, known, pending, parents, rng)
         name = type(self.method).__name__
         if len(proposals) != len(parents) or not all(isinstance(each, Proposal) for each in proposals):
             raise ArgumentError(f"{name} must return a Proposal for each of {len(parents)} members, got {proposals!r}")
         try:
-            # As the space would write it: a user's explorer may hand back numpy's numbers, or a dict that it keeps.
+            # In the space's own types: a user's explorer may return numpy's numbers, or a dict that it changes later.
             configs = [self.space.nest(self.space.check(each.config)) for each in proposals]
         except SpaceError as error:
             raise SpaceError(f"{name} proposed an illegal configuration: {error}") from error
-        # Now rather than when it is stored, after an interval of training.
+        # Checked now, rather than when it is stored after an interval of training.
         decisions = [plain(each.decision, f"{name}'s decision") for each in proposals]
         return [Proposal(config, decision) for config, decision in zip(configs, decisions, strict=True)]
 
     def _rng(self, *stream: int) -> np.random.Generator:
-        """A generator of its own for every purpose, round and member: none depends on how often another was used."""
+        """Return a separate generator for each purpose, round and member: none depends on the use of another."""
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=stream))
 
     # Checks
@@ -326,17 +325,17 @@ class Population:
     def _check_history(self) -> None:
         members, rounds = self.history.intervals()
         if self.rounds is not None and (rounds >= self.rounds).any():
-            place = int(np.argmax(rounds >= self.rounds))
+            index = int(np.argmax(rounds >= self.rounds))
             raise HistoryError(
-                f"the run has rounds 0 to {self.rounds - 1}, got a history with round {rounds[place]} "
-                f"of member {members[place]}; raise rounds"
+                f"the run has rounds 0 to {self.rounds - 1}, got a history with round {rounds[index]} "
+                f"of member {members[index]}; raise rounds"
             )
         expected = np.arange(len(rounds)) // self.size
         if self.synchronous and (rounds != expected).any():
-            place = int(np.argmax(rounds != expected))
+            index = int(np.argmax(rounds != expected))
             raise HistoryError(
-                f"in a synchronous run of {self.size} members observation {place} is of round {expected[place]}, "
-                f"got a history with one of round {rounds[place]}; give its size, or synchronous=False"
+                f"in a synchronous run of {self.size} members observation {index} is of round {expected[index]}, "
+                f"got a history with one of round {rounds[index]}; give its size, or synchronous=False"
             )
 
     def _refusal(self, assignment: Any) -> str:
@@ -345,17 +344,17 @@ class Population:
         what = f"round {assignment.round} of member {assignment.member}"
         if self.history.find(assignment.key) is not None:
             return f"an assignment is told once, got {what} again; ask for the next"
-        return f"only what was asked for can be told, got {what}; call ask, and tell what it returned"
+        return f"only an assignment that ask returned can be told, got {what}; call ask first"
 
 
 def _copy(assignment: Assignment) -> Assignment:
-    """For users, who change dicts that they are handed."""
+    """Copy an assignment for the user, who may change its dicts."""
     config, decision = copy.deepcopy((assignment.config, assignment.decision))
     return replace(assignment, config=config, decision=decision)
 
 
 def _number(score: object) -> float:
-    """The score as a float; NaN for what means failure."""
+    """Convert a score to a float; NaN for a failure."""
     if score is None:
         return math.nan
     try:
@@ -367,11 +366,11 @@ def _number(score: object) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-class Training(Sequence[Config]):
-    """The configurations of intervals in training, each looked up when it is wanted: methods look at few, or at none.
+class Pending(Sequence[Config]):
+    """The configurations of pending intervals, each looked up only when it is read: methods read few, or none.
 
-    >>> training = Training([(0, 3), (2, 3)], config=lambda key: {"x": key[0]})
-    >>> len(training), training[-1], training[:1]
+    >>> pending = Pending([(0, 3), (2, 3)], config=lambda key: {"x": key[0]})
+    >>> len(pending), pending[-1], pending[:1]
     (2, {'x': 2}, [{'x': 0}])
     """
 

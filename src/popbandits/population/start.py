@@ -1,4 +1,4 @@
-"""First configurations from what is known: those that are given, the space's defaults, or a past run's winners."""
+"""First configurations of a run: given by the user, the space's defaults, or a past run's winners."""
 
 import json
 import os
@@ -22,9 +22,9 @@ _FORMS = "start must be a list of configurations, 'defaults', a History, or the 
 
 
 def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
-    """Return the configurations that the first members begin with: complete, legal, and each with its origin.
+    """Return the first configurations of the first members: complete, legal, and each with its origin.
 
-    The result can be given as `start` again, and stays as it is.
+    The result can be given as `start` again, and does not change then.
 
     >>> space = Space({"lr": (0.0, 1.0), "act": ["relu", "tanh"]})
     >>> resolve("defaults", space, size=4)
@@ -48,17 +48,17 @@ def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
 
 
 def to_record(start: Sequence[Proposal]) -> list[dict[str, Any]]:
-    """Turn resolved configurations into plain values, for a run's file."""
+    """Convert resolved configurations to plain values, for a run's file."""
     return [{"config": pack(each.config, "start"), "decision": dict(each.decision)} for each in start]
 
 
-def from_record(kept: Sequence[dict[str, Any]]) -> tuple[Proposal, ...]:
-    """Return the configurations of which `kept` is the record."""
-    return tuple(Proposal(unpack(json.dumps(each["config"])), each["decision"]) for each in kept)
+def from_record(record: Sequence[dict[str, Any]]) -> tuple[Proposal, ...]:
+    """Return the configurations that `to_record` wrote."""
+    return tuple(Proposal(unpack(json.dumps(each["config"])), each["decision"]) for each in record)
 
 
 def _proposal(entry: Any, where: str, space: Space) -> Proposal:
-    """Complete one configuration; one that is resolved already keeps its origin."""
+    """Complete one configuration; one that is already resolved keeps its origin."""
     given = entry if isinstance(entry, Proposal) else Proposal(entry)
     try:
         config = space.nest(space.complete(given.config))
@@ -68,7 +68,7 @@ def _proposal(entry: Any, where: str, space: Space) -> Proposal:
 
 
 def _winners(history: History, source: str, space: Space, size: int) -> tuple[Proposal, ...]:
-    """Return the last different configurations of the winning lineage, newest first; one member stays random."""
+    """Return the last distinct configurations of the winning lineage, newest first; one member stays random."""
     found: list[Proposal] = []
     for observation in reversed(history.lineage()):
         member, round_ = observation.key
@@ -88,9 +88,9 @@ def _winners(history: History, source: str, space: Space, size: int) -> tuple[Pr
 
 
 def _translate(config: Config, space: Space) -> tuple[Config, dict[str, Any]]:
-    """Express a configuration of another space in this one; also what numbers were before they were clipped.
+    """Convert a configuration of another space to this one; also return the values that were clipped.
 
-    Constants stay this space's own: nobody chose their values.
+    Constants are this space's own: their values were not chosen.
     """
     chosen = {parameter.name: parameter for parameter in (*space.numerical, *space.categorical)}
     before = {name: value for name, value in space.flatten(config).items() if name in chosen}
@@ -105,7 +105,7 @@ def _translate(config: Config, space: Space) -> tuple[Config, dict[str, Any]]:
 
 
 def _within(number: Numerical, value: Any) -> Any:
-    """Return the nearest value in the range; what is no number is left for the space to refuse."""
+    """Return the nearest value in the range; other types pass unchanged, for the space to refuse."""
     if number.kind == "ordinal" or not is_real(value):
         return value
     nearest = min(max(value, number.lower), number.upper)

@@ -1,4 +1,4 @@
-"""Whose weights and whose hyperparameters a member goes on with: one class per strategy."""
+"""Selection of the weights and hyperparameters that a member continues with: one class per strategy."""
 
 from popbandits.selection.ipbt import Restarts
 from popbandits.selection.mf_pbt import MFPBT

@@ -7,11 +7,11 @@ process over x = 0 .. 1 and standardised y, with a Matern-5/2 kernel:
     m = K (K + r I)^-1 y,   l and r those of a GRID with the highest likelihood, where s is the best variance:
     log L = -n/2 log s - 1/2 log det(K + r I),   s = y' (K + r I)^-1 y / n                  (2)
 
-An interval improved if m_n > m_(n-1), each smoothed with what was known then. After `patience` intervals in a row that
-did not, and also where the last SLOW intervals raised the best score by less than its standard deviation, everybody
-starts afresh, and the interval gets `growth` times as long.
+An interval improved if m_n > m_(n-1), each smoothed with the data up to then. After `patience` intervals in a row that
+did not, and also if the last SLOW intervals raised the best score by less than its standard deviation, all members
+start afresh, and the interval becomes `growth` times as long.
 
-All of it is read off the history: a start is an observation without a parent after round 0.
+All state is read from the history: a start is an observation without a parent after round 0.
 """
 
 from collections.abc import Callable
@@ -28,34 +28,33 @@ from popbandits.selection.truncation import as_selection, rank, replace_members
 from popbandits.typing import BoolArray, FloatArray, IntArray, is_whole
 
 GRID = list(product((0.1, 0.2, 0.4, 0.8, 1.6), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
-"""Length-scales l and noise r that are tried."""
+"""Candidate length-scales l and noise variances r."""
 
 SLOW = 15
-"""Intervals in which the best score must rise by its standard deviation."""
+"""Number of intervals in which the best score must rise by its standard deviation."""
 
 LOOKED_AT = 64
-"""Last intervals of a start that are smoothed."""
+"""Maximum number of last intervals of a start that are smoothed."""
 
 
 @dataclass(frozen=True)
 class Restarts(Selection):
-    """Another selection, and a new start for everybody when it no longer gets ahead.
+    """Another selection, plus a restart of all members when the best score stops improving.
 
-    Of the members that start afresh, those with an odd number keep a configuration: the first ones of the lineages that
-    came furthest in the starts before. The others are given one by the explorer, which is asked with no parent.
+    Of the members that restart, those with an odd number take a past configuration: the first ones of the lineages that
+    scored best in earlier starts. The others get one from the explorer, without a parent.
 
-    Paper: each start trains twice as many members as stay; half of the members go on from shrunk weights; one half of
-    the configurations is drawn and the other from a model over earlier starts. Here: a population has one size, agents
-    need not know how to shrink, and the selection does not model: what is drawn or modelled is the explorer's affair.
+    Paper: each start trains twice as many members as stay; half of the members continue from shrunk weights; half of
+    the configurations are drawn and half come from a model over earlier starts. Here: a population has one size, agents
+    need not know how to shrink, and the selection has no model: the explorer draws or models configurations.
 
     Args:
         quantile: Set the share of members that is replaced, above 0 and at most 0.5. None (default) is that of
-            `within`, or 0.25. Raise it to give weak members up sooner.
-        patience: Set after how many intervals without improvement everybody starts afresh. Default 3. Raise it if
-            scores rise slowly or are noisy.
-        growth: Set the factor by which the interval grows with each new start. Default 2. Give 1 to keep it at one
-            round.
-        within: Choose the selection between two starts. None (default) is `Truncation(quantile)`. Change it as you
+            `within`, or 0.25. Raise it to give up weak members sooner.
+        patience: Set after how many intervals without improvement all members restart. Default 3. Raise it if scores
+            rise slowly or are noisy.
+        growth: Set the factor by which the interval grows with each restart. Default 2. Give 1 to keep it at one round.
+        within: Choose the selection between two restarts. None (default) is `Truncation(quantile)`. Change it as you
             would change a run's selection.
     """
 
@@ -84,7 +83,7 @@ class Restarts(Selection):
         return self.quantile
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
-        """Let members start afresh, select by `within` where an interval ends, and go on otherwise."""
+        """Restart members, select by `within` where an interval ends, and let the others continue."""
         starts = Starts.of(history)
         age = (history.standing().finished - starts.born)[members]
         ends = age % self.growth**starts.latest == 0
@@ -92,15 +91,15 @@ class Restarts(Selection):
         again = (starts.count[members] < starts.latest) | (ends & over)
         selects = ends & ~again & starts.together
         selection = as_selection(self.within, None if self.within is not None else self.quantile)
-        return _combined(
+        return _combine(
             members,
-            (again, lambda some: _start_again(history, some)),
+            (again, lambda some: _restart(history, some)),
             (selects, lambda some: selection.select(history, some, rng)),
-            (~again & ~selects, lambda some: self._go_on(history, some, starts, rng)),
+            (~again & ~selects, lambda some: self._continue(history, some, starts, rng)),
         )
 
     def _is_over(self, history: History, starts: "Starts") -> bool:
-        """Tell whether the present start has stopped getting ahead, and there is time for another."""
+        """Tell whether the present start has stopped improving, and there is time for another."""
         finished = history.standing().finished
         left = np.inf if history.rounds is None else history.rounds - finished.max()
         if left < 2 * self.growth ** (starts.latest + 1):  # As the paper's code: two intervals, or none.
@@ -109,8 +108,8 @@ class Restarts(Selection):
         best = starts.best(history, interval, int((finished - starts.born).min()) // interval)
         return is_stuck(best, self.patience)
 
-    def _go_on(self, history: History, members: IntArray, starts: "Starts", rng: np.random.Generator) -> Picks:
-        """Replace failures by members of the same start, and nobody else."""
+    def _continue(self, history: History, members: IntArray, starts: "Starts", rng: np.random.Generator) -> Picks:
+        """Replace only failures, by members of the same start."""
         alike = np.flatnonzero(starts.count == starts.latest)
         ranking = rank(history, self._quantile, rng, history.scores, alike)
         return replace_members(history, members, ranking.failed, ranking.draw(int(ranking.failed.sum()), rng))
@@ -118,26 +117,26 @@ class Restarts(Selection):
 
 @dataclass(frozen=True)
 class Starts:
-    """How often, and when, each member has started afresh."""
+    """Number and time of each member's restarts."""
 
     count: IntArray
-    """By member, round 0 not counted."""
+    """By member: number of restarts."""
     born: IntArray
-    """By member: the round of its last start."""
+    """By member: round of its last start."""
     together: bool
-    """Whether all members have begun the present start; in asynchronous runs they do so one by one."""
+    """Whether all members have begun the present start; in asynchronous runs they begin one by one."""
 
     @staticmethod
     def of(history: History) -> "Starts":
-        """Read them off a history."""
-        places = np.arange(len(history))
-        member, round_ = history.column("member", places), history.column("round", places)
-        completed = np.isfinite(history.scores(places))
+        """Read the starts from a history."""
+        indices = np.arange(len(history))
+        member, round_ = history.column("member", indices), history.column("round", indices)
+        completed = np.isfinite(history.scores(indices))
         size = len(history.standing().latest)
         first = np.full(size, np.iinfo(np.int64).max)
         np.minimum.at(first, member[completed], round_[completed])
-        # Who has no weights yet starts afresh as well, which is no decision of ours.
-        started = history.column("fresh", places) & (round_ > first[member])
+        # A member without weights starts afresh too; that is not a restart.
+        started = history.column("fresh", indices) & (round_ > first[member])
         count = np.bincount(member[started], minlength=size)
         born = np.zeros(size, dtype=np.int64)
         np.maximum.at(born, member[started], round_[started])
@@ -145,22 +144,22 @@ class Starts:
 
     @property
     def latest(self) -> int:
-        """Return the number of the present start, from 0."""
+        """Number of the present start, from 0."""
         return int(self.count.max())
 
     def best(self, history: History, interval: int, count: int) -> FloatArray:
-        """Return the best score at the end of each of the present start's first intervals, the last LOOKED_AT."""
-        places = np.arange(len(history))
-        age = history.column("round", places) - self.born[history.column("member", places)] + 1
+        """Return the best score at the end of each of the first `count` intervals of the start, the last LOOKED_AT."""
+        indices = np.arange(len(history))
+        age = history.column("round", indices) - self.born[history.column("member", indices)] + 1
         ends = (age > 0) & (age % interval == 0) & (age <= interval * count)
         best = np.full(count, np.nan)
-        np.fmax.at(best, age[ends] // interval - 1, history.scores(places[ends]))
+        np.fmax.at(best, age[ends] // interval - 1, history.scores(indices[ends]))
         known: FloatArray = best[np.isfinite(best)]
         return known[-LOOKED_AT:]
 
 
-def _combined(members: IntArray, *parts: tuple[BoolArray, Callable[[IntArray], Picks]]) -> Picks:
-    """Ask for the picks of each part of the members, and put them together."""
+def _combine(members: IntArray, *parts: tuple[BoolArray, Callable[[IntArray], Picks]]) -> Picks:
+    """Get the picks of each part of the members, and combine them."""
     nowhere = np.full(len(members), NOWHERE)
     picks = Picks(nowhere, nowhere.copy(), np.zeros(len(members), dtype=np.bool_))
     for mask, ask in parts:
@@ -170,31 +169,31 @@ def _combined(members: IntArray, *parts: tuple[BoolArray, Callable[[IntArray], P
     return picks
 
 
-def _start_again(history: History, members: IntArray) -> Picks:
-    """Start with new weights: odd members with a configuration that proved itself, the others with a new one."""
+def _restart(history: History, members: IntArray) -> Picks:
+    """Start with new weights: odd members with a configuration that did well, the others with a new one."""
     kept = founders(history)
     config = np.array([kept[m // 2] if m % 2 and m // 2 < len(kept) else NOWHERE for m in members.tolist()])
     return Picks(np.full(len(members), NOWHERE), config, config == NOWHERE)
 
 
 def founders(history: History) -> list[int]:
-    """Return the places of first configurations, those whose descendants scored best first; no configuration twice."""
+    """Return the indices of distinct first configurations, those whose descendants scored best first."""
     founder: dict[Key, int] = {}
     reached: dict[int, float] = {}
-    for place, observation in enumerate(history):
+    for index, observation in enumerate(history):
         parent = observation.parent
-        first = founder[observation.key] = place if parent is None else founder[parent]
+        first = founder[observation.key] = index if parent is None else founder[parent]
         if not observation.failed:
             reached[first] = max(reached.get(first, -np.inf), history.sign * observation.score)
     found: list[int] = []
-    for place in sorted(reached, key=lambda each: -reached[each]):
-        if history[place].config not in [history[other].config for other in found]:
-            found.append(place)
+    for index in sorted(reached, key=lambda each: -reached[each]):
+        if history[index].config not in [history[other].config for other in found]:
+            found.append(index)
     return found
 
 
 def is_stuck(best: FloatArray, patience: int) -> bool:
-    """Tell whether the last intervals did not improve, by the rule of the module.
+    """Tell whether the last intervals did not improve, by the module's rule.
 
     >>> is_stuck(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), 3), is_stuck(np.array([1.0, 5.0, 4.0, 3.0, 2.0]), 3)
     (False, True)
@@ -207,15 +206,15 @@ def is_stuck(best: FloatArray, patience: int) -> bool:
 
 
 def _improves(y: FloatArray) -> bool:
-    """Tell whether the smoothed series ends higher than it was one interval before."""
-    smooth = smoothed(y)
-    return bool(smooth[-1] > smooth[-2])
+    """Tell whether the last smoothed value is above the one before."""
+    mean = smooth(y)
+    return bool(mean[-1] > mean[-2])
 
 
-def smoothed(y: FloatArray) -> FloatArray:
-    """Smooth a series by the Gaussian process of the module; standardised.
+def smooth(y: FloatArray) -> FloatArray:
+    """Standardise a series, and smooth it by the module's Gaussian process.
 
-    >>> smoothed(np.array([1.0, 1.0, 1.0]))
+    >>> smooth(np.array([1.0, 1.0, 1.0]))
     array([0., 0., 0.])
     """
     y = y - np.mean(y)

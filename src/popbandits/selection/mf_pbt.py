@@ -1,16 +1,16 @@
-"""MF-PBT (Doulazmi et al. 2025, arXiv 2506.03225): sub-populations that select at intervals of their own.
+"""MF-PBT (Doulazmi et al. 2025, arXiv 2506.03225): sub-populations with different selection intervals.
 
 Short intervals select what pays off at once, long ones what pays off later; PBT has one interval and is greedy on its
 scale. When a group's interval ends, its members are ranked among themselves and fall into quarters:
 
-| quarter | what it goes on with |
+| quarter | what it continues with |
 |---|---|
-| first, second | what it has |
-| third | the weights of the best members of other groups, where these are better |
+| first, second | its own weights and configuration |
+| third | the weights of the best members of other groups, if these are better |
 | last | the weights and the configuration of a member of the first quarter, and explores |
 
-The third quarter does not explore. With weights from a slower group come their hyperparameters; with those from a
-faster one it takes the hyperparameters of the best of its own group. So greedy hyperparameters stay where they are.
+The third quarter does not explore. With weights from a slower group it takes their hyperparameters; with weights from a
+faster group it takes the hyperparameters of the best of its own group. So greedy hyperparameters do not spread.
 """
 
 from dataclasses import dataclass
@@ -25,21 +25,21 @@ from popbandits.selection.truncation import Ranking, rank, replaced_count
 from popbandits.typing import IntArray, is_whole
 
 INTERVALS = (1, 10, 25, 50)
-"""The paper's, in rounds, for 32 members."""
+"""The paper's intervals, in rounds, for 32 members."""
 
 
 @dataclass(frozen=True)
 class MFPBT(Selection):
     """Truncation within each group at its own interval, and migration between groups.
 
-    Member m is of group m modulo the number of groups. A failure is replaced at once, by a member of its group.
+    Member m is in group m modulo the number of groups. A failure is replaced at once, by a member of its group.
 
     Args:
         quantile: Set the share of a group that makes a quarter, above 0 and at most 0.5: rounded down, at least one
-            member. Default 0.25. Raise it to give weak members up sooner.
+            member. Default 0.25. Raise it to give up weak members sooner.
         intervals: Give the rounds between two selections, a number for each group, such as (1, 3). None (default) suits
-            the number of members. Give longer ones if what pays off late matters; a population too small for two
-            members in each group does without the last groups.
+            the number of members. Give longer ones if late gains matter; a population too small for two members in
+            each group drops the last groups.
     """
 
     quantile: float = 0.25
@@ -73,7 +73,7 @@ class MFPBT(Selection):
     def _select_group(
         self, history: History, picks: Picks, own: IntArray, interval: IntArray, rng: np.random.Generator
     ) -> None:
-        """Change the picks of a group's members; `interval` is that of every member of the population."""
+        """Change the picks of a group's members; `interval` holds one entry for every member of the population."""
         standing = history.standing()
         inside = rank(history, self.quantile, rng, history.scores, own)
         outside = rank(history, self.quantile, rng, history.scores, np.setdiff1d(np.arange(len(interval)), own))
@@ -84,22 +84,22 @@ class MFPBT(Selection):
         picks.explores[replaced] = True
         strangers = outside.order[~outside.failed[outside.order]].tolist()
         for member in self._migrants(inside)[: len(strangers)]:  # The best of each meet first.
-            place, own_best = standing.latest[[strangers[0], inside.order[0]]]
-            theirs, mine = history.scores(np.array([place, picks.weights[member]]))
+            index, own_best = standing.latest[[strangers[0], inside.order[0]]]
+            theirs, mine = history.scores(np.array([index, picks.weights[member]]))
             if due[member] and theirs > mine:
                 other = strangers.pop(0)
-                picks.weights[member] = place
+                picks.weights[member] = index
                 if interval[other] > interval[member]:
-                    picks.config[member] = place
+                    picks.config[member] = index
                 elif interval[other] < interval[member] and not replaced[member]:
                     picks.config[member] = own_best
 
     def _migrants(self, inside: Ranking) -> IntArray:
         """Find the third quarter of a group.
 
-        Paper: groups of eight. Here: where a group is too small to have a third quarter, the last one does both jobs:
-        it explores as above, on weights from another group where these are better than those of its winner. A group of
-        two would never learn of the others otherwise.
+        Paper: groups of eight. Here: if a group is too small for a third quarter, the last one does both jobs: it
+        explores as above, but on weights from another group if these are better than those of its own group's best.
+        Otherwise a group of two would never learn from the others.
         """
         count = replaced_count(len(inside.order), self.quantile)
         third = inside.order[max(count, len(inside.order) - 2 * count) : len(inside.order) - count]
@@ -108,9 +108,9 @@ class MFPBT(Selection):
 
 
 def default_intervals(size: int) -> tuple[int, ...]:
-    """Return the intervals for a population: the paper's from 16 members on, fewer and shorter ones below.
+    """Return the intervals for a population: the paper's from 16 members, fewer and shorter ones below.
 
-    Ours, because small populations are used for short runs: an interval of 50 would never end in most of them.
+    The shorter ones are ours: small populations are used for short runs, most of which end before 50 rounds.
 
     >>> [default_intervals(size) for size in (3, 4, 12, 32)]
     [(1,), (1, 3), (1, 3, 10), (1, 10, 25, 50)]

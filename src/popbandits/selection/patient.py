@@ -1,9 +1,9 @@
-"""Patient truncation: members train alone at first; later the worst load the best weights there are, or ever were.
+"""Patient truncation: members train alone at first; later the worst load the best weights, or the best ever.
 
-Early scores say little of what becomes of a configuration. Slow starters are among the worst, and so is whoever pays
-for exploring before it pays off; truncation copies over both within a few rounds, and all that is left descends from
-one lucky start. So for the first rounds nobody is replaced. Later scores can collapse: when every member has fallen
-below the best checkpoint there ever was, by more than a score usually changes, that checkpoint is the parent.
+Early scores say little about the later success of a configuration. Slow starters rank among the worst, and so do
+members whose exploration pays off late; truncation replaces both within a few rounds, and all members descend from one
+lucky start. So no member is replaced in the first rounds. Later, scores can collapse: when every member has fallen
+below the best score ever, by more than a score usually changes, members load the checkpoint of that best score.
 """
 
 import math
@@ -21,16 +21,16 @@ from popbandits.selection.truncation import Truncation, rank, replace_members
 from popbandits.typing import IntArray, is_real, is_whole
 
 WARM_UP_ROUNDS = 10
-"""Rounds without replacement, in a run that has no set end."""
+"""Rounds without replacement in a run without a set end."""
 
 LOOKED_AT = 512
-"""Last observations from which the usual change of a score is estimated."""
+"""Number of last observations from which the usual change of a score is estimated."""
 
 
 @complete_args(Truncation)
 @dataclass(frozen=True)
 class Patient(Selection):
-    """Truncation by the last score after a warm-up in which nobody is replaced, with a way back after a collapse.
+    """Truncation by the last score after a warm-up without replacement, with a return to the best after a collapse.
 
     A member whose last interval failed, or whose checkpoint is lost, is replaced in the warm-up too.
 
@@ -38,11 +38,11 @@ class Patient(Selection):
     8
 
     Args:
-        warm_up: Set how long members train alone: below 1 a share of the run's rounds (of a run without a set end 10
-            rounds), from 1 on a number of rounds. Default 0.25. Lower it if early scores tell which members will win.
-        collapse: Set how far the best member must fall below the best score ever before members go back to that
+        warm_up: Set how long members train alone: below 1, a share of the run's rounds (10 rounds in a run without a
+            set end); from 1, a number of rounds. Default 0.25. Lower it if early scores tell which members will win.
+        collapse: Set how far the best member must fall below the best score ever before members return to that
             checkpoint, in robust standard deviations of a score's change. Default 1.0. Raise it if scores are noisy;
-            `math.inf` never goes back.
+            `math.inf` never returns.
     """
 
     quantile: float = 0.25
@@ -68,7 +68,7 @@ class Patient(Selection):
         return math.ceil(self.warm_up * rounds)
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
-        """Pick by the scores as they are, once the warm-up is over."""
+        """Pick by the raw scores, once the warm-up is over."""
         ranking = rank(history, self.quantile, rng, history.scores)
         settled = history.standing().finished >= self.warm_up_rounds(history.rounds)
         replaced = ranking.failed | (ranking.weak & settled)
@@ -81,17 +81,17 @@ class Patient(Selection):
         """Return the selection with its warm-up as a number of rounds.
 
         Args:
-            rounds: Give the rounds that the run is going to have.
+            rounds: Give the number of rounds of the run.
         """
         return replace(self, warm_up=self.warm_up_rounds(rounds))
 
     def _lost_peak(self, history: History) -> int:
-        """Return the place of the best checkpoint if every member has collapsed since, NOWHERE if not."""
+        """Return the index of the best checkpoint if every member has collapsed since, else NOWHERE."""
         best, scores = history.best, history.scores(history.standing().latest)
         if best is None or np.isnan(scores).all():  # Failures say nothing about scores.
             return NOWHERE
-        place = history.place(best.key)
+        index = history.place(best.key)
         changes = [o.change for o in history[-LOOKED_AT:] if math.isfinite(o.change)]
         usual = float(median_abs_deviation(changes, scale="normal")) if changes else 0.0
         fallen = history.sign * best.score - float(np.nanmax(scores))
-        return place if fallen > self.collapse * usual and place in checkpoints(history) else NOWHERE
+        return index if fallen > self.collapse * usual and index in checkpoints(history) else NOWHERE

@@ -1,41 +1,41 @@
-r"""Noise-aware truncation: rank by the skill that a lineage's scores speak for, not by the last score.
+r"""Noise-aware truncation: rank by the skill estimated from a lineage's scores, not by the last score.
 
 A score is the skill of a checkpoint plus the luck of its evaluation. Members are copied because their score is high, so
-those that are copied were lucky, and the next score is lower. Along a lineage skill moves little in an interval while
-luck is drawn anew, so earlier scores say something about the present skill. The model is a local linear trend whose
-slope belongs to the configuration, filtered (Kalman) from each observation's parent to itself:
+copied members were lucky, and their next score is lower. Along a lineage, skill changes little in an interval while
+luck is independent, so earlier scores help to estimate the present skill. The model is a local linear trend whose slope
+depends on the configuration, with a Kalman filter from each observation's parent to itself:
 
 | symbol | meaning |
 |---|---|
 | y | score of an interval, turned so that more is better |
 | theta | skill at its end: the mean score of these weights over all evaluations |
-| b | what its configuration gains in an interval; drawn anew when the configuration changes |
+| b | gain of its configuration in an interval; drawn again when the configuration changes |
 | d, v | mean and variance of b over configurations |
-| q | variance of what else an interval gains |
-| r | variance of the score's noise: the standard error squared where it was told |
+| q | variance of the rest of an interval's gain |
+| r | variance of the score's noise: the squared standard error if reported |
 | m, p, c, s | mean and variance of theta; covariance of theta and b; variance of b, whose mean is also called b |
 
     theta = theta_parent + b + N(0, q),    b = b_parent, or N(d, v) for a new configuration,    y = theta + N(0, r)
 
-    m = y, p = r, b = d, c = 0, s = v                                   (1) where nothing is known before
+    m = y, p = r, b = d, c = 0, s = v                                   (1) without a known parent
     b = d, c = 0, s = v                                                 (2) a new configuration
     m += b,  p += 2 c + s + q,  c += s                                  (3) predict
     e = y - m,  t = p + r,  k = p / t
     m += k e,  b += c e / t,  s -= c^2 / t,  p *= 1 - k,  c *= 1 - k    (4) correct
 
-Members are ranked by m. Without noise (r = 0) k is 1 and m = y: plain truncation, to the last bit. A score further than
-JUMP sqrt(t) from its prediction is no luck but a leap or a collapse, which a normal step does not know: then m = y, p =
-r, c = 0. Either way m increases with y.
+Members are ranked by m. Without noise (r = 0) k is 1 and m = y: exactly plain truncation. A score further than
+JUMP sqrt(t) from its prediction is not luck but a leap or a collapse, which a normal step does not model: then m = y,
+p = r, c = 0. Either way m increases with y.
 
-The variances are those of greatest likelihood over the recent intervals, dead branches included:
+The variances have the greatest likelihood over the recent intervals, dead branches included:
 
     log L = -1/2 sum (min(e^2 / t, JUMP^2) + log t)                     (5)
 
-Who is copied depends on scores alone, which are all in the product, so that selection does not bias it; cutting at JUMP
-keeps collapses from counting as noise. A gain y - y_parent has the variance v + q + 2 r, which is known (the median
-absolute deviation is its robust scale). What is left is how it is shared among the three, and that is looked up on a
-GRID. Noise must be worth its while: a model with it is taken if its log L is higher by EVIDENCE. In the first rounds,
-with fewer than ENOUGH gains, noise that was not told is taken for 0.
+Copying depends only on scores, which are all in the product, so selection does not bias it; cutting at JUMP keeps
+collapses from counting as noise. A gain y - y_parent has the variance v + q + 2 r, which is estimated by the median
+absolute deviation, a robust scale. How it is shared among the three is searched on a GRID. A model with noise is used
+only if its log L is higher by EVIDENCE. In the first rounds, with fewer than ENOUGH gains, noise that was not reported
+counts as 0.
 """
 
 import math
@@ -52,19 +52,19 @@ from popbandits.selection.truncation import Truncation, truncate
 from popbandits.typing import FloatArray, IntArray, is_real, is_whole
 
 JUMP = 3.0
-"""How many standard deviations a score may be from its prediction before it counts as a leap or a collapse."""
+"""Number of standard deviations from its prediction beyond which a score counts as a leap or a collapse."""
 
 ENOUGH = 12
-"""How many gains an estimate takes."""
+"""Minimum number of gains for an estimate."""
 
 EVIDENCE = 2.0
-"""By how much noise must raise the log-likelihood."""
+"""Increase of the log-likelihood for which a model with noise is used."""
 
 GRID = [(noise, slope) for noise in (0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 0.99) for slope in (0.02, 0.2, 0.8)]
-"""Shares that are tried: 2 r of the variance of gains, and v of the rest."""
+"""Candidate shares: of 2 r in the variance of gains, and of v in the rest."""
 
 LOOKED_AT = 512
-"""How many observations an estimate looks at: a large population looks back over fewer rounds."""
+"""Maximum number of observations for an estimate: a large population looks back over fewer rounds."""
 
 
 @complete_args(Truncation)
@@ -77,7 +77,7 @@ class Smoothed(Selection):
     0.5
 
     Args:
-        noise: Give the standard deviation of a score's noise, for scores told without a standard error. None (default)
+        noise: Give the standard deviation of a score's noise, for scores without a standard error. None (default)
             estimates it. Give it if you have measured it.
         window: Limit how many rounds a lineage is followed back, and the noise is estimated from. Default 16. Raise it
             if scores are very noisy and training is slow.
@@ -95,16 +95,16 @@ class Smoothed(Selection):
             raise ArgumentError(f"window must be a whole number of at least 1, got {self.window!r}; 16 is usual")
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
-        """Pick by the skill that scores speak for."""
+        """Pick by the estimated skill."""
         size = len(history.standing().latest)
         recent = history[-size * min(self.window, max(3, LOOKED_AT // size)) :]
         model = estimate(recent, history.sign, self.noise)
         levels = {} if model is None else model.follow(recent)[0]
 
-        def judge(places: IntArray) -> FloatArray:
-            scores = history.scores(places)
+        def judge(indices: IntArray) -> FloatArray:
+            scores = history.scores(indices)
             for row in np.flatnonzero(~np.isnan(scores)).tolist() if levels else ():
-                scores[row] = levels.get(history[int(places[row])].key, scores[row])
+                scores[row] = levels.get(history[int(indices[row])].key, scores[row])
             return scores
 
         return truncate(history, members, self.quantile, rng, judge)
@@ -115,20 +115,20 @@ class Trend:
     """The model of a run's lineages."""
 
     sign: float
-    """+1 where more is better, -1 where less is."""
+    """+1 to maximise, -1 to minimise."""
     d: float
     v: float
     q: float
     r: float
-    """Where no standard error was told."""
+    """Used if no standard error was reported."""
 
     def noise(self, observation: Observation) -> float:
-        """The variance of a score's noise."""
+        """Return the variance of a score's noise."""
         error = observation.standard_error
         return self.r if error is None else error**2
 
     def follow(self, observations: Iterable[Observation]) -> tuple[dict[Key, float], float]:
-        """The skill at the end of each completed interval, by key, and log L; parents come first."""
+        """Return the skill at the end of each completed interval, by key, and log L; parents must come first."""
         states: dict[Key, tuple[Observation, float, float, float, float, float]] = {}
         log = 0.0
         for observation in observations:
@@ -151,16 +151,16 @@ class Trend:
                     k = p / t
                     m, b, s = m + k * e, b + c * e / t, max(0.0, s - c * c / t)  # (4)
                     p, c = (1 - k) * p, (1 - k) * c
-                m = y if r == 0 else m  # to the last bit
+                m = y if r == 0 else m  # exactly
             states[observation.key] = observation, m, b, p, c, s
         return {key: state[1] for key, state in states.items()}, log
 
 
 def estimate(recent: Sequence[Observation], sign: float, noise: float | None) -> Trend | None:
-    """The model of greatest likelihood; None while there are too few gains, and where nothing is noise."""
+    """Return the model of greatest likelihood; None if there are too few gains, or there is no noise."""
     gains = np.array([sign * o.change for o in recent if o.parent is not None and math.isfinite(o.change)])
-    told = any(o.standard_error for o in recent)
-    if len(gains) < ENOUGH or (noise == 0 and not told):
+    reported = any(o.standard_error for o in recent)
+    if len(gains) < ENOUGH or (noise == 0 and not reported):
         return None
     d = float(np.median(gains))
     scale = 1.4826 * float(np.median(np.abs(gains - d)))
@@ -175,4 +175,4 @@ def estimate(recent: Sequence[Observation], sign: float, noise: float | None) ->
     models = [model(*shares) for shares in GRID]
     worth = [m.follow(recent)[1] + (EVIDENCE if m.r == 0 else 0.0) for m in models]
     best = models[int(np.argmax(worth))]
-    return best if best.r > 0 or told else None
+    return best if best.r > 0 or reported else None

@@ -1,13 +1,13 @@
-"""Selection by a t-test: a member copies another that is better beyond doubt (Jaderberg et al. 2017, section 4.1).
+"""Selection by a t-test: a member copies another that is significantly better (Jaderberg et al. 2017, section 4.1).
 
 Paper: a member draws another one at random and compares the last 10 episodic returns by Welch's t-test; if the other's
 mean is higher and the difference significant, it copies the other's weights and hyperparameters, and explores. Here:
-the scores are those of the last 10 intervals of each one's lineage, because a population is told one score an interval.
-Intervals that both descend from say nothing of their difference and are left out, so that a member which has just
-copied is left alone for a while. Where both were told with a standard error, the last scores alone are compared, as
-normal variables with these.
+the scores are those of the last 10 intervals of each lineage, because a population is told one score an interval.
+Intervals that both descend from say nothing about their difference and are left out, so a member that has just copied
+is not replaced for a while. If both scores have a standard error, only the last scores are compared, as normal
+variables with these errors.
 
-Nobody is replaced without a reason, so a population of equals goes on as it is. Failures are replaced as in truncation.
+No member is replaced without evidence, so equal members continue as they are. Failures are replaced as in truncation.
 """
 
 import math
@@ -27,13 +27,13 @@ from popbandits.typing import IntArray, is_real, is_whole
 
 @dataclass(frozen=True)
 class TTest(Selection):
-    """Each member compares itself to one other, and copies it if that is significantly better.
+    """Compare each member with one other, and copy the other if it is significantly better.
 
     Args:
-        quantile: Set the top share of members, above 0 and at most 0.5, from which one whose interval failed loads
-            weights. Default 0.25. Change it if you have many members.
+        quantile: Set the top share of members, above 0 and at most 0.5, from which a member that failed loads weights.
+            Default 0.25. Change it if you have many members.
         level: Set the two-sided p-value below which a difference is significant. Default 0.05. Raise it to copy sooner,
-            at the price of copying by luck.
+            at the risk of copying by luck.
         last: Set how many intervals of each lineage are compared, at least 2. Default 10. Lower it if skill changes
             fast.
     """
@@ -50,7 +50,7 @@ class TTest(Selection):
             raise ArgumentError(f"last must be a whole number of at least 2, got {self.last!r}; 10 is usual")
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
-        """Pick another member's weights where a test says so."""
+        """Pick another member's weights if they are significantly better."""
         standing = history.standing()
         ranking = rank(history, self.quantile, rng, history.scores)
         sound = np.flatnonzero((standing.latest >= 0) & ~ranking.failed)
@@ -66,25 +66,25 @@ class TTest(Selection):
         return replace_members(history, members, replaced, weights[replaced])
 
     def _is_better(self, history: History, rival: int, own: int) -> bool:
-        """Whether the checkpoint at one place is significantly better than that at another."""
+        """Tell whether the checkpoint at index `rival` is significantly better than the one at `own`."""
         a, b = history[rival], history[own]
         if a.standard_error is not None and b.standard_error is not None:
             difference, error = history.sign * (a.score - b.score), math.hypot(a.standard_error, b.standard_error)
             p = 2 * float(ndtr(-abs(difference) / error)) if error else 0.0
             return difference > 0 and p < self.level
-        theirs, mine = (last_intervals(history, place, self.last) for place in (rival, own))
+        theirs, mine = (last_intervals(history, index, self.last) for index in (rival, own))
         shared = {o.key for o in theirs} & {o.key for o in mine}
         x, y = ([history.sign * o.score for o in line if o.key not in shared] for line in (theirs, mine))
         return welch(x, y) < self.level and np.mean(x) > np.mean(y)
 
 
-def last_intervals(history: History, place: int, count: int) -> list[Observation]:
-    """The observation at a place and those it descends from, at most `count`, the oldest first."""
-    return list(islice(history.ancestors(history[place]), count))[::-1]
+def last_intervals(history: History, index: int, count: int) -> list[Observation]:
+    """Return the observation at an index and those it descends from, at most `count`, oldest first."""
+    return list(islice(history.ancestors(history[index]), count))[::-1]
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> float:
-    """The two-sided p of Welch's t-test that both have the same mean; NaN where a spread is unknown.
+    """Return the two-sided p-value of Welch's t-test for equal means; NaN if a variance is unknown.
 
     >>> round(welch([1.0, 2.0, 3.0], [4.0, 6.0, 8.0]), 4)
     0.0548

@@ -1,4 +1,4 @@
-"""What may be tried: the user's search space, and the numbers the models see of it."""
+"""The user's search space and its encoding as numbers for the models."""
 
 from popbandits.space.encoding import Points, Space
 from popbandits.space.parameters import Categorical, Numerical

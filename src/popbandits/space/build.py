@@ -1,4 +1,4 @@
-"""From what the user wrote to a `ConfigurationSpace`, with errors that help where ConfigSpace is silent."""
+"""Build a `ConfigurationSpace` from the user's dict, with errors that ConfigSpace does not raise."""
 
 import copy
 import math
@@ -17,17 +17,17 @@ from ConfigSpace.hyperparameters import FloatHyperparameter, Hyperparameter, Int
 from popbandits.errors import SpaceError
 
 Paths = dict[str, tuple[str, ...]]
-"""For each dotted name, the keys that lead to it in the form the user wrote."""
+"""For each dotted name, the keys that lead to it in the user's dict."""
 
 AnyHyperparameter = Hyperparameter[Any, Any]
 
 _RULES = (Condition, Conjunction, ForbiddenClause, ForbiddenConjunction, ForbiddenRelation)
 _FIRST_STEP = "write for example {'lr': (0.1, 1.0)}"
-_LARGEST_INTEGER = 2**40  # beyond it a log scale in float64 no longer tells neighbours apart
+_LARGEST_INTEGER = 2**40  # beyond it neighbours are equal on a log scale in float64
 
 
 def build(space: Any) -> tuple[ConfigurationSpace, Paths]:
-    """Return the validated `ConfigurationSpace` and where each name stood in the user's dict.
+    """Return the validated `ConfigurationSpace`, and the path of each name in the user's dict.
 
     >>> made, paths = build({"optimizer": {"lr": (0.1, 1.0)}, "depth": (1, 8)})
     >>> paths
@@ -62,7 +62,7 @@ def build(space: Any) -> tuple[ConfigurationSpace, Paths]:
 
 
 def few_integers(space: Any) -> dict[str, tuple[int, int]]:
-    """Find the ranges of a user's dict that are written like one of floats, but in whole numbers.
+    """Find the ranges of integers in a user's dict that may be meant as ranges of floats.
 
     >>> few_integers({"gamma": (0, 1), "lr": (0.0, 1.0), "nested": {"depth": (1, 8), "tilt": (-1, 1)}})
     {'gamma': (0, 1), 'nested.tilt': (-1, 1)}
@@ -74,8 +74,8 @@ def few_integers(space: Any) -> dict[str, tuple[int, int]]:
     return found
 
 
-def unboxed(value: Any) -> Any:
-    """Numpy's scalars as Python's own, everything else as it is."""
+def unbox(value: Any) -> Any:
+    """Convert numpy scalars to Python's own types; leave other values as they are."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -100,7 +100,7 @@ def _hyperparameter(name: str, key: str, value: Any) -> AnyHyperparameter:
     if isinstance(value, Hyperparameter):
         if value.name not in (name, key):
             raise SpaceError(
-                f"{name!r}: a hyperparameter carries the name of its key, got one named {value.name!r}; "
+                f"{name!r}: a hyperparameter must be named like its key, got one named {value.name!r}; "
                 "make the two equal"
             )
         _check(value)
@@ -110,7 +110,7 @@ def _hyperparameter(name: str, key: str, value: Any) -> AnyHyperparameter:
     if isinstance(value, tuple):
         return _range(name, value)
     if isinstance(value, list):
-        labels = [unboxed(label) for label in value]
+        labels = [unbox(label) for label in value]
         _check_labels(name, labels)
         return CategoricalHyperparameter(name, labels)
     if isinstance(value, _RULES):
@@ -123,7 +123,7 @@ def _hyperparameter(name: str, key: str, value: Any) -> AnyHyperparameter:
             f"{name!r}: choices are a list, a range is a tuple and a constant is one value, got {value!r}; "
             f"write a list, or Constant({name!r}, ...) if it is one value"
         )
-    constant = Constant(name, unboxed(value))
+    constant = Constant(name, unbox(value))
     _check(constant)
     return constant
 
@@ -134,7 +134,7 @@ def _range(name: str, bounds: tuple[Any, ...]) -> UniformFloat | UniformInteger:
             f"{name!r}: a tuple is a range (lower, upper) of two numbers, got {bounds!r}; "
             f"write a list for choices, or Float({name!r}, (lower, upper), log=True) for a log range"
         )
-    # ConfigSpace looks at the lower bound only and would make (0, 1.0) an integer that is 0 or 1.
+    # ConfigSpace looks only at the lower bound: it would make (0, 1.0) an integer that is 0 or 1.
     whole = all(isinstance(bound, Integral) for bound in bounds)
     lower, upper = (int(bound) if whole else float(bound) for bound in bounds)
     _check_bounds(name, lower, upper, log=False)
@@ -147,7 +147,7 @@ def _range(name: str, bounds: tuple[Any, ...]) -> UniformFloat | UniformInteger:
 
 
 def _check(hyperparameter: AnyHyperparameter) -> None:
-    """What ConfigSpace lets through and the encoding cannot use."""
+    """Raise for a hyperparameter that ConfigSpace accepts but the encoding cannot use."""
     name = hyperparameter.name
     if isinstance(hyperparameter, FloatHyperparameter | IntegerHyperparameter):
         _check_bounds(name, hyperparameter.lower, hyperparameter.upper, hyperparameter.log)
@@ -198,7 +198,7 @@ def _check_labels(name: str, labels: Sequence[Any]) -> None:
                 f"{name!r}: a value must be hashable, got {label!r}; use a tuple or a name in its place"
             ) from None
         if isinstance(label, Mapping) or label != label:
-            raise SpaceError(f"{name!r}: a value must equal itself and hold no keys, got {label!r}; use a name or None")
+            raise SpaceError(f"{name!r}: a value must not be NaN or a dict, got {label!r}; use a name or None")
         if label in seen:
             raise SpaceError(
                 f"{name!r}: labels must differ, got {seen[label]!r} and {label!r}, which are equal; drop one"

@@ -1,4 +1,4 @@
-"""Configurations as arrays: `Points` for the models, and the `Space` that goes between the two."""
+"""Configurations as arrays: `Points` for the models, and `Space`, which encodes and decodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ConfigSpace.conditions import Condition, Conjunction
 
 from popbandits.errors import SpaceError
 from popbandits.space import storage
-from popbandits.space.build import build, few_integers, unboxed
+from popbandits.space.build import build, few_integers, unbox
 from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
 from popbandits.space.rules import Table, rule
 from popbandits.typing import BoolArray, FloatArray, IntArray
@@ -46,7 +46,7 @@ class Points:
 
     @staticmethod
     def concatenate(parts: Iterable["Points"]) -> "Points":
-        """The points of all parts, in order."""
+        """Join the points of all parts, in order."""
         parts = list(parts)
         return Points(np.concatenate([part.x for part in parts]), np.concatenate([part.h for part in parts]))
 
@@ -63,12 +63,12 @@ class Space:
 
     | attribute | meaning |
     |---|---|
-    | configuration_space | ConfigSpace's view; not to be changed afterwards |
+    | configuration_space | the ConfigSpace object; do not change it |
     | names | every parameter, parents before children |
-    | numerical, categorical | what the columns of x and h stand for |
-    | fixed | whether there is nothing to choose: every parameter has one value |
-    | order | the columns, those of x counted first, then those of h: parents before children |
-    | movable | (d,) numbers to climb by gradient: floats, and integers of many levels, that no condition depends on |
+    | numerical, categorical | parameters of the columns of x and of h |
+    | fixed | whether there is nothing to tune: every parameter has one value |
+    | order | column numbers, x before h, sorted so that parents come before children |
+    | movable | (d,) numbers optimised by gradient: floats, and integers of many levels, that no condition depends on |
     | grids | by column, x of every level of the numbers of few levels that no condition depends on |
 
     Args:
@@ -81,7 +81,7 @@ class Space:
             self.__dict__.update(space.__dict__)
             return
         made, self._paths = build(space)
-        self.few_integers = few_integers(space)  # of which `remarks` speaks
+        self.few_integers = few_integers(space)  # for `remarks`
         conditional = set(made.conditional_hyperparameters)
         parameters = {name: describe(hp, name in conditional) for name, hp in made.items()}
         self.configuration_space: ConfigurationSpace = made
@@ -103,22 +103,22 @@ class Space:
         self.movable: BoolArray = free & ~few
         self.grids: dict[int, FloatArray] = {j: self.numerical[j].grid() for j in np.flatnonzero(free & few).tolist()}
         if self._forbidden:
-            self.sample(1, np.random.default_rng(0))  # an empty space is an error now, not during a run
+            self.sample(1, np.random.default_rng(0))  # to raise for an empty space now, not during a run
 
     def __repr__(self) -> str:
         lines = [str(parameter) for parameter in self._parameters.values()]
-        lines += [f"{c.child.name}: only if {_said(c)}" for c in self.configuration_space.conditions]
-        lines += [f"never: {_said(clause)}" for clause, _ in self._forbidden]
+        lines += [f"{c.child.name}: only if {_describe(c)}" for c in self.configuration_space.conditions]
+        lines += [f"never: {_describe(clause)}" for clause, _ in self._forbidden]
         return "\n  ".join(["Space(", *lines]) + "\n)"
 
     # Configurations
 
     def flatten(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The configuration by dotted names, from either form."""
+        """Return a configuration, flat or nested, by dotted names."""
         if not isinstance(config, Mapping):
             raise SpaceError(f"a configuration is a dict, got {config!r}; name its values")
         flat: dict[str, Any] = {}
-        if _LEAVES.issuperset(map(type, config.values())):  # Nearly always; the rest takes several times as long.
+        if _LEAVES.issuperset(map(type, config.values())):  # The usual case, several times as fast as the rest.
             return dict(config)
         for key, value in config.items():
             leaves = {key: value}
@@ -130,7 +130,7 @@ class Space:
         return flat
 
     def nest(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The flat configuration in the form in which the space was written."""
+        """Return a flat configuration in the nested form of the user's space."""
         nested: dict[str, Any] = {}
         for name, value in config.items():
             *groups, key = self._paths.get(name, (name,))
@@ -141,26 +141,26 @@ class Space:
         return nested
 
     def check(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The flat configuration, each value of its declared type and constants filled in; or SpaceError."""
-        return self._checked(self._codes(config))
+        """Return the flat configuration, with declared types and constants filled in; SpaceError if it is illegal."""
+        return self._to_values(self._codes(config))
 
     def complete(self, config: Mapping[str, Any], *, drop_inactive: bool = False) -> dict[str, Any]:
-        """Give every active parameter without a value ConfigSpace's default; flat, and checked as by `check`.
+        """Fill in ConfigSpace's defaults for missing active parameters, and return it as `check` does.
 
-        Values of inactive parameters are refused, or left out with `drop_inactive`.
+        Values of inactive parameters are an error, or are dropped with `drop_inactive`.
 
         >>> Space({"lr": (0.0, 0.5), "act": ["relu", "tanh"]}).complete({"act": "tanh"})
         {'act': 'tanh', 'lr': 0.25}
         """
         given = self._codes(config)
         defaults = {name: hp.default_value for name, hp in self.configuration_space.items() if name not in given}
-        codes = given | {name: self._parameters[name].code(unboxed(value)) for name, value in defaults.items()}
+        codes = given | {name: self._parameters[name].code(unbox(value)) for name, value in defaults.items()}
         active = self._table(self._points([codes])).active
         kept = set() if drop_inactive else given.keys()
-        return self._checked({name: code for name, code in codes.items() if active[name][0] or name in kept})
+        return self._to_values({name: code for name, code in codes.items() if active[name][0] or name in kept})
 
     def encode(self, configs: Sequence[Mapping[str, Any]]) -> Points:
-        """The points of configurations, flat or nested, each checked; constants may be left out."""
+        """Check and encode configurations, flat or nested; constants may be left out."""
         if len(configs) > 1 and (points := self._encode_columns(configs)) is not None:
             return points
         rows = [self._codes(config) for config in configs]
@@ -169,7 +169,7 @@ class Space:
         return points
 
     def decode(self, points: Points) -> list[dict[str, Any]]:
-        """The configurations at points: the active parameters, in the form in which the space was written."""
+        """Return the configurations at points: their active parameters, in the form of the user's space."""
         codes = self._scale.codes(points.x)
         columns = {p.name: p.column(codes[:, j]) for j, p in enumerate(self.numerical)}
         columns |= {p.name: p.column(points.h[:, j]) for j, p in enumerate(self.categorical)}
@@ -184,7 +184,7 @@ class Space:
     # Points
 
     def sample(self, n: int, rng: np.random.Generator) -> Points:
-        """n legal points, each parameter drawn from its own distribution."""
+        """Draw n legal points, each parameter from its own distribution."""
         width = len(self.numerical) + len(self.categorical)
         if not self._forbidden:
             return self.from_quantiles(rng.random((n, width)))
@@ -195,19 +195,19 @@ class Space:
             parts.append(drawn[self.legal(drawn)][:missing])
             rejected = 0 if len(parts[-1]) else rejected + len(drawn)
             if rejected >= _GIVE_UP:
-                never = "; ".join(_said(clause) for clause, _ in self._forbidden)
+                never = "; ".join(_describe(clause) for clause, _ in self._forbidden)
                 raise SpaceError(
-                    f"the forbidden clauses must leave something to try, got {rejected} forbidden draws in a "
-                    f"row under {never}; drop a clause or narrow the ranges it cuts into"
+                    f"the forbidden clauses must allow some configuration, got {rejected} forbidden draws in a "
+                    f"row under {never}; drop a clause or narrow the ranges it restricts"
                 )
         return Points.concatenate(parts)
 
     def from_quantiles(self, u: FloatArray) -> Points:
-        """The points at quantiles u (n, d + m), numerical columns first; they may be forbidden."""
+        """Return the points at quantiles u (n, d + m), numerical columns first; they may be forbidden."""
         return self.activate(self.from_quantiles_full(u))
 
     def from_quantiles_full(self, u: FloatArray) -> Points:
-        """As `from_quantiles`, with a value also for the parameters that are inactive."""
+        """Return what `from_quantiles` does, with values for inactive parameters too."""
         d, m = len(self.numerical), len(self.categorical)
         assert u.shape == (len(u), d + m), f"{u.shape} quantiles for {d} + {m} parameters"
         x, h = np.empty((len(u), d)), np.empty((len(u), m), np.int64)
@@ -218,7 +218,7 @@ class Space:
         return Points(x, h)
 
     def snap(self, x: FloatArray) -> FloatArray:
-        """x (..., d) with integers and ordinals on their nearest level; NaN is kept."""
+        """Round integers and ordinals in x (..., d) to their nearest level; NaN is kept."""
         if not len(self._discrete):
             return x
         snapped = x.copy()
@@ -227,15 +227,15 @@ class Space:
         return snapped
 
     def codes(self, x: FloatArray) -> FloatArray:
-        """The values of numbers (an ordinal's is its index) at x (n, d); NaN is kept."""
+        """Return the values of numbers (for an ordinal, its index) at x (n, d); NaN is kept."""
         return self._scale.codes(x)
 
     def unit(self, codes: FloatArray) -> FloatArray:
-        """x (n, d) of values, on the nearest level and within the bounds; NaN is kept."""
+        """Return x (n, d) of values, at the nearest level within the bounds; NaN is kept."""
         return self.snap(self._scale.unit(codes.clip(self._scale.lower, self._scale.upper)))
 
     def activate(self, points: Points) -> Points:
-        """The points with NaN and -1 at the parameters that their conditions switch off."""
+        """Set parameters that are inactive by their conditions to NaN or -1."""
         if not self._conditions:
             return points
         active = self._table(points).active
@@ -249,7 +249,7 @@ class Space:
         return Points(x, h)
 
     def legal(self, points: Points) -> BoolArray:
-        """Where no forbidden clause holds."""
+        """Return the mask of points for which no forbidden clause holds."""
         legal = np.ones(len(points), bool)
         if self._forbidden:
             table = self._table(points)
@@ -260,12 +260,12 @@ class Space:
     # Storage
 
     def to_json(self) -> str:
-        """The space as text; SpaceError for labels that JSON cannot hold, such as functions."""
+        """Return the space as JSON; SpaceError for labels that JSON cannot hold, such as functions."""
         return storage.dumps(self.configuration_space, self._paths)
 
     @staticmethod
     def from_json(text: str) -> "Space":
-        """The space that `to_json` wrote.
+        """Read the space that `to_json` wrote.
 
         >>> Space.from_json(Space({"net": {"shape": [(3, 3), None]}}).to_json()).categorical[0].labels
         ((3, 3), None)
@@ -275,14 +275,14 @@ class Space:
         space._paths |= nested
         return space
 
-    # Inside
+    # Helpers
 
     @property
     def _nested(self) -> bool:
         return any(len(path) > 1 for path in self._paths.values())
 
     def _codes(self, config: Mapping[str, Any]) -> dict[str, float]:
-        """The code of each value given, checked on its own."""
+        """Return the code of each given value, checked on its own."""
         codes = {}
         for name, value in self.flatten(config).items():
             if name not in self._parameters:
@@ -292,9 +292,9 @@ class Space:
         return codes
 
     def _encode_columns(self, configs: Sequence[Mapping[str, Any]]) -> Points | None:
-        """Encode flat configurations that name every parameter, in a fraction of the time.
+        """Encode flat configurations that name every parameter, column by column, which is much faster.
 
-        None if they are others, or one breaks a rule: it takes one after another to say which, and how.
+        Return None for other configurations, or if one is illegal: encoding them one by one finds the error.
         """
         names = self._parameters.keys()
         if self._conditions or not all(config.keys() == names for config in configs):
@@ -323,22 +323,22 @@ class Space:
         for i, row in enumerate(rows):
             if len(row) == len(self.names) and not self._conditions:
                 continue
-            for name in self.names:  # parents come first, so that the error is at its root
+            for name in self.names:  # parents first, so that the error names the cause
                 active = table.active[name][i]
                 if active and name not in row and not isinstance(self._parameters[name], Fixed):
                     given = self._given(row)
                     raise SpaceError(f"{name!r}: an active parameter needs a value, got {given}; add it")
                 if name in row and not active:
                     [condition] = self.configuration_space.parent_conditions_of[name]
-                    when, given = _said(condition), self._given(row)
+                    when, given = _describe(condition), self._given(row)
                     raise SpaceError(f"{name!r}: a value is given only if {when}, got {given}; drop it")
         for clause, forbidden in self._forbidden:
             for given in map(self._given, compress(rows, forbidden.holds(table))):
-                raise SpaceError(f"{_said(clause)} is forbidden, got {given}; change one of these values")
+                raise SpaceError(f"{_describe(clause)} is forbidden, got {given}; change one of these values")
         return table
 
-    def _checked(self, codes: Mapping[str, float]) -> dict[str, Any]:
-        """Turn the codes of a configuration into its values; SpaceError if they break a rule together."""
+    def _to_values(self, codes: Mapping[str, float]) -> dict[str, Any]:
+        """Return the values of a configuration's codes; SpaceError if the combination is illegal."""
         table = self._verify(self._points([codes]), [codes])
         return {
             name: parameter.at(codes.get(name, 0))
@@ -350,11 +350,11 @@ class Space:
         return {name: self._parameters[name].at(code) for name, code in row.items()}
 
     def _table(self, points: Points) -> Table:
-        """The codes of all parameters, and where each is active."""
+        """Return the codes of all parameters, and the masks of where each is active."""
         n = len(points)
         table = Table({}, dict.fromkeys(self.names, np.ones(n, bool)))
         if not (self._conditions or self._forbidden):
-            return table  # nobody will look at the codes
+            return table  # the codes are not needed
         codes = self._scale.codes(points.x)
         table.codes.update({p.name: codes[:, j] for j, p in enumerate(self.numerical)})
         table.codes.update({p.name: points.h[:, j].astype(float) for j, p in enumerate(self.categorical)})
@@ -365,8 +365,8 @@ class Space:
         return table
 
 
-def _said(clause: Any) -> str:
-    """A condition or forbidden clause in few words."""
+def _describe(clause: Any) -> str:
+    """Describe a condition or forbidden clause briefly."""
     if isinstance(clause, Condition | Conjunction):
         return str(clause).replace(f"{clause.child.name} | ", "")
     return str(clause).replace("Forbidden: ", "")

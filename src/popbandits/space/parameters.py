@@ -1,4 +1,4 @@
-"""One hyperparameter each: what the models see of it, how its values are read and drawn.
+"""Hyperparameters: how values are checked, encoded for the models and drawn.
 
 | symbol | meaning | range |
 |---|---|---|
@@ -20,15 +20,15 @@ from ConfigSpace.hyperparameters import FloatHyperparameter, IntegerHyperparamet
 from scipy.special import betaincinv, ndtr, ndtri
 
 from popbandits.errors import SpaceError
-from popbandits.space.build import AnyHyperparameter, unboxed
+from popbandits.space.build import AnyHyperparameter, unbox
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 INACTIVE: Any = object()
-"""Stands in a column of values where the parameter is inactive."""
+"""Marks an inactive parameter in a column of values."""
 
 
 class _Labelled:
-    """A parameter whose values are labels: found by equality, except that a bool is never a number."""
+    """A parameter whose values are labels, compared by equality; but a bool never equals a number."""
 
     name: str
     labels: tuple[Any, ...]
@@ -38,8 +38,8 @@ class _Labelled:
         return {label: index for index, label in enumerate(self.labels)}
 
     def code(self, value: Any) -> float:
-        """The index of the label that the user gave; SpaceError if it is none."""
-        value = unboxed(value)
+        """Return the index of a label; SpaceError if there is no such label."""
+        value = unbox(value)
         try:
             index = self._index.get(value, -1)
         except TypeError:  # not hashable, so not a label
@@ -49,7 +49,7 @@ class _Labelled:
         return index
 
     def codes(self, values: Sequence[Any]) -> FloatArray:
-        """The codes of a column of values; SpaceError if one has none."""
+        """Return the codes of a column of values; SpaceError if a value is not allowed."""
         if set(map(type, values)) == {str}:
             codes = np.array([self._index.get(value, -1) for value in values], float)
             if (codes >= 0).all():
@@ -57,7 +57,7 @@ class _Labelled:
         return np.array([self.code(value) for value in values], float)
 
     def at(self, code: float) -> Any:
-        """The label itself."""
+        """Return the label."""
         return self.labels[int(code)]
 
 
@@ -71,7 +71,7 @@ class Categorical(_Labelled):
     conditional: bool = False
 
     def quantile(self, u: FloatArray) -> IntArray:
-        """The label whose share of [0, 1) holds u.
+        """Return the index of the label whose share of [0, 1) holds u.
 
         >>> Categorical("c", ("a", "b"), (0.25, 0.75)).quantile(np.array([0.0, 0.24, 0.25]))
         array([0, 0, 1])
@@ -80,7 +80,7 @@ class Categorical(_Labelled):
         return np.searchsorted(total[:-1] / total[-1], u, side="right")
 
     def column(self, codes: IntArray) -> list[Any]:
-        """The labels at the codes, INACTIVE at -1."""
+        """Return the labels of codes, INACTIVE for -1."""
         labels = (*self.labels, INACTIVE)
         return [labels[code] for code in codes.tolist()]
 
@@ -90,7 +90,7 @@ class Categorical(_Labelled):
 
 @dataclass(frozen=True)
 class Fixed(_Labelled):
-    """A constant or a single label: part of a configuration, and nothing to model."""
+    """A constant or a single label: part of a configuration, but not modelled."""
 
     name: str
     labels: tuple[Any, ...]
@@ -109,16 +109,16 @@ class Normal:
 
     @cached_property
     def _mass(self) -> tuple[float, float]:
-        # Of the mirror image whose mean is 1/2 or above: its tail at 0 is small and loses no digits.
+        # Mirrored so that the mean is at least 1/2: then the tail at 0 is small and loses no digits.
         mean = max(self.mean, 1 - self.mean)
         return float(ndtr(-mean / self.sigma)), float(ndtr((1 - mean) / self.sigma))
 
     def proper(self) -> bool:
-        """Whether any mass lies in [0, 1]."""
+        """Tell whether any mass lies in [0, 1]."""
         return self.sigma > 0 and self._mass[0] < self._mass[1]
 
     def quantile(self, u: FloatArray) -> FloatArray:
-        """x = mean + sigma Phi^-1(a + u (b - a)); a and b are the mass below 0 and below 1."""
+        """Return x = mean + sigma Phi^-1(a + u (b - a)); a and b are the mass below 0 and below 1."""
         a, b = self._mass
         mirrored = self.mean < 0.5
         z: FloatArray = self.sigma * ndtri(a + (1 - u if mirrored else u) * (b - a))
@@ -133,7 +133,7 @@ class Beta:
     beta: float
 
     def quantile(self, u: FloatArray) -> FloatArray:
-        """x where the regularised incomplete beta function is u."""
+        """Return the x at which the regularised incomplete beta function is u."""
         x: FloatArray = betaincinv(self.alpha, self.beta, u)
         return x
 
@@ -153,7 +153,7 @@ class Numerical(_Labelled):
 
     @property
     def levels(self) -> int | None:
-        """How many values there are; None for a float."""
+        """Number of values; None for a float."""
         return None if self.kind == "float" else int(self.upper - self.lower) + 1
 
     @cached_property
@@ -161,12 +161,12 @@ class Numerical(_Labelled):
         return Scale([self])
 
     def grid(self) -> FloatArray:
-        """x of every level, in order."""
+        """Return x of every level, in order."""
         assert self.levels is not None, f"{self.name} has no levels"
         return self._scale.unit(np.arange(self.lower, self.upper + 1, dtype=np.float64)[:, None])[:, 0]
 
     def quantile(self, u: FloatArray) -> FloatArray:
-        """x at the quantile u of the parameter's distribution; every level gets its full share.
+        """Return x at the quantile u of the parameter's distribution; every level gets its full share.
 
         >>> Numerical("depth", "integer", 1, 3).quantile(np.array([0.3, 0.34, 0.99]))
         array([0. , 0.5, 1. ])
@@ -181,7 +181,7 @@ class Numerical(_Labelled):
         return self._scale.unit(codes[:, None])[:, 0]
 
     def code(self, value: Any) -> float:
-        """The code of a value that the user gave; SpaceError if it is none."""
+        """Return the code of a value; SpaceError if the value is not allowed."""
         if self.kind == "ordinal":
             return super().code(value)
         wanted, rule = (Integral, "an integer") if self.kind == "integer" else (Real, "a number")
@@ -196,7 +196,7 @@ class Numerical(_Labelled):
         return min(max(code, self.lower), self.upper)
 
     def codes(self, values: Sequence[Any]) -> FloatArray:
-        """The codes of a column of values; SpaceError if one has none."""
+        """Return the codes of a column of values; SpaceError if a value is not allowed."""
         if self.kind != "ordinal" and set(map(type, values)) == {float if self.kind == "float" else int}:
             codes = np.array(values, float)
             if ((codes >= self.lower - self._beyond) & (codes <= self.upper + self._beyond)).all():
@@ -210,20 +210,20 @@ class Numerical(_Labelled):
         return 1e-13 + 1e-12 * (self.upper - self.lower) if self.kind == "float" else 0.0
 
     def at(self, code: float) -> Any:
-        """The value itself, of its declared type."""
+        """Return the value of a code, in its declared type."""
         if self.kind == "float":
             return code
         return int(code) if self.kind == "integer" else self.labels[int(code)]
 
     def column(self, codes: FloatArray) -> list[Any]:
-        """The values at the codes, INACTIVE at NaN."""
+        """Return the values of codes, INACTIVE for NaN."""
         values: list[Any] = codes.tolist()
         if self.kind == "float" and not self.conditional:
             return values
         return [self.at(code) if code == code else INACTIVE for code in values]
 
     def slack(self, codes: FloatArray) -> FloatArray | float:
-        """What a float may lose on its way through x and back: closer values count as equal."""
+        """Return the tolerance of encoding and decoding a float: closer values count as equal."""
         return 1e-12 * (np.abs(codes) if self.log else max(abs(self.lower), abs(self.upper)))
 
     def __str__(self) -> str:
@@ -237,25 +237,25 @@ Parameter = Numerical | Categorical | Fixed
 
 
 class Scale:
-    """Codes to x and back for several numerical parameters at once, a column each."""
+    """Converts codes to x and back for several numerical parameters at once, one column each."""
 
     def __init__(self, parameters: Sequence[Numerical]) -> None:
         self.lower: FloatArray = np.array([p.lower for p in parameters], float)
         self.upper: FloatArray = np.array([p.upper for p in parameters], float)
         self.log: BoolArray = np.array([p.log for p in parameters], bool)
         self.discrete: BoolArray = np.array([p.kind != "float" for p in parameters], bool)
-        self._start = self._scaled(self.lower)
-        self._span = self._scaled(self.upper) - self._start
+        self._start = self._transform(self.lower)
+        self._span = self._transform(self.upper) - self._start
 
-    def _scaled(self, codes: FloatArray) -> FloatArray:
+    def _transform(self, codes: FloatArray) -> FloatArray:
         return np.log(codes, out=codes.copy(), where=self.log)
 
     def unit(self, codes: FloatArray) -> FloatArray:
-        """x of codes (..., d) inside the bounds; NaN stays NaN."""
-        return (self._scaled(codes) - self._start) / self._span
+        """Return x of codes (..., d) inside the bounds; NaN stays NaN."""
+        return (self._transform(codes) - self._start) / self._span
 
     def codes(self, x: FloatArray) -> FloatArray:
-        """Codes of x (..., d): inside the bounds, on them at 0 and 1, whole where discrete; NaN stays NaN."""
+        """Return the codes of x (..., d): within the bounds, exact at 0 and 1, whole if discrete; NaN stays NaN."""
         codes = self._start + x * self._span
         np.exp(codes, out=codes, where=self.log)
         np.rint(codes, out=codes, where=self.discrete)
@@ -264,18 +264,18 @@ class Scale:
 
 
 def describe(hp: AnyHyperparameter, conditional: bool) -> Parameter:
-    """What the encoding needs to know of one of ConfigSpace's hyperparameters."""
+    """Convert a hyperparameter of ConfigSpace to the parameter that the encoding uses."""
     if isinstance(hp, FloatHyperparameter):
         return Numerical(hp.name, "float", hp.lower, hp.upper, hp.log, conditional, prior=_prior(hp))
     if isinstance(hp, IntegerHyperparameter):
         return Numerical(hp.name, "integer", hp.lower, hp.upper, hp.log, conditional, prior=_prior(hp))
     if isinstance(hp, cs.OrdinalHyperparameter) and len(hp.sequence) > 1:
-        labels = tuple(map(unboxed, hp.sequence))
+        labels = tuple(map(unbox, hp.sequence))
         return Numerical(hp.name, "ordinal", 0, len(labels) - 1, False, conditional, labels)
     if isinstance(hp, cs.CategoricalHyperparameter) and len(hp.choices) > 1:
-        labels = tuple(map(unboxed, hp.choices))
+        labels = tuple(map(unbox, hp.choices))
         return Categorical(hp.name, labels, tuple(hp.probabilities.tolist()), conditional)
-    return Fixed(hp.name, (unboxed(hp.default_value),), conditional)
+    return Fixed(hp.name, (unbox(hp.default_value),), conditional)
 
 
 def _prior(hp: AnyHyperparameter) -> Normal | Beta | None:
@@ -285,7 +285,7 @@ def _prior(hp: AnyHyperparameter) -> Normal | Beta | None:
         return None
     if hp.log:
         start, stop = math.log(hp.lower), math.log(hp.upper)
-        # ConfigSpace's own sigma on a log scale: not the standard deviation of log v, but what it draws from.
+        # ConfigSpace's sigma on a log scale: it draws with this one, not with the standard deviation of log v.
         sigma = abs(math.log(hp.lower + hp.sigma)) / (stop - start)
         prior = Normal((math.log(hp.mu) - start) / (stop - start), sigma)
     else:

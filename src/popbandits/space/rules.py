@@ -1,8 +1,8 @@
-"""When a parameter is active and what is forbidden, for many configurations at once.
+"""Conditions and forbidden clauses, evaluated for many configurations at once.
 
-ConfigSpace evaluates its rules on its own vectors, where an inactive parent is NaN and `NaN != value` turns a
-child on. Here a comparison with an inactive parameter is false, and floats that differ by no more than the
-error of encoding count as equal, so that a configuration keeps its active parameters on the way through x.
+ConfigSpace evaluates its rules on its own vectors, where an inactive parent is NaN and `NaN != value` activates a
+child. Here a comparison with an inactive parameter is false, and floats that differ by no more than the encoding error
+count as equal, so that encoding and decoding a configuration does not change which parameters are active.
 """
 
 import operator
@@ -46,7 +46,7 @@ _COMPARE: dict[type, Compare] = {
 
 @dataclass(frozen=True)
 class Table:
-    """The codes of n configurations, and which of them are active, by name."""
+    """The codes of n configurations, and whether each is active, by parameter name."""
 
     codes: dict[str, FloatArray]
     active: dict[str, BoolArray]
@@ -54,14 +54,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A parameter against constants: true where any of them compares true."""
+    """A parameter compared with constants: true where any comparison is true."""
 
     parameter: Parameter
     compare: Compare
     codes: tuple[float, ...]
 
     def holds(self, table: Table) -> BoolArray:
-        """Where the rule is true."""
+        """Return the mask of configurations for which the rule is true."""
         column = table.codes[self.parameter.name]
         found = np.zeros(len(column), bool)
         for code in self.codes:
@@ -71,14 +71,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Relation:
-    """Two parameters against each other, by value and not by index."""
+    """Two parameters compared with each other, by value and not by index."""
 
     left: Parameter
     right: Parameter
     compare: Compare
 
     def holds(self, table: Table) -> BoolArray:
-        """Where the rule is true."""
+        """Return the mask of configurations for which the rule is true."""
         sides = (self.left, self.right)
         found = table.active[self.left.name] & table.active[self.right.name]
         rows = np.flatnonzero(found)
@@ -97,7 +97,7 @@ class Combination:
     join: Callable[[BoolArray, BoolArray], BoolArray]
 
     def holds(self, table: Table) -> BoolArray:
-        """Where the rule is true."""
+        """Return the mask of configurations for which the rule is true."""
         return reduce(self.join, (part.holds(table) for part in self.parts))
 
 
@@ -105,7 +105,7 @@ Rule = Comparison | Relation | Combination
 
 
 def rule(clause: Any, parameters: Mapping[str, Parameter]) -> Rule:
-    """One of ConfigSpace's conditions or forbidden clauses, as it applies to a Table."""
+    """Convert a condition or forbidden clause of ConfigSpace to a rule for a Table."""
     if isinstance(clause, Conjunction | ForbiddenConjunction):
         both = isinstance(clause, cs.AndConjunction | cs.ForbiddenAndConjunction)
         parts = tuple(rule(part, parameters) for part in clause.components)
@@ -117,18 +117,18 @@ def rule(clause: Any, parameters: Mapping[str, Parameter]) -> Rule:
             for a, b in product(left.labels or (0.0,), right.labels or (0.0,)):
                 compare(a, b)
         except TypeError as error:
-            raise SpaceError(f"{clause!r}: the two must compare, but {error}; drop the clause") from None
+            raise SpaceError(f"{clause!r}: the two must be comparable, but {error}; drop the clause") from None
         return Relation(left, right, compare)
     target = clause.parent if isinstance(clause, Condition) else clause.hyperparameter
     values = clause.values if isinstance(clause, cs.InCondition | cs.ForbiddenInClause) else (clause.value,)
     parameter = parameters[target.name]
-    # A label is found by equality, as ConfigSpace found it when the clause was made.
+    # Find a label by equality, as ConfigSpace did when the clause was made.
     codes = (parameter.labels.index(value) if parameter.labels else value for value in values)
     return Comparison(parameter, compare, tuple(map(float, codes)))
 
 
 def _comparable(parameter: Parameter, codes: FloatArray) -> npt.NDArray[Any]:
-    """What Python would compare: numbers where every label is one, else the labels themselves."""
+    """Return the values to compare: numbers if every label is a number, else the labels."""
     labels = parameter.labels
     if not labels:
         return codes
@@ -139,7 +139,7 @@ def _comparable(parameter: Parameter, codes: FloatArray) -> npt.NDArray[Any]:
 
 
 def _difference(left: FloatArray, right: FloatArray | float, *parameters: Parameter) -> FloatArray:
-    """left - right, zero where the two are equal but for the error of encoding."""
+    """Return left - right, zero where the two differ by no more than the encoding error."""
     gap = left - right
     slack = [p.slack(left) for p in parameters if isinstance(p, Numerical) and p.kind == "float"]
     return np.where(np.abs(gap) <= sum(slack), 0.0, gap) if slack else gap

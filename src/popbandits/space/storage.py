@@ -1,4 +1,4 @@
-"""Values and spaces as JSON, exactly: tuples come back as tuples, and 1, 1.0 and True as themselves."""
+"""Store values and spaces as JSON without loss: tuples stay tuples; 1, 1.0 and True stay distinct."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -7,19 +7,19 @@ from typing import Any
 import ConfigSpace as cs
 
 from popbandits.errors import SpaceError
-from popbandits.space.build import Paths, unboxed
+from popbandits.space.build import Paths, unbox
 
 _TUPLE = "__tuple__"
 _LEAVES = frozenset({bool, int, float, str, type(None)})
 
 
 def pack(value: Any, name: str) -> Any:
-    """The value in terms that JSON holds; SpaceError, with the parameter's name, where it cannot.
+    """Convert a value to types that JSON holds; SpaceError, with the parameter's name, if that is impossible.
 
     >>> pack({"kernel": (3, 3)}, "conv")
     {'kernel': {'__tuple__': [3, 3]}}
     """
-    value = unboxed(value)
+    value = unbox(value)
     if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value) is tuple:
@@ -35,7 +35,7 @@ def pack(value: Any, name: str) -> Any:
 
 
 def unpack(text: str) -> Any:
-    """The value of which `text` is `json.dumps(pack(value, name))`.
+    """Return the value whose `json.dumps(pack(value, name))` is `text`.
 
     >>> unpack('{"kernel": {"__tuple__": [3, 3]}}')
     {'kernel': (3, 3)}
@@ -44,10 +44,10 @@ def unpack(text: str) -> Any:
 
 
 def unpack_all(texts: Sequence[str], tuples: bool = True) -> list[Any]:
-    """The values of texts as `unpack` gives them, in a tenth of the time if they are small; ValueError if one is none.
+    """Unpack many texts, ten times as fast as one by one if they are small; ValueError if one is not JSON.
 
     Args:
-        tuples: whether `pack` wrote them; otherwise as `json.loads` gives them.
+        tuples: True if `pack` wrote them; False to parse them as `json.loads` does.
 
     >>> unpack_all(['{"kernel": {"__tuple__": [3, 3]}}', "{}"])
     [{'kernel': (3, 3)}, {}]
@@ -59,11 +59,11 @@ def unpack_all(texts: Sequence[str], tuples: bool = True) -> list[Any]:
     if not all(type(value) is dict and _LEAVES.issuperset(map(type, value.values())) for value in values):
         return _parse(texts, tuples)
     known = dict(zip(distinct, values, strict=True))
-    return [known[text].copy() for text in texts]  # A configuration is most often that of the round before.
+    return [known[text].copy() for text in texts]  # Most configurations repeat the round before.
 
 
 def _parse(texts: Collection[str], tuples: bool) -> list[Any]:
-    """Parse texts together."""
+    """Parse all texts in one call."""
     joined = f"[{','.join(texts)}]"
     values: list[Any] = (_DECODER if tuples and _TUPLE in joined else _PLAIN).decode(joined)
     if len(values) != len(texts):
@@ -71,15 +71,15 @@ def _parse(texts: Collection[str], tuples: bool) -> list[Any]:
     return values
 
 
-def _restored(item: dict[str, Any]) -> Any:
+def _restore_tuple(item: dict[str, Any]) -> Any:
     return tuple(item[_TUPLE]) if _TUPLE in item else item
 
 
-_PLAIN, _DECODER = json.JSONDecoder(), json.JSONDecoder(object_hook=_restored)
+_PLAIN, _DECODER = json.JSONDecoder(), json.JSONDecoder(object_hook=_restore_tuple)
 
 
 def dumps(space: cs.ConfigurationSpace, paths: Paths) -> str:
-    """ConfigSpace's own description, and the keys of the names that were written nested."""
+    """Serialise a space, with the paths of the names that were written nested."""
     described = space.to_serialized_dict()
     for part in described["hyperparameters"]:
         pack(part, part["name"])  # first, so that an error names the parameter
@@ -88,9 +88,9 @@ def dumps(space: cs.ConfigurationSpace, paths: Paths) -> str:
 
 
 def loads(text: str) -> tuple[cs.ConfigurationSpace, Paths]:
-    """The inverse of `dumps`; flat names are left out of the paths."""
+    """Read what `dumps` wrote; the paths leave out flat names."""
     try:
         stored = unpack(text)
         return cs.ConfigurationSpace.from_serialized_dict(stored["space"]), dict(stored["nested"])
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise SpaceError(f"a stored space is what to_json wrote, got {text!r:.60}: {error!r}") from error
+        raise SpaceError(f"a stored space must be the text that to_json wrote, got {text!r:.60}: {error!r}") from error

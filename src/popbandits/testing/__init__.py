@@ -1,18 +1,18 @@
-"""What every explorer, every selection and every agent must do, as checks that yours can be given too.
+"""Checks of the contracts of explorers, selections and agents, for your own classes too.
 
 >>> from popbandits.explorers import RandomSearch
 >>> check_explorer(RandomSearch(), {"lr": (0.0, 1.0), "aug": ["crop", "flip"]})
 
-With pytest, a test for every rule and every kind of space:
+With pytest, one test for each rule and each kind of space:
 
     @pytest.mark.parametrize("space", spaces().values(), ids=spaces())
     @pytest.mark.parametrize("check", EXPLORER_CHECKS.values(), ids=EXPLORER_CHECKS)
     def test_my_explorer_keeps_the_contract(check, space):
         check(MyExplorer(), space)
 
-A selection of yours has its own: `check_selection(MySelection())`, or a test for each of SELECTION_CHECKS.
+For a selection: `check_selection(MySelection())`, or a test for each of SELECTION_CHECKS.
 
-An agent is tried on a few intervals; the report says what is wrong, what to do about it, and what the agent costs:
+An agent is trained for a few intervals; the report says what is wrong, how to fix it, and what the agent costs:
 
     print(check_agent(make_agent, space))  # or check_batched(make_agents, space)
 """

@@ -1,4 +1,4 @@
-"""What the check of an agent found, and what the agent costs."""
+"""The findings of an agent's check, and the agent's costs."""
 
 import math
 from collections.abc import Iterator
@@ -21,29 +21,29 @@ _MARGIN = 10
 
 
 class Rule(StrEnum):
-    """What is asked of an agent, in the order in which a report tells it."""
+    """Rules for an agent, in the order of a report."""
 
-    RUNS = "make_agent, train, save and load run through"
+    RUNS = "make_agent, train, save and load run without errors"
     SCORE = "train returns a finite score"
-    CONFIG = "train leaves the dict it is given alone"
+    CONFIG = "train does not change its argument"
     MOVED = "a checkpoint can be moved"
     UNCHANGED = "nothing changes a checkpoint once it is saved"
     SEED = "the same seed trains alike"
-    COMPLETE = "a checkpoint holds all that training goes on from"
+    COMPLETE = "a checkpoint holds everything that training resumes from"
     ALIKE = "two loads of one checkpoint train alike"
-    HELD = "after a load, the new hyperparameters hold"
+    HELD = "after a load, the new hyperparameters apply"
     USED = "train uses its hyperparameters"
-    APPLIED = "applied() tells the hyperparameters that were asked for"
+    APPLIED = "applied() returns the hyperparameters that train was given"
 
 
 class BatchRule(StrEnum):
-    """What is asked of a batch of agents beyond that."""
+    """More rules, for a batch of agents."""
 
-    COMPANY = "a member trains alike in any company and in any place"
-    COPY = "copy makes a member what another one is, all at once"
-    APART = "a load or a reset of one member leaves the others alone"
-    RESET = "reset makes a member what make_agents builds from the seed"
-    DIVERGED = "a member that diverges harms nobody and can be replaced"
+    COMPANY = "a member trains alike at any index, whatever the other members do"
+    COPY = "copy replaces members by copies of others, all at once"
+    APART = "a load or a reset of one member does not change the others"
+    RESET = "reset makes a member equal to a new one of the seed"
+    DIVERGED = "a member that diverges harms no other and can be replaced"
     MEMORY = "a member trains alike from memory and from its checkpoint"
     SIZE = "a member trains alike in a batch of one"
 
@@ -53,7 +53,7 @@ AnyRule = Rule | BatchRule
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a rule is kept, and if not, what was seen and what to do."""
+    """The result of checking a rule; if it is broken, what was seen and how to fix it."""
 
     rule: AnyRule
     status: Status
@@ -65,7 +65,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds (medians) and bytes, and what a run of `population` members for `rounds` rounds comes to."""
+    """Seconds (medians) and bytes, for estimating a run of `population` members and `rounds` rounds."""
 
     build: float
     train: float
@@ -74,20 +74,20 @@ class Costs:
     size: int
     """Bytes of a checkpoint."""
     intervals: int
-    """How many intervals the check itself trained for."""
+    """Number of intervals that the check trained."""
     population: int = 4
     rounds: int = 50
     batched: bool = False
-    """Whether all members train in one call, and go on from memory."""
+    """Whether all members train in one call, and stay in memory."""
 
     @property
     def interval(self) -> float:
-        """Seconds of an interval: load, train, save; of a batch, train all and save each."""
+        """Seconds of an interval: load, train and save; for a batch, train all and save each."""
         return self.train + (self.population * self.save if self.batched else self.load + self.save)
 
     @property
     def overhead(self) -> float:
-        """The share of an interval that goes to saving and loading."""
+        """Share of an interval spent on saving and loading."""
         return (self.interval - self.train) / self.interval if self.interval else 0.0
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Report:
-    """What `check_agent` found: printed, it is for reading; `ok` and `findings` are for programs.
+    """The findings of `check_agent`: print it to read them; `ok` and `findings` are for programs.
 
     >>> report = Report((Finding(Rule.SCORE, "ok"), Finding(Rule.SEED, "warning", "got 1.0 and 2.0")))
     >>> report.ok
@@ -120,34 +120,34 @@ class Report:
     ok        train returns a finite score
     warning   the same seed trains alike
               got 1.0 and 2.0
-    open      make_agent, train, save and load run through
+    open      make_agent, train, save and load run without errors
     ...
     """
 
     findings: tuple[Finding, ...]
-    """One for each rule that could be tried."""
+    """One finding for each rule that could be checked."""
     costs: Costs | None = None
-    """None if the agent could not get that far."""
+    """None if the agent failed before they were measured."""
     rules: tuple[AnyRule, ...] = tuple(Rule)
-    """All that is asked."""
+    """All rules."""
 
     @property
     def ok(self) -> bool:
-        """Whether there is no problem; there may be warnings."""
+        """Whether there are no problems; there may be warnings."""
         return not self.problems
 
     @property
     def problems(self) -> tuple[Finding, ...]:
-        """The rules that the agent breaks."""
+        """Findings of broken rules."""
         return tuple(finding for finding in self.findings if finding.status == "problem")
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What may be meant as it is, or could not be told."""
+        """Findings that may be intended, or could not be decided."""
         return tuple(finding for finding in self.findings if finding.status == "warning")
 
     def raise_for_problems(self) -> None:
-        """AgentError with every problem, if there is one."""
+        """Raise AgentError with every problem, if there is one."""
         if not self.ok:
             raise AgentError("the agent breaks its contract:\n" + "\n".join(f"- {each}" for each in self.problems))
 
@@ -165,7 +165,7 @@ class Report:
             yield Text.assemble(line, Text(finding.rule))
             if finding.text:
                 yield Padding(Text(finding.text), (0, 0, 0, _MARGIN))
-        tried = {finding.rule for finding in self.findings} | {Rule.APPLIED}  # which an agent need not have
+        tried = {finding.rule for finding in self.findings} | {Rule.APPLIED}  # applied() is optional
         for rule in self.rules:
             if rule not in tried:
                 yield Text(f"{'open':<{_MARGIN}}{rule}", style="dim")
@@ -174,7 +174,8 @@ class Report:
 
 
 def _time(seconds: float) -> str:
-    """
+    """Format seconds.
+
     >>> _time(0.00123), _time(3.21), _time(150), _time(9000)
     ('1.2 ms', '3.2 s', '2.5 min', '2.5 h')
     """
@@ -185,7 +186,8 @@ def _time(seconds: float) -> str:
 
 
 def _bytes(size: float) -> str:
-    """
+    """Format bytes.
+
     >>> _bytes(0), _bytes(2500), _bytes(2.5e9)
     ('0 B', '2.5 kB', '2.5 GB')
     """

@@ -1,25 +1,25 @@
-"""Tries an agent before an expensive run: does it keep the contract, and what does it cost?
+"""Check an agent before an expensive run: does it follow the contract, and what does it cost?
 
-From outside, an agent shows a score and the files of a checkpoint. Two intervals are alike if both are equal; files
-count as long as equal intervals leave equal files. What is compared, interval by interval (c and c' are configurations
-that differ in everything):
+An agent is judged by its scores and the files of its checkpoints. Two intervals are alike if both are equal; files
+count only if equal intervals leave equal files. The intervals and what they are compared with (c and c' are
+configurations that differ in everything):
 
 | interval | agent | does | is compared with |
 |---|---|---|---|
 | 1 | A, new | train(c) -> checkpoint | |
-| 2 | A | train(c), on from memory | |
+| 2 | A | train(c), continuing in memory | |
 | 3 | new, A's seed | train(c) | 1: the same seed trains alike |
-| 4 | B, new, another seed | train(c'), to have a past | |
-| 5 | B | load, train(c) | 2: the checkpoint holds everything, and nothing but it matters |
-| 6 | B | load, train(c') | 5: the new hyperparameters hold |
-| 7, ... | B | load, train(c with one value changed) | 5: each of them holds |
+| 4 | B, new, another seed | train(c'), to have trained before | |
+| 5 | B | load, train(c) | 2: the checkpoint holds everything, and nothing else matters |
+| 6 | B | load, train(c') | 5: the new hyperparameters apply |
+| 7, ... | B | load, train(c with one value changed) | 5: each of them applies |
 
-Where 5 differs from 2, new agents that load the checkpoint tell what is missing from it. Where a hyperparameter changes
-nothing, a new agent tells whether it does without a load.
+If 5 differs from 2, new agents that load the checkpoint show what is missing from it. If a hyperparameter changes
+nothing, a new agent shows whether it does without a load.
 
-Where equal intervals differ, six new agents that load the checkpoint tell by how much: that is a warning, since it may
-be meant. Hyperparameters are then judged by what `applied` tells or, without it, by scores beyond that spread. What a
-spread tells is never more than a warning.
+If equal intervals differ, six new agents that load the checkpoint show by how much. That is a warning, since it may be
+intended. Hyperparameters are then judged by what `applied` returns or, without it, by scores beyond that spread. A
+finding from a spread is never more than a warning.
 """
 
 import math
@@ -39,10 +39,10 @@ from popbandits.testing.spread import Spread
 from popbandits.testing.trials import Trace, Trials, same_score
 
 FIRST_TRIES = 3
-"""Configurations to begin with, until one gives a finite score."""
+"""Maximum number of first configurations to try until one gives a finite score."""
 
 LOADS = 6
-"""Loads of one checkpoint by new agents that tell how far chance drives scores apart."""
+"""Number of new agents that load one checkpoint to measure the random spread of scores."""
 
 
 def check_agent(
@@ -55,12 +55,12 @@ def check_agent(
     rounds: int = 50,
     progress: Callable[[str], object] = lambda line: None,
 ) -> Report:
-    """Try whether an agent keeps the contract, on configurations of a space; what is wrong is in the report.
+    """Check whether an agent follows the contract, on configurations of a space; the report lists what is wrong.
 
-    An agent that keeps it trains for 6 intervals, and for one more with each hyperparameter (`each=False` leaves these
-    out, and with them a load that restores some old hyperparameters but not all). What does not add up is looked into
-    with a few more. `progress` is called with a line before every interval. `population` and `rounds` are those of the
-    run whose duration is projected. Checkpoints go to the system's temporary folder.
+    A correct agent trains for 6 intervals, plus one for each hyperparameter (`each=False` leaves these out; then a load
+    that restores only some old hyperparameters is not found). A fault takes a few more to explain. `progress` is called
+    with a line before every interval. `population` and `rounds` are those of the run whose duration is estimated.
+    Checkpoints are written to the system's temporary folder.
 
     >>> import json
     >>> class Agent:
@@ -88,23 +88,23 @@ def check_agent(
 
 
 class Check:
-    """The intervals in their order, and what follows from them."""
+    """The intervals in order, and the conclusions from them."""
 
     def __init__(self, trials: Trials, space: Space, seed: int, each: bool) -> None:
         self._trials, self._space, self._each = trials, space, each
         self._seed, self._second_seed, self._third_seed = seed, seed + 1, seed + 2
         self._repeatable = True
         self._veteran: Agent | None = None
-        self._washed: dict[Trace, Trace] = {}
+        self._settled: dict[Trace, Trace] = {}
 
     def run(self) -> None:
-        """Train the intervals, and note what they tell."""
+        """Train the intervals, and note the findings."""
         self._begin()
         self._repeat()
         with self._trials.agent(self._second_seed) as veteran:
             self._trials.train(veteran, self._contrast.second, "a new agent of another seed, with other values")
             self._veteran = veteran
-            loaded = self._go_on(self._start)
+            loaded = self._resume(self._start)
             if self._trials.alike(loaded, self._onward):
                 self._trials.note(Rule.COMPLETE, "ok")
                 self._trials.note(Rule.ALIKE, "ok")
@@ -118,13 +118,13 @@ class Check:
             self._vary(reference)
 
     def _begin(self) -> None:
-        """Intervals 1 and 2, with a configuration that training survives."""
+        """Train intervals 1 and 2, with a configuration that gives a finite score."""
         for contrast in islice(contrasts(self._space, self._seed), FIRST_TRIES):
             self._contrast = contrast
             with self._trials.agent(self._seed) as agent:
                 self._start = self._trials.train(agent, contrast.first, "a new agent")
                 if math.isfinite(self._start.score):
-                    self._onward = self._trials.train(agent, contrast.first, "it goes on from memory")
+                    self._onward = self._trials.train(agent, contrast.first, "it continues in memory")
                     return
         self._trials.give_up(
             Rule.SCORE,
@@ -133,14 +133,14 @@ class Check:
         )
 
     def _repeat(self) -> None:
-        """Interval 3, which also tells whether files can be compared."""
+        """Train interval 3, which also shows whether files can be compared."""
         with self._trials.agent(self._seed) as agent:
             again = self._trials.train(agent, self._contrast.first, "a new agent of the same seed")
         self._repeatable = self._trials.alike(self._start, again)
         if self._repeatable:
             self._trials.note(Rule.SEED, "ok")
             return
-        text = f"two new agents of seed {self._seed}, trained with equal values, got {results(self._start, again)}"
+        text = f"two new agents of seed {self._seed}, trained with equal values, got {compare(self._start, again)}"
         if same_score(self._start, again):
             self._trials.files_count, self._repeatable = False, True
             text += (
@@ -152,16 +152,16 @@ class Check:
         self._trials.note(Rule.SEED, "warning", text)
 
     def _explain(self, loaded: Trace) -> Trace | Spread:
-        """Note why a load and memory lead to different things. What a load leads to in a new agent, if to one thing."""
-        new = self._go_on(self._start, why="by a new agent")
-        third = self._go_on(self._start, why="by a new agent of a third seed", seed=self._third_seed)
+        """Note why a load and memory differ. Return the interval of a new agent after a load, or their spread."""
+        new = self._resume(self._start, why="by a new agent")
+        third = self._resume(self._start, why="by a new agent of a third seed", seed=self._third_seed)
         if self._trials.alike(new, third):
             self._explain_memory(loaded, new)
             return new
         loads, determined = [new, third], True
         if self._trials.alike(loaded, new):
             cause = ": the seed they were built with still shows; save random states, and let load restore them"
-        elif self._trials.alike(new, again := self._go_on(self._start, why="by a new agent once more")):
+        elif self._trials.alike(new, again := self._resume(self._start, why="by a new agent once more")):
             cause = ": load does not restore what is random; save the states of all generators, also global ones"
         else:
             loads, determined = [*loads, again], False
@@ -170,14 +170,14 @@ class Check:
                 "included, from generators that load restores, and choose deterministic kernels on a GPU"
             )
         for seed in range(self._third_seed + 1, self._third_seed + 1 + LOADS - len(loads)):
-            loads.append(self._go_on(self._start, why="by a new agent of yet another seed", seed=seed))
+            loads.append(self._resume(self._start, why="by a new agent of yet another seed", seed=seed))
         spread = Spread(trace.score for trace in loads)
-        text = f"agents of two seeds load the same checkpoint, got {results(new, third)}{cause}, unless it is meant"
+        text = f"agents of two seeds load the same checkpoint, got {compare(new, third)}{cause}, unless it is meant"
         self._explain_chance(spread, loaded, f"{text}. Scores of loads: {spread}")
         return new if determined else spread
 
     def _explain_chance(self, spread: Spread, loaded: Trace, text: str) -> None:
-        """Note that loads do not train alike, and what chance does not explain."""
+        """Note that loads do not train alike, and which differences chance does not explain."""
         if spread.holds(loaded.score) is False:
             text += (
                 f". An agent that has trained before got {loaded.score!r} from that checkpoint, beyond that spread; "
@@ -185,7 +185,7 @@ class Check:
             )
         self._trials.note(Rule.ALIKE, "warning", text)
         complete, score = spread.holds(self._onward.score), self._onward.score
-        text = f"an agent that goes on from memory got {score!r}, {{}} the spread of those that load what it saved"
+        text = f"an agent that continues in memory got {score!r}, {{}} the spread of those that load what it saved"
         if complete is False:
             text = f"{text.format('beyond')}; save the optimizer's state, normalisers and counters too"
             self._trials.note(Rule.COMPLETE, "warning", text)
@@ -193,45 +193,45 @@ class Check:
             self._trials.note(Rule.COMPLETE, "ok", text.format("within"))
 
     def _explain_memory(self, loaded: Trace, new: Trace) -> None:
-        """Seeds do not matter, but what an agent remembers does."""
+        """Note what an agent's memory changes, given that seeds change nothing."""
         if self._trials.alike(new, self._onward):
             self._trials.note(Rule.COMPLETE, "ok")
             self._trials.note(
                 Rule.ALIKE,
                 "problem",
                 "an agent that has trained before and a new one load the same checkpoint and must train alike, got "
-                f"{results(loaded, new)}; let load replace everything, and train keep no hyperparameters, buffers or "
+                f"{compare(loaded, new)}; let load replace everything, and train keep no hyperparameters, buffers or "
                 "environments of earlier intervals",
             )
             return
-        left = ", and load leaves in place what an agent had before"
+        left = ", and load does not replace what the agent had before"
         if self._trials.alike(loaded, new):
             left = ""
             self._trials.note(Rule.ALIKE, "ok")
         self._trials.note(
             Rule.COMPLETE,
             "problem",
-            "an agent that goes on from memory and one that loads what it saved must train alike, got "
-            f"{results(self._onward, new)}: something is not saved or not restored{left}; save the optimizer's state, "
-            "normalisers, counters and random states too, and let train begin anew what cannot be saved, such as "
+            "an agent that continues in memory and one that loads what it saved must train alike, got "
+            f"{compare(self._onward, new)}: something is not saved or not restored{left}; save the optimizer's state, "
+            "normalisers, counters and random states too, and let train create again what cannot be saved, such as "
             "environments",
         )
 
     def _vary(self, reference: Trace) -> None:
-        """Interval 6 and on: other values after a load, all at once and then one at a time."""
-        self._washed[self._start] = reference
+        """Train intervals 6 and later: other values after a load, all at once and then one at a time."""
+        self._settled[self._start] = reference
         single = self._contrast.single
         if not single:
             return
         everything = ", ".join(single)
-        silent, untold = self._silent({everything: self._contrast.second}, reference)
-        if self._each and len(single) > 1 and not silent and not untold:
-            silent, untold = self._silent(single, reference)
-        if untold:
+        silent, unclear = self._silent({everything: self._contrast.second}, reference)
+        if self._each and len(single) > 1 and not silent and not unclear:
+            silent, unclear = self._silent(single, reference)
+        if unclear:
             self._trials.note(
                 Rule.HELD,
                 "warning",
-                f"{', '.join(untold)}: whatever their values, the score was {reference.score!r}, and files cannot be "
+                f"{', '.join(unclear)}: whatever their values, the score was {reference.score!r}, and files cannot be "
                 "compared; let train return a finer score, or give the agent applied()",
             )
             return
@@ -256,39 +256,39 @@ class Check:
         self._trials.note(Rule.USED, "ok")
 
     def _vary_by_chance(self, spread: Spread) -> None:
-        """Interval 6 and on, where training is not deterministic: `applied` tells what holds, or else the score."""
+        """Train intervals 6 and later if training is not deterministic: judge by `applied`, or else by scores."""
         single = self._contrast.single
         if not single:
             return
-        after = self._go_on(self._start, self._contrast.second, "with other values")
-        untold = [name for name in single if name not in self._trials.told]
+        after = self._resume(self._start, self._contrast.second, "with other values")
+        unclear = [name for name in single if name not in self._trials.reported]
         if spread.holds(after.score) is False:
-            alone = untold if self._each and len(single) > 1 else []
-            tries = {name: self._go_on(self._start, single[name], f"with another value of {name}") for name in alone}
-            untold = [name for name, trace in tries.items() if spread.holds(trace.score) is not False]
-        if untold:
+            alone = unclear if self._each and len(single) > 1 else []
+            tries = {name: self._resume(self._start, single[name], f"with another value of {name}") for name in alone}
+            unclear = [name for name, trace in tries.items() if spread.holds(trace.score) is not False]
+        if unclear:
             self._trials.note(
                 Rule.HELD,
                 "warning",
-                f"{', '.join(untold)}: it cannot be told, since other values led to scores within the spread of equal "
-                f"ones ({spread}); give the agent applied(), which tells what it trained with",
+                f"{', '.join(unclear)}: this cannot be decided, since other values led to scores within the spread of "
+                f"equal ones ({spread}); give the agent applied(), which returns what it trained with",
             )
         elif all(finding.rule != Rule.APPLIED or finding.status == "ok" for finding in self._trials.findings()):
             self._trials.note(Rule.HELD, "ok")
             self._trials.note(Rule.USED, "ok")
 
     def _silent(self, tries: dict[str, Config], reference: Trace) -> tuple[dict[str, Config], list[str]]:
-        """The changes that do not show after a load, and those of which it cannot be told."""
-        silent, untold = {}, []
+        """Return the changes that have no effect after a load, and those that cannot be decided."""
+        silent, unclear = {}, []
         for name, config in tries.items():
-            after = self._go_on(self._start, config, f"with another value of {name}")
+            after = self._resume(self._start, config, f"with another value of {name}")
             shows = self._shows(after, reference)
             if shows is None:
-                untold.append(name)
+                unclear.append(name)
             elif not shows:
                 silent[name] = config
             self._trials.forget(after)
-        return silent, untold
+        return silent, unclear
 
     def _shows_without_load(self, name: str, config: Config) -> bool:
         if not self._repeatable:
@@ -297,34 +297,34 @@ class Check:
             trace = self._trials.train(agent, config, f"a new agent, with another value of {name}")
         return self._shows(trace, self._start) is True
 
-    def _go_on(
-        self, trace: Trace, config: Config | None = None, why: str = "by an agent with a past", seed: int | None = None
+    def _resume(
+        self, trace: Trace, config: Config | None = None, why: str = "by a used agent", seed: int | None = None
     ) -> Trace:
-        """Go on from a checkpoint: the agent with a past where nothing speaks against it, or else a new one."""
+        """Train from a checkpoint, with the agent that has trained before if there is one, else with a new one."""
         config = self._contrast.first if config is None else config
         new = self._trials.agent(self._second_seed if seed is None else seed)
         with new if self._veteran is None else nullcontext(self._veteran) as agent:
-            return self._trials.go_on(agent, trace, config, f"from a checkpoint, {why}")
+            return self._trials.resume(agent, trace, config, f"from a checkpoint, {why}")
 
     def _shows(self, trace: Trace, reference: Trace) -> bool | None:
-        """Whether other hyperparameters led to something else; None if that cannot be told."""
+        """Tell whether other hyperparameters had an effect; None if that cannot be decided."""
         if not same_score(trace, reference):
             return True
         if trace.files == reference.files:
             return False
         if not self._trials.files_count:
             return None
-        # The files may differ only because the agent saves its configuration. After another interval with equal
+        # The files may differ only because the agent saves its configuration. After one more interval with equal
         # values, they no longer do.
         for each in (trace, reference):
-            if each not in self._washed:
-                self._washed[each] = self._go_on(each, why="with the first values again")
-        one, other = self._washed[trace], self._washed[reference]
+            if each not in self._settled:
+                self._settled[each] = self._resume(each, why="with the first values again")
+        one, other = self._settled[trace], self._settled[reference]
         return not (same_score(one, other) and one.files == other.files)
 
 
-def results(one: Trace, other: Trace) -> str:
-    """Say in words how two intervals ended otherwise."""
+def compare(one: Trace, other: Trace) -> str:
+    """Describe how the results of two intervals differ."""
     if same_score(one, other):
         return f"the score {one.score!r} twice, but different checkpoints"
     return f"the scores {one.score!r} and {other.score!r}"

@@ -1,4 +1,4 @@
-"""Intervals of a batch of agents under observation; and one of its members, seen as an agent."""
+"""Observed training intervals of a batch of agents, and an adapter of one member to an agent."""
 
 import copy
 import time
@@ -13,11 +13,11 @@ from popbandits.engines.batched import Slot, applied_by, build_batch, scores_of
 from popbandits.errors import AgentError
 from popbandits.history import Config
 from popbandits.testing.agent_report import AnyRule, BatchRule, Costs, Rule
-from popbandits.testing.trials import Trace, Trials, raised
+from popbandits.testing.trials import Trace, Trials, describe_error
 
 
 class Alone:
-    """One member of a batch as an agent: the others are its copies, as in a run for those that are not due."""
+    """One member of a batch as an agent: the others are its copies, like members that are not due in a run."""
 
     def __init__(self, seed: int, make_agents: MakeAgents, size: int):
         self._agents, self._size = build_batch(make_agents, [seed] * size), size
@@ -29,17 +29,17 @@ class Alone:
             self.close = close
 
     def assigned(self, member: int, round_: int) -> None:
-        """Tell everybody the same."""
+        """Announce the same interval to all members."""
         announce_all(self._agents, self._size)
 
     def train(self, config: Config) -> float | Outcome:
-        """Train all with one configuration; what the first returns."""
+        """Train all members with one configuration, and return the first result."""
         configs = [config, *(copy.deepcopy(config) for _ in range(self._size - 1))]
         result: float | Outcome = scores_of(self._agents.train(configs), self._size)[0]
         return result
 
     def load(self, directory: Path) -> None:
-        """Load the first, and let the others become the same."""
+        """Load into the first member, and copy it to the others."""
         self._slot.load(directory)
         self._agents.copy([0] * self._size)
 
@@ -55,36 +55,36 @@ class BatchTrials(Trials):
         self.size = size
 
     def costs(self, population: int, rounds: int) -> Costs | None:
-        """Sum up what was measured, for a run of batches."""
+        """Return the measured costs, for a batched run."""
         costs = super().costs(population, rounds)
         return None if costs is None else replace(costs, batched=True)
 
     @contextmanager
     def batch(self, seeds: list[int]) -> Iterator[BatchedAgents]:
-        """Build a batch, and close it in the end."""
-        agents = self._timed("build", lambda: build_batch(self._make_agents, seeds), "make_agents")
+        """Build a batch, and close it at the end."""
+        agents = self._time("build", lambda: build_batch(self._make_agents, seeds), "make_agents")
         try:
             yield agents
         finally:
             if callable(close := getattr(agents, "close", None)):
-                self._timed("close", close)
+                self._time("close", close)
 
     def train_all(
         self, agents: BatchedAgents, configs: Sequence[Config], why: str, watched: Sequence[int], survive: bool = True
     ) -> list[Trace]:
-        """Train every member for an interval, and save those that are watched; their traces.
+        """Train every member for an interval, save those in `watched`, and return their traces.
 
-        `survive` says that an error of `train` is a problem; otherwise it is raised.
+        An error of `train` is noted as a problem if `survive`, and raised if not.
         """
         self._progress(f"interval {self.intervals + 1}: {why}")
         given = copy.deepcopy(list(configs))
-        self._timed("assigned", lambda: announce_all(agents, len(configs)))
+        self._time("assigned", lambda: announce_all(agents, len(configs)))
         start = time.perf_counter()
         try:
             returned = agents.train(given)
         except (Exception, SystemExit) as error:
             if survive:
-                self.give_up(Rule.RUNS, raised("train", error))
+                self.give_up(Rule.RUNS, describe_error("train", error))
             raise
         self._seconds["train"].append(time.perf_counter() - start)
         try:
@@ -101,19 +101,19 @@ class BatchTrials(Trials):
 
     def bring(self, agents: BatchedAgents, member: int, trace: Trace) -> None:
         """Load a checkpoint into a member."""
-        self._timed("load", lambda: agents.load(member, trace.checkpoint))
+        self._time("load", lambda: agents.load(member, trace.checkpoint))
 
     def copy(self, agents: BatchedAgents, *sources: int) -> None:
-        """Let the first members become what others are."""
+        """Replace the first members by copies of `sources`."""
         everyone = [*sources, *range(len(sources), self.size)]
-        self._timed("copy", lambda: agents.copy(everyone), f"copy({everyone})")
+        self._time("copy", lambda: agents.copy(everyone), f"copy({everyone})")
 
     def reset(self, agents: BatchedAgents, member: int, seed: int) -> None:
-        """Let a member start afresh."""
-        self._timed("reset", lambda: agents.reset(member, seed), f"reset({member}, {seed})")
+        """Replace a member by a new one."""
+        self._time("reset", lambda: agents.reset(member, seed), f"reset({member}, {seed})")
 
 
 def announce_all(agents: BatchedAgents, size: int) -> None:
-    """Tell every member the same interval, so that nothing differs on its account."""
+    """Announce the same interval to every member, so that it causes no difference."""
     if callable(assigned := getattr(agents, "assigned", None)):
         assigned([(0, 0)] * size)

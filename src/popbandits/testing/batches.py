@@ -1,21 +1,21 @@
-"""Try batched agents before an expensive run: what holds for agents, and that members do not disturb one another.
+"""Check batched agents before an expensive run: the rules for agents, and that members do not affect one another.
 
 Intervals are compared as in `check_agent`. Members 0, 1, ... of a batch are built from seeds s0, s1, ...; c and c' are
-configurations that differ in everything; T0 and T1 stand for what interval 1 made of members 0 and 1.
+configurations that differ in everything; T0 and T1 are the states of members 0 and 1 after interval 1.
 
 | interval | batch | does | is compared with |
 |---|---|---|---|
 | 1 | A | member 0 trains with c, member 1 with c' -> T0, T1 | |
-| 2 | A | 0 and 1 change places, 2 becomes what 0 was; they go on | 4: copy |
-| 3 | as A was | as in 1 | 1: it can be repeated |
-| 4 | the same | goes on from memory, with the other configurations | |
-| 5, 6 | other seeds and places | a member of seed s0 trains with c, as all do; of s1 with c' | 1: company and place |
-| 7 | other seeds | loads T0 and T1, goes on | 4: memory is like a load |
-| 8, 9 | as A was | as in 1; 1 is loaded, 2 is reset to s0; they go on | 4, 1: the others are left alone; reset |
-| 10, 11 | as A was | all but 0 train with NaN; they are replaced; they go on | 1, 4: nobody is harmed |
-| 12 | a batch of one | trains with c | 1: but for rounding |
+| 2 | A | copy swaps 0 and 1, and 2 becomes the old 0; all train | 4: copy |
+| 3 | new, A's seeds | as in 1 | 1: repeatable |
+| 4 | the same | continues in memory, with the configurations swapped | |
+| 5, 6 | other seeds and indices | a member of seed s0 trains with c, as all do; of s1 with c' | 1: others and index |
+| 7 | other seeds | loads T0 and T1, trains | 4: memory equals a load |
+| 8, 9 | new, A's seeds | as in 1; 1 is loaded, 2 is reset to s0; all train | 4, 1: the others are unchanged; reset |
+| 10, 11 | new, A's seeds | all but 0 train with NaN; they are replaced; all train | 1, 4: the others are unchanged |
+| 12 | a batch of one | trains with c | 1: except for rounding |
 
-When all is well so far, a member is tried as an agent is: with `check_agent`'s own intervals.
+If no rule is broken so far, one member is checked as an agent, with the intervals of `check_agent`.
 """
 
 import math
@@ -29,13 +29,13 @@ from popbandits.agent import MakeAgents
 from popbandits.history import Config
 from popbandits.space import Space
 from popbandits.testing.agent_report import BatchRule, Report, Rule
-from popbandits.testing.agents import FIRST_TRIES, Check, results
+from popbandits.testing.agents import FIRST_TRIES, Check, compare
 from popbandits.testing.batch_trials import BatchTrials
 from popbandits.testing.contrasts import contrasts
-from popbandits.testing.trials import CannotGoOn, Trace, same_score
+from popbandits.testing.trials import CheckAborted, Trace, same_score
 
 LEAST = 4
-"""Members of a batch that is tried."""
+"""Minimum number of members of the checked batch."""
 
 
 def check_batched(
@@ -48,10 +48,10 @@ def check_batched(
     rounds: int = 50,
     progress: Callable[[str], object] = lambda line: None,
 ) -> Report:
-    """Try whether batched agents keep the contract, on configurations of a space; what is wrong is in the report.
+    """Check whether batched agents follow the contract, on configurations of a space; the report lists what is wrong.
 
-    A batch that keeps it trains for 12 intervals of its own and for those of `check_agent`, all with `population`
-    members (4 at least). The arguments are those of `check_agent`.
+    A correct batch trains for 12 intervals, plus those of `check_agent`, all with `population` members (at least 4).
+    The arguments are those of `check_agent`.
 
     >>> import json
     >>> class Climbers:
@@ -85,7 +85,7 @@ def check_batched(
 
 
 class _BatchCheck:
-    """The intervals in their order, and what follows from them."""
+    """The intervals in order, and the conclusions from them."""
 
     def __init__(self, trials: BatchTrials, space: Space, seed: int) -> None:
         self._trials, self._space, self._seed = trials, space, seed
@@ -109,12 +109,12 @@ class _BatchCheck:
             self._memory()
 
     def _well(self) -> bool:
-        """Tell whether no problem was found that would show in other rules too; what `applied` says does not."""
+        """Tell whether no problem was found that would affect other rules too; those of `applied` do not."""
         findings = self._trials.findings()
         return not any(finding.status == "problem" and finding.rule != Rule.APPLIED for finding in findings)
 
     def _configs(self, *first: Config) -> list[Config]:
-        """List configurations: those of the first members; the rest train with c."""
+        """Return one configuration for each member: those given for the first members, and c for the rest."""
         return [*first, *[self._contrast.first] * (self._trials.size - len(first))]
 
     def _begin(self) -> None:
@@ -138,7 +138,7 @@ class _BatchCheck:
         c, d = self._contrast.first, self._contrast.second
         with self._trials.batch(self._seeds) as agents:
             again = self._trials.train_all(agents, self._configs(c, d), "a new batch of the same seeds", [0, 1])
-            self._onward = self._trials.train_all(agents, self._configs(d, c), "it goes on from memory", [0, 1])
+            self._onward = self._trials.train_all(agents, self._configs(d, c), "it continues in memory", [0, 1])
         pairs = list(zip(self._start, again, strict=True))
         if not all(same_score(one, other) for one, other in pairs):
             return False
@@ -146,36 +146,36 @@ class _BatchCheck:
         return True
 
     def _same(self, rule: BatchRule, got: Trace, expected: Trace, text: str) -> bool:
-        """Note whether a rule is kept; `text` says who did otherwise and what to do."""
+        """Note whether a rule holds; `text` states the rule and, after the first "; ", the fix."""
         if self._trials.alike(got, expected):
             self._trials.note(rule, "ok")
             return True
         seen, _, fix = text.partition("; ")
-        self._trials.note(rule, "problem", f"{seen}, got {results(got, expected)}; {fix}")
+        self._trials.note(rule, "problem", f"{seen}, got {compare(got, expected)}; {fix}")
         return False
 
     def _company(self) -> bool:
-        """Train intervals 5 and 6; tell whether company matters. Where it does, nothing else can be told."""
+        """Train intervals 5 and 6; tell whether members are independent. If not, nothing else can be checked."""
         text = (
-            "a member must train alike as number {} and as number {}, beside members with other values than before; "
-            "give every member random numbers of its own, and draw as many whatever the others do; let members share "
+            "a member must train alike as number {} and as number {}, next to members with other values than before; "
+            "give every member its own random numbers, and draw as many whatever the others do; let members share "
             "nothing: no generator, no statistics, no norm of all gradients"
         )
         for member, config in enumerate((self._contrast.first, self._contrast.second)):
-            place = 1 - member
+            index = 1 - member
             seeds = list(self._others)
-            seeds[place] = self._seeds[member]
+            seeds[index] = self._seeds[member]
             with self._trials.batch(seeds) as agents:
-                why = "with other members, in another place"
-                (got,) = self._trials.train_all(agents, [config] * self._trials.size, why, [place])
-            if not self._same(BatchRule.COMPANY, got, self._start[member], text.format(member, place)):
+                why = "with other members, at another index"
+                (got,) = self._trials.train_all(agents, [config] * self._trials.size, why, [index])
+            if not self._same(BatchRule.COMPANY, got, self._start[member], text.format(member, index)):
                 return False
         return True
 
     def _copy(self) -> None:
         """Compare intervals 2 and 4."""
         text = (
-            "after copy([1, 0, 0, ...]) each must go on as its source would have; copy weights, optimizer, counters "
+            "after copy([1, 0, 0, ...]) each must train as its source would have; copy weights, optimizer, counters "
             "and random states, from all sources as they were before the call"
         )
         for got, source in zip(self._copied, (1, 0, 0), strict=True):
@@ -199,10 +199,10 @@ class _BatchCheck:
             going, _, new = self._trials.train_all(
                 agents, self._configs(d, d, c), "after a load and a reset", [0, 1, 2]
             )
-        text = "a member must go on as if nobody had been loaded or reset; let these change their member only"
+        text = "a member must train as if no other had been loaded or reset; let these change only their member"
         self._same(BatchRule.APART, going, self._onward[0], text)
         text = (
-            "a member that is reset must train like a new one of the same seed; let reset make everything anew, "
+            "a member that is reset must train like a new one of the same seed; let reset create everything again, "
             "optimizer and random states included"
         )
         self._same(BatchRule.RESET, new, self._start[0], text)
@@ -211,20 +211,20 @@ class _BatchCheck:
         """Train intervals 10 and 11."""
         c, d = self._contrast.first, self._contrast.second
         broken = self._broken(c)
-        if broken == c:  # There is nothing that could be NaN.
+        if broken == c:  # No hyperparameter can be NaN.
             return
         with self._trials.batch(self._seeds) as agents:
             configs, why = self._configs(c, broken, broken, broken), "three members diverge"
             try:
-                (beside,) = self._trials.train_all(agents, configs, why, [0], survive=False)
+                (sound,) = self._trials.train_all(agents, configs, why, [0], survive=False)
             except (Exception, SystemExit) as error:
-                if isinstance(error, CannotGoOn):
+                if isinstance(error, CheckAborted):
                     raise
-                text = f"it could not be tried: with hyperparameters that are NaN, train raised {error!r}"
+                text = f"this could not be checked: with hyperparameters that are NaN, train raised {error!r}"
                 self._trials.note(BatchRule.DIVERGED, "warning", f"{text}; an error of train fails all members")
                 return
-            text = "a member must train alike beside members that become NaN; let nothing be summed over members"
-            if not self._same(BatchRule.DIVERGED, beside, self._start[0], text):
+            text = "a member must train alike next to members that become NaN; let nothing be summed over members"
+            if not self._same(BatchRule.DIVERGED, sound, self._start[0], text):
                 return
             self._trials.copy(agents, 0, 0)
             self._trials.bring(agents, 2, self._start[0])
@@ -233,10 +233,10 @@ class _BatchCheck:
         expected = (self._onward[0], self._onward[0], self._loaded[0], self._start[0])
         for got, wanted, how in zip(ends, expected, ("", "copied over", "loaded", "reset"), strict=True):
             text = f"a member that was NaN and then {how} must train like any other; overwrite, do not add or multiply"
-            self._same(BatchRule.DIVERGED, got, wanted, text if how else "a member must go on beside them; overwrite")
+            self._same(BatchRule.DIVERGED, got, wanted, text if how else "the others must train alike; overwrite")
 
     def _broken(self, config: Config) -> Config:
-        """Put NaN for each number that is no integer: with them most training diverges."""
+        """Set each float to NaN: with that most training diverges."""
         floats = {parameter.name for parameter in self._space.numerical if parameter.kind == "float"}
         flat = self._space.flatten(config)
         return self._space.nest({name: math.nan if name in floats else value for name, value in flat.items()})
@@ -251,12 +251,12 @@ class _BatchCheck:
         self._trials.note(
             BatchRule.SIZE,
             "warning",
-            f"a member alone must train as in company, got {results(alone, self._start[0])}; let losses be summed over "
+            f"a member alone must train as in a batch, got {compare(alone, self._start[0])}; let losses be summed over "
             "members, not averaged, unless rounding explains it: batches of two sizes may be computed in another order",
         )
 
     def _memory(self) -> None:
-        """Compare intervals 4 and 7. Where a checkpoint lacks something, the check of one member has said so."""
+        """Compare intervals 4 and 7. If a checkpoint lacks something, the check of one member has noted it."""
         for got, expected in zip(self._onward, self._loaded, strict=True):
             text = (
                 "with new hyperparameters, a member must train alike from memory and from its checkpoint; let train "

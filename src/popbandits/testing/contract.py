@@ -1,4 +1,4 @@
-"""The rules that an explorer keeps on every space, one check each: AssertionError where one is broken."""
+"""The rules for explorers on every space, one check each: AssertionError if one is broken."""
 
 import copy
 import json
@@ -24,21 +24,21 @@ _MODES: tuple[Mode, Mode] = ("max", "min")
 
 
 def check_explorer(explorer: Any, space: Any = None) -> None:
-    """Raise AssertionError, with the rule and the situation, unless the explorer keeps every rule.
+    """Raise AssertionError, with the rule and the situation, if the explorer breaks a rule.
 
-    `space` is anything a `Population` takes; without it, all of `spaces()` are tried in turn.
+    `space` is anything a `Population` takes; without it, all of `spaces()` are used.
     """
     explorer = as_explorer(explorer)
     for name, given in (spaces() if space is None else {"given": space}).items():
         for rule, check in EXPLORER_CHECKS.items():
             try:
-                check(copy.deepcopy(explorer), given)  # what one check taught it must not help in the next
+                check(copy.deepcopy(explorer), given)  # a check must not depend on those before it
             except AssertionError as error:
                 raise AssertionError(f"{rule}, on the space {name!r}: {error}") from error
 
 
 def proposes_legal_configurations(explorer: Explorer, space: Any) -> None:
-    """Inside the bounds, of the declared types, only what is active, nothing forbidden: in any situation."""
+    """Check that in any situation configurations are within bounds, of declared types, active only, not forbidden."""
     for situation in SITUATIONS:
         asked = question(space, situation)
         for config in _configs(_ask(explorer, asked)):
@@ -46,7 +46,7 @@ def proposes_legal_configurations(explorer: Explorer, space: Any) -> None:
 
 
 def proposes_for_each_member(explorer: Explorer, space: Any) -> None:
-    """As many proposals as members explore; `explore` gives one member what `explore_round` would."""
+    """Check that each member gets a proposal, and that `explore` and `explore_round` agree."""
     asked = question(space)
     parent = asked.parents[0]
     for parents in ([parent], [parent, None, parent, parent]):
@@ -65,9 +65,9 @@ def proposes_for_each_member(explorer: Explorer, space: Any) -> None:
 
 
 def decides_by_its_arguments_alone(explorer: Explorer, space: Any) -> None:
-    """Equal arguments and generators give equal answers; there is no randomness but the generator's."""
+    """Check that equal arguments and generators give equal answers, and that no other randomness is used."""
     asked = question(space)
-    np.random.random(), random.random()  # noqa: NPY002 - to where no explorer can have left them
+    np.random.random(), random.random()  # noqa: NPY002 - so that seeding them again is seen
     state = _global_state()
     first, second = _ask(explorer, asked), _ask(explorer, asked)
     _require(
@@ -82,12 +82,12 @@ def decides_by_its_arguments_alone(explorer: Explorer, space: Any) -> None:
 
 
 def leaves_its_arguments_alone(explorer: Explorer, space: Any) -> None:
-    """The space, the history, what is pending and the parents are the same afterwards."""
+    """Check that the space, the history, the pending configurations and the parents do not change."""
     for name in (USUAL, "one observation"):
         asked = question(space, name)
-        before = _seen(asked)
+        before = _snapshot(asked)
         _ask(explorer, asked)
-        for part, value in _seen(asked).items():
+        for part, value in _snapshot(asked).items():
             _require(
                 _equal(value, before[part]),
                 f"{_name(explorer)} must not change its arguments: {part} was {before[part]!r}, is {value!r}",
@@ -95,7 +95,7 @@ def leaves_its_arguments_alone(explorer: Explorer, space: Any) -> None:
 
 
 def has_no_memory(explorer: Explorer, space: Any) -> None:
-    """A copy, made by pickle and never asked anything, answers as the original that was."""
+    """Check that a new pickled copy answers like the original after use."""
     try:
         unused = pickle.loads(pickle.dumps(explorer))
     except Exception as error:
@@ -110,7 +110,7 @@ def has_no_memory(explorer: Explorer, space: Any) -> None:
 
 
 def records_plain_decisions(explorer: Explorer, space: Any) -> None:
-    """A decision is what JSON gives back: text, numbers, booleans, None, lists, and dicts by text."""
+    """Check that decisions survive JSON: strings, numbers, booleans, None, lists, and dicts with string keys."""
     for name in (USUAL, "failures only"):
         for decision in _decisions(_ask(explorer, question(space, name))):
             try:
@@ -126,7 +126,7 @@ def records_plain_decisions(explorer: Explorer, space: Any) -> None:
 
 
 def turns_with_the_direction(explorer: Explorer, space: Any) -> None:
-    """With mode="min" and every score negated, the decision is the same."""
+    """Check that the decision is the same with mode="min" and every score negated."""
     up, down = (_configs(_ask(explorer, question(space, mode=mode))) for mode in _MODES)
     _require(
         _equal(up, down),
@@ -135,7 +135,7 @@ def turns_with_the_direction(explorer: Explorer, space: Any) -> None:
 
 
 def carries_a_whole_run(explorer: Explorer, space: Any) -> None:
-    """A population reaches its end, with failures on the way: in rounds, and in any order."""
+    """Check that a population finishes, with failures on the way, in synchronous and asynchronous runs."""
     for synchronous, mode in zip((True, False), _MODES, strict=True):
         population = _population(explorer, space, synchronous, mode)
         _train(explorer, population)
@@ -144,7 +144,7 @@ def carries_a_whole_run(explorer: Explorer, space: Any) -> None:
 
 
 def resumes_where_it_stopped(explorer: Explorer, space: Any) -> None:
-    """A run that was stored, stopped and taken up again makes the same history as one that was not."""
+    """Check that a run that was stored, stopped and resumed has the same history as one that was not."""
     for synchronous, mode in zip((False, True), _MODES, strict=True):
         whole = _population(explorer, space, synchronous, mode)
         _train(explorer, whole)
@@ -154,7 +154,7 @@ def resumes_where_it_stopped(explorer: Explorer, space: Any) -> None:
         again = _population(explorer, space, synchronous, mode, stored.until(4))  # in the middle of a round
         _train(explorer, again)
         for one, other in zip(whole.history, again.history, strict=True):
-            _require(one == other, f"{_name(explorer)} must go on as if it had not stopped, got {other} for {one}")
+            _require(one == other, f"{_name(explorer)} must resume as if it had not stopped, got {other} for {one}")
 
 
 EXPLORER_CHECKS: dict[str, Check] = {
@@ -174,11 +174,11 @@ EXPLORER_CHECKS: dict[str, Check] = {
 """Every rule, by its name."""
 
 
-# What the checks are made of
+# Helpers of the checks
 
 
 def _require(rule_holds: bool, message: str) -> None:
-    """As `assert`, which python -O would leave out."""
+    """Do what `assert` does, also with python -O."""
     if not rule_holds:
         raise AssertionError(message)
 
@@ -217,7 +217,7 @@ def _check_config(explorer: Explorer, space: Space, config: Config, situation: s
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Equal in value and type, all the way down; NaN equals NaN."""
+    """Compare value and type, recursively; NaN equals NaN."""
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
@@ -235,8 +235,8 @@ def _global_state() -> tuple[Any, ...]:
     return repr(legacy), random.getstate()
 
 
-def _seen(asked: Question) -> dict[str, Any]:
-    """A copy of everything that an explorer could change."""
+def _snapshot(asked: Question) -> dict[str, Any]:
+    """Copy everything that an explorer could change."""
     parts = {
         "history": list(asked.history),
         "pending": list(asked.pending),
@@ -254,7 +254,7 @@ def _population(
 
 
 def _train(explorer: Explorer, population: Population) -> None:
-    """Tell until done, in an odd order; one interval fails."""
+    """Train a run to its end, telling out of order; one interval fails."""
     sign, space = population.history.sign, population.space
     waiting: list[Any] = []
     while not population.done:
@@ -264,7 +264,7 @@ def _train(explorer: Explorer, population: Population) -> None:
             raise AssertionError(
                 f"{_name(explorer)} must carry a run to its end, got {error!r} at {len(population.history)}"
             ) from error
-        # An order that depends on what is in training alone, so that a resumed run tells in the same one.
+        # The order depends only on what is pending, so that a resumed run has the same one.
         assignment = max(waiting, key=lambda each: ((each.member * 2 + each.round) % 5, each.member))
         waiting.remove(assignment)
         parent = None if assignment.parent is None else population.history.find(assignment.parent)

@@ -1,4 +1,4 @@
-"""Configurations to try an agent with: a first, one that differs from it everywhere, one for each hyperparameter."""
+"""Configurations to check an agent with: a first, one that differs everywhere, and one for each hyperparameter."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,26 +12,25 @@ from popbandits.typing import FloatArray
 
 _DRAWS = 512
 _ATTEMPTS = 20
-_APART = 0.25  # of a number's range: farther counts no more
+_APART = 0.25  # share of a number's range beyond which a gap counts as 1
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """Configurations that differ enough for an agent to show it."""
+    """Configurations that differ enough to have an effect on an agent."""
 
     first: Config
-    """Of many that were drawn, the one with the most active hyperparameters."""
+    """The configuration with the most active hyperparameters, of many drawn."""
     second: Config
-    """Differs in as many hyperparameters as the space allows."""
+    """A configuration that differs in as many hyperparameters as the space allows."""
     single: dict[str, Config]
-    """By hyperparameter: the first, with that one changed, and with it the children that it switches."""
+    """By hyperparameter: the first configuration with that one changed, and the children that depend on it."""
 
 
 def contrasts(space: Space, seed: int) -> Iterator[Contrast]:
-    """Contrasts without end, each from another first configuration.
+    """Yield contrasts without end, each from another first configuration.
 
-    Numbers stay away from the ends of their ranges, where training breaks more easily, if the forbidden clauses let
-    them.
+    Numbers avoid the ends of their ranges, where training breaks more easily, if the forbidden clauses allow it.
 
     >>> contrast = next(contrasts(Space({"lr": (0.0, 1.0), "act": ["relu", "tanh"], "seed": 7}), seed=0))
     >>> contrast.first
@@ -49,7 +48,7 @@ def contrasts(space: Space, seed: int) -> Iterator[Contrast]:
         fullest = int((np.isfinite(points.x).sum(axis=1) + (points.h >= 0).sum(axis=1)).argmax())
         u[[0, fullest]] = u[[fullest, 0]]
         farthest = int(_gaps(space.from_quantiles(u)).sum(axis=1).argmax())
-        u[[1, farthest]] = u[[farthest, 1]]  # so that, of equal changes, those of the second are taken
+        u[[1, farthest]] = u[[farthest, 1]]  # so that the second's change is taken among equal ones
         points = space.from_quantiles(u)
         single = {}
         for column in space.order:
@@ -64,7 +63,7 @@ def contrasts(space: Space, seed: int) -> Iterator[Contrast]:
 
 
 def _legal(space: Space, rng: np.random.Generator) -> FloatArray:
-    """Quantiles of two legal points or more."""
+    """Draw quantiles of at least two legal points."""
     d, width = len(space.numerical), len(space.numerical) + len(space.categorical)
     found = np.empty((0, width))
     for attempt in range(_ATTEMPTS):
@@ -75,19 +74,19 @@ def _legal(space: Space, rng: np.random.Generator) -> FloatArray:
         if len(found) > 1:
             return found
     raise SpaceError(
-        f"an agent is tried with two legal configurations at least, got {len(found)} among "
-        f"{_ATTEMPTS * _DRAWS} draws; drop a forbidden clause or narrow the ranges it cuts into"
+        f"the check of an agent needs at least two legal configurations, got {len(found)} among "
+        f"{_ATTEMPTS * _DRAWS} draws; drop a forbidden clause or narrow the ranges it restricts"
     )
 
 
 def _column(points: Points, column: int) -> FloatArray:
-    """Numbers, or labels as numbers; NaN where inactive."""
+    """Return a column of numbers, or of labels as numbers; NaN where inactive."""
     d = points.x.shape[1]
     return points.x[:, column] if column < d else np.where(points.h[:, column - d] < 0, np.nan, points.h[:, column - d])
 
 
 def _gaps(points: Points) -> FloatArray:
-    """How far each point is from the first, by column, in [0, 1]: 1 where only one of the two is active."""
+    """Return the distance of each point from the first, by column, in [0, 1]: 1 if only one of the two is active."""
     d, m = points.x.shape[1], points.h.shape[1]
     gaps = np.zeros((len(points), d + m))
     for column in range(d + m):

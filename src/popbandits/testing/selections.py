@@ -1,4 +1,4 @@
-"""The rules that a selection keeps, one check each: AssertionError where one is broken."""
+"""The rules for selections, one check each: AssertionError if one is broken."""
 
 import copy
 import pickle
@@ -21,25 +21,25 @@ from popbandits.selection.selection import check_picks, checkpoints
 Check = Callable[[Selection], None]
 SPACE = {"x": (0.0, 1.0)}
 SEEDS = 40
-"""Generators with which a random choice is looked at."""
+"""Number of generators with which a random choice is repeated."""
 
 
 def check_selection(selection: Selection) -> None:
-    """Raise AssertionError, with the rule and the situation, unless the selection keeps every rule.
+    """Raise AssertionError, with the rule and the situation, if the selection breaks a rule.
 
     >>> from popbandits.selection import Truncation
     >>> check_selection(Truncation(quantile=0.5))
     """
     for rule, check in SELECTION_CHECKS.items():
         try:
-            check(copy.deepcopy(selection))  # what one check taught it must not help in the next
+            check(copy.deepcopy(selection))  # a check must not depend on those before it
         except AssertionError as error:
             raise AssertionError(f"{rule}: {error}") from error
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """How a history is drawn; each member goes on from itself, or from member 0 at times."""
+    """Settings of a random history; each member continues from itself, or at times from member 0."""
 
     size: int = 4
     rounds: int = 6
@@ -56,7 +56,7 @@ class Drawn:
     """Whether scores come with standard errors."""
 
     def history(self, seed: int = 0, mode: Mode = "max") -> History:
-        """Draw it; a mode of "min" negates the scores and changes nothing else."""
+        """Draw the history; a mode of "min" negates the scores and changes nothing else."""
         rng = np.random.default_rng(seed)
         made = History(SPACE, mode=mode, size=self.size, rounds=100)
         for round_ in range(self.rounds):
@@ -100,43 +100,43 @@ DRAWN: dict[str, Drawn] = {
     "members at different rounds": Drawn(size=6, uneven=True),
     "standard errors": Drawn(errors=True),
 }
-"""Histories that a selection may be asked about, by name."""
+"""Histories to check a selection with, by name."""
 
 
 def picks_what_there_is(selection: Selection) -> None:
-    """Weights whose checkpoint is kept and not lost, configurations of the history; a pick for each member asked."""
+    """Check that each member gets a pick: weights of an available checkpoint, a configuration of the history."""
     for name, history, members in _situations():
         for asked in (members, members[:1]):
             _ask(selection, history, asked, name)
 
 
 def replaces_what_failed(selection: Selection) -> None:
-    """A failure ranks last: its member goes on from completed weights, unless there are none or everybody restarts."""
+    """Check that a member that failed loads completed weights, unless there are none or all members restart."""
     for name, history, members in _situations():
         picks, standing = _ask(selection, history, members, name), history.standing()
         restarted = bool((picks.weights == NOWHERE).all())
-        for member, place in zip(members.tolist(), picks.weights.tolist(), strict=True):
+        for member, index in zip(members.tolist(), picks.weights.tolist(), strict=True):
             failed = history[int(standing.latest[member])].failed
             _require(
-                not failed or place != NOWHERE or restarted or not len(checkpoints(history)),
-                f"with {name}, member {member} failed and must load weights that there are, got a fresh start",
+                not failed or index != NOWHERE or restarted or not len(checkpoints(history)),
+                f"with {name}, member {member} failed and must load available weights, got a fresh start",
             )
 
 
 def leaves_one_member_alone(selection: Selection) -> None:
-    """A population of one has nobody to be replaced by: it goes on with its own last weights."""
+    """Check that a population of one continues with its own last weights."""
     history = DRAWN["a population of one"].history()
     picks = _ask(selection, history, np.array([0]), "a population of one")
     _require(
         picks.weights[0] in (history.standing().latest[0], NOWHERE),
-        f"a population of one goes on with its own weights, got place {picks.weights[0]}",
+        f"a population of one must continue with its own weights, got index {picks.weights[0]}",
     )
 
 
 def decides_by_its_arguments_alone(selection: Selection) -> None:
-    """Equal arguments and generators give equal picks, also by a pickled copy; there is no other randomness."""
+    """Check that equal arguments and generators give equal picks, also by a pickled copy, without other randomness."""
     unused = pickle.loads(pickle.dumps(selection))
-    np.random.random(), random.random()  # noqa: NPY002 - to where no selection can have left them
+    np.random.random(), random.random()  # noqa: NPY002 - so that seeding them again is seen
     before = repr(np.random.get_state(legacy=False)), random.getstate()  # noqa: NPY002
     for name, history, members in _situations():
         first, second = (_ask(selection, history, members, name, seed=3) for _ in range(2))
@@ -150,7 +150,7 @@ def decides_by_its_arguments_alone(selection: Selection) -> None:
 
 
 def leaves_its_arguments_alone(selection: Selection) -> None:
-    """The history and the members are the same afterwards."""
+    """Check that the history and the members do not change."""
     for name, history, members in _situations():
         before = copy.deepcopy((list(history), members.tolist(), vars(history.standing())))
         _ask(selection, history, members, name)
@@ -159,14 +159,14 @@ def leaves_its_arguments_alone(selection: Selection) -> None:
 
 
 def turns_with_the_direction(selection: Selection) -> None:
-    """With mode="min" and every score negated, the picks are the same."""
+    """Check that the picks are the same with mode="min" and every score negated."""
     for name, drawn in DRAWN.items():
         up, down = (_ask(selection, h, _members(h), name) for h in (drawn.history(), drawn.history(mode="min")))
         _require(_same(up, down), f"with {name}, it must minimise as it maximises (history.sign), got {up} and {down}")
 
 
 def breaks_ties_at_random(selection: Selection) -> None:
-    """Among members with equal scores, whoever is replaced, if not nobody or everybody, is not always the same."""
+    """Check that among members with equal scores, if some are replaced, they are not always the same."""
     history = DRAWN["equal scores"].history()
     own = history.standing().latest
     replaced = np.array([_ask(selection, history, np.arange(4), "ties", s).weights != own for s in range(SEEDS)])
@@ -175,7 +175,7 @@ def breaks_ties_at_random(selection: Selection) -> None:
 
 
 def resumes_where_it_stopped(selection: Selection) -> None:
-    """A run that was stored, stopped and taken up again makes the same history as one that was not."""
+    """Check that a run that was stored, stopped and resumed has the same history as one that was not."""
     modes: tuple[Mode, Mode] = ("max", "min")
     for synchronous, mode in zip((True, False), modes, strict=True):
         whole = _train(_population(selection, synchronous, mode))
@@ -184,7 +184,7 @@ def resumes_where_it_stopped(selection: Selection) -> None:
             stored = History.load(folder)
         again = _train(_population(selection, synchronous, mode, stored.until(17)))  # in the middle of a round
         for one, other in zip(whole.history, again.history, strict=True):
-            _require(one == other, f"a run must go on as if it had not stopped, got {other} for {one}")
+            _require(one == other, f"a run must resume as if it had not stopped, got {other} for {one}")
 
 
 SELECTION_CHECKS: dict[str, Check] = {
@@ -203,17 +203,17 @@ SELECTION_CHECKS: dict[str, Check] = {
 """Every rule, by its name."""
 
 
-# What the checks are made of
+# Helpers of the checks
 
 
 def _require(rule_holds: bool, message: str) -> None:
-    """As `assert`, which python -O would leave out."""
+    """Do what `assert` does, also with python -O."""
     if not rule_holds:
         raise AssertionError(message)
 
 
 def _situations() -> Iterator[tuple[str, History, Any]]:
-    """Name, history, and the members that have finished an interval."""
+    """Yield a name, a history, and the members that have finished an interval."""
     for name, drawn in DRAWN.items():
         for seed in range(2):
             history = drawn.history(seed)
@@ -245,12 +245,12 @@ def _population(selection: Selection, synchronous: bool, mode: Mode, history: An
 
 
 def _train(population: Population) -> Population:
-    """Tell until done, in an odd order; one interval fails, and some scores have a standard error."""
+    """Train a run to its end, telling out of order; one interval fails, and some scores have a standard error."""
     sign = population.history.sign
     waiting: list[Any] = []
     while not population.done:
         waiting += population.ask()
-        # An order that depends on what is in training alone, so that a resumed run tells in the same one.
+        # The order depends only on what is pending, so that a resumed run has the same one.
         assignment = max(waiting, key=lambda each: ((each.member * 2 + each.round) % 5, each.member))
         waiting.remove(assignment)
         parent = None if assignment.parent is None else population.history.find(assignment.parent)

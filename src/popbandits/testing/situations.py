@@ -1,4 +1,4 @@
-"""What an explorer may be asked: histories of every kind, with who explores and who is still training."""
+"""Questions for an explorer: histories of every kind, with parents and pending configurations."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from popbandits.history import Config, History, Mode, Observation
 from popbandits.space import Space
 
 Score = Callable[[float, int], float]
-"""(what the toy task gives, place in the history) -> score; NaN for a failure."""
+"""(score of the toy task, index in the history) -> score; NaN for a failure."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """The arguments of `explore_round`, but for the generator."""
+    """The arguments of `explore_round`, except for the generator."""
 
     name: str
     space: Space
@@ -25,7 +25,7 @@ class Question:
 
 
 def toy_score(space: Space, config: Config) -> float:
-    """How good a configuration is at nothing in particular: numbers near 0.3 and second labels are best.
+    """Return the score of a configuration in a toy task: numbers near 0.3 and second labels are best.
 
     >>> toy_score(Space({"x": (0.0, 1.0), "aug": ["crop", "flip"]}), {"x": 0.3, "aug": "flip"})
     1.5
@@ -39,13 +39,13 @@ def toy_history(
     space: Any,
     rounds: int = 3,
     size: int = 3,
-    score: Score = lambda value, place: value,
+    score: Score = lambda value, index: value,
     mode: Mode = "max",
     measured: bool = True,
 ) -> History:
-    """Members draw configurations and add up what these are worth; the last one copies member 0.
+    """Build a history in which members draw configurations and add up their toy scores; the last copies member 0.
 
-    Without `measured`, what weights scored before an interval is unknown.
+    If `measured` is False, the score before each interval is unknown.
 
     >>> toy_history({"x": (0.0, 1.0)}, rounds=2, size=2)[3].parent
     (0, 0)
@@ -53,11 +53,11 @@ def toy_history(
     space = Space(space)
     history = History(space, mode=mode, size=size, rounds=max(rounds, 1) * 4)
     drawn = space.decode(space.sample(size * rounds, np.random.default_rng(0)))
-    for place, config in enumerate(drawn):
-        round_, member = divmod(place, size)
+    for index, config in enumerate(drawn):
+        round_, member = divmod(index, size)
         before = history.find((0 if member == size - 1 else member, round_ - 1))
         start = None if before is None or before.failed else before
-        told = score((0.0 if start is None else history.sign * start.score) + toy_score(space, config), place)
+        value = score((0.0 if start is None else history.sign * start.score) + toy_score(space, config), index)
         history.append(
             Observation(
                 member=member,
@@ -65,8 +65,8 @@ def toy_history(
                 config=config,
                 parent=None if start is None else start.key,
                 score_before=np.nan if start is None or not measured else start.score,
-                score=history.sign * told,
-                status="completed" if np.isfinite(told) else "failed",
+                score=history.sign * value,
+                status="completed" if np.isfinite(value) else "failed",
             )
         )
     return history
@@ -78,18 +78,18 @@ SITUATIONS: dict[str, Callable[[Space, Mode], History]] = {
     USUAL: lambda space, mode: toy_history(space, mode=mode),
     "an empty history": lambda space, mode: toy_history(space, 0, mode=mode),
     "one observation": lambda space, mode: toy_history(space, 1, 1, mode=mode),
-    "equal scores": lambda space, mode: toy_history(space, score=lambda value, place: 1.0, mode=mode),
-    "failures only": lambda space, mode: toy_history(space, score=lambda value, place: np.nan, mode=mode),
+    "equal scores": lambda space, mode: toy_history(space, score=lambda value, index: 1.0, mode=mode),
+    "failures only": lambda space, mode: toy_history(space, score=lambda value, index: np.nan, mode=mode),
     "some failures": lambda space, mode: toy_history(space, score=_every_fourth_fails, mode=mode),
     "unknown scores before": lambda space, mode: toy_history(space, mode=mode, measured=False),
     "a huge score": lambda space, mode: toy_history(space, score=_one_explodes, mode=mode),
-    "tiny scores": lambda space, mode: toy_history(space, score=lambda value, place: 1e-30 * value, mode=mode),
+    "tiny scores": lambda space, mode: toy_history(space, score=lambda value, index: 1e-30 * value, mode=mode),
 }
-"""Every state that a history can be in, by name."""
+"""Histories in every state, by name."""
 
 
 def question(space: Any, situation: str = USUAL, mode: Mode = "max") -> Question:
-    """Two members go on from the latest completed observations, one starts afresh, another is training.
+    """Build a question: two members continue from the latest completed observations, one starts afresh, one is pending.
 
     >>> question({"x": (0.0, 1.0)}, "one observation").parents[0].key
     (0, 0)
@@ -103,9 +103,9 @@ def question(space: Any, situation: str = USUAL, mode: Mode = "max") -> Question
     return Question(situation, space, history, [], done or (None,))
 
 
-def _every_fourth_fails(value: float, place: int) -> float:
-    return np.nan if place % 4 == 1 else value
+def _every_fourth_fails(value: float, index: int) -> float:
+    return np.nan if index % 4 == 1 else value
 
 
-def _one_explodes(value: float, place: int) -> float:
-    return 1e30 if place == 4 else value
+def _one_explodes(value: float, index: int) -> float:
+    return 1e30 if index == 4 else value

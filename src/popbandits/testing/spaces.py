@@ -1,4 +1,4 @@
-"""A small space of every kind that a user may write."""
+"""Small spaces of every kind that a user may write."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from popbandits.space import Space
 
 
 def spaces() -> dict[str, Space]:
-    """One space of every kind, by name.
+    """Build one space of each kind, by name.
 
     >>> list(spaces())[:3]
     ['one float', 'a log float', 'integers']
@@ -54,7 +54,7 @@ def _conditional_labels() -> cs.ConfigurationSpace:
 
 
 def _nested_conditions() -> cs.ConfigurationSpace:
-    """Chains of conditions: a label switches an integer on, the integer a float, the float a label."""
+    """Build a space with chains of conditions: a label activates an integer, the integer a float, the float a label."""
     made = cs.ConfigurationSpace(
         {
             "kind": ["deep", "flat"],
@@ -77,7 +77,7 @@ def _nested_conditions() -> cs.ConfigurationSpace:
 
 
 def _forbidden() -> cs.ConfigurationSpace:
-    """A pair of labels, a label with a range, an order between two numbers, and a single level."""
+    """Build a space that forbids a pair of labels, a label with a range, an order of two numbers, and a level."""
     made = cs.ConfigurationSpace(
         {
             "loss": ["l1", "l2", "huber"],

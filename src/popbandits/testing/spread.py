@@ -1,4 +1,4 @@
-"""Scores of an agent that is not deterministic: how far they lie apart when nothing was changed."""
+"""The spread of scores of an agent that is not deterministic, when nothing was changed."""
 
 import math
 import statistics
@@ -9,13 +9,13 @@ from scipy.special import stdtrit
 from popbandits.wording import number
 
 _P = 0.005
-"""Probability that a score beyond the spread comes of chance, two-sided, where scores are normal."""
+"""Two-sided probability that a score falls beyond the spread by chance, if scores are normal."""
 _LEAST = 3
-"""Scores that a spread takes."""
+"""Minimum number of scores of a spread."""
 
 
 class Spread:
-    """The scores of intervals that differ in nothing but chance.
+    """The scores of intervals that differ only by chance.
 
     >>> spread = Spread([1.0, 1.2, 0.9, 1.1, 0.8])
     >>> print(spread)
@@ -29,12 +29,12 @@ class Spread:
         self._scores = tuple(score for score in self._all if math.isfinite(score))
 
     def holds(self, score: float) -> bool | None:
-        """Tell whether chance explains one more score; None where too few are finite to tell."""
+        """Tell whether chance explains another score; None if too few scores are finite."""
         if len(self._scores) < _LEAST or not math.isfinite(score):
             return None
         n, middle = len(self._scores), statistics.fmean(self._scores)
         limit = float(stdtrit(n - 1, 1 - _P / 2)) * statistics.stdev(self._scores) * math.sqrt(1 + 1 / n)
-        return abs(score - middle) <= limit + 1e-12 * abs(middle)  # of rounding
+        return abs(score - middle) <= limit + 1e-12 * abs(middle)  # for rounding
 
     def __str__(self) -> str:
         count = f"of {len(self._all)} loads"

@@ -1,4 +1,4 @@
-"""Intervals of training under observation: what an agent scored and saved, how long it took, what it broke."""
+"""Observed training intervals of an agent: scores, saved files, times and broken rules."""
 
 import copy
 import hashlib
@@ -27,25 +27,25 @@ from popbandits.testing.agent_report import AnyRule, Costs, Finding, Rule, Statu
 T = TypeVar("T")
 
 Files = dict[str, str]
-"""The checksum of every file of a folder, by its name."""
+"""Checksums of a folder's files, by name."""
 
 _FRAMES = 5  # of a traceback
 _SEVERITY: dict[Status, int] = {"ok": 0, "warning": 1, "problem": 2}
 
 
-class CannotGoOn(Exception):
-    """The agent broke in a way that leaves nothing to try; a finding says how."""
+class CheckAborted(Exception):
+    """The agent failed so that nothing more can be checked; a finding describes it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What an interval left behind."""
+    """The result of an interval."""
 
     score: float
     checkpoint: Path
     files: Files
     saved_at: Path
-    """Where the checkpoint was when it was saved."""
+    """Folder in which the checkpoint was saved."""
 
 
 class Trials:
@@ -61,30 +61,30 @@ class Trials:
         self._rewrites: dict[Trace, Files | None] = {}
         self._size = 0
         self.files_count = True
-        """Whether equal intervals leave equal files, so that different ones mean something."""
-        self.told: set[str] = set()
-        """The hyperparameters of which `applied` told a value."""
+        """Whether equal intervals leave equal files, so that different files are significant."""
+        self.reported: set[str] = set()
+        """Hyperparameters that `applied` returned."""
 
     def carry_out(self, check: Callable[[], None]) -> None:
-        """Do a check to its end, or until there is nothing left to try."""
+        """Run a check until it ends or is aborted."""
         try:
             check()
-        except CannotGoOn:
+        except CheckAborted:
             return
         self.note(Rule.RUNS, "ok")
 
     def note(self, rule: AnyRule, status: Status, text: str = "") -> None:
-        """Put a finding on record; the gravest about a rule stays, the first of equals."""
+        """Record a finding; the most severe one of a rule is kept, the first among equals."""
         known = self._findings.get(rule)
         if known is None or _SEVERITY[status] > _SEVERITY[known.status]:
             self._findings[rule] = Finding(rule, status, text)
 
     def findings(self) -> tuple[Finding, ...]:
-        """What was noted, in the order of the rules."""
+        """Return the findings, in the order of the rules."""
         return tuple(self._findings[rule] for rule in self.rules if rule in self._findings)
 
     def costs(self, population: int, rounds: int) -> Costs | None:
-        """What was measured; None if no agent got as far as loading."""
+        """Return the measured costs; None if no agent loaded a checkpoint."""
         if not self._seconds["load"]:
             return None
         build, train, save, load = (median(self._seconds[what]) for what in ("build", "train", "save", "load"))
@@ -92,33 +92,33 @@ class Trials:
 
     @property
     def intervals(self) -> int:
-        """How many were trained."""
+        """Number of trained intervals."""
         return len(self._seconds["train"])
 
     @contextmanager
     def agent(self, seed: int) -> Iterator[Agent]:
-        """A new agent, closed in the end."""
-        agent = self._timed("build", lambda: build(self._make_agent, seed), "make_agent")
+        """Build an agent, and close it at the end."""
+        agent = self._time("build", lambda: build(self._make_agent, seed), "make_agent")
         try:
             yield agent
         finally:
             if callable(close := getattr(agent, "close", None)):
-                self._timed("close", close)
+                self._time("close", close)
 
     def train(self, agent: Agent, config: Config, why: str) -> Trace:
         """Train for an interval, and save."""
         self._progress(f"interval {self.intervals + 1}: {why}")
         given = copy.deepcopy(config)
-        # Always the same interval, so that nothing differs on its account.
-        self._timed("assigned", lambda: announce(agent, (0, 0)))
-        result = self._timed("train", lambda: agent.train(given), f"train({config})")
+        # Always the same interval, so that it causes no difference.
+        self._time("assigned", lambda: announce(agent, (0, 0)))
+        result = self._time("train", lambda: agent.train(given), f"train({config})")
         score = self.judge(result, given, config)
         if callable(applied := getattr(agent, "applied", None)):
-            self.judge_applied(config, self._timed("applied", applied))
+            self.judge_applied(config, self._time("applied", applied))
         return self._save(agent, score)
 
     def judge(self, result: object, given: Config, config: Config) -> float:
-        """Note whether what `train` returned is a finite score, and whether it left the configuration alone."""
+        """Note whether `train` returned a finite score, and whether it changed the configuration."""
         try:
             score = as_outcome(result).score
         except PopbanditsError as error:
@@ -136,37 +136,37 @@ class Trials:
         return score
 
     def judge_applied(self, config: Config, applied: Mapping[str, Any]) -> None:
-        """Note whether the hyperparameters that an agent tells are those it was given."""
-        wrong = self._timed("applied", lambda: differences(config, applied))
-        self.told |= set(compared(config, applied))
-        text = f"got otherwise: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
+        """Note whether the hyperparameters that `applied` returned are those given to `train`."""
+        wrong = self._time("applied", lambda: differences(config, applied))
+        self.reported |= set(list_compared(config, applied))
+        text = f"got others: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
         self.note(Rule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
 
-    def go_on(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
+    def resume(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
         """Load a checkpoint, train for an interval, and save."""
-        place = self._folder / f"moved-{next(self._numbers)}"
-        shutil.copytree(trace.checkpoint, place)
-        before = fingerprint(place)
-        self._load(agent, trace, place)
+        moved = self._folder / f"moved-{next(self._numbers)}"
+        shutil.copytree(trace.checkpoint, moved)
+        before = fingerprint(moved)
+        self._load(agent, trace, moved)
         after = self.train(agent, config, why)
         for files, who in (
-            (before, "save, still at work when it had returned,"),
-            (fingerprint(place), "load or train"),
+            (before, "save, still writing after it returned,"),
+            (fingerprint(moved), "load or train"),
         ):
             if changed := sorted({name for name, _ in files.items() ^ trace.files.items()}):
                 text = f"{who} changed {', '.join(changed)}; many members may load one checkpoint, so only read it"
                 self.note(Rule.UNCHANGED, "problem", text)
         self.note(Rule.UNCHANGED, "ok")
-        shutil.rmtree(place)
+        shutil.rmtree(moved)
         return after
 
     def alike(self, one: Trace, other: Trace) -> bool:
-        """Whether two intervals ended equal: in score and, as far as files count, in all that was saved."""
+        """Tell whether two intervals ended equal: in score and, if files count, in the saved files."""
         if not same_score(one, other):
             return False
         if one.files == other.files or not self.files_count:
             return True
-        first, second = self._rewritten(one), self._rewritten(other)
+        first, second = self._rewrite(one), self._rewrite(other)
         return first is None or second is None or first == second
 
     def forget(self, trace: Trace) -> None:
@@ -174,15 +174,15 @@ class Trials:
         shutil.rmtree(trace.checkpoint)
 
     def give_up(self, rule: AnyRule, text: str) -> NoReturn:
-        """Note a problem after which there is nothing left to try."""
+        """Note a problem after which nothing more can be checked."""
         self.note(rule, "problem", text)
-        raise CannotGoOn
+        raise CheckAborted
 
     def _save(self, agent: Checkpointed, score: float) -> Trace:
         number = next(self._numbers)
         draft, checkpoint = self._folder / f"draft-{number}", self._folder / f"checkpoint-{number}"
         draft.mkdir()
-        self._timed("save", lambda: agent.save(draft))
+        self._time("save", lambda: agent.save(draft))
         self._size = sum(path.stat().st_size for path in draft.rglob("*") if path.is_file())
         try:
             seal(draft)
@@ -191,17 +191,17 @@ class Trials:
         draft.rename(checkpoint)
         return Trace(score, checkpoint, fingerprint(checkpoint), draft)
 
-    def _load(self, agent: Agent, trace: Trace, place: Path) -> None:
+    def _load(self, agent: Agent, trace: Trace, folder: Path) -> None:
         start = time.perf_counter()
         try:
-            agent.load(place)
+            agent.load(folder)
         except (Exception, SystemExit) as error:
-            self._explain_load(agent, trace, raised("load", error))
+            self._explain_load(agent, trace, describe_error("load", error))
         self._seconds["load"].append(time.perf_counter() - start)
         self.note(Rule.MOVED, "ok")
 
     def _explain_load(self, agent: Agent, trace: Trace, error: str) -> NoReturn:
-        """Give up on an agent whose load raised; where the checkpoint was saved, it may not have."""
+        """Give up on an agent whose load raised; try first whether it loads from where the checkpoint was saved."""
         shutil.copytree(trace.checkpoint, trace.saved_at)
         try:
             agent.load(trace.saved_at)
@@ -213,56 +213,58 @@ class Trials:
             "where it was saved, the checkpoint loads; let save write no path, or one relative to the folder",
         )
 
-    def _rewritten(self, trace: Trace) -> Files | None:
-        """What a new agent saves that loads a checkpoint and does nothing else; None if it cannot.
+    def _rewrite(self, trace: Trace) -> Files | None:
+        """Load a checkpoint into a new agent, save it again, and return its files; None if that fails.
 
-        Two checkpoints that mean the same may differ in their bytes, by which objects shared memory when they were
-        written. Loaded and saved again, they do not; pickles are written once more, without what is shared.
+        Two equal checkpoints may differ in their bytes, depending on which objects shared memory when they were
+        written. Loaded and saved again, they do not; pickles are written
+        once more, with nothing shared.
         """
         if trace not in self._rewrites:
-            place = self._folder / f"rewritten-{next(self._numbers)}"
-            place.mkdir()
+            folder = self._folder / f"rewritten-{next(self._numbers)}"
+            folder.mkdir()
             self._rewrites[trace] = None
-            with suppress(Exception), self.agent(0) as agent:  # No run saves without training: it need not work.
+            with suppress(Exception), self.agent(0) as agent:  # It may fail: no run saves without training.
                 agent.load(trace.checkpoint)
-                agent.save(place)
-                for path in filter(Path.is_file, place.rglob("*")):
-                    path.write_bytes(_unshared(path.read_bytes()))
-                self._rewrites[trace] = fingerprint(place)
+                agent.save(folder)
+                for path in filter(Path.is_file, folder.rglob("*")):
+                    path.write_bytes(_unshare(path.read_bytes()))
+                self._rewrites[trace] = fingerprint(folder)
         return self._rewrites[trace]
 
-    def _timed(self, what: str, do: Callable[[], T], said: str = "") -> T:
+    def _time(self, what: str, do: Callable[[], T], call: str = "") -> T:
         start = time.perf_counter()
         try:
             result = do()
         except Incomplete as error:
             self.give_up(Rule.RUNS, str(error))
         except (Exception, SystemExit) as error:
-            self.give_up(Rule.RUNS, raised(said or what, error))
+            self.give_up(Rule.RUNS, describe_error(call or what, error))
         self._seconds[what].append(time.perf_counter() - start)
         return result
 
 
 def same_score(one: Trace, other: Trace) -> bool:
-    """Whether two intervals ended with equal scores, failures being equal."""
+    """Tell whether two intervals ended with equal scores; failures are equal."""
     return one.score == other.score or (math.isnan(one.score) and math.isnan(other.score))
 
 
-def compared(asked: Mapping[str, Any], applied: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def list_compared(asked: Mapping[str, Any], applied: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """List the hyperparameters that `differences` compares, by dotted name.
 
-    >>> sorted(compared({"lr": 0.1, "sgd": {"momentum": 0.9, "nesterov": True}}, {"lr": 0.1, "sgd": {"momentum": 0.9}}))
+    >>> asked = {"lr": 0.1, "sgd": {"momentum": 0.9, "nesterov": True}}
+    >>> sorted(list_compared(asked, {"lr": 0.1, "sgd": {"momentum": 0.9}}))
     ['lr', 'sgd.momentum']
     """
     for name in applied.keys() & asked.keys():
         if isinstance(asked[name], Mapping) and isinstance(applied[name], Mapping):
-            yield from compared(asked[name], applied[name], f"{prefix}{name}.")
+            yield from list_compared(asked[name], applied[name], f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
 
 
 def fingerprint(folder: Path) -> Files:
-    """The checksum of every file below a folder."""
+    """Return the checksum of every file below a folder."""
     files = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -271,12 +273,12 @@ def fingerprint(folder: Path) -> Files:
     return files
 
 
-def _unshared(content: bytes) -> bytes:
+def _unshare(content: bytes) -> bytes:
     """Return a pickle of the same object in which nothing is shared; other content as it is.
 
     >>> text = "".join(["a", "b"])
     >>> one, other = pickle.dumps([text, text]), pickle.dumps([text, "".join(["a", "b"])])
-    >>> one == other, _unshared(one) == _unshared(other)
+    >>> one == other, _unshare(one) == _unshare(other)
     (False, True)
     """
     if not content.startswith(pickle.PROTO):
@@ -289,8 +291,8 @@ def _unshared(content: bytes) -> bytes:
     return content
 
 
-def raised(what: str, error: BaseException) -> str:
-    """An error with the end of the way it took through the agent."""
+def describe_error(what: str, error: BaseException) -> str:
+    """Describe an error with the end of its traceback in the agent."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next

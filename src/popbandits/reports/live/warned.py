@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from popbandits.advice import LINEAGE, judge, looked_at
+from popbandits.advice import LINEAGE, count_recent, judge
 from popbandits.errors import HistoryError
 from popbandits.history import Key
 from popbandits.reports.live.follow import Followed
@@ -34,7 +34,7 @@ def _warnings(run: Followed) -> list[str]:
 
         if (store.path.stat().st_ino, store.about) != run.file:  # Another run took the folder.
             return []
-        after = max(0, len(run) - looked_at(len(run), size))
+        after = max(0, len(run) - count_recent(len(run), size))
         recent = list(islice(store.observations(after), len(run) - after))
         found = judge(recent, len(run), size, run.space, run.sign, back, selection_name(run.about))
     return [one.text for one in found]

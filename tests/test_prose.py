@@ -1,0 +1,79 @@
+"""Docstrings of functions begin with a verb: they say what the function does."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import popbandits
+
+SOURCE = Path(popbandits.__file__).parent
+
+NOT_VERBS = (
+    *("What", "Who", "Whose", "Whom", "Where", "When", "Which", "Whether", "How", "Why"),
+    *("Of", "As", "The", "A", "An", "Those", "These", "One", "Every", "All"),
+)
+
+DONE = (
+    *("agent.py", "wording.py", "docstrings.py", "typing.py", "errors.py", "advice.py", "methods.py"),
+    *("space", "models", "selection", "explorers", "population", "testing"),
+)
+"""Modules and packages that keep the rule; the list grows until it is all of them."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def find_bad_docstrings(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the first line of each docstring that does not begin with a verb."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, Function) and not is_exempt(node):
+            first_line = (ast.get_docstring(node) or "").partition("\n")[0]
+            if first_line.split(" ")[0].strip(",.:;") in NOT_VERBS:
+                yield node.body[0].lineno, first_line
+
+
+def is_exempt(function: Function) -> bool:
+    """Tell whether a function is a property, whose docstring is a noun phrase, or an overload."""
+    names = {getattr(each, "attr", getattr(each, "id", "")) for each in function.decorator_list}
+    return not names.isdisjoint({"property", "cached_property", "setter", "overload"})
+
+
+def list_files(name: str) -> list[Path]:
+    path = SOURCE / name
+    return [path] if path.suffix else sorted(path.rglob("*.py"))
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    files = [file for name in DONE for file in list_files(name)]
+    assert len(files) > len(DONE)
+    found = [
+        f"{file.relative_to(SOURCE.parent)}:{line}: {first}"
+        for file in files
+        for line, first in find_bad_docstrings(file.read_text(encoding="utf-8"))
+    ]
+    assert not found, "begin these docstrings with a verb:\n" + "\n".join(found)
+
+
+def test_a_docstring_without_a_verb_is_found() -> None:
+    text = '''
+class Store:
+    """The records of a run."""
+
+    @property
+    def size(self):
+        """The number of records."""
+
+    def load(self):
+        """Whether it loads.
+
+        More.
+        """
+
+    async def close(self):
+        """Close the file."""
+
+
+def all_records():
+    def inner():
+        """The inner one."""
+'''
+    assert list(find_bad_docstrings(text)) == [(10, "Whether it loads."), (21, "The inner one.")]
