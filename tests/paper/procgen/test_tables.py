@@ -177,7 +177,7 @@ def test_a_member_that_failed_in_the_last_round_is_not_the_final_one(tmp_path: P
 
 
 def test_folders_without_runs_of_the_experiment_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError, match=r"a table is made of runs of `popbandits procgen`, got none in .*; run"):
+    with pytest.raises(HistoryError, match=r"a table needs runs of `popbandits procgen`, got none in .*; run"):
         trials([tmp_path])
 
 
