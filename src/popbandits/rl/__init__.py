@@ -10,5 +10,5 @@ try:
     import torch  # noqa: F401
 except ImportError as error:
     raise MissingExtraError(
-        f"popbandits.rl needs torch and EnvPool, but {error.name} is missing; pip install 'popbandits[rl]'"
+        f"popbandits.rl needs torch and EnvPool, and {error.name} is missing; pip install 'popbandits[rl]'"
     ) from error

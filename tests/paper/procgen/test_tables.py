@@ -154,7 +154,7 @@ def test_runs_on_hard_levels_stand_apart_and_beside_nothing_published(
     out = capsys.readouterr().out
     hard = next(part for part in out.split("Test returns: ") if part.startswith("hard levels, "))
     assert "10.6" not in hard
-    assert "whose episodes on the validation levels are the best" in hard
+    assert "with the best episodes on the validation levels" in hard
     assert out.count("10.6 ± 1.9") == 1
 
 
