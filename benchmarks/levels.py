@@ -195,7 +195,7 @@ class Plateau(Level):
         return max(self.reported(end) for end in ends) - self.reported(skill)
 
     def best_config(self, state: State, round: int) -> dict[str, Any]:
-        """Return what learns fastest, unless too few rounds are left to cross the valley: then stand still."""
+        """Return what learns fastest; the lowest rate if too few rounds are left to cross the valley."""
         best = super().best_config(state, round)
         pays = self.reported(self.climb(state[0], self.rounds - round)) > self.reported(state[0])
         return best if pays else best | {"lr": LEARNING_RATE.low}

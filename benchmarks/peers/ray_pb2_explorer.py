@@ -3,8 +3,8 @@
 Ray's PB2 takes continuous bounds only, on a linear scale. So labels, ordinals and integers are copied with the weights
 and never explored, and a learning rate between 1e-5 and 0.1 is searched on a linear scale.
 
-Ray's scheduler keeps a table, to which we add nothing and from which we leave nothing out but failed intervals: it has
-a row for each interval, and one for each new configuration, with the score of the weights that it begins with. As
+Ray's scheduler keeps a table, to which we add nothing and from which we leave out only failed intervals: it has
+a row for each interval, and one for each new configuration, with the score of the weights that it starts from. As
 there is none for the first configurations, the first round teaches it nothing, and the first replacements copy their
 parent's numbers too. An inactive parameter has its default in the table.
 """
@@ -93,7 +93,7 @@ class _Numbers:
 
 
 def _table(numbers: _Numbers, history: History) -> pd.DataFrame:
-    """Write a history as Ray's scheduler logs it: of each time the intervals, then those that begin there."""
+    """Write a history as Ray's scheduler logs it: for each time the intervals that end, then those that start."""
     ends: list[list[Any]] = []
     beginnings: list[list[Any]] = []
     for observation in history:

@@ -58,7 +58,7 @@ class Improvement(Estimate):
 
     @property
     def verdict(self) -> Verdict:
-        """Which side is ahead, if the interval excludes a half and the sign test agrees.
+        """Side that is ahead, if the interval excludes a half and the sign test agrees.
 
         The bootstrap alone is too confident with few pairs: three wins and a tie would be enough.
         """
