@@ -1,1 +1,1 @@
-"""How fast and how well we decide, beside our peers: `make bench`, or `python -m benchmarks.NAME`."""
+"""Speed and quality of our decisions, compared to our peers: `make bench`, or `python -m benchmarks.NAME`."""

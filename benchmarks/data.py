@@ -1,4 +1,4 @@
-"""One made-up history for every library: what a population of four leaves behind after n observations."""
+"""One synthetic history for every library: n observations of a population of four."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ import numpy.typing as npt
 MEMBERS = 4
 DIMENSIONS = 4
 CATEGORIES = 8
-NOISE = 0.1  # standard deviation, beside gains between 0 and 1
-PERIOD = 60.0  # rounds that the optima need to come back to where they were
+NOISE = 0.1  # standard deviation; gains are between 0 and 1
+PERIOD = 60.0  # rounds until the optima return to where they were
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Data:
     round: npt.NDArray[np.int64]  # (n,) from 0
     x: npt.NDArray[np.float64]  # (n, 4) in [0, 1]
     h: npt.NDArray[np.int64]  # (n,) in 0..7
-    before: npt.NDArray[np.float64]  # (n,) score of the weights that the round began with
+    before: npt.NDArray[np.float64]  # (n,) score of the weights at the start of the round
     y: npt.NDArray[np.float64]  # (n,) change in score over the round
 
     def __len__(self) -> int:
@@ -38,12 +38,12 @@ class Data:
 
     @property
     def next_round(self) -> int:
-        """The round to decide for: the one after the last that is begun."""
+        """Round to decide for: the one after the last round."""
         return int(self.round[-1]) + 1
 
     @property
     def next_category(self) -> int:
-        """The category to decide at, which the bandit would have drawn: that of the last observation."""
+        """Category to decide for, in place of the bandit's draw: the last observation's."""
         return int(self.h[-1])
 
 
@@ -57,7 +57,7 @@ def make_history(n: int, seed: int = 0) -> Data:
     height = rng.uniform(0.3, 1.0, CATEGORIES)
 
     def gain(x: npt.NDArray[np.float64], h: int, t: int) -> float:
-        """height_h exp(-|x - c_h(t)|^2 / 0.5): one hill a category, whose top c_h(t) goes round slowly."""
+        """height_h exp(-|x - c_h(t)|^2 / 0.5): one hill per category, whose top c_h(t) moves slowly in a circle."""
         top = 0.5 + 0.35 * np.sin(2 * np.pi * t / PERIOD + phase[h])
         return float(height[h] * np.exp(-np.sum((x - top) ** 2) / 0.5))
 

@@ -1,12 +1,12 @@
-"""Cost of one decision beside the peers', and the likelihood each fit reaches: `python -m benchmarks.decision_cost`.
+"""Cost of one decision compared to peers, and the likelihood each fit reaches: `python -m benchmarks.decision_cost`.
 
-The space has 4 floats and a categorical of 8 labels. A decision is timed as a run makes it: the history ends with
-decisions of the same method, whose fits are the next one's warm start, and every tenth part of new rows brings the
-cold starts back. So the median is of the decisions of a stretch of a run, and the slowest has the cold starts.
+The space has 4 floats and a categorical of 8 labels. A decision is timed as in a run: the history ends with
+decisions of the same method, whose fits are the warm start of the next, and cold starts return whenever a tenth of the
+rows is new. So the median is over the decisions of a part of a run, and the slowest one has cold starts.
 
-- "default" is the method as it comes: it looks at 300 observations at most.
-- "all rows" is `window=None`: the same data as the peers have.
-- "LAPACK" is one Cholesky factorisation and inverse of a matrix with as many rows: what no exact fit can do without.
+- "default" is the method with its default window of at most 300 observations.
+- "all rows" is `window=None`: the same data as for the peers.
+- "LAPACK" is one Cholesky factorisation and inverse of a matrix with as many rows, which every exact fit needs.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from popbandits.models.kernel import Embedding
 
 SIZES = (50, 200, 500, 1_000, 100_000, 1_000_000)
 EXACT = 1_000
-"""Up to so many rows everybody is timed on all of them."""
+"""Number of rows up to which all methods are timed on all rows."""
 SPACE = {**{f"x{i}": (0.0, 1.0) for i in range(4)}, "h": [f"label {i}" for i in range(8)]}
 
 
@@ -49,7 +49,7 @@ class Row:
 
 
 def stretch(data: Data, length: int) -> Iterator[tuple[History, list[Observation], list[dict[str, object]]]]:
-    """Observations of the run before its last `length` rounds, then those rounds one by one."""
+    """Yield the observations before the last `length` rounds of a run, then those rounds one by one."""
     keys, after = list(SPACE), data.after
     observations = [
         Observation(
@@ -70,7 +70,7 @@ def stretch(data: Data, length: int) -> Iterator[tuple[History, list[Observation
 
 
 def decisions(explorer: Explorer, data: Data, length: int) -> list[float]:
-    """Seconds of each decision over the last rounds of a run; every one is recorded as the population would."""
+    """Return the seconds of each decision in the last rounds of a run; record each as a population would."""
     seconds = []
     for history, coming, pending in stretch(data, length):
         rng = np.random.default_rng([len(history)])
@@ -83,7 +83,7 @@ def decisions(explorer: Explorer, data: Data, length: int) -> list[float]:
 
 
 def lapack_floor(n: int, repeats: int = 7) -> float:
-    """Seconds of one potrf and potri of n rows."""
+    """Return the seconds of one potrf and potri of n rows."""
     x = np.random.default_rng(0).random((n, 4))
     matrix = np.exp(-((x[:, None] - x) ** 2).sum(axis=-1)) + 0.1 * np.eye(n)
     seconds = []
@@ -97,7 +97,7 @@ def lapack_floor(n: int, repeats: int = 7) -> float:
 
 
 def likelihood_reached(data: Data) -> tuple[float, float]:
-    """Log marginal likelihood of our fit from cold starts: with the prior that the methods use, and without."""
+    """Return the log marginal likelihood of our fit from cold starts, with the methods' prior and without."""
     structure = Structure(Embedding(np.zeros(4, dtype=np.bool_)))
     inputs = structure.inputs(data.x, data.h[:, None], data.round.astype(float))
     likelihood = Likelihood(structure, inputs, data.standardised)
@@ -106,7 +106,7 @@ def likelihood_reached(data: Data) -> tuple[float, float]:
 
 
 def peers(options: argparse.Namespace) -> dict[str, Callable[[Data], object]]:
-    """The peers asked for; their packages come with the extra `bench`."""
+    """Return the requested peers; their packages are in the extra `bench`."""
     chosen: dict[str, Callable[[Data], object]] = {}
     if "botorch" in options.peers:
         from benchmarks.peers import botorch_mix
@@ -120,12 +120,12 @@ def peers(options: argparse.Namespace) -> dict[str, Callable[[Data], object]]:
 
 
 def main() -> None:
-    """Time everybody and print the tables."""
+    """Time all methods and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="observations (%(default)s)")
     parser.add_argument("--peers", nargs="*", choices=["ray", "botorch"], default=["ray", "botorch"])
     parser.add_argument("--peer-seeds", type=int, default=3, help="histories a peer is timed on below N = 500, 1 above")
-    parser.add_argument("--rounds", type=int, default=30, help="decisions of ours at each size (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=30, help="our decisions at each size (%(default)s)")
     parser.add_argument("-o", "--out", type=Path, default=Path("runs/decision_cost.json"))
     options = parser.parse_args()
     console = Console()
@@ -134,7 +134,7 @@ def main() -> None:
     floors: dict[int, float] = {}
     others = peers(options)
     for decide in others.values():
-        decide(make_history(50, seed=999))  # The first call pays for imports and thread pools.
+        decide(make_history(50, seed=999))  # The first call includes imports and thread pools.
     for n in options.sizes:
         data = make_history(n, seed=0)
         ours: dict[str, Explorer] = {"PB2-Mix": PB2Mix(), "PB2-Fuse": PB2Fuse()}
@@ -174,7 +174,7 @@ def main() -> None:
 
 
 def show(console: Console, rows: list[Row], floors: dict[int, float], fits: list[dict[str, object]]) -> None:
-    """The tables: seconds a decision with ratios to PB2-Mix on the same rows, and likelihoods."""
+    """Print the tables: seconds per decision with ratios to PB2-Mix on the same rows, and likelihoods."""
     table = Table("who", "N", "median", "slowest", "decisions", "times PB2-Mix", "times LAPACK", title="One decision")
     for row in rows:
         same = [r for r in rows if r.observations == row.observations]

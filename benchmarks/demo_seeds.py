@@ -1,7 +1,7 @@
-"""The demo over seeds, tuned beside PBT, random search and the usual settings: `python -m benchmarks.demo_seeds`.
+"""The demo over seeds, compared to PBT, random search and the usual settings: `python -m benchmarks.demo_seeds`.
 
-The first three train as many members for as many rounds, the usual settings one agent for as many. Each run hands over
-its best checkpoint, which plays 256 fresh episodes, the same starts for all of a seed; the number is their mean return.
+The first three train the same number of members and rounds; the usual settings train one agent. The best checkpoint of
+each run plays 256 fresh episodes, with the same starts for all runs of a seed; the number is their mean return.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def play(name: str, seed: int, workers: int | None) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.demo_seeds", description=__doc__)
     parser.add_argument("--seeds", type=int, default=10, help="seeds 0 to N - 1")
-    parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help="which to play")
+    parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help="runs to play")
     parser.add_argument("--workers", type=int, help="members that train at a time; one for each core if left out")
     arguments = parser.parse_args()
     scores: dict[str, list[float]] = {name: [] for name in arguments.runs}

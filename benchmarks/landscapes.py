@@ -1,9 +1,9 @@
-"""What a problem is, and the family of moving hills whose score is a running total.
+"""Base class of problems, and the family of moving hills whose score is a running total.
 
-A member's state is what a checkpoint would hold. An interval turns it into the next and reports a score.
+A member's state is the content of a checkpoint. An interval turns it into the next and reports a score.
 The regret of an interval is `best_gain - gain`. For the `episodic` problems, where a good round may harm the
-run, regret is `best_total()` less the sum of a lineage's gains: how far the final score is from that of
-the best schedule.
+run, regret is `best_total()` less the sum of a lineage's gains: the distance of the final score from the best
+schedule's.
 
 | symbol | meaning | shape |
 |---|---|---|
@@ -54,12 +54,12 @@ class Range:
 
 
 def bump(distance: float, width: float) -> float:
-    """exp(-distance^2 / (2 width^2))."""
+    """Return exp(-distance^2 / (2 width^2))."""
     return math.exp(-0.5 * (distance / width) ** 2)
 
 
 def wander(rng: Generator, rounds: int, *shape: int) -> FloatArray:
-    """Smooth paths inside [0.1, 0.9], one swing every 40 to 100 rounds: (rounds, *shape)."""
+    """Draw smooth paths inside [0.1, 0.9], with a period of 40 to 100 rounds: (rounds, *shape)."""
     period, phase = rng.uniform(40, 100, shape), rng.uniform(0, 1, shape)
     t = np.arange(rounds).reshape(-1, *(1 for _ in shape))
     return 0.5 + 0.4 * np.sin(2 * np.pi * (t / period + phase))
@@ -72,7 +72,7 @@ class Problem(ABC):
     name: ClassVar[str]
     learnable: ClassVar[bool] = True
     episodic: ClassVar[bool] = False
-    level: ClassVar[bool] = False  # the score is how good the weights are now, not the sum of what was gained
+    level: ClassVar[bool] = False  # the score is the quality of the current weights, not the sum of gains
     scale: float  # of the reported score only: no method may count on scores being about one
 
     @classmethod
@@ -83,23 +83,23 @@ class Problem(ABC):
     def space(self) -> ConfigurationSpace: ...
 
     def start(self, rng: Generator) -> State:
-        """The state of untrained weights; a running total unless the problem says otherwise."""
+        """Return the state of untrained weights: a running total unless the problem overrides it."""
         return (0.0,)
 
     @abstractmethod
     def step(self, state: State, config: Config, round: int, rng: Generator) -> tuple[State, float, float]:
-        """Train one interval: the next state, the score it reports, its true gain (not scaled, no noise)."""
+        """Train one interval; return the next state, the reported score and the true gain (not scaled, no noise)."""
 
     @abstractmethod
     def best_gain(self, state: State, round: int) -> float:
-        """The largest true gain that any configuration has in this interval."""
+        """Return the largest true gain of any configuration in this interval."""
 
     @abstractmethod
     def best_config(self, state: State, round: int) -> dict[str, Any]:
-        """What a perfect explorer trains with: for the best schedule if episodic, else for the best gain."""
+        """Return the configuration of a perfect explorer: of the best schedule if episodic, else of the best gain."""
 
     def best_total(self) -> float:
-        """The sum of gains of the best schedule of a whole run."""
+        """Return the sum of gains of the best schedule of a whole run."""
         raise NotImplementedError(f"{self.name} is not episodic: its regret is a sum over intervals")
 
 
@@ -112,7 +112,7 @@ RANGES = (Range("x0", 1e-5, 1e-2, log=True), Range("x1", 0.0, 1.0), Range("x2", 
 
 @dataclass(frozen=True)
 class Bumps(Problem):
-    """One hill a label, gain values[t, h] * hill(u - centres[t, h]); the score sums gains and noise."""
+    """One hill per label, gain values[t, h] * hill(u - centres[t, h]); the score sums gains and noise."""
 
     values: FloatArray
     centres: FloatArray
@@ -131,7 +131,7 @@ class Bumps(Problem):
 
     @classmethod
     def draw_centres(cls, rng: Generator, rounds: int) -> FloatArray:
-        """One drifting optimum, the same for every label."""
+        """Draw one drifting optimum, the same for every label."""
         return np.repeat(wander(rng, rounds, 1, cls.dimensions), cls.labels, axis=1)
 
     def space(self) -> ConfigurationSpace:
@@ -149,7 +149,7 @@ class Bumps(Problem):
         return {"h": f"h{label}"}
 
     def hill(self, offset: FloatArray) -> float:
-        """1 at the centre and less elsewhere; not always the Gaussian that suits a Gaussian process."""
+        """Return 1 at the centre and less elsewhere; some problems use other shapes than this Gaussian."""
         return bump(math.hypot(*offset), self.width)
 
     def error(self, rng: Generator) -> float:
@@ -172,7 +172,7 @@ class Bumps(Problem):
 
 
 def _one_best(rng: Generator, labels: int, low: float, high: float) -> FloatArray:
-    """Values in [low, high] but for one label, drawn at random, whose value is 1."""
+    """Draw values in [low, high], except for one random label, whose value is 1."""
     values = rng.uniform(low, high, labels)
     values[rng.integers(labels)] = 1.0
     return values
@@ -259,7 +259,7 @@ class Continuous(Irrelevant):
 
 
 class Pair(Bumps):
-    """Two categorical variables (4 x 3) whose values are half additive, half particular to the pair."""
+    """Two categorical variables (4 x 3) whose values are half additive, half specific to the pair."""
 
     name = "pair"
     labels = 12
@@ -302,7 +302,7 @@ class Outliers(Bumps):
 
 
 class Noise(Irrelevant):
-    """Nothing can be learnt: the gain is noise whatever the configuration, so all methods have one regret."""
+    """Nothing can be learnt: the gain is noise for every configuration, so all methods have the same regret."""
 
     name, learnable = "noise", False
     labels = 4

@@ -1,8 +1,8 @@
 """Problems whose score is a level: how good the weights are now, plus the noise of evaluating them.
 
-They hold what real training taught (docs/real_training.md). Where the score is a running total, every interval adds
+They model what real training showed (docs/real_training.md). Where the score is a running total, every interval adds
 its own gain to it. Here an interval can undo what others learnt, most of a change in score is noise, and most
-configurations stand still. A configuration has a ceiling C in [0, 1], to which skill rises as a logistic curve and
+configurations learn nothing. A configuration has a ceiling C in [0, 1], to which skill rises as a logistic curve and
 falls slowly from above:
 
     s' = s + v RATE (s + EPSILON) (C - s)    where s < C
@@ -53,7 +53,7 @@ class Level(Problem):
     numbers: ClassVar[int] = 6
     categories: ClassVar[tuple[int, ...]] = (3, 4)  # labels of each category
     child: ClassVar[bool] = False  # the last number is active only with the first label of the last category
-    share: ClassVar[float] = 0.4  # of all configurations: those that an untrained member learns anything with
+    share: ClassVar[float] = 0.4  # share of configurations with which an untrained member learns
     rate: ClassVar[float] = 0.3
     epsilon: ClassVar[float] = 0.05
     fall: ClassVar[float] = 0.1
@@ -72,7 +72,7 @@ class Level(Problem):
         costs = [rng.uniform(0.0, 0.15, count) for count in cls.categories]
         for cost in costs:
             cost[rng.integers(len(cost))] = 0.0
-        centres = rng.uniform(0.2, 0.8, cls.numbers)  # inside: ranges are chosen around what people believe in
+        centres = rng.uniform(0.2, 0.8, cls.numbers)  # inside: people choose ranges around good values
         drawn = cls(draw_scale(rng), rounds, centres, weights, tuple(costs), tolerance=1.0)
         u = rng.random((SAMPLES, cls.numbers))
         h = np.stack([rng.integers(count, size=SAMPLES) for count in cls.categories], axis=1)
@@ -162,7 +162,7 @@ class Level(Problem):
 class Corners(Level):
     """A learning rate that is too high destroys: nine tenths of the skill are lost in one interval.
 
-    The edge is MARGIN above the best rate, so it falls as skill rises: who keeps what was good at first comes to it.
+    The edge is MARGIN above the best rate, so it falls as skill rises: a rate that is kept from the start reaches it.
     """
 
     name = "corners"
@@ -195,7 +195,7 @@ class Plateau(Level):
         return max(self.reported(end) for end in ends) - self.reported(skill)
 
     def best_config(self, state: State, round: int) -> dict[str, Any]:
-        """Return what learns fastest, unless too few rounds are left to cross the valley: then stand still."""
+        """Return what learns fastest; the lowest rate if too few rounds are left to cross the valley."""
         best = super().best_config(state, round)
         pays = self.reported(self.climb(state[0], self.rounds - round)) > self.reported(state[0])
         return best if pays else best | {"lr": LEARNING_RATE.low}

@@ -1,9 +1,9 @@
-"""What the run loop itself costs, an assignment: all that is neither the agent's time nor the explorer's.
+"""Cost of the run loop per assignment: all time that is neither the agent's nor the explorer's.
 
     python -m benchmarks.overhead [--rounds 200]
 
-The agent does nothing and saves one small file. Its own calls and the decisions are timed and subtracted; what is left
-is asking, telling, the record's commits, checksums, renames and removals, and the way to the worker and back.
+The agent does nothing and saves one small file. Its own calls and the decisions are timed and subtracted. The rest
+is asking, telling, commits of the record, checksums, renames and removals, and transfers to and from the worker.
 """
 
 import argparse
@@ -21,7 +21,7 @@ SPACE = {"lr": (0.0, 1.0), "clip": (0.0, 1.0), "augmentation": ["crop", "flip", 
 
 
 class Idle:
-    """Does nothing, and says for how long."""
+    """An agent that does nothing, and reports how long its own calls took."""
 
     def __init__(self, seed: int):
         self.seconds = 0.0
@@ -42,7 +42,7 @@ class Idle:
 
 
 class Idles:
-    """As many of them in a batch."""
+    """A batch of `Idle` agents."""
 
     def __init__(self, seeds: list[int]):
         self.members = [Idle(seed) for seed in seeds]
@@ -51,10 +51,10 @@ class Idles:
         return [member.train(config) for member, config in zip(self.members, configs, strict=True)]
 
     def copy(self, sources: list[int]) -> None:
-        """They are all the same."""
+        """Do nothing: all members are the same."""
 
     def reset(self, member: int, seed: int) -> None:
-        """They are always new."""
+        """Do nothing: members are always new."""
 
     def save(self, member: int, directory: Path) -> None:
         self.members[member].save(directory)
@@ -64,7 +64,7 @@ class Idles:
 
 
 def measure(engine: Any, population: int, rounds: int) -> tuple[float, float, float]:
-    """Milliseconds an assignment: overhead, the agent's own, the decisions'."""
+    """Return milliseconds per assignment: overhead, the agent's own, the decisions'."""
     with TemporaryDirectory() as folder:
         start: list[float] = []
 
@@ -76,13 +76,13 @@ def measure(engine: Any, population: int, rounds: int) -> tuple[float, float, fl
         result = tune(
             agent, SPACE, PBT(), population=population, rounds=rounds, engine=engine, directory=folder, progress=Clock()
         )
-        # From the second round on: workers have been started by then.
+        # From the second round on: workers have started by then.
         total = time.perf_counter() - start[1]
         count = population * (rounds - 1)
         spent = sum(o.metrics["spent"] for o in result.history)
         with Store.open(folder, readonly=True) as store:
             deciding = sum(decision.seconds or 0.0 for decision in store.decisions())
-    # Where several train at a time, an agent's calls overlap with the rest: nothing is subtracted for them.
+    # Where several members train at a time, an agent's calls overlap with the rest: nothing is subtracted.
     alone = spent if engine in ("in-process", "batched") else 0.0
     return 1e3 * (total - alone - deciding) / count, 1e3 * spent / count, 1e3 * deciding / count
 

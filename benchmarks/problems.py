@@ -62,7 +62,7 @@ class SinCos(Problem):
         return {"h": "cos", "x": 0.0}
 
 
-OPTIMISERS: dict[str, tuple[Range, ...]] = {  # the children that each label has to itself
+OPTIMISERS: dict[str, tuple[Range, ...]] = {  # the children of each label
     "sgd": (Range("sgd_lr", 1e-4, 1.0, log=True), Range("momentum", 0.0, 0.99)),
     "adam": (Range("adam_lr", 1e-6, 1e-2, log=True), Range("beta", 0.8, 0.999)),
     "rmsprop": (Range("smoothing", 0.5, 1.0),),
@@ -74,7 +74,7 @@ WARMUP = 20  # the longest warm-up, a child of adam's own categorical child
 
 @dataclass(frozen=True)
 class Conditional(Problem):
-    """Labels with children of their own, one a category with an integer child; and a drifting float."""
+    """Labels with their own children, one of them a category with an integer child; and a drifting float."""
 
     name: ClassVar[str] = "conditional"
     values: dict[str, float]  # gain of each optimiser with the best children
@@ -136,7 +136,7 @@ PATIENT, HEAL, HARM = 0.5, 0.05, 0.3
 
 @dataclass(frozen=True)
 class Trap(Problem):
-    """Greed pays at once and spoils the future: it leads for about 12 rounds, and has lost by far after 50.
+    """Greed pays at once and harms later: it leads for about 12 rounds, and is far behind after 50.
 
     State: (total, health q). With greed e in [0, 1] (half from the label, half from a float) and a factor
     w <= 1 of label and x that is worth learning, the gain is q w (PATIENT + e), and then
@@ -174,7 +174,7 @@ class Trap(Problem):
         return state[1] * (PATIENT + 1.0)
 
     def slopes(self) -> FloatArray:
-        """The best total still to come at round t is slopes[t] q + constant: all is linear in q, and in e."""
+        """Return slopes: the best remaining total at round t is slopes[t] q + constant, linear in q and e."""
         slopes = np.zeros(self.rounds + 1)
         for t in reversed(range(self.rounds)):
             after = slopes[t + 1]
@@ -276,7 +276,7 @@ class Training(Problem):
         }
 
     def best_total(self) -> float:
-        """Best each round is best overall, since for every configuration s' increases with s."""
+        """Return the best total: best in each round, since s' increases with s for every configuration."""
         (start,) = self.start(np.random.default_rng(0))
         skill = start
         for t in range(self.rounds):
@@ -309,5 +309,5 @@ PROBLEMS: dict[str, type[Problem]] = {
 
 
 def make(name: str, seed: int, rounds: int = 50) -> Problem:
-    """The problem as this seed draws it."""
+    """Draw a problem with this seed."""
     return PROBLEMS[name].draw(np.random.default_rng([seed, zlib.crc32(name.encode())]), rounds)

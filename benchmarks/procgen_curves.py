@@ -1,10 +1,10 @@
-"""What stored runs on Procgen learnt, on the way: `python -m benchmarks.procgen_curves`.
+"""Learning curves of stored runs on Procgen: `python -m benchmarks.procgen_curves`.
 
-First the runs of `results/procgen`: the mean raw return of the last 100 training episodes (of a population, its best
-member's), and behind it that of the 100 test episodes where there are some; then what their intervals cost. Last
+First the runs of `results/procgen`: the mean raw return of the last 100 training episodes (for a population, its best
+member's), followed by the 100 test episodes where there are some; then the cost of intervals. Last
 `results/precision`, the same runs with convolutions in bfloat16 and in float32, and p of Welch's t-test. Means and
-standard deviations are over the seeds, as far as all of them came. Nothing is trained here; docs/procgen.md says how
-these runs were made.
+standard deviations are over the seeds, up to the last round that all of them reached. Nothing is trained here;
+docs/procgen.md says how these runs were made.
 """
 
 import argparse
@@ -26,18 +26,18 @@ from popbandits.wording import counted
 
 RESULTS = Path(__file__).with_name("results")
 FIRST = 20
-"""Rounds in which the stored trial of PB2-Mix had its GPU to itself; others trained four at a time throughout."""
+"""Rounds in which the stored trial of PB2-Mix had its GPU alone; the others always trained four at a time."""
 
 
 def best_of_round(trial: Trial, round_: int) -> Observation | None:
-    """The member with the best score after a round that all have finished."""
+    """Return the member with the best score after a round that all have finished."""
     found = [trial.run.history.find((member, round_)) for member in range(trial.population)]
     told = [observation for observation in found if observation is not None]
     return max(told, key=lambda o: o.score) if len(told) == trial.population else None
 
 
 def curves(given: Sequence[Trial], every: int) -> Table:
-    """A column for each game and method, a row for each `every` steps, and the published returns after 25M."""
+    """Build a table with a column for each game and method, a row for each `every` steps, and published returns."""
     groups: dict[tuple[str, str], list[Trial]] = {}
     for one in given:
         groups.setdefault((one.settings["game"], one.method), []).append(one)
@@ -56,7 +56,7 @@ def curves(given: Sequence[Trial], every: int) -> Table:
 
 
 def _said(group: Sequence[Trial], steps: int) -> str:
-    """Training and test return of the runs after so many steps; nothing before all of them came so far."""
+    """Format training and test return of the runs after this number of steps; empty if a run is shorter."""
     found = [best_of_round(one, steps // one.settings["interval"] - 1) for one in group]
     told = [observation for observation in found if observation is not None]
     if len(told) < len(group):
@@ -70,7 +70,7 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def costs(given: Sequence[Trial]) -> Table:
-    """A row for each run: what new environments in every interval leave uncounted, and how long a round takes."""
+    """Build a table with a row for each run: episodes lost to new environments, and the duration of a round."""
     head = (
         "run",
         "episodes of an interval",
@@ -82,7 +82,7 @@ def costs(given: Sequence[Trial]) -> Table:
     table = Table(*head, box=box.MARKDOWN)
     for one in given:
         history, size = one.run.history, one.settings["environments"]
-        # The count goes along with the weights.
+        # The count is copied with the weights.
         ended = [
             o.metrics["episodes"] - (history[history.place(o.parent)].metrics["episodes"] if o.parent else 0)
             for o in history
@@ -104,7 +104,7 @@ def costs(given: Sequence[Trial]) -> Table:
 
 
 def precisions(given: Sequence[Trial]) -> Table:
-    """A row for each interval that all runs have."""
+    """Build a table with a row for each interval that all runs have."""
     groups: dict[str, list[Trial]] = {}
     for one in given:
         groups.setdefault(one.settings["precision"], []).append(one)

@@ -1,14 +1,14 @@
-"""How fast a population trains on Procgen, part by part: `python -m benchmarks.procgen_speed`.
+"""Training speed of a population on Procgen, by part: `python -m benchmarks.procgen_speed`.
 
-First the parts alone, each beside its floor, the time that nothing could do it in:
+First the parts alone, each with its floor, a lower bound of its time:
 
 - acting: one step's frames to the device, a forward pass, the actions back. Floor: the frames over the bus.
-- stepping: the environments. Floor: the same pool stepped by nobody but a loop, on as many threads.
+- stepping: the environments. Floor: the same pool stepped by a bare loop, on as many threads.
 - update: one minibatch, forward, backward and Adam. Floor: its activations written and read once, each way.
-- augmentation: what it adds to a minibatch of the update. Floor: its frames read and written once.
+- augmentation: its share of a minibatch of the update. Floor: its frames read and written once.
 
-Then a population of DrAC members, a thread each, and where their time goes. Members update one after another, so the
-share of the time in which nobody updates is the device's idle time, but for acting.
+Then a population of DrAC members, a thread each, and how they spend their time. Members update one after another, so
+the device is idle, except for acting, while no member updates.
 """
 
 import argparse
@@ -38,7 +38,7 @@ CONFIG = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation"
 
 @dataclass(frozen=True)
 class Part:
-    """A part's time, alone, and its floor, in milliseconds; NaN where there is none."""
+    """Time of a part alone, and its floor, in milliseconds; NaN where there is none."""
 
     name: str
     milliseconds: float
@@ -47,7 +47,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Throughput:
-    """Environment steps a second of all members, and the shares of the members' time."""
+    """Environment steps per second of all members, and the shares of the members' time."""
 
     members: int
     steps_a_second: float
@@ -56,7 +56,7 @@ class Throughput:
 
 
 def milliseconds(procedure: Callable[[], object], device: torch.device, repeats: int) -> float:
-    """Median time of a call until the device is done with it."""
+    """Return the median time of a call until the device has finished it."""
     times = []
     for repeat in range(repeats + 3):
         synchronize(device)
@@ -74,13 +74,13 @@ def synchronize(device: torch.device) -> None:
 
 
 def activation_bytes(images: int, bytes_a_number: int) -> int:
-    """What the trunk writes forward: each section's input convolution, and five tensors of half the side."""
+    """Return the bytes the trunk writes forward: per section, a convolution and five tensors of half the side."""
     numbers = sum(side**2 * channels * (1 + 5 / 4) for side, channels in ((64, 16), (32, 32), (16, 32)))
     return int(images * numbers * bytes_a_number)
 
 
 def measure_parts(settings: Settings, repeats: int) -> list[Part]:
-    """Each part alone, on an otherwise idle machine."""
+    """Measure each part alone, on an otherwise idle machine."""
     device, sizes = torch.device(settings.device), settings.sizes
     agent = DrAC(0, settings)
     agent.train(CONFIG)
@@ -122,7 +122,7 @@ def measure_parts(settings: Settings, repeats: int) -> list[Part]:
         procedure = partial(learner.update, augmentation, generator)
         return milliseconds(procedure, device, max(repeats // 10, 1)) / batches
 
-    plain = update(None)  # As long as with an augmentation, but for that: the augmented half is that of the last one.
+    plain = update(None)  # Without an augmentation: the augmented half is still that of the last one.
     parts += [Part("update, a minibatch", plain, 4 * activation_bytes(2 * sizes.minibatch, number) / bandwidth)]
     moved = sizes.minibatch * int(np.prod(FRAME)) * (1 + number)
     parts += [Part(f"augmentation, {name}", update(name) - plain, moved / bandwidth) for name in AUGMENTATIONS]
@@ -132,7 +132,7 @@ def measure_parts(settings: Settings, repeats: int) -> list[Part]:
 
 
 def measure_population(settings: Settings, members: int) -> Throughput:
-    """A population in threads, after a round in which everything was compiled."""
+    """Measure a population in threads, after a round in which everything is compiled."""
     agents = [DrAC(seed, settings) for seed in range(members)]
 
     def train(agent: DrAC) -> Outcome:
@@ -171,8 +171,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--game", default="bigfish")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--members", type=int, nargs="+", default=[1, 4])
-    parser.add_argument("--rollouts", type=int, default=8, help="of a round, which is what is timed")
-    parser.add_argument("--threads", type=int, default=4, help="for the environments of one member")
+    parser.add_argument("--rollouts", type=int, default=8, help="rollouts of a round, which is timed")
+    parser.add_argument("--threads", type=int, default=4, help="threads for the environments of one member")
     parser.add_argument(
         "--sizes", type=int, nargs=4, default=[64, 256, 3, 8], help="environments steps epochs minibatches"
     )

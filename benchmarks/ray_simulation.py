@@ -1,7 +1,7 @@
-"""Ray Tune's part in an experiment, without Ray: real trials, a real generator and a real scheduler, in one process.
+"""A Ray Tune experiment without a cluster: real trials, a real generator and a real scheduler, in one process.
 
-Where an actor would train there is a function call, so that what is left to measure is the scheduler, and a thousand
-intervals take seconds. Trials run in turns, as they do on a cluster with fewer places than trials.
+A function call replaces training in an actor, so that only the scheduler is measured, and a thousand intervals take
+seconds. Trials run in turns, as on a cluster with fewer slots than trials.
 """
 
 import copy
@@ -23,19 +23,19 @@ from ray.tune.utils import flatten_dict
 
 State = dict[str, Any]
 Step = Callable[[State, Mapping[str, Any], np.random.Generator], float]
-"""Trains a state (empty at first) for one iteration, in place; the score."""
+"""Function that trains a state (empty at first) for one iteration in place, and returns the score."""
 
 
 class AClass(Trainable):
-    """What Tune believes to be training: something that is told when to save."""
+    """A class trainable for Tune, which is told when to save."""
 
 
 def a_function(config: dict[str, Any]) -> None:
-    """What Tune believes to be training: something that saves whenever it reports."""
+    """Stand in for a function trainable, which saves whenever it reports."""
 
 
 class Saved(_FutureTrainingResult):
-    """A save that is done."""
+    """A finished save."""
 
     def __init__(self, result: _TrainingResult):
         self.result = result
@@ -45,7 +45,7 @@ class Saved(_FutureTrainingResult):
 
 
 class Simulation:
-    """What `Tuner.fit` does with a scheduler, and what a scheduler sees of its controller."""
+    """The part of `Tuner.fit` that drives a scheduler, and the controller that the scheduler sees."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Simulation:
         self.scheduler, self.step, self.iterations = scheduler, step, iterations
         self.places, self.rng = places or size, np.random.default_rng(seed)
         self.seconds = 0.0
-        """Of processor time, spent in the scheduler."""
+        """Processor time spent in the scheduler."""
         self.search_alg = BasicVariantGenerator(random_state=seed)
         self.function = trainable is a_function
         experiment = Experiment(
@@ -85,7 +85,7 @@ class Simulation:
             self._timed(scheduler.on_trial_add, self, trial)
 
     def restored(self, scheduler: TrialScheduler) -> "Simulation":
-        """What `Tuner.restore` makes of it, with the scheduler as it was at first."""
+        """Restore the simulation as `Tuner.restore` does, with a scheduler in its initial state."""
         again = copy.copy(self)
         again.scheduler, again.trials, again.states, again.saved = scheduler, [], {}, {}
         scheduler.set_search_properties("score", "max")
@@ -99,12 +99,12 @@ class Simulation:
         return again
 
     def fail(self, trial: Trial) -> None:
-        """A trial is given up."""
+        """Give up a trial."""
         self.scheduler.on_trial_error(self, trial)
         self.states.pop(trial, None)
         trial.set_status(Trial.ERROR)
 
-    # What schedulers use of a controller
+    # The part of a controller that schedulers use
 
     def get_trials(self) -> list[Trial]:
         return self.trials
@@ -126,25 +126,25 @@ class Simulation:
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
         (path / "state.json").write_text(json.dumps(self.states[trial]))
-        storage.current_checkpoint_index -= 1  # as on an actor; the driver counts when it takes the checkpoint in
+        storage.current_checkpoint_index -= 1  # as on an actor; the driver counts when it registers the checkpoint
         self.saved[trial] = _TrainingResult(Checkpoint(str(path)), dict(result or trial.last_result))
         return Saved(self.saved[trial])
 
     # The experiment
 
     def run(self, results: int | None = None) -> bool:
-        """Until every trial has done its iterations, or for some results; whether it is done."""
+        """Run until every trial is done, or for this number of results; return whether all are done."""
         while self.get_live_trials() and results != 0:
             self._start()
             running = [trial for trial in self.trials if trial.status == Trial.RUNNING]
             if not running:
-                raise RuntimeError(f"nobody trains: {[trial.status for trial in self.trials]}")
+                raise RuntimeError(f"no trial is running: {[trial.status for trial in self.trials]}")
             self._train(running[self.rng.integers(len(running))])
             results = None if results is None else results - 1
         return not self.get_live_trials()
 
     def _start(self) -> None:
-        """Give the places that are free to trials that wait."""
+        """Start waiting trials in the free slots."""
         free = self.places - sum(trial.status == Trial.RUNNING for trial in self.trials)
         for _ in range(free):
             trial = self._timed(self.scheduler.choose_trial_to_run, self)

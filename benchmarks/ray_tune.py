@@ -1,14 +1,14 @@
-"""Our schedulers beside Ray Tune's PB2: what the best trial reaches, and what the scheduling costs.
+"""Our schedulers compared to Ray Tune's PB2: score of the best trial, and cost of scheduling.
 
     python -m benchmarks.ray_tune [--seeds 20] [--iterations 100]
 
-Three problems, 8 trials, an interval of 5 iterations, asynchronous as Tune's default is:
+Three problems, 8 trials, an interval of 5 iterations, asynchronous, which is Tune's default:
 
 - Tune's own: the toy of its PB2 example (`ray.tune.examples.pbt_function`), whose best learning rate rises and falls
   with the accuracy, with its noise.
-- The same with a categorical: of four ways to augment, another one is good in each half, and the others slow it down.
-  Tune's PB2 takes no categories, so there a trial keeps the label that it was given at first, or copies another's.
-- That with a tenth of the noise, which in Tune's own is several times an iteration's gain.
+- The same with a categorical: one of four augmentations is good in each half of the run, and the others slow it down.
+  Tune's PB2 supports no categories, so a trial keeps its first label or copies another trial's.
+- The same with a tenth of the noise, which in Tune's own problem is several times an iteration's gain.
 
 Trials, generators and schedulers are Tune's own; the actors are replaced by a function call (`ray_simulation.py`).
 """
@@ -46,7 +46,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], float]] = {
 
 
 def train(state: State, config: Mapping[str, Any], rng: np.random.Generator, noise: float) -> float:
-    """An iteration of the toy."""
+    """Train one iteration of the toy and return its score."""
     accuracy = state.get("accuracy", 0.0)
     slope = accuracy if accuracy < 100 else 200 - accuracy
     best = min(0.01, max(0.001, 0.0001 * slope))
@@ -79,7 +79,7 @@ SCHEDULERS: dict[str, Callable[[int], Any]] = {
 
 
 def play(name: str, problem: str, iterations: int, seed: int) -> tuple[float, float]:
-    """The best score of a population at the end, and the seconds spent in its scheduler."""
+    """Return the best score of a population at the end, and the seconds spent in its scheduler."""
     space, noise = PROBLEMS[problem]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray's fit does not converge, and says so.
@@ -96,7 +96,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print("| problem | scheduler | best score | against Ray's PB2, paired | scheduling, processor time |")
     print("|---|---|---|---|---|")
-    logging.getLogger("ray.tune").setLevel(logging.WARNING)  # Ray's PB2 tells every step.
+    logging.getLogger("ray.tune").setLevel(logging.WARNING)  # Ray's PB2 logs every step.
     for problem in PROBLEMS:
         base: list[float] = []
         for name in SCHEDULERS:

@@ -1,10 +1,10 @@
 """Regret of every explorer on simulated problems, as ratios to PBT's: `python -m benchmarks.regret`.
 
-A smoke test, not the judge: methods are chosen by real training (docs/real_training.md).
+This is a smoke test: methods are chosen by real training (docs/real_training.md).
 
-There are two groups. Where the score is a level, what counts is the shortfall of the member with the best last score:
-its true skill beside that of the best schedule. Where it is a running total, it is the mean regret of all members.
-Seeds are paired: with one seed all methods meet the same problem and the same noise. Intervals are 95%
+There are two groups. Where the score is a level, the measure is the shortfall of the member with the best last score:
+its true skill below that of the best schedule. Where it is a running total, it is the mean regret of all members.
+Seeds are paired: with one seed, all methods have the same problem and the same noise. Intervals are 95%
 bootstrap intervals over seeds, drawn for the method and for PBT together.
 """
 
@@ -32,7 +32,7 @@ from popbandits.methods import METHODS
 
 BASELINE = "pbt"
 RESAMPLES = 10_000
-SMALLEST = 0.01  # ratios below it count as this in a geometric mean, which one zero would decide
+SMALLEST = 0.01  # lower bound of ratios in a geometric mean, which one zero would make 0
 
 GROUPS = {
     "levels": [name for name, problem in PROBLEMS.items() if problem.level],
@@ -45,7 +45,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def compete(arguments: argparse.Namespace) -> list[RunResult]:
-    """Every method x problem x seed, over all cores; the same results in the same order as in one process."""
+    """Run every method x problem x seed over all cores, with the same results and order as in one process."""
     jobs = [
         (problem, method, seed)
         for seed in range(arguments.seeds)
@@ -74,7 +74,7 @@ def compete(arguments: argparse.Namespace) -> list[RunResult]:
 
 
 def ratio_draws(method: FloatArray, baseline: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """The ratio of mean regrets, then its bootstrap draws over paired seeds: (1 + RESAMPLES,)."""
+    """Return the ratio of mean regrets, then its bootstrap draws over paired seeds: (1 + RESAMPLES,)."""
     picks = rng.integers(len(method), size=(RESAMPLES, len(method)))
     means = [np.append(values.mean(), values[picks].mean(axis=1)) for values in (method, baseline)]
     ratio: FloatArray = means[0] / means[1]
@@ -96,18 +96,18 @@ def show_mean(values: FloatArray) -> str:
 
 
 def column(results: Sequence[RunResult], problem: str, method: str, field: str) -> FloatArray:
-    """One number of each run of a method on a problem, in order of seed."""
+    """Return one field of each run of a method on a problem, in order of seed."""
     chosen = [r for r in results if (r.problem, r.method) == (problem, method)]
     return np.array([getattr(r, field) for r in sorted(chosen, key=lambda r: r.seed)], dtype=np.float64)
 
 
 def judged(problem: str) -> str:
-    """Name the number of a run that ratios are made of."""
+    """Return the field of a run that ratios are computed from."""
     return "best" if PROBLEMS[problem].level else "regret"
 
 
 def ratios(results: Sequence[RunResult]) -> dict[tuple[str, str], FloatArray]:
-    """The draws of each (problem, method); the methods of one problem share their resamples of seeds."""
+    """Return the draws of each (problem, method); the methods of one problem share their resamples of seeds."""
     draws = {}
     for index, problem in enumerate(dict.fromkeys(r.problem for r in results)):
         field = judged(problem)
@@ -120,7 +120,7 @@ def ratios(results: Sequence[RunResult]) -> dict[tuple[str, str], FloatArray]:
 
 
 def by_problem(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatArray], group: str) -> Table:
-    """Mean regret +- standard error of the members and of the winning lineage, and the ratio to PBT's."""
+    """Build a table of mean regret ± standard error of members and winning lineage, and the ratio to PBT's."""
     first = results[0]
     seeds = len({r.seed for r in results})
     title = {"levels": "Levels: shortfall", "totals": "Running totals: regret"}[group]
@@ -142,12 +142,12 @@ def by_problem(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatA
 
 
 def counts(problem: str) -> bool:
-    """Whether a problem enters its group's mean: sincos, where ratios are extreme, is reported apart."""
+    """Return whether a problem is part of its group's mean; sincos, with extreme ratios, is reported separately."""
     return PROBLEMS[problem].learnable and problem != "sincos"
 
 
 def overall(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatArray]) -> Table:
-    """Geometric mean of the ratios over each group, where a method is not ahead, and its cost."""
+    """Build a table of geometric means over each group, problems where a method is not ahead, and its cost."""
     table = Table(title="Geometric means over the problems where something can be learnt, sincos apart")
     table.add_column("method", no_wrap=True)
     for group in ("levels", "totals"):
@@ -167,7 +167,7 @@ def overall(results: Sequence[RunResult], draws: dict[tuple[str, str], FloatArra
 
 
 def geometric_mean(draws: Sequence[FloatArray]) -> str:
-    """Show the geometric mean of ratios with its interval; nothing where there are none."""
+    """Format the geometric mean of ratios with its interval; empty if there are none."""
     return show_ratio(np.exp(np.mean(np.log(np.maximum(draws, SMALLEST)), axis=0))) if draws else ""
 
 
@@ -184,7 +184,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         choices=[*GROUPS, *PROBLEMS],
         default=USUAL,
         metavar="PROBLEM",
-        help="problems, or groups of them: levels, totals, all; unless told otherwise, the levels and five totals",
+        help="problems, or groups of them: levels, totals, all (the levels and five totals)",
     )
     parser.add_argument("--size", type=int, default=4, help="members of the population")
     parser.add_argument("--rounds", type=int, default=50)

@@ -1,17 +1,17 @@
-"""What runs survive: kills at file-system calls, and agents that fail in every way in two intervals of five.
+"""Test that runs survive kills at file-system calls, and agents that fail in two intervals of five.
 
     python -m benchmarks.reliability [--kills 500] [--rounds 25] [--engines in-process threads processes]
     python -m benchmarks.reliability --workers 5 --seconds 480 --json kills.json    # as many kills as fit
 
 Kills: a run is killed just before its k-th call that changes a file system (its own and SQLite's alike), resumed, every
-other time killed and resumed again, and left to end. Its history and checkpoints must be those of a run that was never
-killed. `--kills` is at how many calls for each engine, synchronous and asynchronous; they are spread evenly over the
-run, also if `--seconds` ends the command before all were tried.
+other time killed and resumed again, and then runs to its end. Its history and checkpoints must be those of a run that
+was never killed. `--kills` is the number of calls for each engine, synchronous and asynchronous; they are spread evenly
+over the run, even if `--seconds` ends the command before all were tried.
 
-Faults: each interval fails with a probability of 40%, in a way that chance picks. Every interval must be on record
+Faults: each interval fails with a probability of 40%, in a random way. Every interval must be on record
 once, and every failure with its reason.
 
-The command fails if any count that must be 0 is not. Interrupted, it prints the counts of what had ended.
+The command fails if any count that must be 0 is not. If interrupted, it prints the counts so far.
 """
 
 import argparse
@@ -38,11 +38,11 @@ from popbandits.storage.store import Store
 from tests.engines.agents import Walker, space
 
 MARK = "POPBANDITS_RELIABILITY"
-"""A variable by which the processes of a run are found."""
+"""Environment variable that marks the processes of a run."""
 PATIENCE = 300.0
-"""Seconds after which a run hangs."""
+"""Seconds after which a run counts as hanging."""
 AT_A_TIME = 10
-"""Calls at which one job kills runs."""
+"""Number of calls at which one job kills runs."""
 
 
 # Kills
@@ -60,16 +60,16 @@ def begin_or_resume(directory: Path, **settings: Any) -> None:
 def survive_kills(
     engine: str, synchronous: bool, kills: int, folder: Path, part: int = 0, parts: int = 1, until: float = float("inf")
 ) -> Tally:
-    """Kill runs at so many of their calls, or at all of them if there are fewer.
+    """Kill runs at this number of calls, or at all calls if there are fewer.
 
     Args:
-        part: which of `parts` shares of these calls to try, from 0; each share is spread over the whole run.
-        until: begin no trial after this `time.time()`.
+        part: index of the share of these calls to try, of `parts` shares that are spread over the whole run.
+        until: start no trial after this `time.time()`.
     """
     tally, instants = Tally(engine, synchronous), random.Random(part)
     if time.time() > until:
         return tally
-    # One worker where nobody waits for others: with several, the order of what ends first is chance.
+    # One worker where members do not wait for each other: with several, the order of ends is random.
     workers = None if synchronous or engine == "in-process" else 1
     settings = {"engine": engine, "workers": workers, "synchronous": synchronous}
     if engine == "processes":
@@ -102,7 +102,7 @@ def survive_kills(
 
 
 def on_record(directory: Path, tally: Tally) -> list[Observation]:
-    """What a run's file says, if there is one."""
+    """Return the observations in a run's file, if there is one."""
     try:
         return in_order(History.load(directory))
     except HistoryError as error:
@@ -121,7 +121,7 @@ def names(directory: Path) -> set[str]:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """The checkpoints of a run, file by file."""
+    """Return the checkpoints of a run, file by file."""
     folder = directory / "checkpoints"
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -151,7 +151,7 @@ def survive_faults(
         settings["round_timeout"] = limit
 
     def work() -> None:
-        with suppress(RunError):  # A run that only fails ends; whoever resumes it has mended something.
+        with suppress(RunError):  # A run in which all members fail ends; a user would fix something before resuming.
             tune(maker, space(), PBT(), directory=folder, **settings)
         for _ in range(rounds):
             with suppress(RunError):
@@ -177,7 +177,7 @@ def survive_faults(
 
 
 def ends(work: Callable[[], Any], tally: Tally) -> bool:
-    """Do work in a process of its own; whether it ended, as it should."""
+    """Do work in its own process; return whether it ended as it should."""
     pid, deadline = in_a_child(work), time.monotonic() + PATIENCE
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
@@ -193,7 +193,7 @@ def ends(work: Callable[[], Any], tally: Tally) -> bool:
 
 
 def processes_left(seconds: float = 60.0) -> int:
-    """How many processes of runs still live, after a while in which they may end."""
+    """Return the number of processes of runs that are still alive after a grace period."""
     deadline = time.monotonic() + seconds
     while True:
         living = 0
@@ -208,7 +208,7 @@ def processes_left(seconds: float = 60.0) -> int:
 
 @contextmanager
 def marked() -> Iterator[Path]:
-    """A folder for runs, and a mark on every process that they start."""
+    """Make a folder for runs, and mark every process that they start."""
     with TemporaryDirectory(prefix="popbandits-reliability-") as name:
         os.environ[MARK] = name
         try:
@@ -219,17 +219,17 @@ def marked() -> Iterator[Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=500, help="for each engine, synchronous and asynchronous")
-    parser.add_argument("--rounds", type=int, default=25, help="of a run with faults")
+    parser.add_argument("--kills", type=int, default=500, help="kills for each engine, synchronous and asynchronous")
+    parser.add_argument("--rounds", type=int, default=25, help="rounds of a run with faults")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     parser.add_argument("--workers", type=int, default=1, help="processes at a time (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no trial after so long (no limit)")
-    parser.add_argument("--json", type=Path, help="where to write the counts as well, as they come in")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no trial after this time (no limit)")
+    parser.add_argument("--json", type=Path, help="also write the counts to this file as they arrive")
     arguments = parser.parse_args()
     if not can_trace():
-        print("This machine does not let calls be counted: no kills.", file=sys.stderr)
+        print("Calls cannot be counted on this machine: no kills.", file=sys.stderr)
         arguments.kills = 0
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that it says what it has
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that it prints the counts so far
     cells = [(engine, synchronous) for engine in arguments.engines for synchronous in (True, False)]
     until = time.time() + arguments.seconds
     faults = [partial(faults_of, *cell, arguments.rounds) for cell in cells if arguments.rounds]
@@ -237,16 +237,16 @@ def main() -> None:
     kills = [partial(kills_of, *cell, arguments.kills, part, parts, until) for part in range(parts) for cell in cells]
     results = Results()
 
-    def take(place: int, tally: Tally) -> None:
-        (results.failed if place < len(faults) else results.killed).append(tally)
-        with suppress(OSError):  # What cannot be written is complained about at the end.
+    def take(index: int, tally: Tally) -> None:
+        (results.failed if index < len(faults) else results.killed).append(tally)
+        with suppress(OSError):  # Reported at the end.
             results.write(arguments.json)
 
     try:
         in_processes([*faults, *kills], arguments.workers, take)
     except KeyboardInterrupt:
-        sys.exit("Interrupted: this is what was done until then.")
-    finally:  # Neither the table nor the file waits for the other, nor for jobs that failed.
+        sys.exit("Interrupted; these are the counts so far.")
+    finally:  # Print and write even if the other, or a job, failed.
         try:
             print(results, flush=True)
         finally:
@@ -255,13 +255,13 @@ def main() -> None:
 
 
 def kills_of(engine: str, synchronous: bool, kills: int, part: int, parts: int, until: float) -> Tally:
-    """Try one share of the kills, in a folder of its own."""
+    """Try one share of the kills, in its own folder."""
     with marked() as folder:
         return survive_kills(engine, synchronous, kills, folder, part, parts, until)
 
 
 def faults_of(engine: str, synchronous: bool, rounds: int) -> Tally:
-    """Train agents that fail, in a folder of their own."""
+    """Train agents that fail, in their own folder."""
     with marked() as folder:
         return survive_faults(engine, synchronous, WAYS[engine], rounds, folder / "run")
 

@@ -1,11 +1,11 @@
-"""What a report costs: `python -m benchmarks.report_cost` (a minute or two).
+"""Cost of a report: `python -m benchmarks.report_cost` (a minute or two).
 
-A made-up run of each size is written as a run's file would be, with decisions on record; the report of it is made in a
-process of its own, so that imports count. Seconds of wall clock and of this machine's processors, size of the page, and
-the most memory the process held.
+A synthetic run of each size is written like a real run's file, with decisions on record. Its report is made in a new
+process, so that imports count. The table shows seconds of wall clock and of processors, the size of the page, and the
+peak memory of the process.
 
-`--load` measures reading alone, `History.load`: processor seconds in bulk, and one observation after another, as it was
-before; the best of three.
+`--load` only measures reading, `History.load`: processor seconds in bulk, and one observation at a time, as before; the
+best of three.
 """
 
 import argparse
@@ -37,7 +37,7 @@ SPACE = {**{f"x{i}": (0.0, 1.0) for i in range(4)}, "h": [f"label {i}" for i in 
 
 
 def write_run(directory: Path, members: int, rounds: int) -> None:
-    """A run in which a quarter copies from the best quarter every round and tries something new; one in 200 fails."""
+    """Write a run in which a quarter copies the best quarter and explores every round; one interval in 200 fails."""
     space, rng = Space(SPACE), np.random.default_rng(0)
     about = {"mode": "max", "size": members, "rounds": rounds, "seed": 0, "method": METHOD}
     scores = np.full(members, np.nan)
@@ -79,7 +79,7 @@ def write_run(directory: Path, members: int, rounds: int) -> None:
 
 
 def report(directory: Path, output: Path) -> dict[str, float]:
-    """Make the report here; what it cost."""
+    """Make the report in this process and return its cost."""
     began = time.perf_counter()
     from popbandits.reports.report import write_report
 
@@ -94,7 +94,7 @@ def report(directory: Path, output: Path) -> dict[str, float]:
 
 
 def load(directory: Path) -> tuple[float, float]:
-    """Processor seconds to read the history of a run: in bulk, and one observation after another."""
+    """Return processor seconds to read the history of a run: in bulk, and one observation at a time."""
 
     def one_by_one() -> None:
         with Store.open(directory, readonly=True) as store:
@@ -114,7 +114,7 @@ def load(directory: Path) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--one", nargs=2, type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--load", action="store_true", help="measure reading alone")
+    parser.add_argument("--load", action="store_true", help="only measure reading")
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(report(*arguments.one)))

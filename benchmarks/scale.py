@@ -1,11 +1,10 @@
-"""What a long run costs: `python -m benchmarks.scale --folder /dev/shm` (Linux; half an hour).
+"""Cost of a long run: `python -m benchmarks.scale --folder /dev/shm` (Linux; half an hour).
 
 A thousand members for a thousand rounds, asynchronous, through the whole run loop: an agent that does nothing but save
-and load a small file, checkpoints with checksums, every observation and decision committed to the run's file. Given are
-the first tenth of the run → its last. Deciding is from the moment an outcome is on record until what follows from it
-is: three members of four carry on and the fourth explores, so the median is of those that carry on, the mean of all. It
-is the processor that is timed, which other programs hardly disturb.
-Each line is a process of its own.
+and load a small file, checkpoints with checksums, every observation and decision committed to the run's file. The table
+shows the first tenth of the run → its last. Deciding lasts from the moment an outcome is on record until the decision
+is: three members of four continue and the fourth explores, so the median is of those that continue, the mean of all.
+Processor time is measured, which other programs hardly disturb. Each line is its own process.
 """
 
 import os
@@ -37,7 +36,7 @@ METHODS = {"PBT": PBT, "PB2-Fuse": PB2Fuse}
 
 
 class Idle:
-    """Does nothing; its score rises with training, the more the better the configuration is."""
+    """An agent that does nothing; its score rises with training, faster with better configurations."""
 
     def __init__(self, seed: int):
         self.rng, self.rounds = np.random.default_rng(seed), 0
@@ -55,7 +54,7 @@ class Idle:
 
 @dataclass(frozen=True)
 class Cost:
-    """(median, mean) milliseconds an assignment and megabytes, tenth by tenth of a run."""
+    """(median, mean) milliseconds per assignment and megabytes, for each tenth of a run."""
 
     method: str
     members: int
@@ -67,7 +66,7 @@ class Cost:
 
 
 class Meter(View):
-    """Reads the clock when an outcome is on record, and when what follows from it is."""
+    """View that reads the clock when an outcome is on record, and when the next decision is."""
 
     def __init__(self, total: int):
         self.tenth, self.count = total // 10, 0
@@ -106,7 +105,7 @@ def measure(method: str, members: int, rounds: int, folder: Path | None) -> Cost
 
 
 def by_tenth(seconds: np.ndarray) -> list[tuple[float, float]]:
-    """Milliseconds: (median, mean) of each tenth."""
+    """Return (median, mean) milliseconds of each tenth."""
     parts = np.array_split(1e3 * seconds, 10)
     return [(float(np.nanmedian(part)), float(np.nanmean(part))) for part in parts]
 
@@ -117,7 +116,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=1_000, help="for PBT (%(default)s)")
     parser.add_argument("--model-rounds", type=int, default=12, help="for PB2-Fuse (%(default)s)")
-    parser.add_argument("--folder", type=Path, help="where the runs are; each assignment waits for its disk's syncs")
+    parser.add_argument("--folder", type=Path, help="folder of the runs; each assignment waits for its disk's syncs")
     parser.add_argument("-o", "--out", type=Path, default=Path("runs/scale.json"))
     options = parser.parse_args()
     console = Console(width=140)
@@ -126,7 +125,7 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     costs = []
     for method, rounds in (("PBT", options.rounds), ("PB2-Fuse", options.model_rounds)):
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:  # each starts with clean memory
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:  # each starts with fresh memory
             cost = pool.submit(measure, method, options.members, rounds, options.folder).result()
         costs.append(asdict(cost))
         options.out.write_text(json.dumps(costs, indent=1))

@@ -1,4 +1,4 @@
-"""Plays an explorer on a problem through ask/tell, and the perfect explorer under the same replacement rule.
+"""Play an explorer on a problem through ask/tell, and the perfect explorer under the same replacement rule.
 
 All randomness of a problem is keyed by (seed, member, round), so that it does not depend on the method.
 """
@@ -23,7 +23,7 @@ Key = tuple[int, int]
 
 
 class Job(Protocol):
-    """What `ask` hands out."""
+    """An assignment returned by `ask`."""
 
     @property
     def member(self) -> int: ...
@@ -44,7 +44,7 @@ class AskTell(Protocol):
 
 @dataclass(frozen=True)
 class RunResult:
-    """What one run came to, in units of true gain."""
+    """Result of one run, in units of true gain."""
 
     problem: str
     method: str
@@ -56,17 +56,17 @@ class RunResult:
     regret: float
     """Mean over members: of the sum over their rounds or, if episodic, of the final shortfall."""
     best: float
-    """The same of the lineage that ends with the highest reported score: what the user is handed."""
+    """The same for the lineage that ends with the highest reported score, which the user gets."""
     final: float
     """Mean over members of the sum of gains along their lineage."""
     seconds: float
-    """Spent deciding (in ask and tell), not in the problem."""
+    """Seconds spent deciding (in ask and tell), not in the problem."""
     fallbacks: int
 
 
 @dataclass(frozen=True)
 class Interval:
-    """One member's round, as the problem knows it."""
+    """State and gains of one member's round."""
 
     state: State
     score: float
@@ -76,7 +76,7 @@ class Interval:
 
 
 def play(problem: Problem, population: AskTell, seed: int, played: dict[Key, Interval]) -> float:
-    """Train every assignment until done, filling `played` by (member, round); the seconds spent deciding."""
+    """Train every assignment until done, filling `played` by (member, round); return the seconds spent deciding."""
     seconds = 0.0
     while not population.done:
         began = time.perf_counter()
@@ -107,7 +107,7 @@ def _train(problem: Problem, before: Interval, job: Job, seed: int) -> Interval:
 
 
 def summary(problem: Problem, played: dict[Key, Interval], size: int, rounds: int) -> dict[str, Any]:
-    """Regret, best and final of a finished run (see `RunResult`)."""
+    """Compute regret, best and final of a finished run (see `RunResult`)."""
     last = [played[member, rounds - 1] for member in range(size)]
     winner = max(last, key=lambda interval: interval.score)
     final = float(np.mean([interval.lineage_gain for interval in last]))
@@ -128,7 +128,7 @@ def run(
     explore: str = "replaced",
     quantile: float = 0.25,
 ) -> RunResult:
-    """One run; `method` is `perfect` or a name of METHODS, or one with a variant: "pb2-fuse/half"."""
+    """Play one run; `method` is `perfect` or a name of METHODS, optionally with a variant: "pb2-fuse/half"."""
     name, _, variant = method.partition("/")
     options: dict[str, Any] = {"explore": explore, "quantile": quantile}
     options |= VARIANTS[variant] if variant else {}
@@ -168,11 +168,11 @@ class PerfectJob:
 
 @dataclass
 class Perfect:
-    """Knows the best configuration for the coming round, but may give it to replaced members only.
+    """An explorer that knows the best configuration of the next round, but may give it to replaced members only.
 
     The first round is a uniform sample; then the lowest quarter (at least one) load the weights of one of the
-    top quarter, ties broken at random. Where the optimum stands still, no method does better on average.
-    Where it drifts, one that chose for all the rounds a member will keep its configuration could.
+    top quarter, ties broken at random. Where the optimum is fixed, no method does better on average.
+    Where it drifts, a method that plans for all rounds of a configuration could.
     """
 
     problem: Problem

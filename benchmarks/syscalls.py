@@ -1,6 +1,6 @@
 """Kill a process at its k-th file-system call, as the kernel sees it: SQLite's writes count like Python's.
 
-The process is traced (Linux, `ptrace`) with its threads, but not with what it spawns, and killed just before the call.
+The process and its threads are traced (Linux, `ptrace`), not its children. It is killed just before the call.
 """
 
 import ctypes
@@ -50,7 +50,7 @@ CALLS: dict[str, dict[str, int]] = {
         "renameat2": 276,
     },
 }
-"""Calls that change a file system, by machine; those that open a file count if they may make it."""
+"""Calls that change a file system, by machine; calls that open a file count if they may create it."""
 
 TRACEME, SYSCALL, SETOPTIONS, GET_SYSCALL_INFO = 0, 24, 0x4200, 0x420E
 TRACESYSGOOD, TRACECLONE, EXITKILL = 0x1, 0x8, 0x100000
@@ -60,7 +60,7 @@ AT_CALL = signal.SIGTRAP | 0x80
 
 
 class SyscallInfo(ctypes.Structure):
-    """The kernel's `struct ptrace_syscall_info`, when a call is entered."""
+    """The kernel's `struct ptrace_syscall_info`, at the entry of a call."""
 
     _fields_ = [
         ("op", ctypes.c_uint8),
@@ -75,18 +75,18 @@ class SyscallInfo(ctypes.Structure):
 
 
 def can_trace() -> bool:
-    """Whether this machine is one on which calls can be counted."""
+    """Return whether calls can be counted on this machine."""
     return sys.platform == "linux" and platform.machine() in CALLS
 
 
 def in_a_child(work: Callable[[], Any], first: Callable[[], Any] = lambda: None) -> int:
-    """Start work in a forked process, which begins at once, with everything imported; its id.
+    """Start work in a forked process, with everything imported, and return its id.
 
-    It ends with status 0, or 1 if something was raised, which is printed.
+    It ends with status 0, or 1 after an exception, which is printed.
     """
     sys.stdout.flush()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child uses none of them
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forking with threads: the child uses none of them
         pid = os.fork()
     if pid:
         return pid
@@ -106,7 +106,7 @@ def killed_at(number: int | None, work: Callable[[], Any]) -> tuple[bool, int]:
     """Do work in a forked process that is killed before its file-system call of this number.
 
     Returns:
-        whether it was killed, and how many calls it had made; not killed, if it ended before, or `number` is None.
+        whether it was killed, and the number of its calls; it is not killed if it ends before, or `number` is None.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -117,12 +117,12 @@ def killed_at(number: int | None, work: Callable[[], Any]) -> tuple[bool, int]:
             raise OSError(ctypes.get_errno(), f"ptrace: {os.strerror(ctypes.get_errno())}")
 
     def begin() -> None:
-        os.setpgid(0, 0)  # Whoever waits for it and its threads waits for this group.
+        os.setpgid(0, 0)  # The tracer waits for this group: the process and its threads.
         ptrace(TRACEME, 0)
         os.kill(os.getpid(), signal.SIGSTOP)
 
     table = CALLS[platform.machine()]
-    opening = {table.get("open"): 1, table["openat"]: 2}  # by which argument the flags are
+    opening = {table.get("open"): 1, table["openat"]: 2}  # index of the argument with the flags
     counted, seen, known, was_killed = set(table.values()), 0, set(), False
     pid = in_a_child(work, begin)
     os.waitpid(pid, 0)
@@ -149,7 +149,7 @@ def killed_at(number: int | None, work: Callable[[], Any]) -> tuple[bool, int]:
                         os.kill(pid, signal.SIGKILL)
                         was_killed = True
         elif task not in known:
-            known.add(task)  # A new thread begins with a stop.
+            known.add(task)  # A new thread starts with a stop.
         elif reason != signal.SIGTRAP:
             deliver = reason
         ptrace(SYSCALL, task, 0, deliver)

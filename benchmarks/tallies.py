@@ -1,4 +1,4 @@
-"""Counts of what runs survived, as a table and as JSON."""
+"""Counts of kills and faults that runs survived, as a table and as JSON."""
 
 import json
 from collections import Counter
@@ -11,28 +11,28 @@ ENGINES = ("in-process", "threads", "processes")
 
 @dataclass
 class Tally:
-    """What came of some trials; all counts but `calls`, `tried`, `trials` and `kinds` must be 0."""
+    """Results of some trials; all counts but `calls`, `tried`, `trials` and `kinds` must be 0."""
 
     engine: str
     synchronous: bool
     calls: int = 0
-    """File-system calls of a run that is not killed."""
+    """Number of file-system calls of a run that is not killed."""
     tried: int = 0
-    """Calls at which a run was killed and then ended."""
+    """Number of calls at which a run was killed and then resumed to its end."""
     trials: int = 0
-    """Kills, those of resumed runs included; or failed intervals."""
+    """Number of kills, including those of resumed runs; or of failed intervals."""
     lost: int = 0
-    """Intervals that were on record, or should be, and are not, or are others."""
+    """Number of intervals that are missing from the record, or differ."""
     doubled: int = 0
     hangs: int = 0
     tracebacks: int = 0
-    """Errors that are not the library's own."""
+    """Number of errors that are not the library's own."""
     left: int = 0
-    """Processes, drafts and checkpoints that nobody needs."""
+    """Number of processes, drafts and checkpoints left behind."""
     kinds: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "Tally") -> None:
-        """Count another's trials of the same kind in."""
+        """Add the counts of another tally of the same kind."""
         self.calls = max(self.calls, other.calls)
         for name in ("tried", "trials", "lost", "doubled", "hangs", "tracebacks", "left", "kinds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -49,7 +49,7 @@ class Tally:
 
 @dataclass
 class Results:
-    """Tallies of all jobs that ended."""
+    """Tallies of all finished jobs."""
 
     killed: list[Tally] = field(default_factory=list)
     failed: list[Tally] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Results:
         return sum(tally.faults for tally in (*self.killed, *self.failed))
 
     def write(self, path: Path | None) -> None:
-        """Write the counts as JSON, if there is where to."""
+        """Write the counts as JSON, unless `path` is None."""
         if path is not None:
             kept = {"kills": summed(self.killed), "faults": summed(self.failed)}
             path.write_text(json.dumps({name: list(map(vars, tallies)) for name, tallies in kept.items()}))
@@ -81,7 +81,7 @@ class Results:
 
 
 def summed(tallies: Iterable[Tally]) -> list[Tally]:
-    """One tally for each engine and mode, in the order of engines."""
+    """Sum tallies by engine and mode, in the order of engines."""
     sums: dict[tuple[str, bool], Tally] = {}
     for tally in tallies:
         cell = tally.engine, tally.synchronous

@@ -1,8 +1,8 @@
-"""What the live page costs: `python -m benchmarks.watch_cost [--browser /usr/bin/chromium]` (a minute or two).
+"""Cost of the live page: `python -m benchmarks.watch_cost [--browser /usr/bin/chromium]` (a minute or two).
 
-A made-up run of each size is watched in Chromium, the server in a process of its own. Milliseconds from asking for the
-page until something is painted, until the numbers are there and until the learning curves are; then observations are
-written one by one, and what is measured is the time from writing one until the page shows it, without reload.
+A synthetic run of each size is watched in Chromium, with the server in its own process. The table shows milliseconds
+from the request until the first paint, until the numbers and until the learning curves are shown. Then observations are
+written one by one, and the time is measured until the page shows each, without reload.
 """
 
 import argparse
@@ -32,7 +32,7 @@ DRAWN = "document.querySelector('#figure-learning canvas') && performance.now()"
 
 
 def watch(page: Page, address: str, run: Path) -> list[float]:
-    """Milliseconds: first paint, numbers, curves, and the median and the longest wait for an observation."""
+    """Return milliseconds: first paint, numbers, curves, and the median and longest wait for an observation."""
     with Store.open(run) as store:
         count = len(store)
         page.goto(address)
@@ -53,13 +53,13 @@ def watch(page: Page, address: str, run: Path) -> list[float]:
 
 
 def waited(page: Page, what: str, argument: Any = None) -> float:
-    """The page's clock when it was so."""
+    """Wait for a condition and return the page's clock at that time."""
     return float(page.wait_for_function(what, arg=argument, polling=20, timeout=120_000).json_value())
 
 
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """The address of the live pages of a folder."""
+    """Serve the live pages of a folder and yield the address."""
     command = [sys.executable, "-m", "popbandits", "watch", str(folder), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -116,10 +116,10 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
         ("synthetic --rounds -3", "rounds must be at least 1, got -3"),
         ("synthetic --sizes 1", "sizes must be at least 2, got 1"),
         ("synthetic --sizes", "argument --sizes: expected at least one argument"),
-        ("synthetic --sizes 4 4", "sizes must be one or more, none of them twice, got 4 4"),
+        ("synthetic --sizes 4 4", "sizes must be one or more, without repeats, got 4 4"),
         (
             "synthetic --methods pb3",
-            "methods: none is called 'pb3'; there are random, pbt, patient-pbt, pb2-rand,",
+            "methods: unknown name 'pb3'; choose from random, pbt, patient-pbt, pb2-rand,",
         ),
         ("synthetic --workers 0", "workers must be at least 1, got 0; leave it out to use every core"),
         ("synthetic --seed 3", "unrecognized arguments: --seed 3"),

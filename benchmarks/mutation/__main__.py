@@ -1,4 +1,4 @@
-"""The commands: `plan`, `run` and `report`."""
+"""Commands `plan`, `run` and `report`."""
 
 import argparse
 import hashlib
@@ -23,16 +23,16 @@ FOLDER = Path("runs/mutation")
 def main() -> None:
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("plan", "run", "report"))
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where plan and results are (%(default)s)")
-    parser.add_argument("--count", type=int, default=300, help="how many mutants, 0 for all (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample (%(default)s)")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of plan and results (%(default)s)")
+    parser.add_argument("--count", type=int, default=300, help="number of mutants, 0 for all (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample (%(default)s)")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes at a time (%(default)s)")
-    parser.add_argument("--shard", default="1/1", help="which part of the plan, such as 3/16 (%(default)s)")
+    parser.add_argument("--shard", default="1/1", help="part of the plan, such as 3/16 (%(default)s)")
     parser.add_argument("--only", nargs="*", help="the folders to take mutants from, such as models")
     parser.add_argument("--again", type=int, nargs="*", help="try survivors again: these, or all if none is named")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no trial after so long (no limit)")
+    parser.add_argument("--minutes", type=float, default=1e9, help="start no trial after this time (no limit)")
     usual = trials.Limits()
-    parser.add_argument("--slowest", type=float, default=usual.slowest, help="leave out tests above (%(default)s s)")
+    parser.add_argument("--slowest", type=float, default=usual.slowest, help="leave out slower tests (%(default)s s)")
     parser.add_argument("--together", type=float, default=usual.together, help="tests of a mutant (%(default)s s)")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def write_plan(options: argparse.Namespace) -> None:
-    """Draw the mutants; what was tried of another plan is forgotten."""
+    """Draw the mutants; delete the results of an earlier plan."""
     made = plan(options.count, options.seed, options.only or ())
     for old in options.folder.glob("results*.jsonl"):
         old.unlink()
@@ -50,7 +50,7 @@ def write_plan(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Try what was not tried yet, or survivors again."""
+    """Try the mutants not tried yet, or survivors again."""
     tried = read_results(options.folder)
 
     def wanted(mutant: Mutant) -> bool:
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def measured(files: list[str], path: Path, copies: list[Path]) -> trials.Tests:
-    """What is known of the tests in these files; measured now where a file is new or has changed."""
+    """Return times and calls of the tests in these files; measure files that are new or have changed."""
     kept = json.loads(path.read_text()) if path.exists() else {}
     now = {file: hashlib.sha256((ROOT / file).read_bytes()).hexdigest() for file in files}
     new = [file for file in files if kept.get(file, {}).get("sha256") != now[file]]
@@ -87,7 +87,7 @@ def measured(files: list[str], path: Path, copies: list[Path]) -> trials.Tests:
 
 
 def report(options: argparse.Namespace) -> None:
-    """Print the score with its interval, by folder, and who survived."""
+    """Print the score with its interval, by folder, and the survivors."""
     planned = read_plan(options.folder)
     mutants = {mutant.id: mutant for mutant in planned}
     outcomes = read_results(options.folder)
@@ -108,7 +108,7 @@ def report(options: argparse.Namespace) -> None:
 
 
 def folder_of(mutant: Mutant) -> str:
-    """The folder of src/popbandits that it is in."""
+    """Return the folder of src/popbandits that the mutant is in."""
     return Path(mutant.file).parts[2]
 
 
@@ -118,7 +118,7 @@ def _line_of(mutant: Mutant) -> str:
 
 
 def interval(successes: int, of: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson's interval of a proportion."""
+    """Return Wilson's interval of a proportion."""
     if not of:
         return 0.0, 1.0
     share = successes / of
@@ -128,12 +128,12 @@ def interval(successes: int, of: int, z: float = 1.96) -> tuple[float, float]:
 
 
 def read_plan(folder: Path) -> list[Mutant]:
-    """The mutants of a plan."""
+    """Read the mutants of a plan."""
     return [Mutant(**each) for each in json.loads((folder / "plan.json").read_text("utf-8"))["mutants"]]
 
 
 def read_results(folder: Path) -> dict[int, dict[str, Any]]:
-    """What came of each mutant that was tried, of any part; the last time, if it was tried again."""
+    """Read the last result of each mutant that was tried, from all parts."""
     lines = (line for path in sorted(folder.glob("results*.jsonl")) for line in path.read_text().splitlines())
     return {result["id"]: result for result in map(json.loads, lines)}
 

@@ -1,6 +1,6 @@
-"""Notes which functions of a checkout a test calls, also in processes that it starts.
+"""Record which functions of a checkout a test calls, including in processes that it starts.
 
-It stands by itself: a copy of this file, named `sitecustomize`, is what Python imports first in those processes.
+This file imports nothing of ours: Python imports a copy of it, named `sitecustomize`, first in those processes.
 """
 
 import os
@@ -11,17 +11,17 @@ from contextlib import suppress
 from typing import Any
 
 CALLED = "POPBANDITS_CALLED"
-"""A variable that names the file, in the root of the checkout, to which processes add `file:line` of each function."""
+"""Variable with the path, in the root of the checkout, to which processes append `file:line` of functions."""
 
 
 def watch() -> Callable[[], None]:
-    """Begin to note calls if the variable is set; returns how to stop."""
+    """Start recording calls if the variable is set; return a function that stops it."""
     path = os.environ.get(CALLED)
     if path is None:
         return lambda: None
     root = os.path.dirname(path) + os.sep
     source = os.path.join(root, "src", "")
-    seen: dict[int, Any] = {}  # the code objects are kept, so that their ids stay theirs
+    seen: dict[int, Any] = {}  # keeps the code objects, so that their ids are not reused
 
     def called(frame: Any, event: str, argument: Any) -> None:
         code = frame.f_code
@@ -29,7 +29,7 @@ def watch() -> Callable[[], None]:
             return
         seen[id(code)] = code
         if code.co_filename.startswith(source):
-            # At once: a process may be killed. Without it the test is not chosen by this call, and that is all.
+            # Written at once: a process may be killed. If it fails, the test is only not chosen for this call.
             with suppress(OSError), open(path, "a") as file:
                 file.write(f"{code.co_filename[len(root) :]}:{code.co_firstlineno}\n")
 

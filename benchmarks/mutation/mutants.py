@@ -1,4 +1,4 @@
-"""The mutants: Cosmic Ray's, and two kinds of our own; a seeded sample of them, written as replaced pieces of text."""
+"""Mutants by Cosmic Ray and two operators of our own: a seeded sample, stored as text replacements."""
 
 import ast
 import hashlib
@@ -15,11 +15,11 @@ SOURCES = (
     *("models/*.py", "explorers/*.py", "selection/*.py", "population/*.py", "engines/*.py", "run/*.py", "views/*.py"),
     "storage/*.py",
 )
-"""What is mutated, in src/popbandits."""
+"""Files to mutate, in src/popbandits."""
 CLUSTERS = "ray_engine.py"
 """Not mutated: its tests start clusters, which take minutes for each mutant."""
 GUARDS = ("strict", "frozen")
-"""Arguments that change nothing unless there is a mistake elsewhere."""
+"""Arguments that have no effect unless there is a mistake elsewhere."""
 
 KINDS = (
     *("AddNot", "ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue"),
@@ -30,7 +30,7 @@ KINDS = (
     "ReplaceBinaryOperator_(Pow_Mul|BitAnd_BitOr|BitOr_BitAnd|LShift_RShift|RShift_LShift)",
     "ReplaceComparisonOperator_(Eq_NotEq|NotEq_Eq|Is_IsNot|IsNot_Is|Lt_LtE|LtE_Lt|Gt_GtE|GtE_Gt|Lt_GtE|GtE_Lt|LtE_Gt|Gt_LtE)",
 )
-"""Cosmic Ray's operators that are used. Those left out, such as << in the place of -, are noticed by any test."""
+"""Cosmic Ray's operators in use. The others, such as << for -, are noticed by any test."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,19 @@ class Mutant:
     old: str
     new: str
     sha256: str
-    """Of the file before the change: a plan is for the sources that it was made from."""
+    """Hash of the file before the change: a plan is valid only for the sources that it was made from."""
 
     def applied(self, source: str) -> str:
-        """Make the change."""
+        """Return the source with the change."""
         if hashlib.sha256(source.encode()).hexdigest() != self.sha256:
-            raise SystemExit(f"{self.file} is not what the plan was made from; make a new plan")
+            raise SystemExit(f"{self.file} changed since the plan was made; make a new plan")
         assert source[self.start : self.start + len(self.old)] == self.old
         return source[: self.start] + self.new + source[self.start + len(self.old) :]
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where operators can make a change, of which one is drawn."""
+    """A place in a file with the changes that operators can make there; one of them is drawn."""
 
     file: str
     span: tuple[tuple[int, int], tuple[int, int]]
@@ -82,13 +82,13 @@ def plan(count: int, seed: int, only: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def sources() -> list[Path]:
-    """The files that are mutated."""
+    """Return the files to mutate."""
     folder = ROOT / "src" / "popbandits"
     return [path for pattern in SOURCES for path in sorted(folder.glob(pattern)) if path.name != CLUSTERS]
 
 
 def find_sites(file: str, source: str) -> list[Site]:
-    """All places of a file that can be changed, but for those that nothing executes."""
+    """Return all sites of a file that can be changed, except code that is never executed."""
     from cosmic_ray.ast import ast_nodes, get_ast
 
     nodes = list(ast_nodes(get_ast(source)))
@@ -118,8 +118,8 @@ def _operators() -> Iterator[tuple[str, Any]]:
 
 
 def _ignored(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """The spans of annotations and overloads, which nothing executes, and of guards that speak up only when something
-    else is wrong."""
+    """Yield the spans of annotations and overloads, which are never executed, and of guards, which matter only if
+    something else is wrong."""
     for node in ast.walk(ast.parse(source)):
         parts: list[Any] = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         if isinstance(node, ast.keyword) and node.arg in GUARDS:
@@ -132,7 +132,7 @@ def _ignored(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def make(site: Site, source: str, number: int, rng: random.Random) -> Mutant | None:
-    """The first change at a site, in random order, that makes another program; None if none does."""
+    """Return the first change at a site, in random order, that changes the program; None if there is none."""
     from cosmic_ray.mutating import mutate_code
 
     for name, operator, occurrence in rng.sample(site.choices, len(site.choices)):
@@ -158,5 +158,5 @@ def _differs(source: str, changed: str) -> bool:
 
 
 def _in_common(a: str, b: str) -> int:
-    """The number of characters with which both begin."""
+    """Return the length of the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))

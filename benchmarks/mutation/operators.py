@@ -1,4 +1,4 @@
-"""Two kinds of mutants that Cosmic Ray does not have: a call that is not made, and an argument that is not given."""
+"""Two operators that Cosmic Ray does not have: remove a call, and remove an argument."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from parso.python.tree import Keyword
 
 
 class RemoveStatement(Operator):  # type: ignore[misc]
-    """A statement that is a call, or a `del`, becomes `pass`."""
+    """Replace a statement that is a call or a `del` by `pass`."""
 
     def mutation_positions(self, node: Any) -> list[Any]:
         if node.type == "simple_stmt" and len(node.children) == 2 and _is_call_or_del(node.children[0]):
@@ -25,7 +25,7 @@ class RemoveStatement(Operator):  # type: ignore[misc]
 
 
 class RemoveArgument(Operator):  # type: ignore[misc]
-    """A call loses one of its named arguments."""
+    """Remove one named argument of a call."""
 
     def mutation_positions(self, node: Any) -> list[Any]:
         return [(node.children[at].start_pos, node.children[at].end_pos) for at in _named(node)]
@@ -52,7 +52,7 @@ def _is_call_or_del(node: Any) -> bool:
 
 
 def _named(node: Any) -> list[int]:
-    """Where the named arguments are among the children of what holds a call's arguments."""
+    """Return the indices of the named arguments among the children of a call's arguments."""
     if node.type not in ("arglist", "trailer"):
         return []
     return [i for i, c in enumerate(node.children) if c.type == "argument" and c.children[1] == "="]

@@ -1,4 +1,4 @@
-"""The trials: each mutant in a copy of the checkout, in a forked process that runs pytest and stops at a failure."""
+"""Trials of mutants: each in a copy of the checkout, in a forked process that runs pytest until a failure."""
 
 import ast
 import json
@@ -31,44 +31,44 @@ TESTS = {
     "engines": ("tests/engines", "tests/test_bad_inputs.py"),
     "history": ("tests/history", "tests/test_bad_inputs.py"),
 }
-"""Which tests are to notice a change in which folder; the file's own doctests come on top."""
+"""Tests that should notice a change in each folder, besides the doctests of the file."""
 
 COPIED = ("src", "tests", "benchmarks", "docs", "examples", "pyproject.toml", "conftest.py")
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "golden", "*.png")
 SLACK = 120.0
-"""Seconds that a trial may take beyond ten times what its tests take without a change."""
+"""Seconds that a trial may take in addition to ten times what its tests take without a change."""
 HANGS = 30.0
-"""Seconds that a single test may take beyond the same."""
+"""Seconds that a single test may take in addition to the same."""
 LONGEST = 120.0
-"""Seconds that a test may take without a change; beyond, it and those measured with it are left out."""
+"""Seconds that a test may take without a change; if it takes longer, it and those measured with it are left out."""
 BRIEF = 0.2
 """Seconds up to which every case of a test is tried: a hundred of them cost no more than one slow test."""
 PARTS = 4
-"""How many processes measure the tests of one file."""
+"""Number of processes that measure the tests of one file."""
 PRELOADED = ("numpy", "scipy.optimize", "scipy.stats", "ConfigSpace", "threadpoolctl", "rich.console", "sqlite3")
-"""Imported once, before processes are forked; nothing of ours is."""
+"""Libraries imported once, before processes are forked; our own modules are not."""
 SAID = "said.json"
-"""Where a process leaves what its plugin saw."""
+"""File to which a process writes the results of its plugin."""
 UNFINISHED = "unfinished"
 """Outcome of a trial that was cut off; it counts as not killed until it is tried again."""
 
 
 @dataclass
 class Known:
-    """What is known of a test that passes without a change."""
+    """Time and calls of a test that passes without a change."""
 
     seconds: float
     calls: list[str]
-    """The functions of ours that it calls, in its own process and those that it starts, as `file:line`."""
+    """Our functions that the test calls, in its own process and those that it starts, as `file:line`."""
 
 
 Tests = dict[str, Known]
 OUTCOMES = {None: "timeout", -signal.SIGALRM: "timeout", 0: "survived", 1: "killed", 2: "killed", 5: "survived"}
-"""By pytest's exit status: 2 is a file that cannot be imported, 5 a mutant for which there is no test."""
+"""Outcomes by pytest's exit status: 2 means a file that cannot be imported, 5 a mutant without tests."""
 
 
 class Watch:
-    """A pytest plugin: which tests fail, how long each takes, and what it calls."""
+    """A pytest plugin that records which tests fail, how long each takes, and what it calls."""
 
     def __init__(self, copy: Path, part: int, parts: int):
         self.share = slice(part, None, parts)
@@ -83,7 +83,7 @@ class Watch:
 
         items[:] = items[self.share]
 
-        assert popbandits.__file__.startswith(self.source), "another copy is tested than that which is changed"
+        assert popbandits.__file__.startswith(self.source), "the tested copy is not the changed one"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
@@ -110,15 +110,15 @@ class Watch:
             self.failed.append(report.nodeid)
 
     def said(self) -> dict[str, Any]:
-        """What it saw."""
+        """Return the results."""
         good = {name: seconds for name, seconds in self.seconds.items() if name not in self.failed}
         return {"tests": {n: (s, self.calls[n]) for n, s in good.items()}, "failed": self.failed}
 
 
 class Notice:
-    """A pytest plugin: the tests that it is given, in that order, and which of them failed.
+    """A pytest plugin that runs the given tests in order, and records which of them failed.
 
-    A test that takes ten times as long as usual, and half a minute, ends the process: most likely it would never end.
+    A test that takes half a minute more than ten times its usual time ends the process: it would probably never end.
     """
 
     def __init__(self, tests: Tests):
@@ -143,24 +143,24 @@ class Notice:
             self.failed.append(report.nodeid)
 
     def said(self) -> dict[str, Any]:
-        """What it saw."""
+        """Return the results."""
         return {"failed": self.failed}
 
 
 @dataclass
 class Trial:
-    """A process at work."""
+    """A running process."""
 
     pid: int
     began: float
     limit: float
     done: Callable[[int | None, dict[str, Any]], None]
-    """Takes the exit status, None if it took too long, and what it wrote."""
+    """Called with the exit status, None if it took too long, and the results."""
     copy: Path
 
 
 def files_with_tests(file: str) -> list[str]:
-    """The files with the tests that are to notice a change in a file: its own doctests are among them."""
+    """Return the files with the tests that should notice a change in a file, including its own doctests."""
     places = [ROOT / place for place in TESTS[Path(file).parts[2]]]
     found = [path for place in places for path in (sorted(place.glob("test_*.py")) if place.is_dir() else [place])]
     return [file, *(path.relative_to(ROOT).as_posix() for path in found)]
@@ -168,17 +168,17 @@ def files_with_tests(file: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Limits:
-    """How long tests may take, in seconds as measured without a change."""
+    """Time limits of tests, in seconds as measured without a change."""
 
     slowest: float = 10.0
-    """A test that takes longer is left out."""
+    """Maximum time of a test; slower ones are left out."""
     together: float = 120.0
-    """All tests that a mutant meets; the slowest are left out until it holds."""
+    """Maximum time of all tests of a mutant; the slowest are left out."""
 
 
 def choose(mutant: Mutant, tests: Tests, limits: Limits) -> list[str]:
-    """The tests that call the function that is changed, or any of its folder if none does; fast ones first, and a
-    second case of a test that takes its time after the first of every other."""
+    """Return the tests that call the changed function, or all of its folder if none does; fast ones first, and further
+    cases of a slow test after the first case of every other."""
     files = set(files_with_tests(mutant.file))
     near = {n: known for n, known in tests.items() if n.split("::")[0] in files and known.seconds <= limits.slowest}
     lines = {f"{mutant.file}:{line}" for line in _function_at(mutant)}
@@ -195,7 +195,7 @@ def choose(mutant: Mutant, tests: Tests, limits: Limits) -> list[str]:
 
 
 def _function_at(mutant: Mutant) -> range:
-    """The lines of the outermost function that is changed; none outside of functions."""
+    """Return the lines of the outermost function that is changed; none outside of functions."""
     tree = ast.parse((ROOT / mutant.file).read_text("utf-8"))
     functions = [
         node
@@ -211,15 +211,15 @@ def _function_at(mutant: Mutant) -> range:
 
 
 def measure(files: list[str], copies: list[Path], keep: Callable[[str, Tests], None]) -> None:
-    """Run the tests of these files once without a change, and tell `keep` of each file; tests that fail so are left
-    out of the trials."""
+    """Run the tests of these files once without a change, and call `keep` for each file; tests that fail are left out
+    of the trials."""
 
     parts = {file: PARTS if file.startswith("tests") else 1 for file in files}
     found: dict[str, list[Tests]] = {file: [] for file in files}
 
     def done(file: str, status: int | None, said: dict[str, Any]) -> None:
         for name in said.get("failed", [f"some of {file} (it ended with {status})"]):
-            print(f"fails without a change, and is left out: {name}", flush=True)
+            print(f"fails without a change and is left out: {name}", flush=True)
         found[file].append({name: Known(*known) for name, known in said.get("tests", {}).items()})
         if len(found[file]) == parts[file]:
             keep(file, {name: known for tests in found[file] for name, known in tests.items()})
@@ -234,7 +234,7 @@ def measure(files: list[str], copies: list[Path], keep: Callable[[str, Tests], N
 
 
 def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits, results: Path, until: float) -> None:
-    """Try mutants until the time is over, each on a copy; a line of `results` for each."""
+    """Try mutants until the time is over, each on a copy; append a line to `results` for each."""
     begun: set[int] = set()
 
     def keep(mutant: Mutant, **outcome: Any) -> None:
@@ -246,7 +246,7 @@ def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits,
         path = copy / mutant.file
         original, kept = path.read_text("utf-8"), path.stat()
         path.write_text(mutant.applied(original), "utf-8")
-        # Python takes compiled code for current by the second: every mutant has another one.
+        # Python compares compiled code with its source by the second: every mutant gets a different one.
         os.utime(path, (1e9 + mutant.id, 1e9 + mutant.id))
         chosen = choose(mutant, tests, limits)
         began = time.monotonic()
@@ -260,14 +260,14 @@ def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits,
             keep(mutant, outcome=outcome, seconds=seconds, tests=len(chosen), by=by)
             print(f"{outcome:<9}{seconds:>7.1f} s  {mutant.file}:{mutant.line} {mutant.kind}", flush=True)
 
-        files = sorted({name.split("::")[0] for name in chosen}) or [mutant.file]  # without any, pytest runs them all
+        files = sorted({name.split("::")[0] for name in chosen}) or [mutant.file]  # without any, pytest runs all
         limit = 10.0 * sum(tests[name].seconds for name in chosen) + SLACK
         begun.add(mutant.id)
         return _start(files, lambda _: Notice({name: tests[name] for name in chosen}), ["-x"], limit, done, copy)
 
     try:
         _all_of([partial(trial, mutant) for mutant in mutants], copies, until)
-    finally:  # Those that take longest are cut off most often, and are survivors more often than others.
+    finally:  # The longest trials are cut off most often, and are survivors more often than others.
         for mutant in mutants:
             if mutant.id in begun:
                 keep(mutant, outcome=UNFINISHED)
@@ -275,7 +275,7 @@ def run(mutants: list[Mutant], tests: Tests, copies: list[Path], limits: Limits,
 
 @contextmanager
 def make_copies(count: int) -> Iterator[list[Path]]:
-    """Copies of the checkout, one for each process."""
+    """Make copies of the checkout, one for each process."""
     for name in PRELOADED:
         import_module(name)
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -291,7 +291,7 @@ def make_copies(count: int) -> Iterator[list[Path]]:
 
 
 def _all_of(tasks: list[Callable[[Path], Trial]], copies: list[Path], until: float = float("inf")) -> None:
-    """Do tasks, one on each copy at a time."""
+    """Do all tasks, one at a time on each copy."""
     waiting, free, going = deque(tasks), list(copies), list[Trial]()
     try:
         while going or (waiting and time.monotonic() < until):
@@ -314,7 +314,7 @@ def _all_of(tasks: list[Callable[[Path], Trial]], copies: list[Path], until: flo
 
 
 def _end(trial: Trial, waited: bool) -> None:
-    """Kill a process and what it started."""
+    """Kill a process and its children."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(trial.pid, signal.SIGKILL)
     if not waited:

@@ -1,4 +1,4 @@
-"""Every peer on its own, to see that it works: `python -m benchmarks.peers [--skip-slow] [--seeds K]`."""
+"""Run every peer alone, to check that it works: `python -m benchmarks.peers [--skip-slow] [--seeds K]`."""
 
 import argparse
 from statistics import median
@@ -19,7 +19,7 @@ def main() -> None:
 
     print(f"{'peer':<20}{'N':>6}{'seeds':>7}{'median s':>10}{'min s':>9}{'max s':>9}  log likelihood (rows)")
     for name, decide in PEERS.items():
-        decide(make_history(SIZES[0], seed=999))  # The first call pays for imports and thread pools.
+        decide(make_history(SIZES[0], seed=999))  # The first call includes imports and thread pools.
         for n in SIZES:
             if n >= SLOW and options.skip_slow:
                 continue

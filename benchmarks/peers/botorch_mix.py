@@ -5,7 +5,7 @@
 | x | continuous parameters in [0, 1] | (n, 4) |
 | h | category | (n,) |
 | t | round | (n,) |
-| z | x, h, t side by side: what BoTorch calls X | (n, 6) |
+| z | columns x, h, t, called X in BoTorch | (n, 6) |
 | y | change in score, standardised | (n,) |
 
 Chosen in BoTorch's favour: the kernel is one module, not a tree of many; positive numbers are fitted through
@@ -34,14 +34,14 @@ from benchmarks.data import DIMENSIONS, Data
 from benchmarks.peers import PeerResult
 
 H, T = DIMENSIONS, DIMENSIONS + 1  # columns of z
-# Of seven starts tried on ten histories, the fastest of those that reached the best likelihood on every one.
+# The fastest of seven starts that reached the best likelihood on each of ten histories.
 START = {"s1": 0.5, "s2": 0.5, "l": 0.5, "eps1": 0.01, "eps2": 0.01, "lam": 0.5}
 NOISE, NOISE_FLOOR = 0.1, 1e-6  # variances
 
 
 @dataclass(frozen=True)
 class BotorchResult(PeerResult):
-    """The two halves of the time, and what was found."""
+    """Times of the fit and of the search, and the configuration found."""
 
     fit_seconds: float
     acquisition_seconds: float
@@ -67,7 +67,7 @@ class MixKernel(Kernel):
             self.register_constraint(f"raw_{name}", constraint)
 
     def value(self, name: str) -> Tensor:
-        """A hyperparameter on its own scale."""
+        """Return a hyperparameter on its own scale."""
         return self.constraint_for_parameter_name(f"raw_{name}").transform(getattr(self, f"raw_{name}"))
 
     def forward(self, z1: Tensor, z2: Tensor, diag: bool = False, **_: object) -> Tensor:

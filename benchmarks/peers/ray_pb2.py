@@ -1,11 +1,11 @@
-"""One decision of Ray Tune's PB2, by Ray's own code, on the continuous parameters: it takes no categories.
+"""One decision of Ray Tune's PB2, by Ray's own code, on the continuous parameters; it supports no categories.
 
-What Ray 2.60 does in `ray.tune.schedulers.pb2._explore`, which we call as its scheduler does:
+Ray 2.60 does this in `ray.tune.schedulers.pb2._explore`, which we call as its scheduler does:
 
 - The model is scikit-learn's `GaussianProcessRegressor` with a time-varying squared exponential kernel over
   time, the score before, and the parameters. Scikit-learn is all it needs: it does not import GPy.
 - The noise is not learned but fixed at 1e-10, and y is clipped at two standard deviations. So its likelihood
-  is of another model on slightly other numbers, and often of fewer rows: do not read it beside ours.
+  is of another model on slightly other numbers, and often of fewer rows: do not compare it to ours.
 - From 200 observations on, a model is fitted to the last 200, 210, 220, ... of them to choose how many to
   keep: 2 fits for 200 observations, 32 for 500, 82 for 1,000, the final one included.
 """
@@ -31,7 +31,7 @@ def decide(data: Data, seed: int = 0) -> PeerResult:
     fits: list[GaussianProcessRegressor] = []
 
     class Watched(GaussianProcessRegressor):
-        """Ray keeps its model to itself: remember it, and change nothing."""
+        """Remember the model, which Ray does not return; change nothing."""
 
         def fit(self, X, y):  # type: ignore[no-untyped-def]
             fits.append(self)
@@ -51,7 +51,7 @@ def decide(data: Data, seed: int = 0) -> PeerResult:
         pb2._explore(
             frame,
             bounds=dict.fromkeys(NAMES, (0.0, 1.0)),
-            current=None,  # The first, and with a quarter of four replaced the only, decision of its round.
+            current=None,  # The first decision of its round, and the only one: a quarter of four is replaced.
             base=trial_name(data.member[best]),
             old=trial_name(data.member[worst]),
             config=config,
@@ -66,12 +66,12 @@ def decide(data: Data, seed: int = 0) -> PeerResult:
 
 
 def trial_name(member: int) -> str:
-    """Ray reads nothing of a trial here but its name."""
+    """Return the name of a trial; Ray reads nothing else of it here."""
     return f"trial_{member}"
 
 
 def as_ray_logs_it(data: Data) -> pd.DataFrame:
-    """The scheduler's table: a row with the score a configuration begins with, then one for each round.
+    """Build the scheduler's table: a row with the score a configuration starts from, then one for each round.
 
     Ray takes differences between the rows of one trial and configuration, so n observations need one row more
     for each configuration. (It logs none for the very first ones; we add it, so that all n count.)

@@ -1,12 +1,12 @@
-"""Ray Tune's PB2 as an explorer: floats by Ray's own code, everything else as the parent has it.
+"""Ray Tune's PB2 as an explorer: Ray's own code chooses floats, everything else is copied from the parent.
 
 Ray's PB2 takes continuous bounds only, on a linear scale. So labels, ordinals and integers are copied with the weights
-and never explored, and a learning rate between 1e-5 and 0.1 is searched as it stands, not by its logarithm.
+and never explored, and a learning rate between 1e-5 and 0.1 is searched on a linear scale.
 
-Ray's scheduler keeps a table, to which we add nothing and from which we leave nothing out but failed intervals: it has
-a row for each interval, and one for each new configuration, with the score of the weights that it begins with. As
+Ray's scheduler keeps a table, to which we add nothing and from which we leave out only failed intervals: it has
+a row for each interval, and one for each new configuration, with the score of the weights that it starts from. As
 there is none for the first configurations, the first round teaches it nothing, and the first replacements copy their
-parent's numbers too. A parameter that is inactive stands in the table with its default.
+parent's numbers too. An inactive parameter has its default in the table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from popbandits.space import Points, Space
 
 @dataclass(frozen=True)
 class RayPB2(Explorer):
-    """Decides as `ray.tune.schedulers.pb2.PB2` does for trials that copy others."""
+    """Decide like `ray.tune.schedulers.pb2.PB2` for trials that copy others."""
 
     def explore_round(
         self,
@@ -45,11 +45,11 @@ class RayPB2(Explorer):
         proposals = []
         with _seeded(rng), one_blas_thread():
             for place, parent in enumerate(parents):
-                if parent is None:  # A trial of Ray's would have ended.
+                if parent is None:  # Ray would have ended the trial.
                     proposals.append(Proposal(sample_config(space, rng)))
                     continue
                 new, decision = numbers.of(parent.config), {}
-                # The child's row matters from the next round on, whose table is made anew: any name will do.
+                # The child's row matters from the next round on, whose table is built again: any name will do.
                 trials = trial_name(parent.member), f"child_{place}"
                 try:
                     if numbers.bounds:
@@ -73,12 +73,12 @@ class _Numbers:
         self._defaults = {p.name: float(space.configuration_space[p.name].default_value) for p in floats}
 
     def of(self, config: Config) -> dict[str, float]:
-        """Return the floats of a configuration; the default of one that is inactive."""
+        """Return the floats of a configuration; inactive ones have their default."""
         flat = self.space.flatten(config)
         return {name: float(flat.get(name, default)) for name, default in self._defaults.items()}
 
     def put_into(self, config: Config, new: dict[str, float], rng: np.random.Generator) -> Config:
-        """Return the configuration with new floats where they are active; as it is if that is forbidden."""
+        """Return the configuration with new floats where they are active; unchanged if that is forbidden."""
         points = self.space.encode([config])
         values = self.space.codes(points.x)
         for name, column in self._columns.items():
@@ -93,7 +93,7 @@ class _Numbers:
 
 
 def _table(numbers: _Numbers, history: History) -> pd.DataFrame:
-    """Write a history as Ray's scheduler logs it: of each time the intervals, then those that begin there."""
+    """Write a history as Ray's scheduler logs it: for each time the intervals that end, then those that start."""
     ends: list[list[Any]] = []
     beginnings: list[list[Any]] = []
     for observation in history:

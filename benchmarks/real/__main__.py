@@ -7,14 +7,14 @@ from importlib import import_module
 from popbandits.errors import PopbanditsError
 
 COMMANDS = {
-    "run": ("benchmarks.real.run", "train populations on real tasks and store what they came to"),
-    "cost": ("benchmarks.real.cost", "time the parts of a round beside their floors"),
+    "run": ("benchmarks.real.run", "train populations on real tasks and store the results"),
+    "cost": ("benchmarks.real.cost", "time the parts of a round and compare them to their floors"),
     "table": ("benchmarks.real.tables", "print the tables of the stored results, or write them into a docs page"),
-    "pairs": ("benchmarks.real.pairs", "compare two methods seed by seed, also as far as noise allows"),
-    "effects": ("benchmarks.real.effects", "print what each setting does in a sweep of random variations"),
+    "pairs": ("benchmarks.real.pairs", "compare two methods seed by seed, with and without evaluation noise"),
+    "effects": ("benchmarks.real.effects", "print the effect of each setting in a sweep of random variations"),
     "figures": ("benchmarks.real.figures", "draw the figures of the stored results"),
 }
-"""Name, module and help. A module has `add_arguments(parser)` and `main(options)`, and is loaded when it is called."""
+"""Name, module and help. A module has `add_arguments(parser)` and `main(options)`, and is imported when called."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""What a round costs on this machine: acting, learning and scoring beside their floors, and deciding."""
+"""Cost of a round on this machine: acting, learning and scoring with their floors, and deciding."""
 
 import argparse
 import time
@@ -16,9 +16,9 @@ from popbandits.rl.batched.optimizers import MINIBATCHES
 from popbandits.rl.batched.ppo import BatchedPPO
 from popbandits.rl.batched.random import Streams, keys_of
 
-BYTES = 4  # of a float32
+BYTES = 4  # bytes of a float32
 PASSES = 7
-"""Times an optimizer must touch a member's weights: they and both moments read and written, the gradient read."""
+"""Memory accesses of an optimizer per weight: weight and both moments read and written, gradient read."""
 BACKWARD = 3
 """Products of a step of learning, as multiples of those of a forward pass."""
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a round: how long it takes, and how long its products and its memory traffic alone must."""
+    """A part of a round: its time, and the work of its products and memory traffic alone."""
 
     name: str
     seconds: float
@@ -42,7 +42,7 @@ class Part:
     moved: float
 
     def row(self, rate: float, bandwidth: float) -> str:
-        """Write a row of the table; rates are per second."""
+        """Format a row of the table; rates are per second."""
         floor = max(self.operations / rate, self.moved / bandwidth)
         limit = "products" if self.operations / rate > self.moved / bandwidth else "memory"
         times = f"{1e3 * self.seconds:.2f} ms | {1e3 * floor:.2f} ms ({limit})"
@@ -50,7 +50,7 @@ class Part:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Print the table of the parts, then where the time of a short sitting went."""
+    """Print the table of the parts, then how a short sitting spent its time."""
     device = torch.device(options.device)
     bandwidth, rate = _bandwidth(device), _rate(device)
     members = MEMBERS * options.populations
@@ -83,7 +83,7 @@ def _parts(agents: BatchedPPO, device: torch.device) -> list[Part]:
     forward = 2.0 * members * rows * weights
     rollout = sum(tensor.nbytes for tensor in vars(agents.rollout).values())
     seen = members * rows * brains.inputs * BYTES
-    steps = MINIBATCHES[-1]  # the defaults': one after every chunk
+    steps = MINIBATCHES[-1]  # with the defaults: one after every chunk
     episodes = agents.test(streams).shape[1]
     limit = getattr(agents.world, "task", agents.world).limit
     return [
@@ -122,7 +122,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _bandwidth(device: torch.device) -> float:
-    """Measure bytes a second of a large copy, read and written ones counted."""
+    """Measure bytes per second of a large copy, counting both reads and writes."""
     size = 2**28 if device.type == "cuda" else 2**25
     source = torch.ones(size, device=device)
     target = torch.empty_like(source)
@@ -130,7 +130,7 @@ def _bandwidth(device: torch.device) -> float:
 
 
 def _rate(device: torch.device) -> float:
-    """Measure operations a second of a large product of float32 matrices."""
+    """Measure operations per second of a large product of float32 matrices."""
     size = 8192 if device.type == "cuda" else 1024
     torch.backends.cuda.matmul.allow_tf32 = False
     factor = torch.rand(size, size, device=device)

@@ -1,4 +1,4 @@
-"""Populations that decide in processes of their own, while the device trains others."""
+"""Populations that decide in worker processes while the device trains others."""
 
 import math
 import time
@@ -22,24 +22,24 @@ from popbandits.space import Space
 MEMBERS = 4
 DEFAULTS = "defaults"
 ALONE = "defaults/one"
-"""The defaults with one member's budget: the first member is handed over, whatever the others do."""
+"""Name of the defaults with one member's budget: the first member is the result, whatever the others do."""
 ON_BOUND = 0.01
-"""How near to an end of its range, as a share of it, a number counts as on it."""
+"""Distance from a bound, as a share of the range, within which a number counts as on the bound."""
 LOW_LR = 0.1
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a member does in the next interval."""
+    """Next interval of a member."""
 
     config: dict[str, Any]
     parent: Key | None
-    """Member and round whose weights it goes on from; None for a fresh start. Rounds count from 0."""
+    """Member and round whose weights it starts from; None for a fresh start. Rounds count from 0."""
 
 
 @dataclass
 class Choices:
-    """New configurations of the last third of a run, counted."""
+    """Counts of new configurations in the last third of a run."""
 
     made: int = 0
     on_bound: int = 0
@@ -48,10 +48,10 @@ class Choices:
 
 @dataclass(frozen=True)
 class Spec:
-    """What makes a population."""
+    """Specification of a population."""
 
     method: str
-    """A name of `benchmarks.real.methods`, DEFAULTS or ALONE: nobody is tuned and nobody is copied."""
+    """A name of `benchmarks.real.methods`, or DEFAULTS or ALONE, which neither tune nor copy members."""
     space: ConfigurationSpace
     rounds: int
     seed: int
@@ -59,17 +59,17 @@ class Spec:
 
 @dataclass(frozen=True)
 class Summary:
-    """What is left of a population that is done."""
+    """Result of a finished population."""
 
     handed_over: int | None
-    """The member with the best last score; None if every member's last interval failed."""
+    """Member with the best last score; None if every member's last interval failed."""
     curve: list[float]
-    """Best last score after each tenth of the budget; NaN while nobody has one."""
+    """Best last score after each tenth of the budget; NaN while no member has one."""
     late: Choices
 
 
 class Tuned:
-    """A population on the way: it is told scores, and says what its members do next."""
+    """A running population: it receives scores and returns the next orders of its members."""
 
     def __init__(self, spec: Spec):
         self.space, self.rounds = spec.space, spec.rounds
@@ -96,7 +96,7 @@ class Tuned:
             )
 
     def advance(self, scores: Sequence[float] | None) -> list[Order] | None:
-        """Take the scores of a round, None before the first; the next round's orders, None after the last."""
+        """Take the scores of a round, None before the first; return the next round's orders, None after the last."""
         if scores is not None:
             self._take(scores)
         if self.round == self.rounds:
@@ -125,14 +125,14 @@ class Tuned:
             self.curve.append(math.nan if self.handed_over is None else self.scores[self.handed_over])
 
     def _count(self, assignment: Assignment) -> None:
-        """Look at a late choice: is it new, is it on a bound, does it hardly learn?"""
+        """Count a late choice: whether it is new, on a bound, or has a low learning rate."""
         config = assignment.config
         self._configs[assignment.key] = config
         before = self._configs.get(assignment.parent) if assignment.parent else None
         if before == config or 3 * assignment.round < 2 * self.rounds:
             return
         unit = dict(zip((p.name for p in self._encoding.numerical), self._encoding.encode([config]).x[0], strict=True))
-        # Of whole numbers and of a few levels the ends are ordinary values.
+        # The bounds of integers and ordinals are ordinary values.
         numbers = [unit[p.name] for p in self._encoding.numerical if p.levels is None]
         self.late.made += 1
         self.late.on_bound += any(min(x, 1 - x) <= ON_BOUND for x in numbers if not math.isnan(x))
@@ -143,13 +143,13 @@ _TUNED: dict[int, Tuned] = {}  # in a worker: populations by number
 
 
 Job = tuple[int, Spec | None, Sequence[float] | None]
-"""A population's number, what makes it if it is new, and its scores."""
+"""A population's number, its specification if it is new, and its scores."""
 Answers = tuple[list[tuple[int, list[Order] | None]], float]
-"""Orders by population, and how many seconds they took."""
+"""Orders by population, and the seconds they took."""
 
 
 def _advance(jobs: list[Job]) -> Answers:
-    """Advance populations in a worker; those that are new come along, those that are done stay until fetched."""
+    """Advance populations in a worker; create new ones, and keep finished ones until they are fetched."""
     start, answers = time.perf_counter(), []
     for number, new, scores in jobs:
         if new is not None:
@@ -172,11 +172,11 @@ class Deciders:
         with listen, spawning(ONE_THREAD):
             self._pools = [ProcessPoolExecutor(1, context, end_with, (listen,)) for _ in range(worker_count(workers))]
             for future in [pool.submit(_advance, []) for pool in self._pools]:
-                future.result()  # Spawned now, in this environment.
+                future.result()  # Spawn now, in this environment.
         self._next = 0
 
     def add(self, count: int) -> range:
-        """Number new populations."""
+        """Assign numbers to new populations."""
         self._next += count
         return range(self._next - count, self._next)
 
@@ -184,14 +184,14 @@ class Deciders:
         return len(self._pools)
 
     def advance(self, jobs: Sequence[Job]) -> list["Future[Answers]"]:
-        """Let populations take their scores and decide, each in its own worker; does not wait."""
+        """Let populations take their scores and decide, each in its own worker, without waiting."""
         shares: list[list[Job]] = [[] for _ in self._pools]
         for job in jobs:
             shares[job[0] % len(shares)].append(job)
         return [pool.submit(_advance, share) for pool, share in zip(self._pools, shares, strict=True) if share]
 
     def fetch(self, numbers: Sequence[int]) -> dict[int, Summary]:
-        """Return what is left of populations that are done, and forget them."""
+        """Return the results of finished populations, and forget them."""
         found: dict[int, Summary] = {}
         for index, pool in enumerate(self._pools):
             share = [number for number in numbers if number % len(self._pools) == index]

@@ -1,7 +1,7 @@
 """A classifier of handwritten digits for a whole population in one program: few images, many of them mislabelled.
 
-Every member has a perceptron, an optimizer and hyperparameters of its own, as in `popbandits.rl.batched.ppo`: all of
-them are tensors, an epoch is one CUDA graph on a GPU, and members do not touch one another. Only the images are shared.
+Every member has its own perceptron, optimizer and hyperparameters, as in `popbandits.rl.batched.ppo`: all of them are
+tensors, an epoch is one CUDA graph on a GPU, and members are independent. Only the images are shared.
 
 | symbol | meaning |
 |---|---|
@@ -51,11 +51,11 @@ DEFAULTS: dict[str, Any] = {
     "optimizer": "adam",
     "beta1": 0.9,
 }
-"""Settings of scikit-learn's MLPClassifier when nothing is given, where it has them: minibatches of 200 images."""
+"""Defaults of scikit-learn's MLPClassifier, where it has the setting: minibatches of 200 images."""
 
 
 def wide() -> ConfigurationSpace:
-    """Make the space of somebody who has not met the task."""
+    """Build the space for an unknown task: wide ranges."""
     ranges = {
         "lr": (1e-5, 1.0),
         "weight_decay": (1e-6, 1e-1),
@@ -70,7 +70,7 @@ def wide() -> ConfigurationSpace:
 
 
 def narrow() -> ConfigurationSpace:
-    """Make the space of somebody who has trained such networks before."""
+    """Build the space of an expert in such networks: narrow ranges."""
     ranges = {
         "lr": (3e-4, 3e-2),
         "weight_decay": (1e-5, 3e-2),
@@ -98,11 +98,11 @@ def _space(
 
 @dataclass(frozen=True)
 class Settings:
-    """What is not tuned."""
+    """Settings that are not tuned."""
 
     task: Task = field(default_factory=Task)
     epochs: int = 10
-    """Passes over the training images in an interval."""
+    """Passes over the training images per interval."""
     hidden: int = 64
     """Units of the hidden layer: H."""
 
@@ -111,10 +111,10 @@ STANDARD = Settings()
 
 
 class BatchedDigits(MemberRows):
-    """A population of classifiers that keeps the contract of batched agents.
+    """A population of classifiers, as a batched agent.
 
     A configuration holds lr, weight_decay, label_smoothing, input_noise, dropout, minibatches, augmentation, loss,
-    schedule, optimizer, and what belongs to the optimizer: beta1 (adam), smoothing (rmsprop) or momentum (sgd).
+    schedule, optimizer, and the optimizer's own hyperparameter: beta1 (adam), smoothing (rmsprop) or momentum (sgd).
     """
 
     def __init__(
@@ -141,14 +141,14 @@ class BatchedDigits(MemberRows):
         layout = FlatWeights([*self.network.shapes])
         self.layout, self.flat = layout, torch.zeros(members, layout.size, device=self.device)
         self.weights = [view.requires_grad_() for view in layout.views(self.flat)]
-        """Views of `flat`, in whose terms gradients are taken."""
+        """Views of `flat`; gradients are taken with respect to these."""
         self.optimizer = BatchedOptimizer(self.flat)
         self._make_buffers(members)
         self._epoch = Replayed(self._learn_epoch, stream_on(self.device))
         self._start(range(members), seeds)
 
     def _make_buffers(self, members: int) -> None:
-        """Allocate what the graph reads, at addresses that stay."""
+        """Allocate the buffers that the graph reads; their addresses must not change."""
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(*shape, dtype=dtype, device=self.device)
@@ -162,17 +162,17 @@ class BatchedDigits(MemberRows):
         self._sizes = torch.tensor(MINIBATCHES, device=self.device)
         progress = torch.arange(epochs, device=self.device) / epochs
         falls = (torch.ones_like(progress), 1 - progress, (1 + (math.pi * progress).cos()) / 2)
-        self._falls = torch.stack(falls, 1)  # of the learning rate, (epochs, schedules)
+        self._falls = torch.stack(falls, 1)  # factors of the learning rate, (epochs, schedules)
         # Random numbers of an epoch: order of the images, view of each, noise on pixels, units dropped.
         self._order, self._view = (zeros(members, images, dtype=torch.int64) for _ in range(2))
         self._noise, self._drops = zeros(members, images, PIXELS), zeros(members, images, self.settings.hidden)
 
     def _rows(self) -> dict[str, Tensor]:
-        """Name the tensors that make up what was learnt, a row for each member."""
+        """Return the learnt tensors by name, a row for each member."""
         return {"weights": self.flat, **self.optimizer.state}
 
     def _fresh(self, keys: Tensor) -> dict[str, Tensor]:
-        """Draw first weights, a row for each key."""
+        """Draw initial weights, a row for each key."""
         return {"weights": self.layout.flatten(self.network.draw(Streams(keys)))}
 
     def train(self, configs: Sequence[Mapping[str, Any]]) -> list[Outcome]:
@@ -182,7 +182,7 @@ class BatchedDigits(MemberRows):
         """
         if self.device.type == "cpu":
             use_one_thread()
-        torch.backends.cuda.matmul.allow_tf32 = False  # Somebody else in this process may want it.
+        torch.backends.cuda.matmul.allow_tf32 = False  # Other code in this process may have set it.
         self._configure(configs)
         streams = self._next_streams()
         for epoch in range(self.settings.epochs):
@@ -201,7 +201,7 @@ class BatchedDigits(MemberRows):
     def evaluate(self, members: Sequence[int], episodes: int = 0, seeds: Sequence[int] = ()) -> Tensor:
         """Classify the test images: 100 for each that a member gets right, else 0, (members, images).
 
-        NaN if weights diverged. The images are all there are: `episodes` and `seeds` are of no use here.
+        NaN if weights diverged. All images are used: `episodes` and `seeds` have no effect.
         """
         outputs, labels = self._classify("test", members)
         sound = self.flat[list(members)].isfinite().all(1, keepdim=True)
@@ -212,7 +212,7 @@ class BatchedDigits(MemberRows):
         return self.evaluate(members).mean(1).tolist()
 
     def applied(self) -> list[dict[str, Any]]:
-        """Read the hyperparameters of the last interval where they act."""
+        """Return the hyperparameters of the last interval, read from where they are used."""
         numbers = {name: tensor.tolist() for name, tensor in self._own.items()}
         numbers["lr"] = self._lr.flatten().tolist()
         numbers["weight_decay"] = self.optimizer.settings["weight_decay"].flatten().tolist()
@@ -227,7 +227,7 @@ class BatchedDigits(MemberRows):
         ]
 
     def _configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
-        """Write the hyperparameters of an interval to where the graph reads them."""
+        """Write the hyperparameters of an interval to the buffers that the graph reads."""
         for config in configs:
             for name, options in _CHOICES.items():
                 if config[name] not in options:
@@ -281,7 +281,7 @@ class BatchedDigits(MemberRows):
         return torch.where(self.flat.isfinite().all(1), right, math.nan).tolist(), losses.tolist()
 
     def _classify(self, part: str, members: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Compute the logits of members, (members, images, 10), and what the images show, (members, images)."""
+        """Compute the logits of members, (members, images, 10), and the true labels, (members, images)."""
         images, labels = self._shown[part]
         outputs = self.network([each[list(members)] for each in self.weights], images.expand(len(members), -1, -1))
         return outputs, labels.expand(len(members), -1)

@@ -1,4 +1,4 @@
-"""scikit-learn's digits, split once: images to train on, some with wrong labels, to select by, and to test with."""
+"""scikit-learn's digits, split once: training images, some with wrong labels, validation images and test images."""
 
 import math
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ PIXELS = SIDE * SIDE
 CLASSES = 10
 AUGMENTATIONS = ("none", "shift", "rotate")
 VIEWS = 9
-"""Versions of a training image under each augmentation, of which an epoch uses one."""
+"""Number of versions of a training image under each augmentation; an epoch uses one of them."""
 LARGEST_ANGLE = 20.0
-"""Of a rotated view, in degrees."""
+"""Largest angle of a rotated view, in degrees."""
 
 
 @dataclass(frozen=True)
 class Digits:
-    """Images of handwritten digits and what they show."""
+    """Images of handwritten digits and their labels."""
 
     images: Tensor
     """(n, 64), between 0 and 1."""
@@ -32,7 +32,7 @@ class Digits:
 
     @staticmethod
     def load(path: Path | None = None) -> "Digits":
-        """Read the 1,797 images from scikit-learn, or from a file that `save` wrote where that is not installed."""
+        """Read the 1,797 images from scikit-learn, or from a file written by `save` if it is not installed."""
         if path is not None:
             with np.load(path) as stored:
                 return Digits(torch.from_numpy(stored["images"]), torch.from_numpy(stored["labels"]))
@@ -68,19 +68,19 @@ class Split:
     """The parts; pixels between -1 and 1."""
 
     training: Tensor
-    """Indices of the images in `Digits`, as the next two."""
+    """Indices of the images in `Digits`, like the next two fields."""
     validation: Tensor
     test: Tensor
     views: Tensor
     """Versions of the training images, (augmentations, views, training, 64)."""
     labels: Tensor
-    """What the training images are said to show, (training,)."""
+    """Labels of the training images, some of them wrong, (training,)."""
     shown: dict[str, tuple[Tensor, Tensor]]
-    """Images, (n, 64), and true labels of the parts that nothing is learnt from: validation and test."""
+    """Images, (n, 64), and true labels of the validation and the test part."""
 
 
 def split(data: Digits, task: Task) -> Split:
-    """Divide images into parts that share none, and mislabel exactly a share of those for training."""
+    """Split images into disjoint parts, and mislabel an exact share of the training images."""
     count = len(data.images)
     if min(task.training, task.validation) < 1 or task.training + task.validation >= count:
         raise ArgumentError(
@@ -94,7 +94,7 @@ def split(data: Digits, task: Task) -> Split:
     training, validation, test = order.tensor_split([task.training, task.training + task.validation])
     labels = data.labels[training].clone()
     mislabelled = rng.permutation(task.training)[: round(task.wrong * task.training)]
-    # By 1 to 9 further on: never the true label.
+    # Shifted by 1 to 9: never the true label.
     labels[mislabelled] = (labels[mislabelled] + torch.from_numpy(rng.integers(1, CLASSES, len(mislabelled)))) % CLASSES
     shown = {
         name: (_centred(data.images[part]), data.labels[part])
@@ -107,7 +107,7 @@ def make_views(images: Tensor) -> Tensor:
     """Make every version of images, (n, 64), under each augmentation: (augmentations, views, n, 64).
 
     `none` has the image itself, `shift` moves it by at most a pixel each way, `rotate` turns it by at most
-    `LARGEST_ANGLE` degrees. What comes in from outside is blank.
+    `LARGEST_ANGLE` degrees. Pixels from outside are blank.
     """
     squares = images.view(-1, 1, SIDE, SIDE)
     around = pad(squares, (1, 1, 1, 1))

@@ -1,9 +1,9 @@
-"""Main effects of a sweep: what each setting does to the probability of beating PBT, all others averaged over.
+"""Main effects of a sweep: how each setting changes the probability of beating PBT, averaged over all others.
 
 A sweep draws every setting of a method at random, independently, so that one run of the benchmark serves all questions
 at once (a random factorial design). A least-squares fit of the share of paired seeds won, by variant, on indicators of
-the settings gives each one's effect and its standard error. Effects are added: look at pairs before trusting two large
-ones together.
+the settings gives each one's effect and its standard error. Effects are assumed to add up: check pairs before
+trusting two large ones together.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Sweep:
 
     tasks: list[str]
     settings: dict[str, dict[str, str]]
-    """By variant and by name."""
+    """Settings by variant and name."""
     won: FloatArray
     """(variants, tasks)"""
 
@@ -89,7 +89,7 @@ def effects(sweep: Sweep) -> dict[tuple[str, str, str], tuple[float, float, Floa
 
 
 def _order(level: str) -> tuple[float, str]:
-    """Sort numbers by value; words after them, those that mean no change first."""
+    """Sort numbers by value; then words, those that mean no change first."""
     try:
         return float(level), ""
     except ValueError:

@@ -27,14 +27,14 @@ from popbandits.reports.figures.figure import Record as Row
 from popbandits.wording import counted
 
 DEFAULTS = "#1d2129"
-"""Colour of what is not tuned."""
+"""Colour of runs without tuning."""
 THRESHOLDS = np.linspace(-0.25, 1.25, 76)
 """Scores at which profiles are drawn, on the common scale."""
 WIDTH, HEIGHT = 400, 300
 
 
 def colours(methods: Sequence[str]) -> list[str]:
-    """Return a colour for each method: its own, that of the method it varies, or the next that is free."""
+    """Return a colour for each method: its own, that of the method it varies, or the next free one."""
     own = {"defaults": DEFAULTS} | COLOURS
     known = {method: colour for method in methods if (colour := own.get(method) or own.get(_varied(method)))}
     free = iter([colour for colour in PALETTE if colour not in {known.get(method) for method in methods}] * 9)
@@ -42,18 +42,18 @@ def colours(methods: Sequence[str]) -> list[str]:
 
 
 def dashes(methods: Sequence[str]) -> list[list[int]]:
-    """Return how each method's line is drawn: dashed without tuning, dotted for a variation."""
+    """Return the dash pattern of each method: dashed without tuning, dotted for a variation."""
     lines = {"defaults": DASHES[1]}
     return [lines.get(method, DASHES[2] if _varied(method) != method else DASHES[0]) for method in methods]
 
 
 def _varied(method: str) -> str:
-    """Return the method of which a name such as pbt/start is a variation."""
+    """Return the method that a name such as pbt/start varies."""
     return method.partition("/")[0]
 
 
 def chosen(records: Sequence[Record]) -> list[Comparison]:
-    """Keep, for each space and group, the number of rounds with the most runs; the larger one of two alike."""
+    """Choose the number of rounds with the most runs for each space and group; the larger one wins a tie."""
     best: dict[tuple[str, str], Comparison] = {}
     for part in arrange(records):
         where = (part.space, part.group)
@@ -63,7 +63,7 @@ def chosen(records: Sequence[Record]) -> list[Comparison]:
 
 
 def titled(panel: Any, part: Comparison, first: str = "") -> Any:
-    """Add a panel's size and title: what it shows, and below how much it is made from."""
+    """Add a panel's size and title, with the amount of data below."""
     import altair as alt
 
     below = f"{counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}, {counted(seeds(part), 'seed')}"
@@ -142,7 +142,7 @@ class Axes(NamedTuple):
 def lines(
     name: str, title: str, caption: str, parts: Sequence[Comparison], data: dict[str, list[Row]], axes: Axes
 ) -> Figure:
-    """Draw a line with a band for each method, in panels side by side."""
+    """Draw a line with a band for each method, in adjacent panels."""
     import altair as alt
 
     methods = all_methods(parts)
@@ -210,7 +210,7 @@ def improvements(parts: Sequence[Comparison]) -> Figure | None:
 
 
 def improvement_panel(source: str, methods: Sequence[str]) -> Any:
-    """Draw a dot and an interval for each method, beside a line at one half."""
+    """Draw a dot and an interval for each method, and a line at one half."""
     import altair as alt
 
     names = [label(method) for method in methods]

@@ -1,4 +1,4 @@
-"""The tasks of the benchmark: what trains, with which budget, and what is tuned."""
+"""Tasks of the benchmark, with their agents, budgets and spaces."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,15 +39,15 @@ class Ground:
     name: str
     group: Group
     updates: int
-    """Rollouts of a member over the whole run, or epochs; a round has its share of them."""
+    """Rollouts (or epochs) of a member over the whole run, divided among the rounds."""
     steps: int
-    """Environment steps of one rollout, or images of an epoch."""
+    """Environment steps per rollout, or images per epoch."""
     make: Callable[[Sequence[int], int, str], Agents]
-    """Builds agents from their seeds, rollouts in a round, and a device."""
+    """Function that makes agents from their seeds, the rollouts per round, and a device."""
     spaces: dict[Space, Callable[[], ConfigurationSpace]]
 
     def updates_in(self, rounds: int) -> int:
-        """Return the rollouts of a round; the budget must divide evenly, so that all spend the same."""
+        """Return the rollouts of a round; rounds must divide the budget, so that all runs spend the same."""
         if rounds < 1 or self.updates % rounds:
             raise ArgumentError(f"rounds must divide the {self.updates} updates of {self.name}, got {rounds}")
         return self.updates // rounds
@@ -81,15 +81,15 @@ def _digits() -> Ground:
 
 
 DIGITS: Path | None = None
-"""File with the digits, which `Digits.save` wrote; None if scikit-learn is installed."""
+"""File with the digits, written by `Digits.save`; None if scikit-learn is installed."""
 
 THREADS = 0
-"""Of EnvPool; 0 for as many as there are cores."""
+"""Threads of EnvPool; 0 for one per core."""
 
 GROUNDS = {
     ground.name: ground
     for ground in (
-        # Budgets at whose end random search still lags and PBT still rises: with more, whoever tunes reaches the top.
+        # Budgets at whose end random search still lags and PBT still rises: with more, every tuned run reaches the top.
         _on_device("Pendulum", "Pendulum-v1", updates=300),
         _on_device("Acrobot", "Acrobot-v1", updates=90),
         _on_device("CartPole", "CartPole-v1", updates=30),

@@ -1,4 +1,4 @@
-"""The methods that the benchmark can play: the library's, and one that is somebody else's."""
+"""Methods of the benchmark: the library's own, and Ray Tune's PB2."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,13 +15,13 @@ from popbandits.selection import Selection
 
 @dataclass(frozen=True)
 class Peer(Method):
-    """A method whose explorer stands beside the benchmark, and needs packages of its own."""
+    """A method whose explorer is part of the benchmark, and needs extra packages."""
 
     module: str = ""
     needs: str = ""
 
     def make(self) -> Explorer:
-        """Make a new explorer; ArgumentError where its packages are not installed."""
+        """Make a new explorer; raise ArgumentError if its packages are not installed."""
         try:
             explorer: Explorer = getattr(import_module(self.module), self.explorer)()
         except ImportError as error:
@@ -33,7 +33,7 @@ class Peer(Method):
 
 @dataclass(frozen=True)
 class Variation(Method):
-    """One of the library's methods with other settings, or from another start."""
+    """A method of the library with other settings, or another start."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     selecting: Mapping[str, Any] = field(default_factory=dict)

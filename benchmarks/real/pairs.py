@@ -1,4 +1,4 @@
-"""Two methods on the same seeds, task by task: who is better, and who is at least as good but for evaluation noise."""
+"""Two methods on the same seeds, by task: how often one is better, or at least as good up to evaluation noise."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from benchmarks.real.suite import add_selection, arrange, label, require_some, s
 from benchmarks.real.tables import markdown
 
 WITHIN = 2.0
-"""Standard errors of the difference of two final scores that are taken for noise."""
+"""Standard errors of the difference of two final scores that count as noise."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the two methods, and what to read."""
+    """Add the options of `pairs`."""
     parser.add_argument("method")
     parser.add_argument("baseline")
     add_selection(parser)

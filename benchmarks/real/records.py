@@ -1,6 +1,6 @@
 """Results of the benchmark as JSON lines: one line for each population, one file for each (task, space, rounds).
 
-One process writes at a time, and lines are only added, so a killed sitting loses no more than what it was writing.
+One process writes at a time, and lines are only appended, so a killed sitting loses only the line in progress.
 """
 
 import json
@@ -16,7 +16,7 @@ from popbandits.errors import HistoryError
 RESULTS = Path(__file__).parent.with_name("results") / "real"
 TENTHS = 10
 DIGITS = 6
-"""Significant digits that are stored: finer than any score is known, and the files stay small."""
+"""Significant digits in the files: more precise than any score, and the files stay small."""
 
 Space = Literal["wide", "narrow"]
 Group = Literal["device", "envpool"]
@@ -43,7 +43,7 @@ class Record:
     task: str
     space: Space
     rounds: int
-    """Intervals that the budget is cut into."""
+    """Number of intervals that the budget is divided into."""
     steps: int
     """Environment steps of one member over the whole run."""
     population: int
@@ -51,7 +51,7 @@ class Record:
     """Name in `benchmarks.real.methods`, or "defaults": every member with the space's defaults, no tuning."""
     seed: int
     final: float
-    """Mean return of fresh episodes by the member a user would be handed: the one with the best last score."""
+    """Mean return of fresh episodes by the member that a user would get: the one with the best last score."""
     final_error: float
     """Standard error of `final` over those episodes."""
     curve: tuple[float, ...]
@@ -67,7 +67,7 @@ class Record:
     device: str
     """Hardware, in words."""
     seconds: float
-    """Time that the run took of the device; its share of it where many trained at once."""
+    """Device time of the run; its share where many trained at once."""
 
     def __post_init__(self) -> None:
         for name in ("task", "method", "device"):
@@ -100,7 +100,7 @@ class Record:
 
 
 def append(records: Iterable[Record], folder: Path = RESULTS) -> None:
-    """Add records to their files. A line that a killed sitting left half-written is dropped."""
+    """Append records to their files. An incomplete last line of a killed sitting is dropped."""
     by_file: dict[Path, list[Record]] = {}
     for record in records:
         by_file.setdefault(_path(record.key, folder), []).append(record)
@@ -117,7 +117,7 @@ def append(records: Iterable[Record], folder: Path = RESULTS) -> None:
 
 
 def read(folder: Path = RESULTS) -> list[Record]:
-    """Return every record of a folder, file by file. The first line that is damaged, torn or double is an error."""
+    """Return every record of a folder, file by file. Damaged, incomplete and duplicate lines are errors."""
     paths = sorted(folder.glob("*.jsonl"))
     if not paths:
         raise HistoryError(f"no results in {folder}: it has no .jsonl file")
@@ -130,7 +130,7 @@ def read(folder: Path = RESULTS) -> list[Record]:
 
 
 def done(keys: Iterable[Key], folder: Path = RESULTS) -> set[Key]:
-    """Return those of the keys whose records are stored; a half-written last line is not."""
+    """Return the keys whose records are stored; an incomplete last line does not count."""
     wanted = set(keys)
     paths = {_path(key, folder) for key in wanted}
     return wanted & {record.key for path in paths for _, record in _stored(path, torn_is_dropped=True)}

@@ -1,4 +1,4 @@
-"""Train populations on real tasks and store what they came to; what is stored already is not run again."""
+"""Train populations on real tasks and store the results; skip stored ones."""
 
 import argparse
 from collections.abc import Iterator
@@ -26,20 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--methods", nargs="+", choices=(DEFAULTS, ALONE, *METHODS), default=list(COMPARED), metavar="METHOD"
     )
-    parser.add_argument("--rounds", nargs="+", type=int, default=[30], help="intervals that the budget is cut into")
+    parser.add_argument("--rounds", nargs="+", type=int, default=[30], help="intervals that the budget is divided into")
     parser.add_argument("--seeds", default="0-64", help="first and one past the last, as in 0-64 (%(default)s)")
     parser.add_argument("--seeds-at-once", type=int, default=64, help="seeds in one batch (%(default)s)")
     parser.add_argument("--split", choices=SPLITS, default="development")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--at-once", type=int, default=2, help="batches that take turns (%(default)s)")
     parser.add_argument("--workers", type=int, help="processes that decide; one for each core if left out")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing new after this time")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no batch after this time")
     parser.add_argument("--digits", type=Path, help="file with the digits, where scikit-learn is not installed")
     parser.add_argument("--results", type=Path, default=RESULTS)
 
 
 def main(options: argparse.Namespace) -> None:
-    """Hold a sitting."""
+    """Run a sitting."""
     grounds.DIGITS = options.digits
     clock = sit(
         _batches(options),
@@ -54,10 +54,10 @@ def main(options: argparse.Namespace) -> None:
 
 
 def _batches(options: argparse.Namespace) -> Iterator[Batch]:
-    """Yield what is not stored yet, in the order in which it is asked for."""
+    """Yield the batches that are not stored yet, in the requested order."""
     for method in options.methods:
         if method not in (DEFAULTS, ALONE):
-            METHODS[method].make()  # Raises now, not in a worker, if it cannot be had.
+            METHODS[method].make()  # Raises now, not in a worker, if it is not installed.
     for space in options.spaces:
         for rounds in options.rounds:
             for task in options.tasks:

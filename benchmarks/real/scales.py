@@ -1,4 +1,4 @@
-"""Anchors of each task's scores, by which scores of different tasks are brought to one scale."""
+"""Reference scores of each task, which map scores of different tasks to one scale."""
 
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ SCALES = {
     "Acrobot": Scale(-498.6, -100),
     "CartPole": Scale(22, 475),
     "MountainCarContinuous": Scale(-33.2, 90),
-    # MinAtar: what good settings reach within a short budget; agents of the literature train a hundred times as long.
+    # MinAtar: scores of good settings within a short budget; agents of the literature train a hundred times as long.
     "Breakout": Scale(0.4, 8),
     "Asterix": Scale(0.5, 5),
     "SpaceInvaders": Scale(4.15, 40),

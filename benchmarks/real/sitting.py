@@ -16,21 +16,21 @@ from benchmarks.real.states import Kept
 from popbandits.engines.spawning import cores
 
 EPISODES = 100
-"""Fresh ones, by the member that a user would be handed."""
+"""Fresh episodes of the final test, by the member that a user would get."""
 TEST_SEED = 1_000_000_007
-"""Keeps the episodes of the final test apart from those of training."""
+"""Offset of seeds, so that episodes of the final test differ from those of training."""
 
 
 @dataclass
 class Clock:
-    """Where the time of a sitting went, in seconds."""
+    """Seconds of a sitting by activity."""
 
     training: float = 0.0
-    """Of the device: acting, learning and scoring."""
+    """Seconds of the device: acting, learning and scoring."""
     deciding: float = 0.0
-    """Of one core, while the device trains others."""
+    """Seconds of one core, while the device trains others."""
     waiting: float = 0.0
-    """For decisions, the device idle."""
+    """Seconds waiting for decisions, with the device idle."""
     building: float = 0.0
     testing: float = 0.0
     started: float = field(default_factory=time.perf_counter)
@@ -67,7 +67,7 @@ class Batch:
 
 
 class _Running:
-    """A batch on its way."""
+    """A running batch."""
 
     def __init__(self, batch: Batch, deciders: Deciders, device: str, clock: Clock):
         self.batch, self.deciders, self.clock = batch, deciders, clock
@@ -118,8 +118,8 @@ class _Running:
             if order.parent is not None and order.parent[1] == self.round - 2:  # Rounds of parents count from 0.
                 sources[index] = index - index % MEMBERS + order.parent[0]
         self.agents.copy(sources)
-        for index, order in enumerate(orders):  # After the copies: these overwrite what may be copied from.
-            if order.parent is None and self.round > 1:  # Before, all are as they were built.
+        for index, order in enumerate(orders):  # After the copies: these overwrite possible sources.
+            if order.parent is None and self.round > 1:  # In round 1, all are new.
                 self.agents.reset(index, self.seeds[index] + 1_000_000 * self.round)
             elif order.parent is not None and order.parent[1] < self.round - 2:
                 self.kept.restore(index, order.parent)
@@ -129,7 +129,7 @@ class _Running:
         return scores
 
     def records(self, device_name: str) -> list[Record]:
-        """Test who is handed over, and write every population down."""
+        """Test the selected member of every population, and return the records."""
         start = time.perf_counter()
         summaries = self.deciders.fetch(self.numbers)
         batch, chosen = self.batch, {}
@@ -175,7 +175,7 @@ def sit(
     workers: int | None = None,
     at_once: int = 2,
 ) -> Clock:
-    """Play batches, some at a time in turns, and save what each came to; nothing new begins after `seconds`."""
+    """Run batches, some at a time in turns, and save their results; start no new batch after `seconds`."""
     waiting, running, clock = list(batches), list[_Running](), Clock()
     name = torch.cuda.get_device_name() if device.startswith("cuda") else f"{platform.machine()}, {cores()} cores"
     deciders = Deciders(workers)

@@ -1,4 +1,4 @@
-"""Earlier states of members, to which a population goes back after failures: what checkpoints are to `tune`."""
+"""Earlier states of members, to which a population returns after failures, like the checkpoints of `tune`."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from popbandits.history import Key
 
 
 class Kept:
-    """Every member's last completed state, and each population's best one: nobody is sent to any other.
+    """Every member's last completed state, and each population's best one; no others are needed.
 
     Rows are members, then populations.
     """
@@ -34,7 +34,7 @@ class Kept:
                 continue
             sources[index] = index
             self._keys[index] = member, round_
-            if score >= self._best[population]:  # Of equals the last, as in `History.best`.
+            if score >= self._best[population]:  # The last one wins a tie, as in `History.best`.
                 self._best[population] = score
                 sources[len(scores) + population] = index
                 self._keys[len(scores) + population] = member, round_
@@ -43,7 +43,7 @@ class Kept:
 
     @torch.no_grad()
     def restore(self, index: int, parent: Key) -> None:
-        """Make a member what a parent of its population was."""
+        """Restore the state of a parent of its population to a member."""
         population, first = index // self._size, index - index % self._size
         held = (first + parent[0], len(self._keys) - len(self._best) + population)
         (row, *_) = [row for row in held if self._keys[row] == parent]

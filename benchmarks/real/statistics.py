@@ -4,17 +4,17 @@
 |---|---|---|
 | n | runs of all tasks together | |
 | x | their scores, task after task | (n,) |
-| w | weight of each run in each resample; a row sums to 1, every task has the same part of it | (1 + B, n) |
+| w | weight of each run in each resample; a row sums to 1, every task has the same share | (1 + B, n) |
 
 A bootstrap resample is a row of weights: within each task, how often each seed was drawn. So every statistic is
 written once, as a function of scores and weights. Row 0 is the sample itself. Tasks may have different numbers of
-seeds, and count alike.
+seeds, and have equal weight.
 
 Not rliable (1.2.0): with the pandas that this project is tested with (3.1.1) it cannot be imported, since it needs
 arch < 8, whose 7.2.0 calls a decorator of pandas that has changed. Apart from that, its probability of improvement
-compares all pairs of runs, not runs of the same seed; it wants the same number of seeds for all tasks; and it resamples
-by NumPy's global generator, whatever `random_state` it is given. With pandas 2 its interquartile means, intervals and
-profiles are those of this file.
+compares all pairs of runs, not runs of the same seed; it needs the same number of seeds for all tasks; and it resamples
+by NumPy's global generator, whatever its `random_state`. With pandas 2 its interquartile means, intervals and
+profiles equal those of this file.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class Estimate:
     low: float
     high: float
     count: int
-    """Runs or pairs of runs that it is made from."""
+    """Number of runs or pairs of runs."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Improvement(Estimate):
     """Probability that a method scores higher than a baseline with the same seed."""
 
     p: float
-    """Two-sided p of the sign test over all pairs that are no ties."""
+    """Two-sided p of the sign test over all pairs except ties."""
 
     @property
     def verdict(self) -> Verdict:
-        """Say who is ahead, if the interval excludes a half and the sign test agrees.
+        """Side that is ahead, if the interval excludes a half and the sign test agrees.
 
-        The bootstrap alone is too sure of few pairs: three wins and a tie would do.
+        The bootstrap alone is too confident with few pairs: three wins and a tie would be enough.
         """
         if self.p < LEVEL and self.low > 0.5:
             return "ahead"
@@ -76,12 +76,12 @@ def _draw_counts(runs: int, task: int) -> FloatArray:
 
 @lru_cache(4)
 def resample(sizes: tuple[int, ...]) -> FloatArray:
-    """Draw w for tasks with so many runs each: the same for the same sizes, so runs of the same seeds stay paired."""
+    """Draw w for tasks of these sizes; equal sizes give equal draws, so runs of the same seeds stay paired."""
     parts = [
         np.vstack([np.ones(size), _draw_counts(size, task)]) / (size * len(sizes)) for task, size in enumerate(sizes)
     ]
     w = np.hstack(parts)
-    w.flags.writeable = False  # It is shared.
+    w.flags.writeable = False  # The cached array is shared.
     return w
 
 
@@ -103,7 +103,7 @@ def iqm(x: FloatArray, w: FloatArray) -> FloatArray:
 
 
 def mean(x: FloatArray, w: FloatArray) -> FloatArray:
-    """Return the weighted mean of x for each row of weights; of truth values, the share that is true."""
+    """Return the weighted mean of x for each row of weights; for booleans, the share that is true."""
     means: FloatArray = w @ x
     return means
 
@@ -132,15 +132,15 @@ def won(ours: FloatArray, theirs: FloatArray) -> FloatArray:
 
 
 def improvement(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> Improvement:
-    """Estimate how probably a method beats a baseline, from scores of the same seeds: (method's, baseline's) by task.
+    """Estimate the probability that a method beats a baseline, from (method's, baseline's) scores by task.
 
-    Ties count half. The mean over tasks, with the interval of resampled pairs.
+    Scores are paired by seed; ties count half. The result is the mean over tasks, with the interval of resampled pairs.
     """
     outcomes = [won(ours, theirs) for ours, theirs in pairs]
     found, every = estimate(mean, outcomes), np.concatenate(outcomes)
     wins, losses = int((every == 1).sum()), int((every == 0).sum())
     low, high = found.low, found.high
-    # Resamples of pairs that all went one way are all alike; the exact bound of Clopper and Pearson is not.
+    # If all pairs went one way, all resamples are equal; use the exact bound of Clopper and Pearson.
     if wins == len(every):
         low, high = (LEVEL / 2) ** (1 / wins), 1.0
     elif losses == len(every):

@@ -1,4 +1,4 @@
-"""Stored records arranged for comparison: by method, task and seed. What tables and figures both read."""
+"""Stored records arranged by method, task and seed, for tables and figures."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +18,14 @@ from popbandits.wording import counted
 LABELS = {DEFAULTS: "Defaults, no tuning", ALONE: "Defaults, one member's budget"} | {
     name: method.label for name, method in METHODS.items()
 }
-"""Methods in the order in which they are shown; others follow under their own names."""
+"""Labels of methods in display order; other methods follow under their own names."""
 BASELINES = ("pbt", "random")
 IN_WORDS = {"pbt": "PBT", "random": "random search"}
 GROUP_NAMES: dict[Group, str] = {"device": "tasks on the device", "envpool": "tasks through EnvPool"}
 
 
 def label(method: str) -> str:
-    """Return a method's name for people."""
+    """Return a method's display name."""
     return LABELS.get(method, method)
 
 
@@ -52,16 +52,16 @@ class Comparison:
     group: Group
     rounds: int
     runs: Mapping[str, Mapping[str, Mapping[int, Record]]]
-    """By method, task and seed. Methods may lack tasks, and seeds of tasks."""
+    """Records by method, task and seed. Methods may lack tasks or seeds."""
 
     @property
     def title(self) -> str:
-        """Name of the space and of the group, for people."""
+        """Display name of the space and the group."""
         return f"{self.space.capitalize()} spaces, {GROUP_NAMES[self.group]}"
 
     @property
     def methods(self) -> list[str]:
-        """Names of the methods, in the order in which they are shown."""
+        """Names of the methods, in display order."""
         return list(self.runs)
 
     @property
@@ -75,7 +75,7 @@ class Comparison:
         return [record for tasks in self.runs.values() for seeds in tasks.values() for record in seeds.values()]
 
     def on(self, task: str) -> "Comparison":
-        """Return the part of the comparison that is on one task."""
+        """Return the part of the comparison on one task."""
         runs = {method: {task: tasks[task]} for method, tasks in self.runs.items() if task in tasks}
         return replace(self, runs=runs)
 
@@ -117,15 +117,15 @@ def arrange(records: Sequence[Record]) -> list[Comparison]:
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Add the options by which stored records are chosen."""
+    """Add the options that select stored records."""
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results (%(default)s)")
-    parser.add_argument("--split", choices=SPLITS, default="confirmation", help="which seeds to show (%(default)s)")
+    parser.add_argument("--split", choices=SPLITS, default="confirmation", help="seeds to show (%(default)s)")
     for name, kind in (("tasks", str), ("spaces", str), ("methods", str), ("rounds", int)):
         parser.add_argument(f"--{name}", nargs="+", type=kind, help=f"only these {name}")
 
 
 def select(options: argparse.Namespace, split: str | None = None) -> list[Record]:
-    """Return the stored records that the options ask for, of another split if one is named."""
+    """Return the stored records that the options select, from another split if one is given."""
     split = split or options.split
     stored = read(options.results)
     wanted = {"task": options.tasks, "space": options.spaces, "method": options.methods, "rounds": options.rounds}
@@ -144,7 +144,7 @@ def select(options: argparse.Namespace, split: str | None = None) -> list[Record
 
 
 def require_some(records: Sequence[Record], options: argparse.Namespace) -> None:
-    """Raise an error if the options leave nothing to show, and say what there is."""
+    """Raise ArgumentError if the options select nothing, and list what is stored."""
     if not records:
         stored = [record.split for record in read(options.results)]
         there = ", ".join(f"{counted(stored.count(split), f'{split} run')}" for split in SPLITS)

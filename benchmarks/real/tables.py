@@ -67,7 +67,7 @@ def share(value: float) -> str:
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], align: str = "---:") -> str:
-    """Lay out a table; columns after the first are aligned to the right unless told otherwise."""
+    """Lay out a table; columns after the first are right-aligned by default."""
     lines = [head, ["---", *[align] * (len(head) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -84,7 +84,7 @@ def marked(found: Improvement) -> str:
 
 
 def methods_table(part: Comparison, of: Of, write: Write) -> str:
-    """A row for each method: its scores, how it stands to the baselines, and how its runs and choices end."""
+    """Build a table with a row for each method: scores, comparison to the baselines, failed runs and late choices."""
     several = len(part.tasks) > 1
     head = ["method", *(["tasks"] if several else []), "runs", "IQM [95%]", "mean"]
     head += [f"better than {IN_WORDS[baseline]}" for baseline in BASELINES]
@@ -106,7 +106,7 @@ def methods_table(part: Comparison, of: Of, write: Write) -> str:
 
 
 def verdicts_table(part: Comparison) -> str:
-    """A row for each method: the tasks on which it is clearly ahead of a baseline, and clearly behind it."""
+    """Build a table with a row for each method: tasks on which it is clearly ahead of a baseline or behind it."""
     sides: tuple[Verdict, ...] = ("ahead", "behind")
     words = {"ahead": "ahead of", "behind": "behind"}
     columns = [(side, baseline) for baseline in BASELINES for side in sides]
@@ -122,9 +122,9 @@ def verdicts_table(part: Comparison) -> str:
 
 
 def intervals_table(parts: Sequence[Comparison], development: Sequence[Comparison], of: Of, write: Write) -> str:
-    """A row for each method that was run at all of several interval lengths: each, their average, and the best.
+    """Build a table with a row for each method run at several interval lengths: each, their average, and the best.
 
-    The best is chosen on the development seeds where these were run at every length; else on the seeds that are shown.
+    The best is chosen on the development seeds if these were run at every length, else on the seeds shown.
     """
     rounds = [part.rounds for part in parts]
     if len(rounds) < 2:
@@ -154,7 +154,7 @@ def intervals_table(parts: Sequence[Comparison], development: Sequence[Compariso
 
 
 def common_scores(parts: Sequence[Comparison], method: str, of: Of) -> list[list[FloatArray]]:
-    """Return a method's scores by part and task, of the tasks and seeds that it was run with in every part."""
+    """Return a method's scores by part and task, for the tasks and seeds that are in every part."""
     runs = [part.runs.get(method, {}) for part in parts]
     found: list[list[FloatArray]] = [[] for _ in parts]
     for task in runs[0] if runs else ():
@@ -166,7 +166,7 @@ def common_scores(parts: Sequence[Comparison], method: str, of: Of) -> list[list
 
 
 def tasks_table(parts: Sequence[Comparison]) -> str:
-    """A row for each task and space: its scale, its size and what a run costs."""
+    """Build a table with a row for each task and space: scale, size and cost of a run."""
     head = ["task", "space", "rounds", "members", "steps a member", "random", "solved", "took off above", "seeds"]
     head += ["a score's own error", "seconds a run", "device"]
     rows = []
@@ -188,12 +188,12 @@ def tasks_table(parts: Sequence[Comparison]) -> str:
 
 
 def listed(values: Iterable[str]) -> str:
-    """Join values that may differ with the number of rounds; one that they share is said once."""
+    """Join values that may differ with the number of rounds, without duplicates."""
     return " / ".join(dict.fromkeys(values))
 
 
 def page(records: Sequence[Record], development: Sequence[Record] = ()) -> Iterator[str]:
-    """Make every table, the most general first. `development` holds the runs by which the best intervals are chosen."""
+    """Yield every table, the most general first; the best intervals are chosen by the runs in `development`."""
     parts, before = arrange(records), arrange(development)
     total = sum(record.seconds for record in records)
     yield f"{counted(len(records), 'population-run')}, {duration(total)} of training and deciding.\n\n{LEGEND}"
@@ -223,7 +223,7 @@ def page(records: Sequence[Record], development: Sequence[Record] = ()) -> Itera
 
 
 def grouped(parts: Sequence[Comparison]) -> list[list[Comparison]]:
-    """Bring together the comparisons that differ in nothing but the number of rounds."""
+    """Group the comparisons that differ only in the number of rounds."""
     found: dict[tuple[str, str], list[Comparison]] = {}
     for part in parts:
         found.setdefault((part.space, part.group), []).append(part)
@@ -236,7 +236,7 @@ def matching(parts: Sequence[Comparison], like: Comparison) -> list[Comparison]:
 
 
 def insert(text: str, path: Path) -> None:
-    """Replace what stands between the markers of a docs page."""
+    """Replace the text between the markers of a docs page."""
     old = path.read_text("utf-8") if path.exists() else ""
     if old.count(BEGIN) != 1 or END not in old.partition(BEGIN)[2]:
         raise ArgumentError(f"{path} must have one line {BEGIN!r} and after it one {END!r}; add them where tables go")

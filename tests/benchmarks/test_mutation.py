@@ -67,7 +67,7 @@ def replaced(old: str, new: str, file: str = "src/popbandits/models/bandit.py", 
 
 
 def test_a_plan_for_other_sources_is_refused() -> None:
-    with pytest.raises(SystemExit, match=r"bandit.py is not what the plan was made from; make a new plan"):
+    with pytest.raises(SystemExit, match=r"bandit.py changed since the plan was made; make a new plan"):
         replaced("fraction = both\n", "fraction = 0\n").applied("fraction = both\n")
 
 

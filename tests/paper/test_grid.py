@@ -100,7 +100,7 @@ def test_what_is_finished_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"agent": Climb(2.0)}, r"got slope 2\.0 for .*0, which has 1\.0; ask for that, or give another folder"),
+        ({"agent": Climb(2.0)}, r"got slope 2\.0 for .*0, which has 1\.0; use that, or another folder"),
         ({"rounds": 5}, "got rounds 5 for .*, which has 4"),
         ({"method": PBT(resample=0.5)}, r"got method\.resample 0\.5 for .*, which has 0\.25"),
         ({"population": 3}, "got population 3 for .*, which has 2"),
@@ -111,7 +111,7 @@ def test_a_run_of_other_settings_is_refused_before_anything_runs(
 ) -> None:
     first, second = experiments(tmp_path)
     assert run_grid([first], no_view)
-    with pytest.raises(RunError, match=f"a run goes on with the settings it was begun with, {message}"):
+    with pytest.raises(RunError, match=f"a run must resume with the settings it was started with, {message}"):
         run_grid([second, replace(first, **changes)], no_view)
     assert not (tmp_path / "1").exists()
 

@@ -42,7 +42,7 @@ def test_a_failed_job_is_named() -> None:
 
 
 def test_a_worker_that_dies_is_an_error_with_advice() -> None:
-    with pytest.raises(PopbanditsError, match="ended before its job was done; if memory ran out use fewer workers"):
+    with pytest.raises(PopbanditsError, match="ended before its job was done; if memory ran out, use fewer workers"):
         in_processes([partial(os._exit, 3)], workers=1)
 
 

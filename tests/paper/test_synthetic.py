@@ -138,11 +138,11 @@ def test_a_folder_without_results_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"methods": ("pb3",)}, "methods: none is called 'pb3'; there are random, pbt, "),
-        ({"methods": ()}, "methods must be one or more, none of them twice, got none"),
-        ({"methods": ("pbt", "pbt")}, "methods must be one or more, none of them twice, got pbt pbt"),
-        ({"sizes": ()}, "sizes must be one or more, none of them twice, got none"),
-        ({"sizes": (4, 4)}, "sizes must be one or more, none of them twice, got 4 4"),
+        ({"methods": ("pb3",)}, "methods: unknown name 'pb3'; choose from random, pbt, "),
+        ({"methods": ()}, "methods must be one or more, without repeats, got none"),
+        ({"methods": ("pbt", "pbt")}, "methods must be one or more, without repeats, got pbt pbt"),
+        ({"sizes": ()}, "sizes must be one or more, without repeats, got none"),
+        ({"sizes": (4, 4)}, "sizes must be one or more, without repeats, got 4 4"),
         ({"sizes": (4, 1)}, "sizes must be at least 2, got 1"),
         ({"seeds": 0}, "seeds must be at least 1, got 0"),
         ({"rounds": 0}, "rounds must be at least 1, got 0"),

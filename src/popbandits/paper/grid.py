@@ -1,4 +1,4 @@
-"""Many runs one after another, each in its folder, within the time there is: what is done stays done."""
+"""Many runs one after another, each in its own folder, within a time limit; finished runs are skipped."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ from popbandits.views.view import View
 from popbandits.wording import clock, counted
 
 SLACK = 1.2
-"""A round is begun if this many times the longest one so far still fits."""
+"""A round starts only if this many times the longest round so far fits in the time left."""
 
 
 def run_grid(
@@ -30,32 +30,32 @@ def run_grid(
     time_limit: float | None = None,
     may_differ: frozenset[str] = frozenset(),
 ) -> bool:
-    """Run those experiments that are not finished, and resume those that were begun; whether all are finished now.
+    """Run or resume the experiments that are not finished; return whether all are finished now.
 
-    One that fails does not keep the others from running; RunError in the end. `view` makes the view of a run. With a
-    `time_limit` in seconds no round is begun that might not end in time, but for the first one. `may_differ` names
-    settings of the agent that may differ from those that a run was begun with.
+    If some fail, the others still run, and RunError is raised at the end. `view` makes the view of a run. With a
+    `time_limit` in seconds, no round starts that might not end in time, except the first one. `may_differ` names
+    settings of the agent that may differ from those that a run was started with.
     """
     for experiment in experiments:
         _check(experiment, may_differ)
-    sitting, failed = Sitting(time_limit), dict[Path, RunError]()
-    for place, experiment in enumerate(experiments, 1):
+    timed, failed = TimedView(time_limit), dict[Path, RunError]()
+    for number, experiment in enumerate(experiments, 1):
         directory = _folder(experiment)
         begun = (directory / FILE).exists()
         if begun and Result(directory).done:
             continue
-        if sitting.over:
+        if timed.over:
             return False
-        sitting.shown, sitting.label = view(experiment), f"{directory} ({place} of {len(experiments)})"
+        timed.shown, timed.label = view(experiment), f"{directory} ({number} of {len(experiments)})"
         try:
             if begun:
                 given = {"agent": experiment.agent, "method": experiment.method, "engine": experiment.engine}
-                result = resume(directory, progress=sitting, **given)
+                result = resume(directory, progress=timed, **given)
             else:
-                result = run(experiment, sitting)
+                result = run(experiment, timed)
         except RunError as error:
             failed[directory] = error
-            print(f"{sitting.label} failed: {error}", file=sys.stderr, flush=True)
+            print(f"{timed.label} failed: {error}", file=sys.stderr, flush=True)
             continue
         if not result.done:
             return False
@@ -68,12 +68,12 @@ def run_grid(
 
 
 def _folder(experiment: Experiment) -> Path:
-    assert experiment.directory is not None, "a grid knows where its runs are"
+    assert experiment.directory is not None, "every run of a grid has a folder"
     return Path(experiment.directory)
 
 
 def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
-    """Refuse to go on with a run that is another one than was asked for."""
+    """Raise RunError if the folder holds a run with other settings than the experiment's."""
     directory = _folder(experiment)
     if not (directory / FILE).exists():
         return
@@ -84,27 +84,27 @@ def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
     for name in now:
         if before.get(name) != now[name] and name not in free:
             raise RunError(
-                f"a run goes on with the settings it was begun with, got {name.removeprefix('agent.')} {now[name]!r} "
-                f"for {directory}, which has {before.get(name)!r}; ask for that, or give another folder with -o"
+                f"a run must resume with the settings it was started with, got {name.removeprefix('agent.')} "
+                f"{now[name]!r} for {directory}, which has {before.get(name)!r}; use that, or another folder with -o"
             )
 
 
 def _identity(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes a run this run, as far as a grid can get it wrong."""
+    """Return the settings that identify a run, as far as a grid can get them wrong."""
     found = {"population": about["size"], "seed": about["seed"], "rounds": about["rounds"]}
     for what in ("agent", "method"):
-        made = about[what] or {}
-        found[what] = current(str(made.get("make")))
-        found |= {f"{what}.{name}": value for name, value in made.get("settings", {}).items()}
+        recipe = about[what] or {}
+        found[what] = current(str(recipe.get("make")))
+        found |= {f"{what}.{name}": value for name, value in recipe.get("settings", {}).items()}
     return found
 
 
-class Sitting(View):
-    """The view of one run after another: says how fast they are, and ends them, as Ctrl-C does, before time is up."""
+class TimedView(View):
+    """View of one run after another: prints their speed and stops them, like Ctrl-C, before the time is over."""
 
     def __init__(self, time_limit: float | None = None) -> None:
         self.shown = View()
-        """What else is shown of the run."""
+        """View that shows the current run."""
         self.label = ""
         self._end = None if time_limit is None else time.monotonic() + time_limit
         self._longest = 0.0
@@ -112,13 +112,13 @@ class Sitting(View):
 
     @property
     def over(self) -> bool:
-        """Whether another round might not end in time; as long as there was none, nobody can tell."""
+        """Whether another round might not end in time; False before the first round."""
         if self._end is None or not self._longest:
             return False
         return time.monotonic() + SLACK * self._longest > self._end
 
     def opened(self, population: Population, directory: Path) -> None:
-        """The run begins, or goes on."""
+        """Start timing a new or resumed run."""
         self.shown.opened(population, directory)
         self._population, self._before = population, len(population.history)
         self._opened = self._since = time.monotonic()
@@ -126,17 +126,17 @@ class Sitting(View):
         self._stopping = False
 
     def asked(self, decisions: Sequence[Decision]) -> None:
-        """Members begin to train."""
+        """Pass the decisions on to the view of the run."""
         self.shown.asked(decisions)
 
     def told(self, observation: Observation) -> None:
-        """An interval ended, and maybe a round."""
+        """Record an interval; after a round, print the speed and stop the run if time is over."""
         self.shown.told(observation)
         self._round.append(observation)
         if len(self._population.history) % self._population.size:
             return
         now = time.monotonic()
-        with suppress(OSError, ValueError):  # A log that is full or gone ends no run.
+        with suppress(OSError, ValueError):  # A full or closed log must not end the run.
             print(self._pace(now), file=sys.stderr, flush=True)
         self._longest = max(self._longest, now - self._since)
         self._since = now
@@ -156,10 +156,10 @@ class Sitting(View):
         return ", ".join(parts)
 
     def happened(self, event: Event) -> None:
-        """Something worth recording."""
+        """Note whether the run is stopping, and pass the event on."""
         self._stopping = self._stopping or event.kind == "stopping"
         self.shown.happened(event)
 
     def closed(self) -> None:
-        """The run ended, or was stopped."""
+        """Close the view of the run."""
         self.shown.closed()

@@ -15,7 +15,7 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "
 
 
 def worker_count(workers: int | None = None) -> int:
-    """As many as asked for; one for each core that this process may use if that is None."""
+    """Return the number of workers; None means one for each core that this process may use."""
     if workers is None:
         return cores()
     if workers < 1:
@@ -26,12 +26,12 @@ def worker_count(workers: int | None = None) -> int:
 def in_processes(
     jobs: Sequence[Callable[[], T]],
     workers: int | None = None,
-    done: Callable[[int, T], Any] = lambda place, result: None,
+    done: Callable[[int, T], Any] = lambda index, result: None,
 ) -> list[T]:
-    """The results of `jobs`, in their order; `done` is called with the place and the result of each that ends.
+    """Run `jobs` and return their results in order; `done` is called with the index and result of each finished job.
 
-    Workers are processes with one BLAS thread each, also if there is one only: sums then come out the same to
-    the last digit. They end at once when this process fails, is interrupted or dies.
+    Workers are processes with one BLAS thread each, even if there is only one: sums are then the same to the last
+    digit. They end at once when this process fails, is interrupted or dies.
     """
     count = min(worker_count(workers), len(jobs))
     if not count:
@@ -41,11 +41,11 @@ def in_processes(
     with listen, line, ProcessPoolExecutor(count, context, end_with, (listen,)) as pool:
         try:
             with spawning(ONE_THREAD):
-                places = {pool.submit(job): place for place, job in enumerate(jobs)}
-            for future in as_completed(places):
-                _raise(future.exception(), jobs[places[future]])
-                done(places[future], future.result())
-            return [future.result() for future in places]
+                indices = {pool.submit(job): index for index, job in enumerate(jobs)}
+            for future in as_completed(indices):
+                _raise(future.exception(), jobs[indices[future]])
+                done(indices[future], future.result())
+            return [future.result() for future in indices]
         except BaseException:
             line.close()
             raise
@@ -54,8 +54,8 @@ def in_processes(
 def _raise(error: BaseException | None, job: Callable[[], Any]) -> None:
     if isinstance(error, BrokenProcessPool):
         raise PopbanditsError(
-            "a worker process ended before its job was done; if memory ran out use fewer workers, "
-            "and in a script of your own call this below `if __name__ == '__main__':`"
+            "a worker process ended before its job was done; if memory ran out, use fewer workers; "
+            "in a script, call this below `if __name__ == '__main__':`"
         ) from error
     if error is not None:
         error.add_note(f"in {job}")

@@ -1,4 +1,4 @@
-"""Cumulative regret of the synthetic experiment: the table, and the paper's figure 3."""
+"""Table and figure of the cumulative regret in the synthetic experiment (the paper's figure 3)."""
 
 import math
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ TICKS = [mantissa * 10.0**exponent for exponent in range(-4, 6) for mantissa in 
 
 
 def mean_and_error(values: FloatArray) -> tuple[Any, Any]:
-    """Mean and standard error over the first axis; the error of a single run is unknown (NaN).
+    """Return mean and standard error over the first axis; the error of a single run is unknown (NaN).
 
     >>> mean_and_error(np.array([1.0, 3.0]))
     (np.float64(2.0), np.float64(1.0))
@@ -67,7 +67,7 @@ def mean_and_error(values: FloatArray) -> tuple[Any, Any]:
 
 
 def table(results: Results, plain: bool = False, plus_minus: str = "±") -> Table:
-    """Final cumulative regret by method and size of population, the floors, and what deciding cost."""
+    """Build the table of final cumulative regret by method and population size, floors, and decision times."""
     view = Table(box=box.ASCII if plain else box.ROUNDED)
     view.add_column("Population of", no_wrap=True)
     for size in results.sizes:
@@ -138,7 +138,7 @@ class Line:
 
 
 def lines(results: Results, size: int) -> list[Line]:
-    """The curves of one panel: every method, and the floors under them."""
+    """Return the curves of one panel: every method, and the floors under them."""
     found = []
     for method in results.methods:
         mean, error = mean_and_error(results.curves(method, size, "mean"))
@@ -152,7 +152,7 @@ def lines(results: Results, size: int) -> list[Line]:
 
 
 def figure(results: Results) -> "alt.ConcatChart":
-    """Mean +- 1 standard error of the mean over members, round by round; a panel for each population size."""
+    """Plot mean ± 1 standard error of the mean over members by round, with a panel for each population size."""
     require_extra()
     import altair as alt
 
@@ -225,10 +225,10 @@ def _panel(size: int, panel: list[Line], domain: tuple[float, float], first: boo
         {
             "method": one.label,
             "round": rounds,
-            "mean": float(place),
+            "mean": float(position),
             "text": f"{one.label}  {one.mean[-1]:.2f}",
         }
-        for one, place in zip(panel, _spread([one.mean[-1] for one in panel], low, high), strict=True)
+        for one, position in zip(panel, _spread([one.mean[-1] for one in panel], low, high), strict=True)
     ]
     text = (
         alt.Chart(alt.InlineData(values=ends))
@@ -241,14 +241,14 @@ def _panel(size: int, panel: list[Line], domain: tuple[float, float], first: boo
 
 
 def _spread(values: list[float], low: float, high: float) -> FloatArray:
-    """Where labels go that belong at `values` of a log axis: as near as they can without touching."""
+    """Return positions of labels on a log axis: as near to `values` as possible without overlap."""
     gap = 1.2 * LETTERS / HEIGHT * math.log(high / low)
     wanted = np.log(np.maximum(values, low))
     order = np.argsort(wanted, kind="stable")
     steps = gap * np.arange(len(wanted))
-    places = np.empty(len(wanted))
-    places[order] = isotonic_regression(wanted[order] - steps).x + steps
-    return np.exp(places)
+    positions = np.empty(len(wanted))
+    positions[order] = isotonic_regression(wanted[order] - steps).x + steps
+    return np.exp(positions)
 
 
 def write_figure(results: Results, directory: str | Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The numbers of the synthetic experiment: in memory, and in a folder."""
+"""Results of the synthetic experiment, in memory and in a folder."""
 
 import csv
 import json
@@ -23,12 +23,12 @@ NUMBERS, CURVES = "results.json", "curves.csv"
 Curve = Literal["mean", "best"]
 """Cumulative regret: of the mean over members, or along the lineage that ends with the best score."""
 Start = Literal["same", "any"]
-"""Where a floor starts: from the first configurations of the very runs above it, or from uniform draws."""
+"""Start of a floor: the first configurations of the runs it belongs to, or uniform draws."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one run came to."""
+    """The result of one run."""
 
     method: str
     size: int
@@ -36,14 +36,14 @@ class Run:
     mean: tuple[float, ...]
     best: tuple[float, ...]
     fallbacks: int
-    """Configurations that were sampled because no model could be fitted."""
+    """Number of configurations that were sampled because no model could be fitted."""
     seconds: float = field(compare=False)
-    """Spent deciding; the task itself costs nothing."""
+    """Seconds spent deciding; the task itself takes no time."""
 
 
 @dataclass(frozen=True)
 class Floor:
-    """What a perfect explorer comes to on average: it knows what is best, but not in the first round."""
+    """The average result of a perfect explorer, which knows the optimum from the second round on."""
 
     explore: Explore
     start: Start
@@ -59,9 +59,9 @@ class Results:
     runs: tuple[Run, ...]
     floors: tuple[Floor, ...]
     arguments: Mapping[str, Any] = field(compare=False)
-    """What the experiment was called with."""
+    """Arguments of the experiment."""
     made: Mapping[str, Any] = field(compare=False)
-    """When and with what (see `provenance`)."""
+    """Date, duration and versions (see `provenance`)."""
 
     @cached_property
     def _groups(self) -> dict[tuple[str, int], list[Run]]:
@@ -72,34 +72,34 @@ class Results:
 
     @property
     def methods(self) -> list[str]:
-        """Their names, in the order of the runs."""
+        """Names of the methods, in the order of the runs."""
         return list(dict.fromkeys(method for method, _ in self._groups))
 
     @property
     def sizes(self) -> list[int]:
-        """Of the populations, in the order of the runs."""
+        """Population sizes, in the order of the runs."""
         return list(dict.fromkeys(size for _, size in self._groups))
 
     @property
     def seeds(self) -> int:
-        """How many."""
+        """Number of seeds."""
         return len({run.seed for run in self.runs})
 
     @property
     def rounds(self) -> int:
-        """How many."""
+        """Number of rounds."""
         return len(self.runs[0].mean)
 
     def of(self, method: str, size: int) -> list[Run]:
-        """The runs of a method with populations of `size`, by seed."""
+        """Return the runs of a method with populations of `size`, by seed."""
         return self._groups[method, size]
 
     def curves(self, method: str, size: int, what: Curve) -> FloatArray:
-        """(seeds, rounds) cumulative regret."""
+        """Return the cumulative regret, (seeds, rounds)."""
         return np.array([getattr(run, what) for run in self.of(method, size)], dtype=np.float64)
 
     def save(self, directory: str | Path) -> list[Path]:
-        """Write the raw numbers, and the curves once more as a table for other programs."""
+        """Write the raw numbers as JSON, and the curves also as CSV."""
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         about = {"experiment": "synthetic", "made": self.made, "arguments": self.arguments}
@@ -119,7 +119,7 @@ class Results:
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """What `save` wrote."""
+        """Read the results that `save` wrote."""
         path = Path(directory) / NUMBERS
         try:
             content = json.loads(path.read_text("utf-8"))
@@ -133,8 +133,8 @@ class Results:
 
 
 def provenance(seconds: float, workers: int) -> dict[str, Any]:
-    """When and with what numbers were made."""
-    popbandits = import_module("popbandits").__version__  # which need not be installed
+    """Return the date, duration, number of workers, platform and versions."""
+    popbandits = import_module("popbandits").__version__  # works without an installed distribution
     return {
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "seconds": round(seconds, 3),
@@ -146,7 +146,7 @@ def provenance(seconds: float, workers: int) -> dict[str, Any]:
 
 
 def _rows(rows: Iterable[Mapping[str, Any]]) -> str:
-    """JSON with one line for each row, to be read by eye and compared."""
+    """Format rows as JSON, one line each, to be easy to read and compare."""
     return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]"
 
 

@@ -1,14 +1,14 @@
-"""The paper's synthetic experiment: a label and a number that only make sense together.
+"""The paper's synthetic experiment: a label and a number that must be chosen together.
 
     h in {sin, cos}, x in [0, pi/2]; a round gains h(x), and its regret is 1 - h(x)
 
-A member's score is the sum of the gains along its lineage: after an exploit it goes on from its parent's.
+A member's score is the sum of the gains along its lineage: after an exploit it continues from its parent's score.
 
 | symbol | meaning | shape |
 |---|---|---|
 | r | regret of each member in each round | (rounds, size) |
 | mean | cumulative regret of the mean over members: the running sum of r's mean over members | (rounds,) |
-| best | cumulative regret along the lineage that ends with the best score, the one a user keeps | (rounds,) |
+| best | cumulative regret along the lineage that ends with the best score, which a user would keep | (rounds,) |
 """
 
 import math
@@ -37,7 +37,7 @@ Job = Callable[[], Run | Floor]
 
 
 def gain(config: Config) -> float:
-    """h(x).
+    """Return h(x).
 
     >>> gain({"h": "cos", "x": 0.0})
     1.0
@@ -46,10 +46,10 @@ def gain(config: Config) -> float:
 
 
 def run(method: str, size: int, seed: int, rounds: int = 50) -> Run:
-    """One population on the task; with one seed all methods but Patient PBT start from the same configurations."""
+    """Run one population on the task; all methods but Patient PBT start from the seed's first configurations."""
     began = time.perf_counter()
     population = Population(SPACE, method, size=size, rounds=rounds, seed=seed, initial_score=0.0)
-    totals: dict[tuple[int, int], float] = {}  # what the checkpoint of (member, round) would hold
+    totals: dict[tuple[int, int], float] = {}  # contents of the checkpoint of (member, round)
     while not population.done:
         for assignment in population.ask():
             before = 0.0 if assignment.parent is None else totals[assignment.parent]
@@ -62,7 +62,7 @@ def run(method: str, size: int, seed: int, rounds: int = 50) -> Run:
 
 
 def regrets(history: History, size: int) -> tuple[FloatArray, FloatArray]:
-    """The curves `mean` and `best` (see above) of a finished run; the lowest member wins a tie."""
+    """Return the curves `mean` and `best` (see above) of a finished run; the lowest member wins a tie."""
     r = np.array([1 - gain(observation.config) for observation in history]).reshape(-1, size)
     last = sorted((history[len(history) - 1 - i] for i in range(size)), key=lambda o: o.member)
     winner = max(last, key=lambda observation: observation.score)
@@ -79,9 +79,9 @@ def floor(
     draws: int = 10_000,
     quantile: float = 0.25,
 ) -> Floor:
-    """What no explorer can avoid: the regret of the first round, then of all who were not replaced yet.
+    """Compute the regret that no explorer can avoid: of the first round, then of all members not replaced yet.
 
-    The average of `draws` simulations: of uniform starts, or of those of `seeds` runs, each equally often.
+    It is the average of `draws` simulations that start from uniform draws, or equally often from those of `seeds` runs.
 
     >>> [round(floor(size, 50).mean[-1], 2) for size in (4, 8, 12)]
     [0.65, 0.62, 0.61]
@@ -89,7 +89,7 @@ def floor(
     rng = np.random.default_rng([size, draws])
     if start == "same":
         r = np.repeat([first_regrets(size, seed) for seed in range(seeds)], -(-draws // seeds), axis=0)
-    else:  # sin and cos mirror one another, so the label does not matter
+    else:  # sin and cos mirror each other, so the label does not matter
         r = 1 - np.cos(rng.uniform(0, math.pi / 2, (draws, size)))
     n = len(r)
     total, mean, lines = np.zeros((n, size)), np.zeros((n, rounds)), np.zeros((n, size, rounds))
@@ -102,7 +102,7 @@ def floor(
             total[each, weak] = total[each, strong]
             lines[each, weak] = lines[each, strong]
             r[each, weak if explore == "replaced" else order] = 0.0
-            if not r.any():  # nor will there be any more
+            if not r.any():  # nor will there be in later rounds
                 break
         total += r
         mean[:, t], lines[:, :, t] = r.mean(axis=1), r
@@ -112,7 +112,7 @@ def floor(
 
 
 def first_regrets(size: int, seed: int) -> list[float]:
-    """The regrets of the first round, which a seed settles for every method."""
+    """Return the regrets of the first round, which depend on the seed only, not on the method."""
     first = Population(SPACE, RandomSearch(), size=size, rounds=1, seed=seed).ask()
     return [1 - gain(assignment.config) for assignment in first]
 
@@ -135,7 +135,7 @@ class Synthetic:
     def __post_init__(self) -> None:
         for name in self.methods:
             if name not in METHODS:
-                raise ArgumentError(f"methods: none is called {name!r}; there are {', '.join(METHODS)}")
+                raise ArgumentError(f"methods: unknown name {name!r}; choose from {', '.join(METHODS)}")
         counts = {"seeds": self.seeds, "rounds": self.rounds, "floor_draws": self.floor_draws}
         for name, value, least in [
             *(("sizes", size, 2) for size in self.sizes),
@@ -146,10 +146,10 @@ class Synthetic:
         for name, several in (("methods", self.methods), ("sizes", self.sizes)):
             if not several or len(set(several)) < len(several):
                 given = " ".join(map(str, several)) or "none"
-                raise ArgumentError(f"{name} must be one or more, none of them twice, got {given}")
+                raise ArgumentError(f"{name} must be one or more, without repeats, got {given}")
 
     def jobs(self) -> list[tuple[Job, float]]:
-        """What is to be computed, each with its rough cost."""
+        """Return what is to be computed, each job with its rough cost."""
         return [*self._floors(), *self._runs()]
 
     def _floors(self) -> Iterator[tuple[Job, float]]:
@@ -164,19 +164,19 @@ class Synthetic:
                     )
 
     def _runs(self) -> Iterator[tuple[Job, float]]:
-        for seed in range(self.seeds):  # the mix of short and long is then even, and so is the pace
+        for seed in range(self.seeds):  # mixes short and long jobs evenly, so that the pace is even
             for size in sorted(self.sizes, reverse=True):
                 for name in self.methods:
                     yield partial(run, name, size, seed, self.rounds), METHODS[name].cost * size * self.rounds
 
     def run(self, workers: int | None = None, progress: Callable[[float], Any] = lambda share: None) -> Results:
-        """All of it over all cores; `progress` is told which share of the work each finished job was."""
+        """Run all jobs over all cores; `progress` gets each finished job's share of the work."""
         jobs = self.jobs()
         whole = sum(cost for _, cost in jobs)
         began = time.perf_counter()
-        outcomes = in_processes([job for job, _ in jobs], workers, lambda place, _: progress(jobs[place][1] / whole))
-        made = provenance(time.perf_counter() - began, worker_count(workers))
+        outcomes = in_processes([job for job, _ in jobs], workers, lambda index, _: progress(jobs[index][1] / whole))
+        origin = provenance(time.perf_counter() - began, worker_count(workers))
         runs = [outcome for outcome in outcomes if isinstance(outcome, Run)]
         runs.sort(key=lambda r: (self.methods.index(r.method), self.sizes.index(r.size), r.seed))
         floors = [outcome for outcome in outcomes if isinstance(outcome, Floor)]
-        return Results(tuple(runs), tuple(floors), asdict(self), made)
+        return Results(tuple(runs), tuple(floors), asdict(self), origin)

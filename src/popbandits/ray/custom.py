@@ -14,7 +14,7 @@ from popbandits.history import Config, History, Observation
 from popbandits.ray.nested import find, leaves, put
 from popbandits.ray.space import is_drawn, is_open
 from popbandits.space import Numerical, Space
-from popbandits.space.build import unboxed
+from popbandits.space.build import unbox
 from popbandits.typing import is_real
 
 Function = Callable[[dict[str, Any]], dict[str, Any]]
@@ -55,7 +55,7 @@ class CustomExplorer(Explorer):
         if not isinstance(changed, Mapping):
             raise ArgumentError(f"custom_explore_fn must return a configuration, a dict, got {changed!r}")
         after = dict(leaves(changed))
-        tuned = {path: unboxed(value) for path, value in after.items() if ".".join(path) in space.names}
+        tuned = {path: unbox(value) for path, value in after.items() if ".".join(path) in space.names}
         for path in before.keys() | after.keys():
             if path not in tuned and (path not in after or path not in before or after[path] != before[path]):
                 raise ArgumentError(

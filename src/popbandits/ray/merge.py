@@ -18,7 +18,7 @@ from popbandits.ray.nested import Path, find, leaves, put
 from popbandits.ray.space import is_drawn, is_open
 from popbandits.ray.wanted import Bounds, Unreadable, Wanted
 from popbandits.space import Space
-from popbandits.space.build import unboxed
+from popbandits.space.build import unbox
 from popbandits.typing import is_real
 
 Drawn = list[dict[str, Any]]
@@ -189,7 +189,7 @@ class _Given:
 
     def _begin(self, said: str, want: Wanted, values: list[Any], verb: Literal["has", "draws"]) -> Part:
         """Begin with values of `param_space`'s own: a constant for one member, or a draw for each."""
-        values = [tuple(value) if isinstance(value, list) else unboxed(value) for value in values]
+        values = [tuple(value) if isinstance(value, list) else unbox(value) for value in values]
         if isinstance(want, Bounds | Range) and (odd := [value for value in values if not is_real(value)]):
             raise SpaceError(f"{said}, but param_space {verb} {odd[0]!r}, which is no number; drop one of the two")
         explored = _complete(want, values=values)

@@ -1,9 +1,9 @@
-"""Reinforcement learning: agents that keep the contract. Nothing else in popbandits depends on them."""
+"""Reinforcement learning agents. Nothing else in popbandits depends on them."""
 
 from popbandits.errors import MissingExtraError
 
 AGENTS = {("import", "popbandits.rl.demo:make_agent"), ("import", "popbandits.rl.ppo:PPO")}
-"""Agents that any run's record may name: how they are made, and where they are."""
+"""Agents that any run's record may name: kind of recipe and import path."""
 
 try:
     import envpool  # noqa: F401

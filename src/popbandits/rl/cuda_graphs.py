@@ -5,15 +5,15 @@ from threading import RLock
 
 import torch
 
-# Captures of several agents at once would meet in autograd's one thread for the device.
+# Captures by several agents at once would collide in autograd's single thread for the device.
 _CAPTURING = RLock()
 
 
 class Replayed:
-    """A procedure without arguments: on a GPU its second call captures a graph, which all later ones replay.
+    """A procedure without arguments. On a GPU the second call captures a graph, and later calls replay it.
 
-    The first call runs plainly, so that kernels are compiled and libraries set up outside of the graph, and every call
-    has its effect exactly once. On a CPU, all calls are plain.
+    The first call runs normally, so that kernels are compiled and libraries set up outside of the graph. Every call
+    takes effect exactly once. On a CPU, all calls run normally.
     """
 
     def __init__(self, procedure: Callable[[], None], stream: "torch.cuda.Stream | None") -> None:
@@ -23,7 +23,7 @@ class Replayed:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        """Do it once; on a GPU, in the order of the stream."""
+        """Run the procedure once; on a GPU, in stream order."""
         if self._stream is None:
             self._procedure()
         elif self._graph is not None:
@@ -37,10 +37,10 @@ class Replayed:
                     graph = torch.cuda.CUDAGraph()
                     with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
                         self._procedure()
-                    self._graph = graph  # Only now: after a capture that failed there is nothing to replay.
+                    self._graph = graph  # Only now: a failed capture leaves nothing to replay.
                     graph.replay()
 
 
 def stream_on(device: torch.device) -> "torch.cuda.Stream | None":
-    """Make a stream for captures on a GPU; None on other devices, where procedures run plainly."""
+    """Make a stream for captures on a GPU; return None on other devices, which capture nothing."""
     return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]

@@ -1,10 +1,10 @@
-"""What `popbandits demo` tunes: PPO on the lunar lander, which has to come down softly between two flags.
+"""The task of `popbandits demo`: PPO on the lunar lander, which has to land softly between two flags.
 
-Three runs share a seed and the steps of a member: one is tuned, one is random search with as many members, and in one a
-single agent has the usual settings. What is compared is what each hands over, its best checkpoint, on fresh episodes
-(`evaluate`), since the best of many noisy scores flatters whoever was lucky. Equal seeds give equal starts.
+Three runs share a seed and the number of steps per member: a tuned population, random search with as many members, and
+a single agent with the usual settings. The best checkpoint of each run is evaluated on fresh episodes (`evaluate`),
+since the best of many noisy scores is partly luck. Equal seeds give equal starts.
 
-A return of 200 counts as solved; who crashes at once gets about -150, and who hovers until the time is up some 50.
+A return of 200 counts as solved. Crashing at once returns about -150, hovering until the time limit about 50.
 """
 
 from pathlib import Path
@@ -27,13 +27,13 @@ DEFAULTS: dict[str, Any] = {
     "beta1": 0.9,
     "beta2": 0.999,
 }
-"""The usual settings: those of PPO in Stable-Baselines3 when nothing is given."""
+"""The usual settings: the defaults of PPO in Stable-Baselines3."""
 
 
 def space() -> ConfigurationSpace:
-    """Wide ranges, as of somebody who has not met the task: lr has to suit each of the optimizers."""
+    """Build a space of wide ranges, as for an unknown task; lr covers what each optimizer needs."""
     optimizer = Categorical("optimizer", ["adam", "rmsprop", "sgd"])
-    belonging = {
+    conditional = {
         "adam": [Float("beta1", (0.5, 0.99)), Float("beta2", (0.9, 0.9999))],
         "rmsprop": [Float("smoothing", (0.9, 0.999))],
         "sgd": [Float("momentum", (0.0, 0.99))],
@@ -48,18 +48,18 @@ def space() -> ConfigurationSpace:
             optimizer,
         ]
     )
-    for name, parameters in belonging.items():
+    for name, parameters in conditional.items():
         whole.add(*parameters, *(EqualsCondition(parameter, optimizer, name) for parameter in parameters))
     return whole
 
 
 def make_agent(seed: int) -> PPO:
-    """An agent of the demo."""
+    """Make an agent of the demo."""
     return PPO(seed)
 
 
 def evaluate(checkpoint: Path, episodes: int = 256, seed: int = 0) -> float:
-    """The mean return of a checkpoint's policy in fresh episodes."""
+    """Return the mean return of a checkpoint's policy in fresh episodes."""
     agent = make_agent(seed)
     agent.load(checkpoint)
     return agent.evaluate(episodes, seed)

@@ -1,20 +1,20 @@
-"""Proximal policy optimisation (Schulman et al. 2017) as an agent whose hyperparameters may change at every interval.
+"""Proximal policy optimisation (Schulman et al. 2017) as an agent whose hyperparameters may change between intervals.
 
 | symbol | meaning |
 |---|---|
 | T | steps of a rollout |
-| N | environments side by side |
+| N | parallel environments |
 | B | transitions of a minibatch |
-| D, A | numbers in an observation, actions to choose from |
+| D, A | size of an observation, number of actions |
 
 Details that matter, after "The 37 Implementation Details of PPO" (Huang et al. 2022): observations are normalised by
 their running mean and deviation, rewards by the running deviation of the discounted return; weights start orthogonal,
-the policy's last ones small; advantages are normalised in each minibatch; the gradient's norm is clipped; where a time
-limit or the end of a rollout cuts an episode off, the critic's value stands for the rest of it.
+the policy's last layer small; advantages are normalised in each minibatch; the gradient's norm is clipped; where a time
+limit or the end of a rollout cuts an episode off, the critic's value replaces the rest of the return.
 
-The rest serves the contract of an agent. A checkpoint holds everything but the hyperparameters, which `train` is given,
-and the environments, which EnvPool cannot save: an interval begins in new ones, seeded by the agent's own generator.
-So an interval depends on its checkpoint and its hyperparameters alone, on every engine and after a resume.
+A checkpoint holds everything but the hyperparameters, which `train` is given, and the environments, which EnvPool
+cannot save: every interval starts new ones, seeded by the agent's own generator. So an interval depends only on its
+checkpoint and its hyperparameters, on every engine and after a resume.
 """
 
 import math
@@ -40,39 +40,39 @@ from popbandits.typing import BoolArray, FloatArray
 
 @dataclass(frozen=True)
 class Settings:
-    """What is not tuned."""
+    """Settings that are not tuned."""
 
     environment: str = "LunarLander-v3"
-    """One of EnvPool's with vectors of numbers as observations and a choice of actions."""
+    """Name of an EnvPool task with vector observations and discrete actions."""
     limit: int = 500
     """Steps after which an episode is cut off."""
     copies: int = 32
-    """Environments stepped side by side: N."""
+    """Parallel environments: N."""
     rollout: int = 64
-    """Steps in each of them between two updates: T."""
+    """Steps per environment between two updates: T."""
     updates: int = 8
-    """Updates in an interval."""
+    """Updates per interval."""
     minibatch: int = 512
-    """Transitions in a step of the optimizer, at most: B."""
+    """Maximum number of transitions per optimizer step: B."""
     episodes: int = 64
-    """Fresh ones after an interval; their mean return is its score. Returns on the way are those of older policies."""
+    """Fresh episodes after an interval. Their mean return is the score; training returns belong to older policies."""
     gamma: float = 0.999
-    """Discount of a step."""
+    """Discount per step."""
     hidden: int = 64
-    """Width of the two hidden layers, of the policy and of the critic."""
+    """Width of the two hidden layers of policy and critic."""
     value_weight: float = 0.5
     """Weight of the critic's loss."""
     gradient_norm: float = 0.5
-    """Where the gradient's norm is clipped."""
+    """Maximum norm of the gradient."""
 
 
 LANDER = Settings()
 
 
 class PPO:
-    """An agent for tasks with a choice of actions.
+    """An agent for tasks with discrete actions.
 
-    A configuration holds lr, clip, entropy, gae_lambda, epochs and optimizer, and what belongs to the optimizer:
+    A configuration holds lr, clip, entropy, gae_lambda, epochs and optimizer, and the optimizer's own hyperparameters:
     beta1 and beta2 (adam), smoothing (rmsprop) or momentum (sgd).
     """
 
@@ -88,13 +88,13 @@ class PPO:
         self.steps = 0
 
     def train(self, config: dict[str, Any]) -> Outcome:
-        """One interval; its score is the mean return of fresh episodes at its end, NaN if the weights diverged."""
+        """Train for one interval; the score is the mean return of fresh episodes, NaN if the weights diverged."""
         use_one_thread()
         self.loss = Loss(config["clip"], config["entropy"], self.settings.value_weight)
         self.gae_lambda, self.epochs = config["gae_lambda"], config["epochs"]
         self.optimizer = make_optimizer(self.weights, config)
         if self.moments["optimizer"] == config["optimizer"]:
-            # What it accumulated is taken over, its hyperparameters are not.
+            # Restore the moments, not the hyperparameters.
             self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": self.moments["state"]})
         play = Play(self.settings, self.settings.copies, self.generator)
         steps = 0
@@ -110,7 +110,7 @@ class PPO:
         return Outcome(score, steps=steps, metrics={"total_steps": self.steps})
 
     def save(self, directory: Path) -> None:
-        """Write all but the hyperparameters."""
+        """Write everything but the hyperparameters."""
         state = {
             "network": self.network.state_dict(),
             "moments": self.moments,
@@ -120,7 +120,7 @@ class PPO:
         torch.save(state, directory / "ppo.pt")
 
     def load(self, directory: Path) -> None:
-        """Become what was saved."""
+        """Restore a saved agent."""
         state = torch.load(directory / "ppo.pt", weights_only=True)
         self.network.load_state_dict(state["network"])
         self.moments = state["moments"]
@@ -128,7 +128,7 @@ class PPO:
         self.steps = state["steps"]
 
     def applied(self) -> dict[str, Any]:
-        """The hyperparameters of the last interval, read where they act."""
+        """Return the hyperparameters of the last interval, read from where they are used."""
         return {
             **read_optimizer(self.optimizer),
             "clip": self.loss.clip,
@@ -138,23 +138,23 @@ class PPO:
         }
 
     def evaluate(self, episodes: int, seed: int) -> float:
-        """The mean return of fresh episodes, acting as in training; equal seeds give equal starts."""
+        """Return the mean return of fresh episodes, acting as in training; equal seeds give equal starts."""
         use_one_thread()
         generator = torch.Generator().manual_seed(seed)
         play = Play(self.settings, episodes, generator)
-        total, going_on = np.zeros(episodes), np.arange(episodes, dtype=np.int32)
+        total, running = np.zeros(episodes), np.arange(episodes, dtype=np.int32)
         observations = play.observations
-        while len(going_on):
+        while len(running):
             actions = self.network.act(self.network.see(observations), generator)
-            # Only those whose episode goes on: stepping the others is most of the work in the end.
-            observations, rewards, terminated, truncated, info = play.environments.step(actions.int().numpy(), going_on)
+            # Step only the unfinished episodes: the others would be most of the work towards the end.
+            observations, rewards, terminated, truncated, info = play.environments.step(actions.int().numpy(), running)
             total[info["env_id"]] += rewards
-            on = ~(terminated | truncated)
-            observations, going_on = observations[on], info["env_id"][on]
+            unfinished = ~(terminated | truncated)
+            observations, running = observations[unfinished], info["env_id"][unfinished]
         return float(total.mean())
 
     def _collect(self, play: "Play") -> "Rollout":
-        """Act for T steps; then let the scales of observations and rewards take them in."""
+        """Act for T steps, then update the scales of observations and rewards."""
         network = self.network
         seen, actions, steps = [network.see(play.observations)], [], []
         for _ in range(self.settings.rollout):
@@ -192,17 +192,17 @@ class PPO:
 
 
 class Batch(NamedTuple):
-    """Transitions to learn from, a row each."""
+    """Transitions to learn from, one per row."""
 
     seen: Tensor
     """Normalised observations, (B, D)."""
     actions: Tensor
-    """(B,), as all that follow."""
+    """(B,), like all fields below."""
     before: Tensor
-    """Log-probabilities of the actions when they were drawn."""
+    """Log-probabilities of the actions at the time they were drawn."""
     advantages: Tensor
     targets: Tensor
-    """What the critic should have said."""
+    """Targets of the critic."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Loss:
     value_weight: float
 
     def __call__(self, preferences: Tensor, values: Tensor, batch: Batch) -> Tensor:
-        """The loss of a minibatch, given what the networks say of it."""
+        """Compute the loss of a minibatch from the outputs of policy and critic."""
         ratio = (log_probability(batch.actions, preferences) - batch.before).exp()
         advantages = batch.advantages - batch.advantages.mean()
         advantages = advantages / (advantages.std(correction=0) + 1e-8)
@@ -231,20 +231,20 @@ class Loss:
 
 
 def log_probability(actions: Tensor, preferences: Tensor) -> Tensor:
-    """Of actions, where the probabilities are the softmax of the preferences for them."""
+    """Compute the log-probabilities of actions under the softmax of the preferences."""
     return log_softmax(preferences, -1).gather(-1, actions[..., None]).squeeze(-1)
 
 
 def estimate_advantages(
     rewards: Tensor, values: Tensor, terminated: Tensor, over: Tensor, gamma: float, gae_lambda: float
 ) -> Tensor:
-    """Generalised advantage estimation (Schulman et al. 2016): Â_t = δ_t + γ λ Â_{t+1}, (T, N).
+    """Estimate generalised advantages (Schulman et al. 2016): Â_t = δ_t + γ λ Â_{t+1}, (T, N).
 
     δ_t = r_t + γ V(s_{t+1}) - V(s_t), without V(s_{t+1}) where s_{t+1} is terminal. Where an episode is over, Â_{t+1}
-    belongs to another one and is left out.
+    belongs to the next one and is left out.
 
     Args:
-        values: of all states, the one after the last step included, (T + 1, N).
+        values: values of all states, including the one after the last step, (T + 1, N).
     """
     errors = rewards + gamma * values[1:] * ~terminated - values[:-1]
     advantages = torch.empty_like(errors)
@@ -256,7 +256,7 @@ def estimate_advantages(
 
 
 def make_optimizer(weights: list[nn.Parameter], config: Mapping[str, Any]) -> Optimizer:
-    """The optimizer of a configuration. `fused` and `foreach` spare a loop over the weights in Python."""
+    """Make the optimizer of a configuration; `fused` and `foreach` avoid a Python loop over the weights."""
     match config["optimizer"]:
         case "adam":
             return Adam(weights, config["lr"], (config["beta1"], config["beta2"]), fused=True)
@@ -265,11 +265,11 @@ def make_optimizer(weights: list[nn.Parameter], config: Mapping[str, Any]) -> Op
         case "sgd":
             return SGD(weights, config["lr"], config["momentum"], foreach=True)
         case other:
-            raise ArgumentError(f"optimizer must be adam, rmsprop or sgd, got {other!r}; choose one of them")
+            raise ArgumentError(f"optimizer must be adam, rmsprop or sgd, got {other!r}")
 
 
 def read_optimizer(optimizer: Optimizer) -> dict[str, Any]:
-    """The hyperparameters in an optimizer, named as in a configuration."""
+    """Read the hyperparameters of an optimizer, named as in a configuration."""
     (group,) = optimizer.param_groups
     match optimizer:
         case Adam():
@@ -282,22 +282,22 @@ def read_optimizer(optimizer: Optimizer) -> dict[str, Any]:
 
 
 class Network(nn.Module):
-    """Policy and critic, and the scales of what they see and of rewards."""
+    """Policy and critic, with the running scales of observations and rewards."""
 
     def __init__(self, inputs: int, actions: int, hidden: int, generator: torch.Generator):
         super().__init__()
-        self.policy = _perceptron([inputs, hidden, hidden, actions], 0.01, generator)
-        self.critic = _perceptron([inputs, hidden, hidden, 1], 1.0, generator)
+        self.policy = _make_perceptron([inputs, hidden, hidden, actions], 0.01, generator)
+        self.critic = _make_perceptron([inputs, hidden, hidden, 1], 1.0, generator)
         self.observed = Scale(inputs)
         self.rewarded = Scale(1)
 
     def forward(self, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """Preferences for the actions, (..., A), and values, (...)."""
+        """Compute preferences for the actions, (..., A), and values, (...)."""
         return self.policy(seen), self.critic(seen).squeeze(-1)
 
     @torch.no_grad()
     def see(self, observations: npt.NDArray[np.float32]) -> Tensor:
-        """Observations as policy and critic take them."""
+        """Normalise observations for policy and critic."""
         centred = torch.from_numpy(observations) - self.observed.mean
         return (centred / self.observed.deviation).float().clamp(-10, 10)
 
@@ -307,12 +307,12 @@ class Network(nn.Module):
         return torch.multinomial(self.policy(seen).softmax(-1), 1, generator=generator).squeeze(-1)
 
 
-def _perceptron(widths: list[int], last_gain: float, generator: torch.Generator) -> nn.Sequential:
+def _make_perceptron(widths: list[int], last_gain: float, generator: torch.Generator) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for place, (inputs, outputs) in enumerate(pairwise(widths)):
-        # Made without values: PyTorch would draw them from the global generator.
+    for index, (inputs, outputs) in enumerate(pairwise(widths)):
+        # Allocated without values: PyTorch would draw them from the global generator.
         layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
-        nn.init.orthogonal_(layer.weight, last_gain if place == len(widths) - 2 else math.sqrt(2), generator)
+        nn.init.orthogonal_(layer.weight, last_gain if index == len(widths) - 2 else math.sqrt(2), generator)
         nn.init.zeros_(layer.bias)
         layers += [layer, nn.Tanh()]
     return nn.Sequential(*layers[:-1])
@@ -327,13 +327,13 @@ class Scale(nn.Module):
 
     def __init__(self, size: int):
         super().__init__()
-        # As if one value had been seen, at a distance of 1 from the mean 0: the deviation is never 0.
+        # Starts as if one value had been seen, at a distance of 1 from the mean 0: the deviation is never 0.
         self.register_buffer("count", torch.ones((), dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("squares", torch.ones(size, dtype=torch.float64))
 
     def update(self, rows: Tensor) -> None:
-        """Take in rows, (any number, size), as Welford would one after another."""
+        """Add rows, (any number, size), with the result of Welford's algorithm row by row."""
         self.count += len(rows)
         distances = rows - self.mean
         self.mean += distances.sum(0) / self.count
@@ -349,32 +349,32 @@ class Rollout(NamedTuple):
     """T steps in N environments."""
 
     seen: Tensor
-    """Normalised observations, the one after the last step included, (T + 1, N, D)."""
+    """Normalised observations, including those after the last step, (T + 1, N, D)."""
     actions: Tensor
-    """(T, N), as all that follow."""
+    """(T, N), like all fields below."""
     rewards: Tensor
     terminated: Tensor
     """Whether the episode ended in a terminal state."""
     over: Tensor
-    """Whether it ended, there or by its time limit."""
+    """Whether the episode ended, in a terminal state or by its time limit."""
     real: Tensor
-    """False where EnvPool only began a new episode, which it does in the step after the end of one."""
+    """False where EnvPool only started a new episode, as it does in the step after an episode's end."""
 
 
 class Step(NamedTuple):
-    """A step in N environments; `observations` are those before it."""
+    """A step in N environments; `observations` are from before the step."""
 
     observations: npt.NDArray[np.float32]
     rewards: npt.NDArray[np.float32]
     discounted: FloatArray
-    """Sums of the episodes' discounted rewards so far, the past discounted."""
+    """Sums of the episodes' rewards so far, older ones discounted."""
     terminated: BoolArray
     over: BoolArray
     real: BoolArray
 
 
 class Play:
-    """N environments in progress, which no checkpoint can hold."""
+    """N running environments; they cannot be saved in a checkpoint."""
 
     def __init__(self, settings: Settings, copies: int, generator: torch.Generator):
         seeds = torch.randint(2**31 - 1, (copies,), generator=generator).tolist()
@@ -386,7 +386,7 @@ class Play:
         self.discounted = np.zeros(copies)
 
     def step(self, actions: Tensor, gamma: float = 1.0) -> Step:
-        """Act in every environment; in those whose episode was over, begin a new one instead."""
+        """Act in every environment; start a new episode instead where the last one is over."""
         before, real = self.observations, ~self.over
         self.observations, rewards, terminated, truncated, _ = self.environments.step(actions.int().numpy())
         self.over = terminated | truncated

@@ -1,11 +1,11 @@
-"""How many threads PyTorch computes with."""
+"""Number of threads PyTorch computes with."""
 
 import torch
 
 
 def use_one_thread() -> None:
-    """Sums come out the same on any number of cores, of which every member that trains beside others has one.
+    """Make PyTorch compute with one thread: sums are the same on any number of cores, and members share the cores.
 
-    PyTorch keeps the number for each thread, so an engine that uses several has to come by here in each.
+    PyTorch stores the number per thread, so an engine with several threads must call this in each.
     """
     torch.set_num_threads(1)

@@ -242,13 +242,13 @@ def test_the_same_seed_evaluates_to_the_same_returns() -> None:
 
 
 def test_a_config_must_have_the_agents_hyperparameters() -> None:
-    message = "PPO takes the hyperparameters lr, clip, entropy, got lr, clip; give the space exactly these"
+    message = "PPO takes the hyperparameters lr, clip, entropy, got lr, clip; define exactly these in the space"
     with pytest.raises(ArgumentError, match=message):
         PPO(0, SMALL).train({"lr": 1e-3, "clip": 0.2})
 
 
 def test_an_unknown_augmentation_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"augmentation must be one of crop, .*, got 'blur'; correct the space"):
+    with pytest.raises(ArgumentError, match=r"augmentation must be one of crop, .*, got 'blur'"):
         DrAC(0, SMALL).train(config(DrAC, augmentation="blur"))
 
 
@@ -274,7 +274,7 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], message:
 
 @pytest.mark.parametrize("name", ["environments", "steps", "epochs", "minibatches"])
 def test_sizes_are_whole_numbers(name: str) -> None:
-    with pytest.raises(ArgumentError, match=f"{name} must be a whole number of at least 1, got 0; correct it"):
+    with pytest.raises(ArgumentError, match=f"{name} must be a whole number of at least 1, got 0"):
         Sizes(**{name: 0})
 
 

@@ -15,7 +15,7 @@ from popbandits.errors import AgentError, ArgumentError
 from popbandits.paper.commands.procgen import Preset
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.methods import parse_steps
-from popbandits.paper.procgen.task import PUBLISHED, SPACE, Examined, Task, published
+from popbandits.paper.procgen.task import PUBLISHED, SPACE, Examined, Task, published_values
 from popbandits.rl import demo, ppo
 from popbandits.run import run as start
 from popbandits.run.recipes import address, prepare, recipe
@@ -73,7 +73,7 @@ def test_a_population_is_tuned_on_a_real_game_and_goes_on_where_it_was_stopped(
 
     pieces = tmp_path / "pieces"
     assert run(pieces, "--method", "pb2-mix", "--time-limit", "0.001") == 130
-    assert "Not all of it is done; the same command goes on." in capsys.readouterr().out
+    assert "Not all runs are finished; run the same command to resume." in capsys.readouterr().out
     assert len(History.load(pieces / "bossfight" / "pb2-mix" / "0")) == 2
     assert main(["procgen", "--table", str(pieces)]) == 0
     assert "pb2-mix/0, stopped, 1 of 2 rounds" in capsys.readouterr().out
@@ -100,7 +100,7 @@ class NarrowTask(Task):
 
 def test_every_engine_comes_to_the_same_history(tmp_path: Path) -> None:
     task = NarrowTask("bossfight", "ppo", 2, interval=128, **TINY.agents)
-    space = {name: SPACE[name] for name in published("ppo")}
+    space = {name: SPACE[name] for name in published_values("ppo")}
     experiment = Experiment(task, space, PB2Mix(), population=2, rounds=2)
     engines = ("in-process", "threads", "processes")
     for engine in engines:
@@ -116,23 +116,23 @@ def test_every_engine_comes_to_the_same_history(tmp_path: Path) -> None:
 def test_an_interval_without_an_episode_says_so(tmp_path: Path) -> None:
     task = Task("coinrun", "ppo", 1, interval=64, **TINY.agents)
     with pytest.raises(AgentError, match="long enough for an episode of coinrun to end, got 64 steps in 4 environ"):
-        task(0).train(published("ppo"))
+        task(0).train(published_values("ppo"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--game", "tetris"], "game: none is called 'tetris'; there are bigfish, "),
-        (["--method", "pb3"], "method: none is called 'pb3'; there are ppo, drac, ucb-drac, pbt, "),
+        (["--game", "tetris"], "game: unknown name 'tetris'; choose from bigfish, "),
+        (["--method", "pb3"], "method: unknown name 'pb3'; choose from ppo, drac, ucb-drac, pbt, "),
         (["--steps", "1M", "--interval", "300k"], "steps must be a multiple of the interval, 300000, got 1000000"),
         (["--steps", "many"], "steps must be a whole number of at least 1, got 'many'; write 25M, 500k or 2048"),
         (["--device", "cpu", "--precision", "bfloat16"], "precision 'bfloat16' needs a GPU, got device 'cpu'"),
-        (["--population", "0"], "population must be at least 1, got 0; give some members"),
+        (["--population", "0"], "population must be at least 1, got 0"),
         (["--device", "gpu"], "device must be cpu, cuda or cuda:N, got 'gpu'"),
         (["--device", "meta"], "device must be cpu, cuda or cuda:N, got 'meta'"),
         (["--steps", "20k", "--interval", "10k"], "interval must be at least a rollout, 64 environments × 256 steps"),
-        (["--time-limit", "0"], "--time-limit: it must be above 0 seconds, got '0'; leave it out for no limit"),
-        (["--time-limit", "soon"], "--time-limit: it must be above 0 seconds, got 'soon'"),
+        (["--time-limit", "0"], "--time-limit: must be above 0 seconds, got '0'; leave it out for no limit"),
+        (["--time-limit", "soon"], "--time-limit: must be above 0 seconds, got 'soon'"),
     ],
 )
 def test_what_cannot_run_is_said_before_anything_is_written(
@@ -156,7 +156,7 @@ def test_a_gpu_must_be_there(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit):
         main(["procgen", "--device", "cuda", "-o", str(tmp_path)])
-    assert "device must be there, got 'cuda' where torch sees 0 GPUs; give --device cpu" in capsys.readouterr().err
+    assert "device must exist, got 'cuda', but torch sees 0 GPUs; use --device cpu" in capsys.readouterr().err
 
 
 def test_gpus_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +164,7 @@ def test_gpus_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(SystemExit):
         main(["procgen", "--device", "cuda:2", "-o", str(tmp_path)])
-    assert "device must be there, got 'cuda:2' where torch sees 2 GPUs" in capsys.readouterr().err
+    assert "device must exist, got 'cuda:2', but torch sees 2 GPUs" in capsys.readouterr().err
 
 
 def test_the_published_budget_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

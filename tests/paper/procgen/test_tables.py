@@ -154,7 +154,7 @@ def test_runs_on_hard_levels_stand_apart_and_beside_nothing_published(
     out = capsys.readouterr().out
     hard = next(part for part in out.split("Test returns: ") if part.startswith("hard levels, "))
     assert "10.6" not in hard
-    assert "whose episodes on the validation levels are the best" in hard
+    assert "with the best episodes on the validation levels" in hard
     assert out.count("10.6 ± 1.9") == 1
 
 
@@ -177,7 +177,7 @@ def test_a_member_that_failed_in_the_last_round_is_not_the_final_one(tmp_path: P
 
 
 def test_folders_without_runs_of_the_experiment_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError, match=r"a table is made of runs of `popbandits procgen`, got none in .*; run"):
+    with pytest.raises(HistoryError, match=r"a table needs runs of `popbandits procgen`, got none in .*; run"):
         trials([tmp_path])
 
 

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Preset:
-    """How large a run is."""
+    """Size of a run."""
 
     population: int = 4
     steps: int = 25_000_000
     interval: int = 500_000
     agents: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of `popbandits.paper.procgen.task.Task`."""
+    """Other fields of `popbandits.paper.procgen.task.Task`."""
 
 
 FULL = Preset()
-# Environments begin anew with every interval, so each needs steps enough to end an episode: most time out after 1,000.
+# Every interval starts new environments, so it needs enough steps to end an episode: most time out after 1,000.
 SMALL = {"environments": 2, "steps": 256, "epochs": 1, "minibatches": 4, "episodes": 4, "test_every": 4}
 QUICK = Preset(2, 8_192, 2_048, SMALL)
 
@@ -36,49 +36,49 @@ QUICK = Preset(2, 8_192, 2_048, SMALL)
 def procgen(parser: argparse.ArgumentParser) -> Command:
     """Run the paper's experiment on Procgen, and print its tables.
 
-    A population of DrAC agents learns a game, and the learning rate, clipping,
-    entropy bonus, regularisation and augmentation are tuned meanwhile; or one agent
-    learns alone, with the published settings (ppo, drac, ucb-drac). Several games,
-    methods and seeds make a grid, a run each, in DIR/GAME/METHOD/SEED. The same
-    command goes on where it stopped: what is finished is left alone.
+    A population of DrAC agents learns a game while its learning rate, clipping,
+    entropy bonus, regularisation and augmentation are tuned; or one agent learns
+    alone, with the published settings (ppo, drac, ucb-drac). Several games, methods
+    and seeds make a grid, with one run for each in DIR/GAME/METHOD/SEED. The same
+    command resumes where it stopped and skips finished runs.
 
-    After every tenth interval and at the end agents play 100 episodes on levels
-    that they were trained on and 100 on any. --table prints the paper's tables of
-    these returns from runs in any folders, beside the published figures.
+    After every tenth interval and at the end, agents play 100 episodes on the
+    training levels and 100 on all levels. --table prints the paper's tables of these
+    returns from the runs in the given folders, next to the published figures.
 
     It needs torch and EnvPool: pip install 'popbandits[rl]'
     """
     add = parser.add_argument
-    add("--game", "--games", nargs="+", default=["bigfish"], metavar="NAME", help="such as bigfish, leaper (bigfish)")
+    add("--game", "--games", nargs="+", default=["bigfish"], metavar="NAME", help="games, such as leaper (bigfish)")
     add(
         "--method",
         "--methods",
         nargs="+",
         default=["pb2-mix"],
         metavar="NAME",
-        help=f"of {', '.join(LABELS)} (pb2-mix)",
+        help=f"some of {', '.join(LABELS)} (pb2-mix)",
     )
-    add("--seed", "--seeds", nargs="+", type=int, default=[0], metavar="N", help="of everything random (0)")
-    add("--population", type=int, metavar="N", help=f"members ({FULL.population}; of ppo, drac and ucb-drac 1)")
+    add("--seed", "--seeds", nargs="+", type=int, default=[0], metavar="N", help="seeds of all random numbers (0)")
+    add("--population", type=int, metavar="N", help=f"members ({FULL.population}; 1 for ppo, drac and ucb-drac)")
     add("--steps", type=_steps, metavar="N", help=f"environment steps of each member ({short(FULL.steps)})")
     add("--interval", type=_steps, metavar="N", help=f"environment steps of a round ({short(FULL.interval)})")
-    add("--difficulty", choices=["easy", "hard"], default="easy", help="of the levels (easy, as published)")
+    add("--difficulty", choices=["easy", "hard"], default="easy", help="difficulty of the levels (easy, as published)")
     add(
         "--select-on",
         choices=["training", "validation"],
         default="training",
-        help="whose returns are the score: the last 100 episodes of training, as published, or 100 on levels apart",
+        help="episodes that give the score: the last 100 of training, as published, or 100 on validation levels",
     )
-    add("--quick", action="store_true", help="a first look: so small that a CPU does it in minutes, and learns nothing")
+    add("--quick", action="store_true", help="a tiny run that takes minutes on a CPU and learns nothing")
     add("--device", metavar="NAME", help="cpu, or cuda: members then share the GPU (cuda where there is one)")
-    add("--precision", choices=["float32", "bfloat16"], help="of convolutions (bfloat16 on a GPU, float32 on a CPU)")
-    add("--time-limit", type=_seconds, metavar="SECONDS", help="stop before it is over, between two rounds")
+    add("--precision", choices=["float32", "bfloat16"], help="for convolutions (bfloat16 on a GPU, else float32)")
+    add("--time-limit", type=_seconds, metavar="SECONDS", help="stop between two rounds before this time is over")
     add(
         "--table",
         nargs="*",
         type=Path,
         metavar="DIR",
-        help="train nothing: print the tables of the runs in these folders (the output folder)",
+        help="print the tables of the runs in these folders, without training (the output folder)",
     )
     output(parser, Path("runs/procgen"))
 
@@ -103,7 +103,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
             may_differ=frozenset(WHERE),
         )
         if not finished:
-            print("Not all of it is done; the same command goes on.")
+            print("Not all runs are finished; run the same command to resume.")
             return STOPPED
         _print_tables([Path(str(experiment.directory)) for experiment in experiments])
         return None
@@ -131,12 +131,12 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not seconds > 0:
-        raise argparse.ArgumentTypeError(f"it must be above 0 seconds, got {text!r}; leave it out for no limit")
+        raise argparse.ArgumentTypeError(f"must be above 0 seconds, got {text!r}; leave it out for no limit")
     return seconds
 
 
 def _device(name: str | None) -> tuple[str, bool]:
-    """Return the device and whether it is a GPU; ArgumentError if it is neither that nor a CPU, or not there."""
+    """Return the device and whether it is a GPU; raise ArgumentError if it is neither GPU nor CPU, or missing."""
     import torch
 
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -148,16 +148,16 @@ def _device(name: str | None) -> tuple[str, bool]:
         raise ArgumentError(f"device must be cpu, cuda or cuda:N, got {name!r}")
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= there:
-        raise ArgumentError(f"device must be there, got {name!r} where torch sees {there} GPUs; give --device cpu")
+        raise ArgumentError(f"device must exist, got {name!r}, but torch sees {there} GPUs; use --device cpu")
     return name, device.type == "cuda"
 
 
 def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
-    """The runs that were asked for, seed by seed; ArgumentError if one of them is wrong."""
-    import popbandits.rl  # noqa: F401 - first: it says what to install
+    """Yield the requested runs, seed by seed; raise ArgumentError if one of them is wrong."""
+    import popbandits.rl  # noqa: F401 - first, since it names a missing extra
     from popbandits.explorers import RandomSearch
     from popbandits.paper.procgen.environments import GAMES
-    from popbandits.paper.procgen.task import SPACE, Task, published
+    from popbandits.paper.procgen.task import SPACE, Task, published_values
     from popbandits.run import Experiment
 
     given = {name: getattr(arguments, name) for name in ("population", "steps", "interval")}
@@ -168,10 +168,10 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     device, on_gpu = _device(arguments.device)
     for what, asked, known in (("game", arguments.game, GAMES), ("method", arguments.method, LABELS)):
         if wrong := [name for name in asked if name not in known]:
-            raise ArgumentError(f"{what}: none is called {wrong[0]!r}; there are {', '.join(known)}")
+            raise ArgumentError(f"{what}: unknown name {wrong[0]!r}; choose from {', '.join(known)}")
     seeds, games, methods = map(dict.fromkeys, (arguments.seed, arguments.game, arguments.method))
     if size.population < 1:
-        raise ArgumentError(f"population must be at least 1, got {size.population}; give some members")
+        raise ArgumentError(f"population must be at least 1, got {size.population}")
     for seed, game, method in product(seeds, games, methods):
         members = 1 if method in ALONE else size.population
         task = Task(
@@ -186,10 +186,10 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
             at_a_time=members,
             **size.agents,
         )
-        task.settings()  # Complains now rather than in the first interval.
+        task.settings()  # Raises now rather than in the first interval.
         experiment = Experiment(
             task,
-            dict(SPACE) if method in TUNED else published(task.algorithm),
+            dict(SPACE) if method in TUNED else published_values(task.algorithm),
             TUNED[method].make() if method in TUNED else RandomSearch(),
             population=members,
             rounds=task.rounds,

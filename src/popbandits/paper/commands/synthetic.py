@@ -19,8 +19,8 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
     arguments give the same numbers, whatever the number of workers.
 
     It prints the cumulative regret of the mean over members and of the best
-    member, beside the floor: what a perfect explorer reaches that may change
-    only the members which are replaced. It writes, to the output folder:
+    member, next to the floor: the regret of a perfect explorer that may change
+    only the members that are replaced. It writes to the output folder:
 
       results.json       every run, with versions, date and arguments
       curves.csv         cumulative regret, round by round
@@ -32,12 +32,12 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
         nargs="+",
         default=list(COMPARED),
         metavar="NAME",
-        help=f"which to compare, of: {', '.join(METHODS)} (those before cocabo; /all means that every member explores)",
+        help=f"methods to compare, from {', '.join(METHODS)} (those before cocabo; /all: every member explores)",
     )
     parser.add_argument(
         "--sizes", nargs="+", type=int, default=[4, 8, 12], metavar="N", help="population sizes (4 8 12)"
     )
-    parser.add_argument("--seeds", type=int, default=20, metavar="N", help="runs of each, seeds 0 to N - 1 (20)")
+    parser.add_argument("--seeds", type=int, default=20, metavar="N", help="runs of each, with seeds 0 to N - 1 (20)")
     parser.add_argument("--rounds", type=int, default=50, metavar="N", help="rounds of a run (50)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (one for each core)")
     output(parser, Path("runs/synthetic"))
@@ -60,7 +60,7 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
         screen = Console(stderr=True)
         try:
             require_extra()
-        except MissingExtraError as error:  # Said now, not after minutes of waiting.
+        except MissingExtraError as error:  # Reported now, not after minutes of waiting.
             screen.print(f"There will be no figure: {error}", highlight=False, markup=False, soft_wrap=True)
         runs = f"{len(experiment.methods) * len(experiment.sizes) * experiment.seeds} runs"
         columns = (
@@ -72,7 +72,7 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
         with Progress(*columns, console=screen, speed_estimate_period=120) as progress:
             task = progress.add_task("", total=1.0)
             results = experiment.run(workers, lambda share: progress.advance(task, share))
-            progress.update(task, completed=1.0)  # shares add up to one but for rounding
+            progress.update(task, completed=1.0)  # shares add up to 1 except for rounding
         paths = results.save(folder)
         regret.print_table(results)
         with suppress(MissingExtraError):

@@ -1,1 +1,1 @@
-"""Procgen: PPO, DrAC and UCB-DrAC on sixteen games with generated levels, as agents of the contract."""
+"""Procgen: PPO, DrAC and UCB-DrAC agents on sixteen games with generated levels."""

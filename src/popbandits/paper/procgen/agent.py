@@ -1,11 +1,11 @@
-"""PPO, DrAC and UCB-DrAC on Procgen as agents of the contract.
+"""PPO, DrAC and UCB-DrAC agents on Procgen.
 
     tune(partial(DrAC, settings=Settings("bigfish")), space, …)
 
-An interval begins with new environments, since the state of a pool cannot be saved. Their seed, and all else that is
-random, follows from a seed in the checkpoint, the steps trained, the hyperparameters and the member: a member that
-loads its checkpoint goes on exactly as if it had never been away, and one that takes over another's weights does not
-relive the other's episodes.
+An interval starts with new environments, since the state of a pool cannot be saved. Their seed, and all other
+randomness, depends on a seed in the checkpoint, the steps trained, the hyperparameters and the member. So a member that
+loads its checkpoint continues exactly as without a break, and a member that copies another's weights does not repeat
+the other's episodes.
 """
 
 import hashlib
@@ -44,20 +44,20 @@ ScoreOn = Literal["training", "validation"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What is the same for every member and round."""
+    """Settings shared by all members and rounds."""
 
     game: str
     difficulty: Difficulty = "easy"
     interval: int = 500_000
-    """Environment steps after which `train` returns: whole rollouts, until the multiple of it is reached."""
+    """Environment steps of an interval: `train` adds whole rollouts until the next multiple is reached."""
     sizes: Sizes = field(default_factory=Sizes)
     device: str = "cpu"
     precision: Precision = "float32"
-    """Of the convolutions; weights and optimizer are float32 anyway. bfloat16 needs a GPU."""
+    """Precision of the convolutions; weights and optimizer are always float32. bfloat16 needs a GPU."""
     threads: int = 0
-    """Threads that step one member's environments; 0 for EnvPool's choice."""
+    """Threads that step one member's environments; 0 lets EnvPool choose."""
     score_on: ScoreOn = "training"
-    """The score: raw returns of the last 100 training episodes, or those of episodes on the validation levels."""
+    """Episodes whose mean raw return is the score: the last 100 of training, or those on the validation levels."""
     episodes: int = 100
     """Episodes of an evaluation."""
 
@@ -72,13 +72,11 @@ class Settings:
                 raise ArgumentError(f"{name} must be one of {', '.join(known)}, got {value!r}")
         for name, least in (("threads", 0), ("episodes", 1), ("interval", 1)):
             if not is_whole(getattr(self, name), least):
-                raise ArgumentError(
-                    f"{name} must be a whole number of at least {least}, got {getattr(self, name)!r}; correct it"
-                )
+                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {getattr(self, name)!r}")
         if self.interval < self.sizes.rollout:
             raise ArgumentError(
                 f"interval must be at least a rollout, {self.sizes.environments} environments × {self.sizes.steps} "
-                f"steps = {self.sizes.rollout}, got {self.interval}; lengthen it, or make rollouts smaller"
+                f"steps = {self.sizes.rollout}, got {self.interval}; use a longer interval or smaller rollouts"
             )
         if self.precision == "bfloat16" and not self.device.startswith("cuda"):
             raise ArgumentError(
@@ -101,22 +99,22 @@ class PPO:
     def __init__(self, seed: int, settings: Settings) -> None:
         self._seed, self._settings = seed, settings
         self._device = torch.device(settings.device)
-        self._settle()
+        self._use_one_thread()
         self.learner = Learner(seed, settings.sizes, _trunk(settings), self._device, regularised=self.REGULARISED)
         self._normaliser = RewardNormaliser(settings.sizes.environments)
         self._episodes = EpisodeReturns(settings.sizes.environments)
         self._steps = 0
         self._member = 0
         self.seconds: defaultdict[str, float] = defaultdict(float)
-        """Where the time of the last interval went."""
+        """Seconds of the last interval by activity."""
 
     def assigned(self, member: int, round_: int) -> None:
-        """Learn whose interval comes next."""
+        """Set the member that the next interval belongs to."""
         self._member = member
 
     def train(self, config: dict[str, Any], /) -> Outcome:
         """Train for an interval; the score is a mean raw return, NaN if no episode ended or the weights diverged."""
-        self._settle()
+        self._use_one_thread()
         self._apply(config)
         before, self.seconds = self._steps, defaultdict(float)
         goal = (before // self._settings.interval + 1) * self._settings.interval
@@ -143,12 +141,12 @@ class PPO:
         return Outcome(score, self._steps - before, metrics)
 
     def _rollout(self, pool: Pool, generator: Generator) -> float:
-        """Act for a rollout; its mean λ-return."""
+        """Act for a rollout and return its mean λ-return."""
         sizes, learner, seconds = self._settings.sizes, self.learner, self.seconds
         rewards = np.zeros((sizes.steps, sizes.environments))
         ended = np.zeros((sizes.steps, sizes.environments), bool)
         learner.begin(generator)
-        # Whatever else runs between two steps of all environments is waited for by all of them.
+        # All environments wait for anything that runs between two steps.
         for step in range(sizes.steps):
             start = perf_counter()
             actions = learner.act()
@@ -161,14 +159,14 @@ class PPO:
         return learner.look_back(self._normaliser(rewards, ended), ended)
 
     def evaluate(self, levels: str, *, seed: int, episodes: int | None = None) -> list[float]:
-        """Raw returns of episodes on the levels named, with actions drawn from the policy; nothing is learnt.
+        """Return raw returns of episodes on the named levels, with actions drawn from the policy; nothing is learnt.
 
-        Every environment plays its share to the end: the first to end would be short ones, and score low.
+        Every environment plays its share to the end: taking the first to end would favour short episodes.
         """
-        self._settle()
+        self._use_one_thread()
         total = self._settings.episodes if episodes is None else episodes
         size = self._settings.sizes.environments
-        left = np.array([total // size + (place < total % size) for place in range(size)])
+        left = np.array([total // size + (index < total % size) for index in range(size)])
         running, returns = np.zeros(size), []
         generator = Generator(self._device).manual_seed(seed)
         with self._timed("evaluation"), self._pool(levels, seed) as pool:
@@ -185,8 +183,8 @@ class PPO:
                 running[ended] = 0
         return returns
 
-    def _settle(self) -> None:
-        """Make this thread compute what any other would."""
+    def _use_one_thread(self) -> None:
+        """Make results independent of the thread they are computed in."""
         if self._device.type == "cpu":
             use_one_thread()
 
@@ -217,7 +215,7 @@ class PPO:
         if set(config) != set(self.HYPERPARAMETERS):
             raise ArgumentError(
                 f"{type(self).__name__} takes the hyperparameters {', '.join(self.HYPERPARAMETERS)}, "
-                f"got {', '.join(config) or 'none'}; give the space exactly these"
+                f"got {', '.join(config) or 'none'}; define exactly these in the space"
             )
         self.learner.set(**{name: config[name] for name in self.HYPERPARAMETERS if name != "augmentation"})
 
@@ -225,16 +223,16 @@ class PPO:
         return None
 
     def applied(self) -> dict[str, Any]:
-        """The hyperparameters that it trains with, read back from the device."""
+        """Return the hyperparameters in use, read back from the device."""
         return dict(self.learner.hyperparameters())
 
     def save(self, directory: Path, /) -> None:
-        """Write weights, optimizer, reward statistics, returns, and what randomness follows from."""
+        """Write weights, optimizer, reward statistics, returns, and the source of randomness."""
         torch.save(self.learner.state(), directory / "learner.pt")
         (directory / "agent.json").write_text(json.dumps(self._state()))
 
     def load(self, directory: Path, /) -> None:
-        """Become what was saved, but for the hyperparameters."""
+        """Restore a saved agent, except for the hyperparameters."""
         self.learner.restore(torch.load(directory / "learner.pt", map_location="cpu", weights_only=True))
         self._restore(json.loads((directory / "agent.json").read_text()))
 
@@ -255,7 +253,7 @@ class PPO:
 
 
 class DrAC(PPO):
-    """PPO regularised by an augmentation: its name and its weight alpha are hyperparameters besides PPO's."""
+    """PPO regularised by an augmentation, with two more hyperparameters: augmentation, and its weight alpha."""
 
     HYPERPARAMETERS = ("lr", "clip", "entropy", "alpha", "augmentation")
     REGULARISED = True
@@ -268,20 +266,18 @@ class DrAC(PPO):
         super()._apply(config)
         self._chosen = config["augmentation"]
         if self._chosen not in AUGMENTATIONS:
-            raise ArgumentError(
-                f"augmentation must be one of {', '.join(AUGMENTATIONS)}, got {self._chosen!r}; correct the space"
-            )
+            raise ArgumentError(f"augmentation must be one of {', '.join(AUGMENTATIONS)}, got {self._chosen!r}")
 
     def _augmentation(self, mean_return: float) -> str | None:
         return self._chosen
 
     def applied(self) -> dict[str, Any]:
-        """The hyperparameters that it trains with, read back from where they are used."""
+        """Return the hyperparameters in use, read back from where they are used."""
         return super().applied() | {"augmentation": self._chosen}
 
 
 class UCBDrAC(PPO):
-    """DrAC that chooses the augmentation itself, before every update, with a bandit that is part of its checkpoint."""
+    """DrAC that chooses the augmentation before every update, with a bandit that is part of its checkpoint."""
 
     HYPERPARAMETERS = ("lr", "clip", "entropy", "alpha")
     REGULARISED = True

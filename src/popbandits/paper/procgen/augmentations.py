@@ -1,9 +1,9 @@
-"""The eight augmentations of DrAC: batched functions on the images' device that change every image in its own way.
+"""The eight augmentations of DrAC: batched functions on the images' device that change every image independently.
 
-Images are (n, 3, 64, 64), red, green and blue from 0 to 1. What is random is drawn first, as a few numbers an image, so
-that `apply` is a pure function of tensors, which a compiler can fuse into one kernel.
+Images are (n, 3, 64, 64), red, green and blue from 0 to 1. Random numbers are drawn first, a few per image, so that
+`apply` is a pure function of tensors, which a compiler can fuse into one kernel.
 
-Where the paper says little, the distributions are those of the code that the published runs used (rraileanu/auto-drac).
+Where the paper gives no details, distributions follow the code of the published runs (rraileanu/auto-drac).
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ Draws = tuple[Tensor, ...]
 
 _SIDE = 64
 _CROP_PADDING = 12
-_BOX = (7, 22)  # Sides of the box that is cut out, the upper bound excluded; (12, 24) and its sides from the corner.
+_BOX = (7, 22)  # Sides of the box to cut out, without the upper bound; it starts at (12, 24) plus its sides.
 _BOX_CORNER = (12, 24)
 _XAVIER_STD = (2 / (27 + 27)) ** 0.5
 _HUE_SHIFT = 0.5 * 255 / 360  # Published: the shift is drawn from ±0.5, then scaled as if hue were 0 to 255 degrees.
@@ -25,7 +25,7 @@ _HUE_SHIFT = 0.5 * 255 / 360  # Published: the shift is drawn from ±0.5, then s
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is drawn for n images, and what is done to the images with it.
+    """A function that draws random numbers for n images, and one that applies them to the images.
 
     >>> images = torch.rand(2, 3, 64, 64)
     >>> AUGMENTATIONS["grayscale"](images, torch.Generator()).shape
@@ -36,7 +36,7 @@ class Augmentation:
     apply: Callable[..., Tensor]
 
     def __call__(self, images: Tensor, generator: Generator) -> Tensor:
-        """The images changed, each in its own way; the generator must be on the images' device."""
+        """Change each image independently; the generator must be on the images' device."""
         return self.apply(images, *self.draw(len(images), generator))
 
 
@@ -53,7 +53,7 @@ def _per_image(values: Tensor) -> Tensor:
 
 
 def draw_crop(n: int, generator: Generator) -> Draws:
-    """How far down and right the crop begins in the padded image."""
+    """Draw the top and left offset of the crop in the padded image."""
     return tuple(_integers(n, 0, 2 * _CROP_PADDING + 1, generator) for _ in range(2))
 
 
@@ -62,36 +62,36 @@ def crop(images: Tensor, top: Tensor, left: Tensor) -> Tensor:
     within = torch.arange(_SIDE, device=images.device) - _CROP_PADDING
     rows = (top[:, None] + within).clamp(0, _SIDE - 1)
     columns = (left[:, None] + within).clamp(0, _SIDE - 1)
-    return _taken(images, rows[:, :, None], columns[:, None, :])
+    return _take_pixels(images, rows[:, :, None], columns[:, None, :])
 
 
-def _taken(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """The pixels at these rows and columns, (n, 64, 64) once broadcast, of each image."""
+def _take_pixels(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Return the pixels of each image at these rows and columns, which broadcast to (n, 64, 64)."""
     image = torch.arange(len(images), device=images.device).view(-1, 1, 1, 1)
     channel = torch.arange(3, device=images.device).view(1, 3, 1, 1)
     return images[image, channel, rows[:, None], columns[:, None]]
 
 
 def grayscale(images: Tensor) -> Tensor:
-    """Luma, in all three channels; nothing about it is random."""
+    """Set all three channels to the luma; nothing is random."""
     red, green, blue = images.unbind(1)
     return (0.299 * red + 0.587 * green + 0.114 * blue)[:, None].expand_as(images)
 
 
 def draw_cutout(n: int, generator: Generator) -> Draws:
-    """Height and width of the box; it begins at (12, 24) plus these, and the image's right edge may cut it off."""
+    """Draw height and width of the box; it starts at (12, 24) plus these, and the right edge may cut it off."""
     return tuple(_integers(n, *_BOX, generator) for _ in range(2))
 
 
 def draw_cutout_color(n: int, generator: Generator) -> Draws:
-    """Height, width and colour of the box."""
+    """Draw height, width and colour of the box."""
     # Published: from the second minibatch on, colours were from 0 to 254 in images from 0 to 1. Here: from 0 to 1.
     colour = torch.rand((n, 3), generator=generator, device=generator.device)
     return (*draw_cutout(n, generator), colour)
 
 
 def cutout(images: Tensor, heights: Tensor, widths: Tensor, colours: Tensor | None = None) -> Tensor:
-    """Paint a box black, or in a colour of its own."""
+    """Paint a box black, or in its own colour."""
     at = torch.arange(_SIDE, device=images.device)
     top, left = _BOX_CORNER[0] + heights[:, None], _BOX_CORNER[1] + widths[:, None]
     rows = (at >= top) & (at < top + heights[:, None])
@@ -102,7 +102,7 @@ def cutout(images: Tensor, heights: Tensor, widths: Tensor, colours: Tensor | No
 
 
 def draw_flip(n: int, generator: Generator) -> Draws:
-    """Whether each image is flipped."""
+    """Draw whether each image is flipped."""
     return (_integers(n, 0, 2, generator),)
 
 
@@ -112,13 +112,13 @@ def flip(images: Tensor, flipped: Tensor) -> Tensor:
 
 
 def draw_rotate(n: int, generator: Generator) -> Draws:
-    """How many quarter turns."""
+    """Draw the number of quarter turns."""
     return (_integers(n, 0, 4, generator),)
 
 
 def rotate(images: Tensor, turns: Tensor) -> Tensor:
     """Turn by a multiple of 90 degrees, counterclockwise."""
-    # By index, and not by torch.where over `rot90`: compiled for a GPU (torch 2.11), that gave other images.
+    # By index, not by torch.where over `rot90`, which gave wrong images when compiled for a GPU (torch 2.11).
     at = torch.arange(_SIDE, device=images.device)
     down, right = at[None, :, None], at[None, None, :]
     turns = turns[:, None, None]
@@ -126,16 +126,16 @@ def rotate(images: Tensor, turns: Tensor) -> Tensor:
     along = torch.where(turns % 2 == 1, down, right)
     rows = torch.where(turns >= 2, _SIDE - 1 - across, across)
     columns = torch.where((turns == 1) | (turns == 2), _SIDE - 1 - along, along)
-    return _taken(images, rows, columns)
+    return _take_pixels(images, rows, columns)
 
 
 def draw_random_convolution(n: int, generator: Generator) -> Draws:
-    """Xavier-normal weights of a 3 x 3 convolution for each image."""
+    """Draw Xavier-normal weights of a 3 x 3 convolution for each image."""
     return (_XAVIER_STD * torch.randn((n, 3, 3, 3, 3), generator=generator, device=generator.device),)
 
 
 def random_convolution(images: Tensor, weights: Tensor) -> Tensor:
-    """Convolve each image with weights of its own, zero padded; the result is not clamped to [0, 1]."""
+    """Convolve each image with its own weights, zero padded; the result is not clamped to [0, 1]."""
     padded = pad(images, (1, 1, 1, 1))
     result = torch.zeros_like(images)
     for channel in range(3):
@@ -147,7 +147,7 @@ def random_convolution(images: Tensor, weights: Tensor) -> Tensor:
 
 
 def draw_color_jitter(n: int, generator: Generator) -> Draws:
-    """Factors of contrast, brightness and saturation, the shift of hue, and whether contrast comes first."""
+    """Draw factors of contrast, brightness and saturation, the shift of hue, and whether contrast comes first."""
     contrast, brightness, saturation = (_uniform(n, 0.6, 1.4, generator) for _ in range(3))
     hue = _uniform(n, -_HUE_SHIFT, _HUE_SHIFT, generator)
     return contrast, brightness, saturation, hue, _integers(n, 0, 2, generator)
@@ -173,7 +173,7 @@ def _adjust_contrast(images: Tensor, factors: Tensor) -> Tensor:
 
 
 def _hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Hue, saturation and value, each from 0 to 1; grey has hue 0."""
+    """Convert to hue, saturation and value, each from 0 to 1; grey has hue 0."""
     red, green, blue = images.unbind(1)
     value = torch.maximum(torch.maximum(red, green), blue)
     chroma = value - torch.minimum(torch.minimum(red, green), blue)

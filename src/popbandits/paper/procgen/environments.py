@@ -1,7 +1,7 @@
-"""The games: pools of EnvPool environments that behave like the original package, and what is kept of their rewards.
+"""The games: pools of EnvPool environments that behave like the original package, and statistics of their rewards.
 
-EnvPool 1.2's games are the original's step by step but for the end of an episode: its `step` returns the last frame and
-takes one more call, whose action it ignores, to start the next episode. `Pool` restores the original's convention.
+EnvPool 1.2's games match the original step by step except at the end of an episode: `step` returns the last frame and
+needs one more call, whose action it ignores, to start the next episode. `Pool` restores the original's convention.
 """
 
 from collections.abc import Mapping
@@ -43,14 +43,14 @@ Frames = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels `start`, …, `start + count - 1`, from which every episode draws one; a count of 0 stands for all."""
+    """The levels `start`, …, `start + count - 1`, from which every episode draws one; a count of 0 means all levels."""
 
     start: int
     count: int
 
 
-# The published protocol trains on levels 0 to 199 and tests on all 2^31. The validation levels lie far above those that
-# anybody trains on, and an episode of the test meets one of them with a probability of 5e-7.
+# The published protocol trains on levels 0 to 199 and tests on all 2^31. The validation levels lie far above the
+# training levels, and a test episode draws one of them with a probability of 5e-7.
 LEVELS: Mapping[str, Levels] = {
     "train": Levels(0, 200),
     "validation": Levels(1_000_000, 1_000),
@@ -59,15 +59,15 @@ LEVELS: Mapping[str, Levels] = {
 
 
 def require_game(game: str) -> None:
-    """Raise unless it is one of Procgen's."""
+    """Raise ArgumentError if it is not a Procgen game."""
     if game not in GAMES:
         raise ArgumentError(f"game must be one of Procgen's, got {game!r}; choose from {', '.join(GAMES)}")
 
 
 class Pool:
-    """Several environments of one game, stepped together; an episode's end is followed by the next one's first frame.
+    """Several environments of one game, stepped together; after an episode's end comes the next one's first frame.
 
-    `threads` of 0 leaves their number to EnvPool. The state of a pool cannot be saved, but the same seed, levels and
+    With `threads` of 0, EnvPool chooses the number. The state of a pool cannot be saved, but the same seed, levels and
     actions give the same episodes.
     """
 
@@ -84,18 +84,18 @@ class Pool:
             num_threads=threads,
         )
         self.level_seeds: IntArray = np.zeros(size, np.int64)
-        """The level of the episode that each environment's last frame belongs to."""
+        """Level of the episode that each environment's last frame belongs to."""
 
     def reset(self, frames: Frames) -> None:
-        """Begin anew everywhere; the first frames go into `frames` (size, 3, 64, 64)."""
+        """Start new episodes everywhere; write the first frames to `frames` (size, 3, 64, 64)."""
         first, info = self.envpool.reset()
         frames[:] = first
         self.level_seeds = info["level_seed"].astype(np.int64)
 
     def step(self, actions: npt.NDArray[np.int32], frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
-        """Raw rewards, and where an episode ended; the frames to act on next go into `frames`.
+        """Return raw rewards and where an episode ended; write the frames to act on next to `frames`.
 
-        A time-out is an end like any other, as in the original: what comes after it is not estimated.
+        A time-out is an end like any other, as in the original: no value is estimated for the time after it.
         """
         seen, rewards, terminated, truncated, info = self.envpool.step(actions)
         frames[:] = seen
@@ -109,15 +109,15 @@ class Pool:
         return rewards, ended
 
     def close(self) -> None:
-        """Stop its threads."""
+        """Stop the threads of the pool."""
         self.envpool.close()
 
 
 class RewardNormaliser:
-    """Rewards over the running standard deviation of the discounted return, clipped at ±10.
+    """Divide rewards by the running standard deviation of the discounted return, and clip them at ±10.
 
-    The return's discount is 0.99, whatever the agent's: OpenAI baselines' VecNormalize, which the published runs went
-    through, was left at its default.
+    The return's discount is 0.99, whatever the agent's: the published runs used OpenAI baselines' VecNormalize with its
+    default.
     """
 
     DISCOUNT = 0.99
@@ -128,11 +128,11 @@ class RewardNormaliser:
         self._returns: FloatArray = np.zeros(size)
 
     def begin(self) -> None:
-        """Forget the episodes under way, not the statistics: their environments begin anew."""
+        """Forget unfinished episodes, since new environments start; keep the statistics."""
         self._returns[:] = 0
 
     def __call__(self, rewards: FloatArray, ended: BoolArray) -> FloatArray:
-        """Scaled rewards of a rollout (steps, environments). Each step counts into the statistics first."""
+        """Scale the rewards of a rollout (steps, environments); each step updates the statistics first."""
         returns = np.empty_like(rewards)
         for step in range(len(rewards)):
             returns[step] = self._returns * self.DISCOUNT + rewards[step]
@@ -140,13 +140,13 @@ class RewardNormaliser:
         variances = np.empty(len(rewards))
         steps = zip(returns.mean(1).tolist(), returns.var(1).tolist(), strict=True)
         for step, (mean, variance) in enumerate(steps):
-            self._count_in(mean, variance, rewards.shape[1])
+            self._update(mean, variance, rewards.shape[1])
             variances[step] = self.variance
         scaled: FloatArray = np.clip(rewards / np.sqrt(variances + 1e-8)[:, None], -self.BOUND, self.BOUND)
         return scaled
 
-    def _count_in(self, mean: float, variance: float, count: int) -> None:
-        """Chan's parallel update of mean and variance."""
+    def _update(self, mean: float, variance: float, count: int) -> None:
+        """Update mean and variance by Chan's parallel algorithm."""
         total = self.count + count
         apart = mean - self.mean
         squares = self.variance * self.count + variance * count + apart**2 * self.count * count / total
@@ -154,7 +154,7 @@ class RewardNormaliser:
 
 
 class EpisodeReturns:
-    """Raw returns of the episodes that ended, the last 100 of them, and of those under way."""
+    """Raw returns of the last 100 finished episodes, and of the unfinished ones."""
 
     KEPT = 100
 
@@ -164,11 +164,11 @@ class EpisodeReturns:
         self._running: FloatArray = np.zeros(size)
 
     def begin(self) -> None:
-        """Forget the episodes under way: their environments begin anew."""
+        """Forget unfinished episodes, since new environments start."""
         self._running[:] = 0
 
     def __call__(self, rewards: FloatArray, ended: BoolArray) -> None:
-        """Take in a rollout (steps, environments)."""
+        """Add a rollout (steps, environments)."""
         for step in range(len(rewards)):
             self._running += rewards[step]
             if ended[step].any():

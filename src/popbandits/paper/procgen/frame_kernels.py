@@ -1,5 +1,5 @@
 # mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-incomplete-defs=False
-"""Triton kernels that bring frames, (n, 3, H, W), to where the trunk's kernels read them, (n, H + 2, W + 4, 4)."""
+"""Triton kernels that copy frames, (n, 3, H, W), to the input layout of the trunk, (n, H + 2, W + 4, 4)."""
 
 import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -7,26 +7,26 @@ import triton.language as tl  # type: ignore[import-not-found, import-untyped, u
 
 @triton.jit
 def put(frames, out, SIDE: tl.constexpr, BLOCK: tl.constexpr):
-    """Frames to the inside of out, whose fourth channel becomes 0."""
+    """Copy frames to the inside of out, and set its fourth channel to 0."""
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    image, place = pixel // (SIDE * SIDE), pixel % (SIDE * SIDE)
+    image, index = pixel // (SIDE * SIDE), pixel % (SIDE * SIDE)
     colour = tl.arange(0, 4)[None, :]
-    at = ((image * 3 * SIDE * SIDE) + place)[:, None] + colour * (SIDE * SIDE)
+    at = ((image * 3 * SIDE * SIDE) + index)[:, None] + colour * (SIDE * SIDE)
     value = tl.load(frames + at, mask=colour < 3, other=0)
-    corner = (image * (SIDE + 2) + place // SIDE + 1) * (SIDE + 4) + place % SIDE + 1
+    corner = (image * (SIDE + 2) + index // SIDE + 1) * (SIDE + 4) + index % SIDE + 1
     tl.store(out + corner[:, None] * 4 + colour, value.to(out.dtype.element_ty))
 
 
 @triton.jit
 def convolve_frames(frames, weights, out, SIDE: tl.constexpr, BLOCK: tl.constexpr):
-    """Frames to the inside of out, each convolved with weights of its own (n, 3, 3, 3, 3).
+    """Convolve each frame with its own weights (n, 3, 3, 3, 3), and write the result to the inside of out.
 
-    A compiler makes a kernel that reads every neighbour once for each colour of the result; here it serves all three.
+    A compiler's kernel reads every neighbour once for each colour of the result; this one reads it once for all three.
     """
     blocks_a_frame: tl.constexpr = SIDE * SIDE // BLOCK
     image = tl.program_id(0) // blocks_a_frame
-    place = tl.program_id(0) % blocks_a_frame * BLOCK + tl.arange(0, BLOCK)
-    y, x = place // SIDE, place % SIDE
+    index = tl.program_id(0) % blocks_a_frame * BLOCK + tl.arange(0, BLOCK)
+    y, x = index // SIDE, index % SIDE
     red = tl.zeros((BLOCK,), tl.float32)
     green = tl.zeros((BLOCK,), tl.float32)
     blue = tl.zeros((BLOCK,), tl.float32)

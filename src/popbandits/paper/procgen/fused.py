@@ -1,11 +1,11 @@
-"""The trunk on a GPU in bfloat16, forward and backward through our own kernels.
+"""The trunk on a GPU, forward and backward through our own kernels.
 
 | symbol | meaning | shape |
 |---|---|---|
 | x | a section's input | (n, H, W, C_in) |
-| winner | the place in each pooling window that was the largest | (n, H/2, W/2, C) |
+| winner | index of the maximum in each pooling window | (n, H/2, W/2, C) |
 | a, h, b, j | relu(pooled), relu(conv(a)), relu(a + conv(h)), relu(conv(b)) | (n, H/2, W/2, C) |
-| y | b + conv(j), the section's output, the last one's rectified | (n, H/2, W/2, C) |
+| y | b + conv(j), the section's output, rectified in the last section | (n, H/2, W/2, C) |
 """
 
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from popbandits.paper.procgen.packing import INPUT_CHANNELS, Convolution, Packin
 SECTIONS = len(CHANNELS) - 1
 SIDE = FRAME[1]
 
-# What was fastest on an H200, by (side, C_in, C_out).
-CONVOLVE_TILES = {  # Pixels to a program, warps.
+# Fastest sizes on an H200, by (side, C_in, C_out).
+CONVOLVE_TILES = {  # Pixels per program, warps.
     (64, 4, 16): (256, 4),
     (32, 16, 16): (256, 4),
     (32, 16, 32): (256, 4),
     (16, 32, 32): (256, 4),
     (8, 32, 32): (256, 4),
 }
-CONVOLVE_BACK_TILES = {  # Pixels to a step of a program, warps, stages of the pipeline.
+CONVOLVE_BACK_TILES = {  # Pixels per step of a program, warps, stages of the pipeline.
     (32, 16, 16): (128, 8, 2),
     (32, 16, 32): (64, 4, 3),
     (16, 32, 32): (128, 8, 1),
@@ -43,7 +43,7 @@ CONVOLVE_BACK_TILES = {  # Pixels to a step of a program, warps, stages of the p
 FRAME_FILTER_TILE = (16, 8)
 POOL_TILE = (64, 4)
 PUT_BLOCK = 512
-GRADIENT_PROGRAMS = 528  # Four for each of an H100's or H200's 132 multiprocessors.
+GRADIENT_PROGRAMS = 528  # Four for each of the 132 multiprocessors of an H100 or H200.
 
 
 def _convolve(
@@ -64,7 +64,7 @@ def _convolve(
         W=side,
         C_IN=at.inputs,
         C_OUT=at.outputs,
-        SPAN=4 if on_frames else 1,  # Four frame pixels make up the 16 numbers that a product needs at least.
+        SPAN=4 if on_frames else 1,  # A product needs at least 16 numbers: four frame pixels.
         BLOCK=block,
         BORDERED=on_frames,
         HAS_ADD=add is not None,
@@ -83,7 +83,7 @@ def _convolve_back(
     add: Tensor | None = None,
     rectified: bool = True,
 ) -> Tensor:
-    """The gradient of x, where x > 0 if it was rectified; that of the filters goes into their columns of `shares`."""
+    """Return the gradient of x, 0 where x was rectified; write the filters' gradient to their columns of `shares`."""
     n, side = x.shape[:2]
     out = torch.empty_like(x)
     pixels = n * side * side
@@ -183,7 +183,7 @@ class _Trunk(torch.autograd.Function):
             to_b = _convolve_back(to_j, b, fourth, packed, shares, add=to_y)
             to_h = _convolve_back(to_b, h, third, packed, shares)
             to_a = _convolve_back(to_h, a, second, packed, shares, add=to_b)
-            if section == 0:  # Nobody asks for the frames' gradient.
+            if section == 0:  # The gradient of the frames is not needed.
                 _frame_filter_gradient(x, to_a, winner, shares, first)
             else:
                 to_y = _convolve_back(_unpool(to_a, winner), x, first, packed, shares, rectified=False)
@@ -191,43 +191,43 @@ class _Trunk(torch.autograd.Function):
 
 
 class FusedTrunk:
-    """The network's trunk by our own kernels; it takes the place of `network.trunk`."""
+    """The network's trunk with our own kernels; it replaces `network.trunk`."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype = torch.bfloat16) -> None:
         self._device, self._dtype = device, dtype
         self._packing = Packing(device)
 
     def buffer(self, frames: int) -> Tensor:
-        """Where so many frames are put for it, with their border of zeros."""
+        """Make an input buffer for this number of frames, with a border of zeros."""
         return torch.zeros(frames, SIDE + 2, SIDE + 4, INPUT_CHANNELS, dtype=self._dtype, device=self._device)
 
     def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of as many; bfloat16 holds these exactly."""
+        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size; bfloat16 is exact."""
         frame_kernels.put[(len(frames) * SIDE * SIDE // PUT_BLOCK,)](frames, buffer, SIDE=SIDE, BLOCK=PUT_BLOCK)
 
     def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """As `put`, but augmented."""
+        """Augment frames and write them like `put`."""
         if augmentation == "random-convolution":
             blocks = len(frames) * SIDE * SIDE // PUT_BLOCK
             frame_kernels.convolve_frames[(blocks,)](frames, *draws, buffer, SIDE=SIDE, BLOCK=PUT_BLOCK)
         else:
-            self.put(buffer, _compiled(augmentation)(augmentation, self._dtype, frames, *draws))
+            self.put(buffer, _compile(augmentation)(augmentation, self._dtype, frames, *draws))
 
     def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Features of the frames in a buffer."""
+        """Compute the features of the frames in a buffer."""
         features: Tensor = _Trunk.apply(buffer, flat[:TRUNK_SIZE], self._packing)  # type: ignore[no-untyped-call]
         return features.permute(0, 3, 1, 2).reshape(-1, FEATURES)
 
 
 def _augment(name: str, dtype: torch.dtype, frames: Tensor, *draws: Tensor) -> Tensor:
-    """From frames, pixels from 0 to 255, to augmented ones."""
-    # Multiplied, not divided: a compiler repeats it for every pixel that another is computed from.
+    """Augment frames, pixels from 0 to 255."""
+    # Multiplied, not divided: compiled code repeats this for every pixel that another one depends on.
     images = frames * (1 / PIXEL_SCALE)
     return (AUGMENTATIONS[name].apply(images, *draws) * PIXEL_SCALE).to(dtype)
 
 
 @cache
-def _compiled(name: str) -> Callable[..., Tensor]:
-    """One kernel or two. PyTorch compiles a limited number of versions for a code object, so each name has its own."""
+def _compile(name: str) -> Callable[..., Tensor]:
+    """Compile an augmentation; each has its own code object, since PyTorch limits the versions of a code object."""
     code = _augment.__code__.replace(co_name=f"augment_{name}")
     return torch.compile(FunctionType(code, globals()), dynamic=False)

@@ -1,12 +1,12 @@
 # mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-incomplete-defs=False
-"""Triton kernels for the trunk: 3 x 3 convolutions over few channels, with what surrounds them done on the way.
+"""Triton kernels for the trunk: 3 x 3 convolutions over few channels, fused with the operations around them.
 
-Tensors are channels last, (n, H, W, C), in bfloat16 or in float32, whose products are then as exact as three passes of
-tf32; sums are float32 either way. Along a row of the image, a pixel
-and its neighbours at -1, +1 and +2 are 4 C consecutive numbers, so a tile of pixels times one row of the filter can be
-one product over K = 4 C, whose last quarter meets weights of 0. Filters are packed as (3, 4, C_in, C_out) for that.
+Tensors are channels last, (n, H, W, C), in bfloat16 or float32. Products of float32 are as exact as three passes of
+tf32; sums are always float32. Along a row of the image, a pixel and its neighbours at -1, +1 and +2 are 4 C consecutive
+numbers. So a tile of pixels times one row of the filter can be one product over K = 4 C, whose last quarter has weights
+of 0. Filters are packed as (3, 4, C_in, C_out) for that.
 
-The frames alone have a border of zeros, (n, H + 2, W + 4, 4), so that no neighbour needs a test.
+Only the frames have a border of zeros, (n, H + 2, W + 4, 4), so that their neighbours need no bounds check.
 """
 
 import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -25,7 +25,7 @@ def _tile(
     C: tl.constexpr,
     BORDERED: tl.constexpr,
 ):
-    """What the pixels' neighbours in row dy - 1, columns first - 1 to first + SPAN - 2, hold; 0 outside the image."""
+    """Load the pixels' neighbours in row dy - 1, columns first - 1 to first + SPAN - 2; 0 outside the image."""
     k = tl.arange(0, SPAN * C)
     if BORDERED:
         corner = (pixel // (H * W) * (H + 2) + (pixel // W) % H) * (W + 4) + pixel % W
@@ -60,7 +60,7 @@ def convolve(
     HAS_ADD: tl.constexpr,
     RELU: tl.constexpr,
 ):
-    """out = x * filters + bias [+ add] [rectified]."""
+    """Compute out = x * filters + bias [+ add] [rectified]."""
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = (index < pixels)[:, None]
     pixel = tl.minimum(index, pixels - 1)
@@ -100,11 +100,11 @@ def convolve_back(
     HAS_ADD: tl.constexpr,
     RECTIFIED: tl.constexpr,
 ):
-    """out = gradient * flipped filters [+ add] [where x > 0, else 0], and the filters' gradient in the same pass.
+    """Compute out = gradient * flipped filters [+ add] [where x > 0, else 0], and the filters' gradient.
 
-    The neighbours of a pixel that its own gradient is summed from are those that its value was sent to, so each tile
-    that is read serves both. The gradient of the filters is as they are packed here, flipped, (3, 4, C_out, C_in), and
-    that of the biases comes after it; each program writes its share to a row of its own.
+    A pixel's gradient is summed from the same neighbours that its value contributed to, so each tile is read once for
+    both. The filters' gradient is packed like the flipped filters, (3, 4, C_out, C_in), followed by the gradient of the
+    biases; each program writes its share to its own row.
     """
     program = tl.program_id(0)
     channel_in, channel_out = tl.arange(0, C_IN), tl.arange(0, C_OUT)
@@ -161,24 +161,24 @@ def pool(
     C: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The maximum over 3 x 3 windows, two apart, rectified, and which place of the window it was at (the first)."""
-    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # Of the result, H / 2 by W / 2.
+    """Compute the rectified maximum over 3 x 3 windows with stride 2, and its (first) index in the window."""
+    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # In the result, H / 2 by W / 2.
     inside = pixel < pixels
     channel = tl.arange(0, C)
     row, column, image = (pixel // (W // 2)) % (H // 2), pixel % (W // 2), pixel // (H * W // 4)
     best = tl.full((BLOCK, C), float("-inf"), tl.float32)
-    place = tl.zeros((BLOCK, C), tl.int32)
+    slot = tl.zeros((BLOCK, C), tl.int32)
     for ky in tl.static_range(3):
         for kx in tl.static_range(3):
-            y, z = 2 * row + (ky - 1), 2 * column + (kx - 1)  # Never beyond the lower and the right edge.
+            y, z = 2 * row + (ky - 1), 2 * column + (kx - 1)  # Never beyond the lower or right edge.
             valid = inside & (y >= 0) & (z >= 0)
             at = (((image * H + y) * W + z) * C)[:, None] + channel[None, :]
             value = tl.load(x + at, mask=valid[:, None], other=float("-inf")).to(tl.float32)
-            place = tl.where(value > best, ky * 3 + kx, place)
+            slot = tl.where(value > best, ky * 3 + kx, slot)
             best = tl.maximum(best, value)
     at = pixel[:, None] * C + channel[None, :]
     tl.store(out + at, tl.maximum(best, 0.0).to(out.dtype.element_ty), mask=inside[:, None])
-    tl.store(winner + at, place.to(tl.uint8), mask=inside[:, None])
+    tl.store(winner + at, slot.to(tl.uint8), mask=inside[:, None])
 
 
 @triton.jit
@@ -192,7 +192,7 @@ def unpool(
     C: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The gradient before a pooling (n, H, W, C), from that after it: a pixel gets that of each window it won."""
+    """Compute the gradient before pooling (n, H, W, C): a pixel gets the gradients of all windows that it won."""
     pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     channel = tl.arange(0, C)
     inside = pixel < pixels
@@ -211,10 +211,10 @@ def unpool(
 
 
 @triton.jit
-def _store_sum(row, products, place: tl.constexpr, BLOCK: tl.constexpr, C_OUT: tl.constexpr):
-    """The sum over pixels, (C_out, 4), to its place in the packed filters, (4, C_out)."""
+def _store_sum(row, products, slot: tl.constexpr, BLOCK: tl.constexpr, C_OUT: tl.constexpr):
+    """Store the sum over pixels, (C_out, 4), at its index in the packed filters, (4, C_out)."""
     total = tl.sum(tl.reshape(products, (BLOCK, C_OUT, 4)), 0)
-    at = (place * 4 + tl.arange(0, 4))[None, :] * C_OUT + tl.arange(0, C_OUT)[:, None]
+    at = (slot * 4 + tl.arange(0, 4))[None, :] * C_OUT + tl.arange(0, C_OUT)[:, None]
     tl.store(row + at, total)
 
 
@@ -232,9 +232,9 @@ def frame_filter_gradient(
     BLOCK: tl.constexpr,
     BLOCKS_A_PROGRAM: tl.constexpr,
 ):
-    """Shares of the gradient of the first convolution's filters (3, 4, 4, C_out) and biases, from that after pooling.
+    """Compute shares of the gradient of the first convolution's filters (3, 4, 4, C_out) and biases.
 
-    Of every window only the winner has a gradient: each is taken to where its window's winner was, channel by channel.
+    The input is the gradient after pooling. Each value belongs to the pixel that won its window in its channel.
     """
     program = tl.program_id(0)
     lane = tl.arange(0, BLOCK * C_OUT)
@@ -243,13 +243,13 @@ def frame_filter_gradient(
     b, c, d, e, f, g, h, i = a, a, a, a, a, a, a, a
     bias = tl.zeros((BLOCK * C_OUT,), tl.float32)
     for block in range(BLOCKS_A_PROGRAM):
-        start = (program * BLOCKS_A_PROGRAM + block) * BLOCK  # Of the result of the pooling, H / 2 by W / 2.
+        start = (program * BLOCKS_A_PROGRAM + block) * BLOCK  # In the result of the pooling, H / 2 by W / 2.
         inside = start + lane // C_OUT < pixels
         pixel = tl.minimum(start + lane // C_OUT, pixels - 1)
         arrived = tl.load(gradient + start * C_OUT + lane, mask=inside, other=0.0).to(tl.float32)
-        place = tl.load(winner + start * C_OUT + lane, mask=inside, other=4).to(tl.int32)
-        y = 2 * ((pixel // (W // 2)) % (H // 2)) + place // 3 - 1
-        column = 2 * (pixel % (W // 2)) + place % 3 - 1
+        slot = tl.load(winner + start * C_OUT + lane, mask=inside, other=4).to(tl.int32)
+        y = 2 * ((pixel // (W // 2)) % (H // 2)) + slot // 3 - 1
+        column = 2 * (pixel % (W // 2)) + slot % 3 - 1
         seen = frames + ((pixel // (H * W // 4) * (H + 2) + y) * (W + 4) + column)[:, None] * 4 + colour
         weight = arrived[:, None]
         a += weight * tl.load(seen).to(tl.float32)

@@ -1,7 +1,7 @@
-"""What learns: one network with its optimizer, the rollout it acts in, and the updates from it.
+"""One network with its optimizer, the rollout that it acts in, and the updates from it.
 
-Everything lives in tensors that are made once. Hyperparameters are tensors too, and augmented frames come through a
-buffer, so changing either rebuilds nothing and captures no graph anew.
+All data are in tensors that are allocated once. Hyperparameters are tensors too, and augmented frames pass through a
+buffer, so changing either rebuilds nothing and captures no new graph.
 """
 
 from collections.abc import Mapping
@@ -31,19 +31,19 @@ class Trunk(Protocol):
     """The convolutional part of the network, in one precision and one layout of its input."""
 
     def buffer(self, frames: int) -> Tensor:
-        """Where so many frames are put for it."""
+        """Make an input buffer for this number of frames."""
         ...
 
     def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of as many."""
+        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size."""
         ...
 
     def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """As `put`, but augmented."""
+        """Augment frames and write them like `put`."""
         ...
 
     def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Features of the frames in a buffer."""
+        """Compute the features of the frames in a buffer."""
         ...
 
 
@@ -51,26 +51,26 @@ class PlainTrunk:
     """PyTorch's own convolutions in float32, on the CPU."""
 
     def buffer(self, frames: int) -> Tensor:
-        """Where so many frames are put for it."""
+        """Make an input buffer for this number of frames."""
         return torch.zeros(frames, *FRAME)
 
     def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of as many."""
+        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size."""
         buffer.copy_(frames)
 
     def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """As `put`, but augmented."""
+        """Augment frames and write them like `put`."""
         images = AUGMENTATIONS[augmentation].apply(frames / network.PIXEL_SCALE, *draws)
         self.put(buffer, images * network.PIXEL_SCALE)
 
     def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Features of the frames in a buffer."""
+        """Compute the features of the frames in a buffer."""
         return network.trunk(buffer, flat)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a rollout (environments and steps) and of what is made of it (epochs of so many minibatches)."""
+    """Sizes of a rollout (environments, steps) and of its updates (epochs, minibatches per epoch)."""
 
     environments: int = 64
     steps: int = 256
@@ -80,7 +80,7 @@ class Sizes:
     def __post_init__(self) -> None:
         for name in ("environments", "steps", "epochs", "minibatches"):
             if not is_whole(value := getattr(self, name), 1):
-                raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}; correct it")
+                raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}")
 
     @property
     def rollout(self) -> int:
@@ -94,9 +94,9 @@ class Sizes:
 
 
 class Learner:
-    """Acts with `act`, a step of all environments at a time, then learns from the rollout with `update`.
+    """Act with `act`, one step of all environments at a time, then learn from the rollout with `update`.
 
-    `regularised` says whether updates go over augmented frames as well, as DrAC's do and PPO's do not.
+    `regularised`: whether updates also use augmented frames, as in DrAC but not in PPO.
     """
 
     def __init__(self, seed: int, sizes: Sizes, trunk: Trunk, device: torch.device, *, regularised: bool) -> None:
@@ -106,10 +106,10 @@ class Learner:
         self._rate, self._clip, self._entropy, self._alpha = (torch.zeros((), device=device) for _ in range(4))
         on_gpu = device.type == "cuda"
         self._optimizer = torch.optim.Adam([self._flat], lr=self._rate, eps=ADAM_EPSILON, fused=True, capturable=on_gpu)
-        self._optimizer.step()  # With a rate of 0: it makes the state, whose addresses then stay.
+        self._optimizer.step()  # With a learning rate of 0: it allocates the state, whose addresses then stay.
         self._optimizer.state[self._flat]["step"].zero_()
 
-        rows, n = sizes.steps + 1, sizes.environments  # One row more: the frame after the last step has a value, too.
+        rows, n = sizes.steps + 1, sizes.environments  # One more row: the frame after the last step has a value, too.
         self._frames = torch.zeros(rows, n, *FRAME, dtype=torch.uint8, device=device)
         self._noise = torch.zeros(rows, n, ACTIONS, device=device)
         self._actions = torch.zeros(rows, n, dtype=torch.int64, device=device)
@@ -127,7 +127,7 @@ class Learner:
         self._clean = torch.zeros(batch, *FRAME, dtype=torch.uint8, device=device)
         self._inputs = trunk.buffer(batch * (2 if regularised else 1))
 
-        # Acting goes first on a GPU that is shared: it is short, and the environments wait for it.
+        # Acting has priority on a shared GPU: it is short, and the environments wait for it.
         self._acting = _stream(device, priority=-1)
         self._learning = _stream(device, priority=0)
         self._act = Replayed(self._act_once, self._acting)
@@ -135,38 +135,38 @@ class Learner:
         self._learn = Replayed(self._learn_once, self._learning)
         self._finish(torch.cuda.current_stream(device) if on_gpu else None)
         self.turn: AbstractContextManager[Any] = _turn(str(device)) if on_gpu else nullcontext()
-        """To be held during `update`. Members that share a GPU update one after another: side by side they would slow
-        each other down, end together and then all leave the GPU to step their environments."""
+        """Lock to hold during `update`. Members that share a GPU update one after another: at the same time they would
+        slow each other down, end together and then all leave the GPU idle while they step their environments."""
 
     @property
     def frames(self) -> Frames:
-        """Where the environments' frames are to be written before `act`."""
+        """Buffer for the environments' frames; write to it before `act`."""
         frames: Frames = self._host_frames.numpy()
         return frames
 
     def set(self, *, lr: float, clip: float, entropy: float, alpha: float = 0.0) -> None:
-        """Learn with these hyperparameters from now on."""
+        """Set the hyperparameters of later updates."""
         with self._on(self._learning):
             for tensor, value in ((self._rate, lr), (self._clip, clip), (self._entropy, entropy), (self._alpha, alpha)):
                 tensor.fill_(value)
         self._finish(self._learning)
 
     def hyperparameters(self) -> dict[str, float]:
-        """Those it learns with, as they are on the device."""
+        """Return the hyperparameters in use, read from the device."""
         return {"lr": self._rate.item(), "clip": self._clip.item(), "entropy": self._entropy.item()} | (
             {"alpha": self._alpha.item()} if self._regularised else {}
         )
 
     def begin(self, generator: Generator) -> None:
-        """Begin a rollout."""
+        """Start a rollout."""
         with self._on(self._acting):
             self._row.zero_()
-            # Gumbel noise: the largest of logits plus noise is a draw from the policy.
+            # Gumbel noise: the argmax of logits plus noise is a draw from the policy.
             self._noise.exponential_(generator=generator).log_().neg_()
         self._finish(self._acting)
 
     def act(self) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """Actions for the frames that were written to `frames`; the step is recorded."""
+        """Return actions for the frames that were written to `frames`, and record the step."""
         with self._on(self._acting):
             self._act()
         self._finish(self._acting)
@@ -174,7 +174,7 @@ class Learner:
         return actions
 
     def look_back(self, rewards: FloatArray, ended: BoolArray) -> float:
-        """Take in the rewards and ends of a rollout (steps, environments); its mean λ-return."""
+        """Compute returns from the rewards and ends of a rollout (steps, environments); return the mean λ-return."""
         self._host_steps[0].copy_(torch.from_numpy(rewards))
         self._host_steps[1].copy_(torch.from_numpy(ended))
         with self._on(self._learning):
@@ -196,15 +196,15 @@ class Learner:
         self._finish(self._learning)
 
     def is_finite(self) -> bool:
-        """Whether the parameters are numbers still."""
+        """Return whether all parameters are finite."""
         return bool(self._flat.isfinite().all())
 
     def state(self) -> dict[str, Tensor]:
-        """Parameters and the optimizer's memory, on the CPU."""
+        """Return copies of the parameters and the optimizer's state on the CPU."""
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in self._tensors().items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Become what `state` described."""
+        """Restore what `state` returned."""
         with torch.no_grad(), self._on(self._learning):
             for name, tensor in self._tensors().items():
                 tensor.copy_(state[name])

@@ -3,7 +3,7 @@
 | symbol | meaning | shape |
 |---|---|---|
 | T, N | steps of a rollout, environments | |
-| r, V | scaled rewards; values, with that of the frame after the last step | (T, N), (T + 1, N) |
+| r, V | scaled rewards; values, including the frame after the last step | (T, N), (T + 1, N) |
 | π(.|s), π(.|f(s)) | policies at a clean and at the augmented frame, as logits | (B, 15) |
 | α | weight of the regularisation | () |
 """
@@ -19,24 +19,24 @@ VALUE_WEIGHT = 0.5
 
 
 def lambda_returns(rewards: Tensor, values: Tensor, ended: Tensor) -> Tensor:
-    """λ-returns, V + GAE (T, N). Nothing is bootstrapped over the end of an episode, a time-out included.
+    """Compute λ-returns, V + GAE (T, N), without bootstrapping over the end of an episode or a time-out.
 
     δ_t = r_t + γ V_{t+1} (1 - end_t) - V_t,   A_t = δ_t + γ λ (1 - end_t) A_{t+1}
     """
-    goes_on = 1 - ended
-    surprise = rewards + DISCOUNT * values[1:] * goes_on - values[:-1]
-    decay = DISCOUNT * GAE_DECAY * goes_on
+    continues = 1 - ended
+    errors = rewards + DISCOUNT * values[1:] * continues - values[:-1]
+    decay = DISCOUNT * GAE_DECAY * continues
     advantages = torch.empty_like(rewards)
     later = torch.zeros_like(rewards[0])
     for step in reversed(range(len(rewards))):
-        later = surprise[step] + decay[step] * later
+        later = errors[step] + decay[step] * later
         advantages[step] = later
     return advantages + values[:-1]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What was recorded about the steps of a minibatch, (B,) each; advantages are standardised over the rollout."""
+    """Records of the steps of a minibatch, (B,) each; advantages are standardised over the rollout."""
 
     actions: Tensor
     log_probabilities: Tensor
@@ -46,7 +46,7 @@ class Batch:
 
 
 def ppo_loss(logits: Tensor, values: Tensor, batch: Batch, clip: Tensor, entropy: Tensor) -> Tensor:
-    """PPO's loss, its value loss clipped by the same ε, and the entropy bonus.
+    """Compute PPO's loss, with its value loss clipped by the same ε, and the entropy bonus.
 
     -min(ρ A, clip(ρ, 1 ± ε) A) + 0.5 * ½ max((V - R)², (V_old ± ε - R)²) - entropy * H
     """
@@ -57,12 +57,12 @@ def ppo_loss(logits: Tensor, values: Tensor, batch: Batch, clip: Tensor, entropy
     ).mean()
     near = batch.values + torch.clamp(values - batch.values, -clip, clip)
     value_loss = 0.5 * torch.maximum((values - batch.returns) ** 2, (near - batch.returns) ** 2).mean()
-    surprise = -(log_policy.exp() * log_policy).sum(1).mean()
-    return policy_loss + VALUE_WEIGHT * value_loss - entropy * surprise
+    policy_entropy = -(log_policy.exp() * log_policy).sum(1).mean()
+    return policy_loss + VALUE_WEIGHT * value_loss - entropy * policy_entropy
 
 
 def regularisation(logits: Tensor, values: Tensor, augmented_logits: Tensor, augmented_values: Tensor) -> Tensor:
-    """DrAC's G_π + G_V: how far policy and value at the augmented frames are from those at the clean ones, held fixed.
+    """Compute DrAC's G_π + G_V: distances of policy and value at augmented frames from the fixed ones at clean frames.
 
     G_π = KL[π(.|s) || π(.|f(s))],   G_V = ½ (V(f(s)) - V(s))²
     """

@@ -1,4 +1,4 @@
-"""The paper's experiment on Procgen: its methods and budgets, as the command line names them. Cheap to import."""
+"""Methods and budgets of the paper's Procgen experiment, as the command line names them. Cheap to import."""
 
 from decimal import Decimal, InvalidOperation
 
@@ -6,22 +6,22 @@ from popbandits.errors import ArgumentError
 from popbandits.methods import METHODS, Method
 
 TUNED: dict[str, Method] = {name: METHODS[name] for name in ("pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")}
-"""A population of DrAC agents, whose hyperparameters and augmentation are tuned."""
+"""Methods that tune hyperparameters and augmentation of a population of DrAC agents."""
 
 ALONE = {"ppo": "PPO", "drac": "DrAC", "ucb-drac": "UCB-DrAC"}
-"""One agent, with the published hyperparameters."""
+"""Methods with one agent and the published hyperparameters."""
 
 LABELS = ALONE | {name: method.label for name, method in TUNED.items()}
-"""In the order of the paper's tables."""
+"""Labels in the order of the paper's tables."""
 
 AGENT = "popbandits.paper.procgen.task:Task"
-"""How a run's record names what makes its agents, `current` as it is now."""
+"""Import path of the agents' maker in a run's record, after `current` maps old paths to new ones."""
 
 UNITS = {"M": 1_000_000, "k": 1_000}
 
 
 def parse_steps(text: str) -> int:
-    """A number of steps as people write it.
+    """Parse a number of steps such as 25M or 500k.
 
     >>> parse_steps("25M"), parse_steps("4.1M"), parse_steps("500k"), parse_steps("2048")
     (25000000, 4100000, 500000, 2048)
@@ -37,7 +37,7 @@ def parse_steps(text: str) -> int:
 
 
 def short(steps: int) -> str:
-    """A number of steps as `parse_steps` takes it.
+    """Format a number of steps so that `parse_steps` reads it.
 
     >>> short(25_000_000), short(500_000), short(2_048)
     ('25M', '500k', '2048')

@@ -1,12 +1,12 @@
-"""The IMPALA residual network with a policy and a value head, its parameters in one flat tensor.
+"""The IMPALA residual network with a policy and a value head; its parameters are one flat tensor.
 
-One tensor is one optimizer step, one gradient norm, one checkpoint entry, and a fixed address for captured graphs.
+One tensor means one optimizer step, one gradient norm, one checkpoint entry, and a fixed address for captured graphs.
 
 | symbol | meaning | shape |
 |---|---|---|
 | frames | pixels from 0 to 255 | (n, 3, 64, 64) |
 | features | the trunk's output | (n, 2048) |
-| logits, values | the heads' | (n, 15), (n,) |
+| logits, values | outputs of the heads | (n, 15), (n,) |
 """
 
 from itertools import pairwise
@@ -29,8 +29,8 @@ PIXEL_SCALE = 255.0
 def _shapes() -> list[tuple[int, ...]]:
     shapes: list[tuple[int, ...]] = []
     for inputs, outputs in pairwise(CHANNELS):
-        for place in range(CONVOLUTIONS_A_SECTION):
-            shapes += [(outputs, inputs if place == 0 else outputs, 3, 3), (outputs,)]
+        for index in range(CONVOLUTIONS_A_SECTION):
+            shapes += [(outputs, inputs if index == 0 else outputs, 3, 3), (outputs,)]
     return [*shapes, (HIDDEN, FEATURES), (HIDDEN,), (ACTIONS, HIDDEN), (ACTIONS,), (1, HIDDEN), (1,)]
 
 
@@ -41,7 +41,7 @@ TRUNK_SIZE = sum(SIZES[:-HEAD_TENSORS])
 
 
 def initial_parameters(seed: int) -> Tensor:
-    """Xavier-uniform convolutions, orthogonal layers (gains √2, 0.01 for the policy, 1 for the value), biases of 0."""
+    """Draw Xavier-uniform convolutions and orthogonal layers (gains √2, policy 0.01, value 1), with biases of 0."""
     generator = torch.Generator().manual_seed(seed)
     flat = torch.zeros(sum(SIZES))
     hidden, _, policy, _, value, _ = split(flat)[-HEAD_TENSORS:]
@@ -53,14 +53,14 @@ def initial_parameters(seed: int) -> Tensor:
 
 
 def split(flat: Tensor) -> list[Tensor]:
-    """The parameters as views: weight and bias of each convolution, of the hidden layer, the policy and the value."""
+    """Split parameters into views: weight and bias of each convolution, the hidden layer, the policy and the value."""
     return [part.view(shape) for part, shape in zip(torch.split(flat, SIZES), SHAPES, strict=True)]
 
 
 def trunk(frames: Tensor, flat: Tensor) -> Tensor:
-    """Three sections of convolution, pooling and two residual blocks, each block x <- relu(x), x + conv(relu(conv(x))).
+    """Apply three sections of convolution, pooling and two blocks x <- relu(x), x + conv(relu(conv(x))).
 
-    What is added back is relu(x), not x as in the IMPALA paper: the published code rectifies in place.
+    Paper (IMPALA): x is added back. Here: relu(x), because the published code rectifies in place.
     """
     parameters = iter(split(flat)[:-HEAD_TENSORS])
     x = frames / PIXEL_SCALE
@@ -77,7 +77,7 @@ def trunk(frames: Tensor, flat: Tensor) -> Tensor:
 
 
 def heads(features: Tensor, flat: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits and values from the trunk's features; the hidden layer computes in the features' precision."""
+    """Compute logits and values from the trunk's features; the hidden layer has the features' precision."""
     hidden, hidden_bias, policy, policy_bias, value, value_bias = split(flat)[-HEAD_TENSORS:]
     x = linear(features, hidden.to(features.dtype), hidden_bias.to(features.dtype)).relu().float()
     return linear(x, policy, policy_bias), linear(x, value, value_bias)[:, 0]

@@ -1,4 +1,4 @@
-"""The trunk's parameters as its kernels read them."""
+"""Layout of the trunk's parameters for its kernels."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +15,12 @@ from popbandits.paper.procgen.network import (
     TRUNK_SIZE,
 )
 
-INPUT_CHANNELS = 4  # Three colours and one of zeros, so that a pixel is 8 bytes.
+INPUT_CHANNELS = 4  # Three colours and a channel of zeros, so that a pixel is 8 bytes.
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """Channels of a convolution, and where its packed filters, its bias and its packed gradient begin."""
+    """Channels of a convolution, and the first indices of its packed filters, bias and packed gradient."""
 
     inputs: int
     outputs: int
@@ -31,16 +31,16 @@ class Convolution:
 
 
 class Packing:
-    """Between the flat parameters and the layout of the kernels: one gather each way, whatever the layers.
+    """Convert between the flat parameters and the layout of the kernels with one gather in each direction.
 
-    For the way back, filters are flipped and their channels swapped. Gradients come as the kernels write them: the
-    first convolution's filters as packed for the way forward, the others' as for the way back, biases after each.
+    For the backward pass, filters are flipped and their channels swapped. Gradients have the kernels' layout:
+    the first convolution's filters as in the forward pass, the others as in the backward pass, biases after each.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.convolutions: list[Convolution] = []
         scales = np.ones(TRUNK_SIZE, np.float32)
-        taken = np.zeros(TRUNK_SIZE, np.int64)
+        sources = np.zeros(TRUNK_SIZE, np.int64)
         packed: list[Any] = []
         packed_size = gradient_size = begin = 0
         for outputs, inputs, *sides in SHAPES[:-HEAD_TENSORS:2]:
@@ -57,9 +57,9 @@ class Packing:
             packed += [filters.ravel(), flipped.ravel()]
             packed_size += filters.size + flipped.size
             written = filters if begin == 0 else flipped
-            places = np.arange(gradient_size, gradient_size + written.size).reshape(written.shape)
-            taken[written[written >= 0]] = places[written >= 0]
-            taken[bias : bias + outputs] = gradient_size + written.size + np.arange(outputs)
+            indices = np.arange(gradient_size, gradient_size + written.size).reshape(written.shape)
+            sources[written[written >= 0]] = indices[written >= 0]
+            sources[bias : bias + outputs] = gradient_size + written.size + np.arange(outputs)
             gradient_size += written.size + outputs
             if begin == 0:
                 scales[:bias] = 1 / PIXEL_SCALE
@@ -68,17 +68,17 @@ class Packing:
         self.gradient_size = gradient_size
         self._index = torch.from_numpy(np.maximum(index, 0)).to(device)
         self._factor = torch.from_numpy(np.where(index < 0, 0, scales[index])).to(device)
-        self._taken = torch.from_numpy(taken).to(device)
+        self._sources = torch.from_numpy(sources).to(device)
         self._scales = torch.from_numpy(scales).to(device)
 
-    def section(self, place: int) -> list[Convolution]:
-        """The five convolutions of a section."""
-        return self.convolutions[place * CONVOLUTIONS_A_SECTION :][:CONVOLUTIONS_A_SECTION]
+    def section(self, index: int) -> list[Convolution]:
+        """Return the five convolutions of a section."""
+        return self.convolutions[index * CONVOLUTIONS_A_SECTION :][:CONVOLUTIONS_A_SECTION]
 
     def pack(self, flat: Tensor, dtype: torch.dtype) -> Tensor:
-        """The filters, for both ways."""
+        """Pack the filters for the forward and the backward pass."""
         return (flat.index_select(0, self._index) * self._factor).to(dtype)
 
     def unpack_gradient(self, shares: Tensor) -> Tensor:
-        """The flat gradient, from rows that are to be summed."""
-        return shares.sum(0).index_select(0, self._taken) * self._scales
+        """Return the flat gradient: the sum of the rows of `shares`, in the order of the parameters."""
+        return shares.sum(0).index_select(0, self._sources) * self._scales

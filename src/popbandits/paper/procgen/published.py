@@ -1,6 +1,6 @@
 """Published returns on Procgen, typed from the paper: Parker-Holder et al., NeurIPS 2021, arXiv:2106.15883.
 
-Test returns and normalised ones are its main table, training returns that of its appendix. Means and standard
+Test and normalised returns are from its main table, training returns from its appendix. Means and standard
 deviations over five trials of 25M steps a member (populations of four), as printed; the columns PPO and UCB-DrAC are
 from Raileanu et al. (2021), one agent of 25M steps. The printed "5.4 ± 0.0.5" of PB2-Rand's test on Jumper is read as
 5.4 ± 0.5.
@@ -36,10 +36,10 @@ RETURNS: Mapping[str, Mapping[str, Mapping[str, Figure]]] = {
     levels: {game: dict(zip(METHODS, row, strict=True)) for game, row in rows.items()}
     for levels, rows in {"test": _TEST, "train": _TRAIN}.items()
 }
-"""By levels, game and method."""
+"""Returns by levels, game and method."""
 
 BASELINE = "PB2-Rand"
-"""Of whose means the normalised returns are shares."""
+"""Method whose mean returns are 100 % in the normalised returns."""
 
 NORMALISED: Mapping[str, Figure] = {
     "PBT": (85.6, 22.4),
@@ -47,4 +47,4 @@ NORMALISED: Mapping[str, Figure] = {
     "PB2-Mult": (105.3, 14.6),
     "PB2-Mix": (112.1, 20.4),
 }
-"""Test returns in percent of PB2-Rand's mean on the same game, over all seven; of training ones none is published."""
+"""Test returns in percent of PB2-Rand's mean on the same game, over all seven games; training returns have none."""

@@ -1,4 +1,4 @@
-"""The paper's two tables of returns on Procgen, from stored runs, with the published figures beside them."""
+"""The paper's two tables of returns on Procgen, from stored runs, next to the published figures."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,17 +24,17 @@ from popbandits.storage.schema import FILE
 from popbandits.typing import is_real
 from popbandits.wording import counted, printable, visible
 
-BY_DEFAULT = {"difficulty": "easy", "score_on": "training"}
-"""Settings that older runs did not have."""
-SETTINGS = (*BY_DEFAULT, "interval", "environments", "steps", "epochs", "minibatches", "episodes", "precision")
-"""What runs must have in common to be compared, beside how long they trained."""
+OLD_DEFAULTS = {"difficulty": "easy", "score_on": "training"}
+"""Values of settings that older runs do not record."""
+SETTINGS = (*OLD_DEFAULTS, "interval", "environments", "steps", "epochs", "minibatches", "episodes", "precision")
+"""Settings that runs must share to be compared, besides the number of steps."""
 TEXTS = {"game", "difficulty", "score_on", "precision"}
 LEVELS = {"test": "Test returns", "train": "Training returns"}
 NOTE = (
-    "Mean ± standard deviation over runs, of the member whose {episodes} are the best in the end. "
-    "Bold: within one standard deviation of the best mean of the game. p: of Welch's t-test against {baseline}; "
+    "Mean ± standard deviation over runs, of the member with the best {episodes} in the end. "
+    "Bold: within one standard deviation of the best mean of the game. p: Welch's t-test against {baseline}; "
     "★: better than it with p < 0.05. Published: arXiv:2106.15883, easy levels, 25M steps a member, five runs; "
-    "its PPO and UCB-DrAC are those of arXiv:2006.12862."
+    "its PPO and UCB-DrAC are from arXiv:2006.12862."
 )
 EPISODES = {"training": "last 100 training episodes", "validation": "episodes on the validation levels"}
 
@@ -47,57 +47,57 @@ class Trial:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Of its agents."""
+        """Settings of its agents."""
         found: dict[str, Any] = self.run.about["agent"]["settings"]
-        return BY_DEFAULT | found
+        return OLD_DEFAULTS | found
 
     @property
     def population(self) -> int:
-        """How many members it has."""
+        """Number of members."""
         return int(self.run.about["size"])
 
     @property
     def steps(self) -> int:
-        """How long each member trains."""
+        """Environment steps of each member."""
         return int(self.run.about["rounds"]) * int(self.settings["interval"])
 
     @property
     def method(self) -> str:
-        """What tuned it, or what it is."""
+        """Label of the method that tuned it, or of the algorithm of a single agent."""
         return ALONE.get(self.settings["algorithm"], self.run.method) if self.run.space.fixed else self.run.method
 
     @property
     def final(self) -> Observation | None:
-        """Of the members that were tested in the last round, the one with the best score."""
+        """The best-scoring observation among the members tested in the last round."""
         return max(self.tested, key=lambda o: (o.score, -o.member), default=None)
 
     @property
     def tested(self) -> list[Observation]:
-        """Return what members came to that were tested in the last round."""
+        """Observations of the members tested in the last round."""
         last = [self.run.history.find((member, self.run.about["rounds"] - 1)) for member in range(self.population)]
         return [o for o in last if o is not None and all(f"{levels}_return" in o.metrics for levels in LEVELS)]
 
     @property
     def done(self) -> bool:
-        """Whether it is finished, with a test at its end."""
+        """Whether the run is finished and was tested at the end."""
         return self.run.status.state == "finished" and self.final is not None
 
     def result(self, levels: str) -> float | None:
-        """The return of the best member."""
+        """Return the mean return of the best member, None if no member was tested."""
         return None if self.final is None else float(self.final.metrics[f"{levels}_return"])
 
 
 def trials(
     directories: Iterable[str | Path], unreadable: Callable[[HistoryError], object] | None = None
 ) -> list[Trial]:
-    """The runs of the experiment in these folders. `unreadable` is told of files that cannot be read, or it raises."""
+    """Read the runs of the experiment in these folders; pass errors of unreadable files to `unreadable`, or raise."""
     runs = []
     for folder in run_folders(directories):
         try:
             if (folder / FILE).exists():
                 run = Run.read(folder)
                 if current(str((run.about.get("agent") or {}).get("make"))) == AGENT:
-                    runs.append(_checked(Trial(run)))
+                    runs.append(_check(Trial(run)))
         except HistoryError as error:
             if unreadable is None:
                 raise
@@ -105,12 +105,12 @@ def trials(
     kept = [one for one in runs if one.method in LABELS.values()]
     if not kept:
         where = ", ".join(map(str, directories))
-        raise HistoryError(f"a table is made of runs of `popbandits procgen`, got none in {where}; run some first")
+        raise HistoryError(f"a table needs runs of `popbandits procgen`, got none in {where}; run some first")
     return kept
 
 
-def _checked(trial: Trial) -> Trial:
-    """The trial, if all that tables are made of is on record; HistoryError if it is not."""
+def _check(trial: Trial) -> Trial:
+    """Return the trial; raise HistoryError if its record lacks what the tables need."""
     settings, file = trial.settings, trial.run.directory / FILE
     for name in ("game", *SETTINGS):
         value = settings.get(name)
@@ -130,7 +130,7 @@ def _checked(trial: Trial) -> Trial:
 
 
 def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
-    """Finished trials that can be compared: of one budget and one set of settings, with those of single agents."""
+    """Group finished trials by budget, settings and population size; each group includes the single agents."""
     done = [one for one in given if one.done]
 
     def budget(one: Trial) -> tuple[Any, ...]:
@@ -146,20 +146,20 @@ def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
 
 
 def score_tables(group: Sequence[Trial]) -> dict[str, ScoreTable]:
-    """The table of each set of levels."""
+    """Build the table of each set of levels."""
     order = [*LABELS.values()]
     tasks: dict[str, dict[str, list[Trial]]] = {}
     for one in sorted(group, key=lambda one: (one.settings["game"], order.index(one.method))):
         tasks.setdefault(one.settings["game"], {}).setdefault(one.method, []).append(one)
-    made = {
+    tables = {
         levels: score_table(tasks, title, lambda one, levels=levels: one.result(levels), 1.0)  # type: ignore[misc, arg-type]
         for levels, title in LEVELS.items()
     }
-    return {levels: table for levels, table in made.items() if table is not None}
+    return {levels: table for levels, table in tables.items() if table is not None}
 
 
 def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) -> Table:
-    """A row for each game and method, then for each method over all games."""
+    """Build a table with a row for each game and method, then for each method over all games."""
     view = Table(box=box.MARKDOWN if plain else box.ROUNDED)
     for name in ("game", "method", "budget", "here", "p", "published"):
         left = name in ("game", "method", "budget")
@@ -176,7 +176,7 @@ def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) 
         for method, cell in cells.items():
             row = (_here(cell, plain), _p(cell), _published(known.get(method)))
             view.add_row(escape(printable(game)), method, budget(method, cell), *row)
-        if not plain:  # Markdown has no such thing.
+        if not plain:  # Markdown tables have no sections.
             view.add_section()
     same = easy and levels == "test" and scores.baseline == published.BASELINE
     known = published.NORMALISED if same else {}
@@ -188,8 +188,8 @@ def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) 
 
 def _here(cell: Cell, plain: bool) -> str:
     spread = deviation(cell.values)
-    said = f"{cell.mean:.1f}" if math.isnan(spread) else f"{cell.mean:.1f} ± {spread:.1f}"
-    bold = (f"**{said}**" if plain else f"[bold]{said}[/bold]") if cell.best else said
+    text = f"{cell.mean:.1f}" if math.isnan(spread) else f"{cell.mean:.1f} ± {spread:.1f}"
+    bold = (f"**{text}**" if plain else f"[bold]{text}[/bold]") if cell.best else text
     return f"{bold} ★" if cell.starred else bold
 
 
@@ -202,7 +202,7 @@ def _published(figure: published.Figure | None) -> str:
 
 
 def print_tables(given: Sequence[Trial], console: Console | None = None) -> None:
-    """Print the tables of all that is finished, and name what is not: with lines on a terminal, else as Markdown."""
+    """Print the tables of finished runs, with lines on a terminal, else as Markdown; list unfinished runs."""
     console = console or Console()
     plain = not console.is_terminal
     if plain:

@@ -1,4 +1,4 @@
-"""The paper's task: what is tuned on Procgen, the published values of what is not, and an agent that is tested."""
+"""The paper's task on Procgen: the tuned space, the published values, and an agent that is tested regularly."""
 
 import json
 import math
@@ -27,18 +27,18 @@ SPACE: Mapping[str, Any] = {
     "alpha": (0.01, 0.5),
     "augmentation": list(AUGMENTATIONS),
 }
-"""What a population tunes, DrAC's hyperparameters: the ranges of the paper's appendix."""
+"""Space that a population tunes: DrAC's hyperparameters, with the ranges of the paper's appendix."""
 
 PUBLISHED: Mapping[str, Any] = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
-"""What an agent that trains alone is given: the values of the DrAC paper (Raileanu et al. 2021)."""
+"""Hyperparameters of an agent that trains alone: the values of the DrAC paper (Raileanu et al. 2021)."""
 
 TESTED_ON = ("train", "test")
 
 
-def published(algorithm: Algorithm) -> dict[str, Any]:
-    """The published values of an algorithm's hyperparameters.
+def published_values(algorithm: Algorithm) -> dict[str, Any]:
+    """Return the published values of an algorithm's hyperparameters.
 
-    >>> published("ppo")
+    >>> published_values("ppo")
     {'lr': 0.0005, 'clip': 0.2, 'entropy': 0.01}
     """
     return {name: PUBLISHED[name] for name in ALGORITHMS[algorithm].HYPERPARAMETERS}
@@ -46,36 +46,36 @@ def published(algorithm: Algorithm) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Task:
-    """Makes agents from seeds. Its fields are plain values, so a run's record can make it again."""
+    """Make agents from seeds. All fields are plain values, so a run's record can recreate the task."""
 
     game: str
     algorithm: Algorithm
     rounds: int
-    """Intervals of a run: after the last one an agent is tested."""
+    """Intervals of a run; an agent is tested after the last one."""
     interval: int = 500_000
     environments: int = 64
     steps: int = 256
-    """Of a rollout."""
+    """Steps of a rollout."""
     epochs: int = 3
     minibatches: int = 8
     test_every: int = 10
-    """Intervals between tests on the way."""
+    """Intervals between two tests."""
     episodes: int = 100
-    """Of a test, on each set of levels."""
+    """Episodes of a test, on each set of levels."""
     difficulty: Difficulty = "easy"
     score_on: ScoreOn = "training"
-    """The episodes that a population is selected by: the last ones it trained on, or some on levels apart."""
+    """Episodes that give the score: the last training episodes, or episodes on validation levels."""
     precision: Precision = "float32"
     device: str = "cpu"
     at_a_time: int = 1
-    """How many agents share the cores of this machine."""
+    """Number of agents that share the cores of this machine."""
 
     def __call__(self, seed: int) -> "Examined":
-        """A new agent."""
+        """Make a new agent."""
         return Examined(ALGORITHMS[self.algorithm](seed, self.settings()), seed, self)
 
     def settings(self) -> Settings:
-        """Those of its agents; ArgumentError if one of them is wrong."""
+        """Return the settings of the agents; raise ArgumentError if one of them is wrong."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return Settings(
             self.game,
@@ -91,10 +91,10 @@ class Task:
 
 
 class Examined:
-    """An agent whose returns on 100 episodes each of training and test levels are measured now and then, and last.
+    """An agent that is tested every few intervals and after the last: 100 episodes each on training and test levels.
 
-    They are `train_return` and `test_return` of the interval's metrics. An interval's own score costs nothing, a test
-    does, so not every interval has one. The levels met follow from a seed in the checkpoint and the interval's number.
+    The mean returns are `train_return` and `test_return` of the interval's metrics. A test takes time, unlike an
+    interval's own score, so not every interval has one. The levels depend on a seed in the checkpoint and the interval.
     """
 
     def __init__(self, agent: PPO, seed: int, task: Task) -> None:
@@ -102,21 +102,21 @@ class Examined:
         self._intervals = 0
 
     def assigned(self, member: int, round_: int) -> None:
-        """Learn which interval of a run comes next; the checkpoint does not know of those that failed."""
+        """Set the number of the next interval; a checkpoint does not count failed intervals."""
         self._agent.assigned(member, round_)
         self._intervals = round_
 
     def train(self, config: dict[str, Any], /) -> Outcome:
-        """Train for an interval, and test if it is time to."""
+        """Train for an interval, and test if a test is due."""
         outcome = self._agent.train(config)
         if outcome.metrics.get("episodes") == 0:
             raise AgentError(
                 f"an interval must be long enough for an episode of {self._task.game} to end, "
-                f"got {self._task.interval} steps in {self._task.environments} environments; lengthen it"
+                f"got {self._task.interval} steps in {self._task.environments} environments"
             )
         self._intervals += 1
         due = self._intervals % self._task.test_every == 0 or self._intervals == self._task.rounds
-        if not due or math.isnan(outcome.score):  # What failed is not worth a test.
+        if not due or math.isnan(outcome.score):  # A failed agent is not worth a test.
             return outcome
         seeds = np.random.SeedSequence([self._seed, self._intervals]).generate_state(len(TESTED_ON))
         measured = {
@@ -126,16 +126,16 @@ class Examined:
         return replace(outcome, metrics={**outcome.metrics, **measured})
 
     def applied(self) -> dict[str, Any]:
-        """The hyperparameters that it trains with."""
+        """Return the hyperparameters in use."""
         return self._agent.applied()
 
     def save(self, directory: Path, /) -> None:
-        """Write the agent, and what its tests follow from."""
+        """Write the agent, and the seed and number of its tests."""
         self._agent.save(directory)
         (directory / "tests.json").write_text(json.dumps({"seed": self._seed, "intervals": self._intervals}))
 
     def load(self, directory: Path, /) -> None:
-        """Become what was saved, but for the hyperparameters."""
+        """Restore a saved agent, except for the hyperparameters."""
         self._agent.load(directory)
         state = json.loads((directory / "tests.json").read_text())
         self._seed, self._intervals = state["seed"], state["intervals"]

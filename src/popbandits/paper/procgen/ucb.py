@@ -1,4 +1,4 @@
-"""UCB-DrAC's choice of the augmentation: a bandit within one agent, that plays an arm a rollout."""
+"""UCB-DrAC's choice of the augmentation: a bandit within one agent, which plays one arm per rollout."""
 
 from collections.abc import Mapping, Sequence
 from math import log, sqrt
@@ -6,9 +6,9 @@ from typing import Any
 
 
 class UCB:
-    """argmax_f of the mean of the last 10 returns that followed f, plus 0.1 sqrt(log N / N_f); first of equals.
+    """A bandit that plays argmax_f of f's last 10 returns' mean + 0.1 sqrt(log N / N_f); the first one wins a tie.
 
-    As published, counts begin at 1, so arms are first tried in turn only as far as the returns let them.
+    As published, counts start at 1, so it need not try every arm once before it repeats one.
 
     >>> bandit = UCB(["crop", "flip"])
     >>> bandit.choose()
@@ -28,12 +28,12 @@ class UCB:
         self._chosen: str | None = None
 
     def choose(self) -> str:
-        """The arm for the next update."""
+        """Choose the arm for the next update."""
         self._chosen = max(self._returns, key=self._bound)
         return self._chosen
 
     def reward(self, mean_return: float) -> None:
-        """Say what the rollout after the last update came to; before the first update there is nothing to reward."""
+        """Record the mean return of the rollout after the last update; do nothing before the first update."""
         if self._chosen is None:
             return
         self._total += 1
@@ -46,11 +46,11 @@ class UCB:
         return mean + self.EXPLORATION * sqrt(log(self._total) / self._plays[arm])
 
     def state(self) -> dict[str, Any]:
-        """Everything it remembers, as JSON can hold it."""
+        """Return the state as JSON-compatible values."""
         return {"returns": self._returns, "plays": self._plays, "total": self._total, "chosen": self._chosen}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become what `state` described."""
+        """Restore what `state` returned."""
         self._returns = {arm: list(returns) for arm, returns in state["returns"].items()}
         self._plays = dict(state["plays"])
         self._total, self._chosen = state["total"], state["chosen"]

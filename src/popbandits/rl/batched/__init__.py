@@ -1,1 +1,1 @@
-"""Whole populations trained by one program: every member has its own weights, environments and hyperparameters."""
+"""Populations trained as one program; every member has its own weights, environments and hyperparameters."""

@@ -1,4 +1,4 @@
-"""Everything a member is between two intervals: policy, critic, and the scales of what it sees and of rewards."""
+"""Policies, critics, and the running scales of observations and rewards."""
 
 import math
 
@@ -20,10 +20,10 @@ class Brains:
     |---|---|
     | A | members |
     | B | rows of a member, such as the steps of its environments |
-    | D | numbers in an observation |
+    | D | size of an observation |
 
-    A policy over K choices has K outputs, the logits. A policy over K numbers has the K means of independent normal
-    distributions, and K log-deviations that do not depend on the observation.
+    A policy over K discrete actions outputs K logits. A policy over K continuous actions outputs the means of K
+    independent normal distributions; their log-deviations do not depend on the observation.
     """
 
     def __init__(
@@ -43,26 +43,26 @@ class Brains:
         self.layout = FlatWeights([*self._policy.shapes, *self._critic.shapes, *spread])
         self.flat = torch.zeros(members, self.layout.size, device=device)
         self.weights = [view.requires_grad_() for view in self.layout.views(self.flat)]
-        """Views of `flat`, in whose terms gradients are taken."""
+        """Views of `flat`; gradients are taken with respect to these."""
         self.observed = RunningScale(members, inputs, device)
         self.rewarded = RunningScale(members, 1, device)
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """Name the tensors of a checkpoint, a row for each member."""
+        """Tensors of a checkpoint by name, a row for each member."""
         scales = {"observed": self.observed, "rewarded": self.rewarded}
         named = {f"{name}.{part}": tensor for name, scale in scales.items() for part, tensor in scale.state.items()}
         return {"weights": self.flat, **named}
 
     def draw(self, streams: Streams) -> Tensor:
-        """Draw first weights for as many members as there are streams, (members, P)."""
+        """Draw initial weights for as many members as there are streams, (members, P)."""
         drawn = [*self._policy.draw(streams), *self._critic.draw(streams)]
         if not self.discrete:
             drawn.append(torch.zeros(len(drawn[0]), 1, self.actions, device=self.flat.device))
         return self.layout.flatten(drawn)
 
     def see(self, observations: Tensor) -> Tensor:
-        """Normalise observations, (A, B, D), where that is wanted."""
+        """Normalise observations, (A, B, D), if the world asks for it."""
         return self.observed.normalise(observations) if self.normalise else observations
 
     def policy(self, seen: Tensor) -> Tensor:
@@ -75,14 +75,14 @@ class Brains:
         return self._critic(self.weights[first : first + len(self._critic.shapes)], seen).squeeze(-1)
 
     def act(self, outputs: Tensor, noise: Tensor) -> Tensor:
-        """Draw actions: (A, B) from one uniform each for a choice, (A, B, K) from K normals for numbers."""
+        """Draw actions: discrete ones, (A, B), from one uniform each; continuous ones, (A, B, K), from K normals."""
         if self.discrete:
             below = outputs.softmax(-1).cumsum(-1) <= noise
             return below.sum(-1).clamp(max=self.actions - 1)
         return outputs + self.weights[-1].exp() * noise
 
     def noise(self, streams: Streams, *shape: int) -> Tensor:
-        """Draw what `act` needs, (A, *shape, 1 or K)."""
+        """Draw the noise for `act`, (A, *shape, 1 or K)."""
         return streams.uniform(*shape, 1) if self.discrete else streams.normal(*shape, self.actions)
 
     def judge(self, outputs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:

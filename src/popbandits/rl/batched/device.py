@@ -1,4 +1,4 @@
-"""Worlds on the device: environments as tensors, stepped beside the policies, without a copy to the host."""
+"""Worlds on the device: environments as tensors, stepped where the policies are, without a copy to the host."""
 
 import math
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class DeviceWorld(World):
 
 
 class DevicePlay(Play):
-    """N environments of each member as tensors, stepped beside its policy; T steps are one CUDA graph."""
+    """N environments of each member as tensors; T steps are one CUDA graph."""
 
     def __init__(self, task: Task, brains: Brains, gamma: Tensor, rollout: Rollout, stream: "torch.cuda.Stream | None"):
         self.task, self.brains, self.gamma, self.rollout = task, brains, gamma, rollout
@@ -44,7 +44,7 @@ class DevicePlay(Play):
         self._play = Replayed(self._procedure, stream)
 
     def begin(self, streams: Streams) -> None:
-        """Start fresh episodes in every environment; ages are spread, so that their ends are."""
+        """Start fresh episodes in every environment; spread their ages, so that they end at different times."""
         _assign(self._state, self.task.start(streams.uniform(self.copies, self.task.start_noise)))
         self._age.copy_(streams.uniform(self.copies) * (self.task.limit // 2))
         self._discounted.zero_()
@@ -87,7 +87,7 @@ class DevicePlay(Play):
 
 
 class DeviceTest(Test):
-    """Plays E fresh episodes of each member; the time limit is cut into blocks, each replayed as one CUDA graph."""
+    """E fresh episodes of each member; the time limit is split into blocks, each replayed as one CUDA graph."""
 
     def __init__(self, task: Task, brains: Brains, episodes: int, stream: "torch.cuda.Stream | None"):
         self.task, self.brains, self.episodes = task, brains, episodes
@@ -100,7 +100,7 @@ class DeviceTest(Test):
         self._play = Replayed(self._procedure, stream)
 
     def __call__(self, streams: Streams) -> Tensor:
-        """Play; the return of every episode, (A, E)."""
+        """Play the episodes and return their returns, (A, E)."""
         task, episodes = self.task, self.episodes
         _assign(self._state, task.start(streams.uniform(episodes, task.start_noise)))
         self._returns.zero_()
@@ -120,17 +120,17 @@ class DeviceTest(Test):
         acting, stepping = self._noise
         for t in range(self.block):
             outputs = self.brains.policy(self.brains.see(self.task.observe(state).flatten(2)))
-            # A policy over numbers acts by its means, as it is used after training; one over choices draws.
+            # Continuous policies act by their means, as they are used after training; discrete ones draw.
             actions = self.brains.act(outputs, acting[:, t]) if self.brains.discrete else outputs
             state, rewards, terminated = self.task.step(state, actions, stepping[:, t])
-            self._returns += torch.where(alive, rewards, 0.0)  # What follows an end may not even be a number.
+            self._returns += torch.where(alive, rewards, 0.0)  # Rewards after the end may be NaN.
             alive = alive & ~terminated
         _assign(self._state, state)
         self._alive.copy_(alive)
 
 
 def choose(condition: Tensor, yes: State, no: State) -> State:
-    """Take each environment's state from one of two, by a condition (A, N)."""
+    """Select each environment's state from one of two, by a condition (A, N)."""
     return tuple(
         torch.where(condition.view(*condition.shape, *(1,) * (new.ndim - condition.ndim)), new, old)
         for new, old in zip(yes, no, strict=True)
@@ -138,7 +138,7 @@ def choose(condition: Tensor, yes: State, no: State) -> State:
 
 
 def _buffers(state: State) -> State:
-    """Copy a state into tensors that share nothing."""
+    """Copy a state into tensors that share no memory."""
     return tuple(tensor.clone(memory_format=torch.contiguous_format) for tensor in state)
 
 

@@ -1,4 +1,4 @@
-"""Members as rows of tensors: copied, saved, loaded and started again by index."""
+"""Members as rows of tensors, which are copied, saved, loaded and reset by index."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,34 +13,34 @@ _FILE = "member.pt"
 
 
 class MemberRows(ABC):
-    """The part of a batched agent that does not depend on what is learnt.
+    """Base of batched agents: everything that does not depend on the learning algorithm.
 
-    A subclass names its tensors (`_rows`) and draws first values (`_fresh`).
+    A subclass names its tensors (`_rows`) and draws their initial values (`_fresh`).
     """
 
     def __init__(self, members: int, device: str | torch.device):
         self.device = torch.device(device)
         self._keys = torch.zeros(members, dtype=torch.int64, device=self.device)
         self._trained = torch.zeros(members, dtype=torch.int64, device=self.device)
-        """Intervals behind each member, its parents' included."""
-        self._labels: tuple[Tensor, ...] = ()  # of the interval that comes next
+        """Intervals trained by each member, including those of its ancestors."""
+        self._labels: tuple[Tensor, ...] = ()  # Labels of the next interval's random numbers.
 
     @abstractmethod
     def _rows(self) -> dict[str, Tensor]:
-        """Name the tensors that make up what was learnt, a row for each member."""
+        """Return the learnt tensors by name, a row for each member."""
 
     @abstractmethod
     def _fresh(self, keys: Tensor) -> Mapping[str, Tensor]:
-        """Draw first values, a row for each key; tensors that are not named begin at 0."""
+        """Draw initial values, a row for each key; tensors that are not named start at 0."""
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """Name everything a checkpoint holds, a row for each member."""
+        """All tensors of a checkpoint by name, a row for each member."""
         return {**self._rows(), "key": self._keys, "trained": self._trained}
 
     @torch.no_grad()
     def _start(self, members: Sequence[int], seeds: Sequence[int]) -> None:
-        """Make members what they are before any training."""
+        """Set members to their state before any training."""
         rows = torch.tensor(list(members), device=self.device)
         keys = keys_of(seeds, self.device)
         values = {**self._fresh(keys), "key": keys}
@@ -53,7 +53,7 @@ class MemberRows(ABC):
 
     @torch.no_grad()
     def copy(self, sources: Sequence[int]) -> None:
-        """Make member i what member sources[i] is, all at once."""
+        """Copy the state of member sources[i] to member i, all at once."""
         rows = torch.tensor(list(sources), device=self.device)
         for tensor in self.state.values():
             tensor.copy_(tensor[rows])
@@ -65,17 +65,17 @@ class MemberRows(ABC):
 
     @torch.no_grad()
     def load(self, member: int, directory: Path) -> None:
-        """Make a member what was saved."""
+        """Restore a saved member."""
         saved = torch.load(directory / _FILE, weights_only=True)
         for name, tensor in self.state.items():
             tensor[member] = saved[name].to(self.device)
 
     def assigned(self, keys: Sequence[tuple[int, int]]) -> None:
-        """Let the random numbers of the next interval depend on each (member, round)."""
+        """Seed the random numbers of the next interval with each (member, round)."""
         self._labels = tuple(torch.tensor(label, device=self.device) for label in zip(*keys, strict=True))
 
     def _next_streams(self) -> Streams:
-        """Make the random numbers of the interval that begins."""
+        """Make the random streams of the next interval."""
         streams = Streams(derive_keys(self._keys, self._trained, *self._labels))
         self._labels = ()
         return streams

@@ -19,7 +19,7 @@ class Affine(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, rows: Tensor, matrices: Tensor, biases: Tensor) -> Tensor:
-        """Apply it."""
+        """Compute x W + b."""
         context.save_for_backward(rows, matrices)
         return torch.baddbmm(biases, rows, matrices)
 
@@ -39,7 +39,7 @@ def affine(rows: Tensor, matrices: Tensor, biases: Tensor) -> Tensor:
 
 
 class Perceptron:
-    """The shape of a perceptron with tanh units; the weights of A of them are arguments.
+    """The architecture of a perceptron with tanh units; the weights of A members are arguments.
 
     | symbol | meaning |
     |---|---|
@@ -51,12 +51,12 @@ class Perceptron:
         self.layers = tuple(pairwise(widths))
         self.last_gain = last_gain
         self.shapes = [shape for inputs, outputs in self.layers for shape in ((inputs, outputs), (1, outputs))]
-        """Shapes of a member's tensors: the weights and the biases of each layer."""
+        """Shapes of a member's tensors: weights and biases of each layer."""
 
     def __call__(self, weights: list[Tensor], rows: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
-        """Apply it: (A, B, inputs) to (A, B, outputs); `weights` are (A, *shape) each.
+        """Map (A, B, inputs) to (A, B, outputs); `weights` are (A, *shape) each.
 
-        `masks`, (A, B, width) each, multiply the units of the hidden layers, such as those of dropout.
+        `masks`, (A, B, width) each, multiply the units of the hidden layers, for example for dropout.
         """
         for number in range(len(self.layers)):
             rows = affine(rows, weights[2 * number], weights[2 * number + 1])
@@ -65,7 +65,7 @@ class Perceptron:
         return rows
 
     def draw(self, streams: Streams) -> list[Tensor]:
-        """Draw first weights: orthogonal matrices scaled by √2, or by the last layer's gain; biases of zero."""
+        """Draw initial weights: orthogonal matrices scaled by √2, or by the last layer's gain; biases of zero."""
         drawn = []
         for number, (inputs, outputs) in enumerate(self.layers):
             gain = self.last_gain if number == len(self.layers) - 1 else math.sqrt(2)
@@ -88,13 +88,13 @@ def orthogonal(gaussian: Tensor) -> Tensor:
 
 
 class FlatWeights:
-    """Splits a flat tensor (A, P) into views (A, *shape): an optimizer steps all of a member's weights at once."""
+    """Split a flat tensor (A, P) into views (A, *shape), so that one step updates all weights of a member."""
 
     def __init__(self, shapes: list[tuple[int, ...]]):
         self.shapes = shapes
         self.sizes = [math.prod(shape) for shape in shapes]
         self.size = sum(self.sizes)
-        """Weights of a member: P."""
+        """Number of weights of a member: P."""
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """Make a view of each tensor."""
@@ -102,5 +102,5 @@ class FlatWeights:
         return [part.view(len(flat), *shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     def flatten(self, tensors: list[Tensor]) -> Tensor:
-        """Copy tensors (A, *shape) into a flat one, (A, P)."""
+        """Copy tensors (A, *shape) into one flat tensor, (A, P)."""
         return torch.cat([tensor.flatten(1) for tensor in tensors], dim=1)

@@ -1,6 +1,6 @@
 """Adam, RMSprop and SGD for many members at once, each with its own choice and settings.
 
-All three are one rule with coefficients that differ, so that members need no branches:
+All three are one rule with different coefficients, so that members need no branches:
 
     g ← clip(∇) + λ w,   m ← a m + b g,   v ← c v + (1 - c) g²,   w ← w - η (m / M) / (√(v / V) + ε)
 
@@ -10,7 +10,7 @@ All three are one rule with coefficients that differ, so that members need no br
 | rmsprop | 0 | 1 | α | 1 | 1 | yes |
 | sgd | μ | 1 | – | 1 | 1 | no |
 
-∇ is the gradient, its norm clipped, λ the weight decay, η the learning rate, t the number of steps.
+∇ is the gradient, whose norm is clipped, λ the weight decay, η the learning rate, t the number of steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,18 +23,18 @@ from popbandits.errors import ArgumentError
 
 OPTIMIZERS = ("adam", "rmsprop", "sgd")
 _CHILDREN = {"adam": ("beta1", "keep"), "rmsprop": ("smoothing", "smooth"), "sgd": ("momentum", "keep")}
-"""The hyperparameter that only this optimizer has, and the coefficient that it becomes."""
+"""Hyperparameter that only this optimizer has, and the coefficient that it sets."""
 BETA2 = 0.999
 EPSILON = 1e-5
 MINIBATCHES = (1, 2, 4, 8, 16)
-"""Minibatches an epoch may have; the last is also the number of its chunks, C."""
+"""Allowed numbers of minibatches per epoch; the last one is also the number of chunks, C."""
 
 COEFFICIENTS = ("lr", "keep", "take", "smooth", "correct1", "correct2", "divide", "max_grad_norm", "weight_decay")
-"""Names of a member's row: η, a, b, c, β₁ and β₂ of the corrections (0 for none), whether to divide, the clip, λ."""
+"""Coefficients of a member: η, a, b, c, β₁ and β₂ of the corrections (0 for none), whether to divide, the clip, λ."""
 
 
 def coefficients(config: Mapping[str, Any]) -> dict[str, float]:
-    """Read the coefficients of a configuration: lr, optimizer, and beta1, smoothing or momentum.
+    """Compute the coefficients of a configuration: lr, optimizer, and beta1, smoothing or momentum.
 
     Without max_grad_norm nothing is clipped; without weight_decay nothing decays.
     """
@@ -54,7 +54,7 @@ def coefficients(config: Mapping[str, Any]) -> dict[str, float]:
 
 
 def minibatch_ends(minibatches: Tensor) -> Tensor:
-    """Mark the chunks of an epoch that end a minibatch of each member, (C, A, 1), from their numbers, (A,).
+    """Mark the chunks of an epoch that end a minibatch of each member, (C, A, 1), from its number of minibatches, (A,).
 
     >>> minibatch_ends(torch.tensor([1.0, 4.0])).squeeze(-1).sum(0)
     tensor([1, 4])
@@ -65,53 +65,53 @@ def minibatch_ends(minibatches: Tensor) -> Tensor:
 
 
 class BatchedOptimizer:
-    """Steps flat weights (A, P); the state of a member goes with its weights."""
+    """Update flat weights (A, P); every member has its own state."""
 
     def __init__(self, weights: Tensor):
         members = len(weights)
         self.weights = weights
         self.first, self.second = torch.zeros_like(weights), torch.zeros_like(weights)
         self.gradient = torch.zeros_like(weights)
-        """Of the chunks since the last step; nothing is left over at the end of an epoch."""
+        """Sum over the chunks since the last step; zero at the end of an epoch."""
         self.steps = torch.zeros(members, 1, device=weights.device)
         self.kind = torch.zeros(members, dtype=torch.int64, device=weights.device)
-        """Index of the optimizer whose moments these are; moments of zero are any optimizer's."""
+        """Index of the optimizer that the moments belong to; zero moments suit any optimizer."""
         self._row = torch.zeros(len(COEFFICIENTS), members, 1, device=weights.device)
         self.settings: dict[str, Tensor] = dict(zip(COEFFICIENTS, self._row, strict=True))
-        """By name, (A, 1), at addresses that stay."""
-        # Compiled, a step is a third as long: its two dozen passes over the weights become three.
+        """Coefficients by name, (A, 1); their addresses do not change."""
+        # Compiled, a step takes a third of the time: two dozen passes over the weights become three.
         self._step = torch.compile(_accumulate_and_step) if weights.is_cuda else _accumulate_and_step
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """Name the tensors of a checkpoint, a row for each member; all begin at 0."""
+        """Tensors of a checkpoint by name, a row for each member; all start at 0."""
         return {"first": self.first, "second": self.second, "steps": self.steps, "kind": self.kind}
 
     def configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
-        """Take over the settings of an interval; moments of another optimizer are dropped."""
+        """Set the coefficients of an interval; drop the moments of another optimizer."""
         rows = [coefficients(config) for config in configs]
         self._row.copy_(torch.tensor([[[row[name]] for row in rows] for name in COEFFICIENTS]))
         kind = torch.tensor([OPTIMIZERS.index(config["optimizer"]) for config in configs], device=self.kind.device)
         same = (kind == self.kind)[:, None]
-        self.gradient.zero_()  # A chunk that was not finite may have left something.
+        self.gradient.zero_()  # A non-finite chunk may have left something.
         for moment in (self.first, self.second, self.steps):
             moment.copy_(torch.where(same, moment, 0.0))
         self.kind.copy_(kind)
 
     def applied(self) -> list[dict[str, Any]]:
-        """Read each member's settings where they act, named as in a configuration."""
+        """Return each member's settings, read from where they are used and named as in a configuration."""
         own = {name: tensor.flatten().tolist() for name, tensor in self.settings.items()}
         found = []
         for i, kind in enumerate(self.kind.tolist()):
-            child, place = _CHILDREN[OPTIMIZERS[kind]]
+            child, coefficient = _CHILDREN[OPTIMIZERS[kind]]
             common = {name: own[name][i] for name in ("lr", "max_grad_norm")}
-            found.append({**common, "optimizer": OPTIMIZERS[kind], child: own[place][i]})
+            found.append({**common, "optimizer": OPTIMIZERS[kind], child: own[coefficient][i]})
         return found
 
     def step(self, gradients: Sequence[Tensor], due: Tensor) -> None:
         """Add the gradients of a chunk, (A, ...) each; then step the members that are due, (A, 1).
 
-        A member whose gradient is not finite stays where it is.
+        A member whose gradient is not finite keeps its weights.
         """
         with torch.no_grad():
             self._step(
@@ -144,7 +144,7 @@ def _accumulate_and_step(
     max_grad_norm: Tensor,
     weight_decay: Tensor,
 ) -> None:
-    """Write the rule of the module's docstring, in place, for the members that are due."""
+    """Apply the rule of the module's docstring in place to the members that are due."""
     summed = gradient + torch.cat([part.flatten(1) for part in gradients], dim=1)
     gradient.copy_(torch.where(due, 0.0, summed))
     norm = torch.linalg.vector_norm(summed, dim=1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Worlds in EnvPool: environments stepped on processor cores, one pool for all members."""
+"""Worlds in EnvPool: environments stepped on CPU cores, one pool for all members."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from popbandits.rl.batched.rollouts import Play, Rollout, Test, World
 
 
 class PoolWorld(World):
-    """One of EnvPool's tasks with vectors of numbers as observations."""
+    """An EnvPool task with vector observations."""
 
     normalise = True
 
@@ -27,7 +27,7 @@ class PoolWorld(World):
         self.actions = int(action.maximum) + 1 if self.discrete else action.shape[-1]
         if not self.discrete and not (np.all(action.minimum == -1) and np.all(action.maximum == 1)):
             raise ArgumentError(
-                f"numbers in an action must lie between -1 and 1, got {name}, where they lie between "
+                f"actions must be between -1 and 1, got {name}, whose actions are between "
                 f"{action.minimum} and {action.maximum}"
             )
 
@@ -52,17 +52,17 @@ class _Pool:
         self._observations, _ = self._pool.reset()
 
     def observe(self) -> Tensor:
-        """Return what each environment shows, (A, copies, D)."""
+        """Return the current observations, (A, copies, D)."""
         rows = torch.as_tensor(self._observations, dtype=torch.float32, device=self.device)
         return rows.clone().view(-1, self.copies, self.world.inputs)
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Act in each; what follows, rewards, terminated and over. Episodes that are over are replaced after it."""
-        self._observations, rewards, terminated, truncated, _ = self._pool.step(self._as_pool_takes(actions))
+        """Act in each environment; return next observations, rewards, terminated and over. Restart what is over."""
+        self._observations, rewards, terminated, truncated, _ = self._pool.step(self._pool_actions(actions))
         following = self.observe()
         over = terminated | truncated
         if len(ended := np.flatnonzero(over).astype(np.int32)):
-            # EnvPool would begin them in the next step, and ignore its action.
+            # EnvPool would start them in the next step and ignore its action.
             fresh, info = self._pool.reset(ended)
             self._observations[info["env_id"]] = fresh
 
@@ -72,21 +72,21 @@ class _Pool:
         return following, tensor(rewards.astype(np.float32)), tensor(terminated), tensor(over)
 
     def finish(self, act: Callable[[Tensor], Tensor]) -> Tensor:
-        """Play every episode to its end; returns, (A, copies). Only those that go on are stepped."""
+        """Play every episode to its end, stepping only unfinished ones; return the returns, (A, copies)."""
         returns = np.zeros(len(self._observations), dtype=np.float32)
-        going_on = np.arange(len(returns), dtype=np.int32)
-        while len(going_on):
-            actions = self._as_pool_takes(act(self.observe()))[going_on]
-            observations, rewards, terminated, truncated, info = self._pool.step(actions, going_on)
+        running = np.arange(len(returns), dtype=np.int32)
+        while len(running):
+            actions = self._pool_actions(act(self.observe()))[running]
+            observations, rewards, terminated, truncated, info = self._pool.step(actions, running)
             ids = info["env_id"]
             self._observations[ids] = observations
             returns[ids] += rewards
-            going_on = ids[~(terminated | truncated)].astype(np.int32)
+            running = ids[~(terminated | truncated)].astype(np.int32)
         return torch.as_tensor(returns, device=self.device).view(-1, self.copies)
 
-    def _as_pool_takes(self, actions: Tensor) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":
+    def _pool_actions(self, actions: Tensor) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":
         flat = actions.flatten(0, 1).cpu()
-        # A member that diverged must not bring down a physics engine that all share.
+        # A diverged member must not crash a physics engine that all members share.
         flat = flat.int() if self.world.discrete else flat.nan_to_num(0.0).clamp(-1, 1)
         return flat.numpy()
 

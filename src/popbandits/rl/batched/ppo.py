@@ -1,8 +1,8 @@
 """PPO (Schulman et al. 2017) for a whole population in one program.
 
-Every member has weights, environments and hyperparameters of its own. Hyperparameters are tensors, so a change of
-configuration compiles nothing. On a GPU a rollout, its preparation and an epoch are CUDA graphs each; on a CPU the same
-procedures run plainly.
+Every member has its own weights, environments and hyperparameters. Hyperparameters are tensors, so a change of
+configuration recompiles nothing. On a GPU, a rollout, its preparation and an epoch are one CUDA graph each; on a CPU
+the same procedures run without graphs.
 
 | symbol | meaning |
 |---|---|
@@ -13,8 +13,8 @@ procedures run plainly.
 | C | chunks of an epoch: the gradients of C / minibatches chunks make one step of the optimizer |
 
 Details follow `popbandits.rl.ppo`: observations and rewards are normalised by running scales; where a time limit cuts
-an episode off, the critic's value stands for the rest. Members do not touch one another: all products are batched, all
-reductions are within a member, and random numbers depend on a member's own key (`random.py`).
+an episode off, the critic's value replaces the rest of the return. Members are independent: all products are batched,
+all reductions are within a member, and random numbers depend on a member's own key (`random.py`).
 """
 
 import math
@@ -42,20 +42,20 @@ _SETTINGS = (*_NUMBERS, "epochs", "minibatches", "value_clip")
 
 @dataclass(frozen=True)
 class Settings:
-    """What is not tuned."""
+    """Settings that are not tuned."""
 
     copies: int = 16
-    """Environments of a member: N."""
+    """Environments per member: N."""
     rollout: int = 64
-    """Steps in each of them between two updates: T."""
+    """Steps per environment between two updates: T."""
     updates: int = 10
-    """Rollouts in an interval; an interval has `updates * rollout * copies` environment steps."""
+    """Rollouts per interval; an interval has `updates * rollout * copies` environment steps."""
     episodes: int = 16
     """Fresh episodes after an interval; their mean return is its score."""
     hidden: int = 32
     """Width of the two hidden layers of policy and critic."""
     tf32: bool = False
-    """Whether a GPU may round the factors of products to 11 bits: three times as fast on wide observations."""
+    """Whether a GPU may round the factors of products to 11 bits; three times as fast on wide observations."""
 
     @property
     def steps(self) -> int:
@@ -64,11 +64,11 @@ class Settings:
 
 
 class BatchedPPO(MemberRows):
-    """A population of PPO agents that keeps the contract of batched agents.
+    """A population of PPO agents, as a batched agent.
 
     A configuration holds lr, one_minus_gamma, gae_lambda, clip, entropy, vf_coef, max_grad_norm, epochs, minibatches,
-    advantages, value_clip, optimizer, and what belongs to the optimizer: beta1 (adam), smoothing (rmsprop) or momentum
-    (sgd).
+    advantages, value_clip, optimizer, and the optimizer's own hyperparameter: beta1 (adam), smoothing (rmsprop) or
+    momentum (sgd).
     """
 
     def __init__(self, seeds: Sequence[int], world: World, settings: Settings, device: str | torch.device = "cpu"):
@@ -93,7 +93,7 @@ class BatchedPPO(MemberRows):
         )
 
     def _make_buffers(self, members: int) -> None:
-        """Allocate what graphs read and write, at addresses that stay."""
+        """Allocate the buffers that graphs read and write; their addresses must not change."""
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(*shape, dtype=dtype, device=self.device)
@@ -104,23 +104,23 @@ class BatchedPPO(MemberRows):
         self._gamma = zeros(members, 1)
         self._normalisation = zeros(members, dtype=torch.int64)
         self._seen = zeros(members, rows, self.brains.inputs)
-        # Of each transition: log-probability before, advantage, target, value before.
+        # For each transition: log-probability before, advantage, target, value before.
         self._facts = zeros(members, rows, 4)
         self._order = zeros(members, rows, dtype=torch.int64)
         self._due = zeros(MINIBATCHES[-1], members, 1, dtype=torch.bool)
 
     def _rows(self) -> dict[str, Tensor]:
-        """Name the tensors that make up what was learnt, a row for each member."""
+        """Return the learnt tensors by name, a row for each member."""
         return {**self.brains.state, **self.optimizer.state}
 
     def _fresh(self, keys: Tensor) -> dict[str, Tensor]:
-        """Draw first weights and begin the scales, a row for each key."""
+        """Draw initial weights and reset the scales, a row for each key."""
         fresh = self._make_brains(len(keys))
         fresh.flat.copy_(fresh.draw(Streams(keys)))
         return fresh.state
 
     def applied(self) -> list[dict[str, Any]]:
-        """Read the hyperparameters of the last interval where they act."""
+        """Return the hyperparameters of the last interval, read from where they are used."""
         own = {name: tensor.tolist() for name, tensor in self._own.items()}
         return [
             {
@@ -136,7 +136,7 @@ class BatchedPPO(MemberRows):
         ]
 
     def train(self, configs: Sequence[Mapping[str, Any]]) -> list[Outcome]:
-        """Train every member for an interval; a score is the mean return of fresh episodes, NaN if weights diverged."""
+        """Train every member for an interval; scores are mean returns of fresh episodes, NaN if weights diverged."""
         if self.device.type == "cpu":
             use_one_thread()
         torch.backends.cuda.matmul.allow_tf32 = self.settings.tf32
@@ -146,7 +146,7 @@ class BatchedPPO(MemberRows):
         for update in range(self.settings.updates):
             self.play.collect(streams)
             self._prepare()
-            # The number of epochs is the company's: what a member draws later must not depend on it.
+            # The number of epochs depends on the other members; what a member draws later must not.
             orders = streams.fork(update)
             for epoch in range(max(int(config["epochs"]) for config in configs)):
                 self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
@@ -165,7 +165,7 @@ class BatchedPPO(MemberRows):
         ]
 
     def evaluate(self, members: Sequence[int], episodes: int, seeds: Sequence[int]) -> Tensor:
-        """Play fresh episodes with some of the members; the return of each, (members, episodes)."""
+        """Play fresh episodes with some of the members; return their returns, (members, episodes)."""
         rows = torch.tensor(list(members), device=self.device)
         chosen = self._make_brains(len(rows))
         for name, tensor in chosen.state.items():
@@ -174,7 +174,7 @@ class BatchedPPO(MemberRows):
         return self.world.test(chosen, episodes, stream_on(self.device))(Streams(keys_of(seeds, self.device)))
 
     def _configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
-        """Write the hyperparameters of an interval to where the graphs read them."""
+        """Write the hyperparameters of an interval to the buffers that the graphs read."""
         for config in configs:
             if config["minibatches"] not in MINIBATCHES:
                 raise ArgumentError(f"minibatches must be one of {MINIBATCHES}, got {config['minibatches']!r}")
@@ -187,15 +187,15 @@ class BatchedPPO(MemberRows):
         self.brains.observed.refresh()
 
     def _set_due(self, epoch: int) -> None:
-        """Say after which chunks of an epoch each member's optimizer steps."""
+        """Mark the chunks of an epoch after which each member's optimizer steps."""
         self._due.copy_(minibatch_ends(self._own["minibatches"]) & (epoch < self._own["epochs"])[:, None])
 
     @torch.no_grad()
     def _prepare_rollout(self) -> None:
-        """Take a rollout into the scales, and estimate advantages and the critic's targets.
+        """Update the scales from a rollout, and estimate advantages and the critic's targets.
 
         Generalised advantage estimation (Schulman et al. 2016): Â_t = δ_t + γ λ Â_{t+1} within an episode,
-        δ_t = r_t + γ V(s_{t+1}) - V(s_t), without V(s_{t+1}) where that is terminal.
+        δ_t = r_t + γ V(s_{t+1}) - V(s_t), without V(s_{t+1}) where s_{t+1} is terminal.
         """
         brains, out, own = self.brains, self.rollout, self._own
         seen = brains.see(out.observations.flatten(1, 2))
@@ -226,15 +226,15 @@ class BatchedPPO(MemberRows):
     def _learn_epoch(self) -> None:
         """Go once through the rollout in the given order; step the optimizers where they are due."""
         brains, chunks = self.brains, MINIBATCHES[-1]
-        self.optimizer.gradient.zero_()  # Members whose epochs are over are never due: theirs would pile up.
+        self.optimizer.gradient.zero_()  # Members without epochs left are never due: their gradients would accumulate.
 
-        def shuffled(rows: Tensor) -> Tensor:
+        def shuffle(rows: Tensor) -> Tensor:
             order = self._order.view(*self._order.shape, *(1,) * (rows.ndim - 2)).expand(-1, -1, *rows.shape[2:])
             return rows.gather(1, order)
 
-        seen, facts = shuffled(self._seen), shuffled(self._facts)
-        actions = shuffled(self.rollout.actions.flatten(1, 2))
-        facts[..., 1] = self._normalised(facts[..., 1])
+        seen, facts = shuffle(self._seen), shuffle(self._facts)
+        actions = shuffle(self.rollout.actions.flatten(1, 2))
+        facts[..., 1] = self._normalise_minibatches(facts[..., 1])
         share = self._own["minibatches"] / chunks
         size = seen.shape[1] // chunks
         for chunk in range(chunks):
@@ -242,8 +242,8 @@ class BatchedPPO(MemberRows):
             loss = self._loss(seen[:, rows], actions[:, rows], facts[:, rows]) * share
             self.optimizer.step(torch.autograd.grad(loss.sum(), brains.weights), self._due[chunk])
 
-    def _normalised(self, advantages: Tensor) -> Tensor:
-        """Normalise advantages, (A, M) in the order of learning, within the minibatches of members that want it."""
+    def _normalise_minibatches(self, advantages: Tensor) -> Tensor:
+        """Normalise advantages, (A, M) in the order of learning, within the minibatches of members set to do so."""
         chunks = MINIBATCHES[-1]
         parts = advantages.view(len(advantages), chunks, -1)
         first = torch.arange(chunks, device=self.device)
@@ -256,10 +256,10 @@ class BatchedPPO(MemberRows):
         return torch.where((self._normalisation == 0)[:, None], centred, advantages)
 
     def _loss(self, seen: Tensor, actions: Tensor, facts: Tensor) -> Tensor:
-        """-E[min(r Â, clip(r, 1 - ε, 1 + ε) Â)] + c E[(V - R)²] / 2 - β H, of each member, (A,).
+        """Compute -E[min(r Â, clip(r, 1 - ε, 1 + ε) Â)] + c E[(V - R)²] / 2 - β H for each member, (A,).
 
-        With value_clip the critic's error is the larger of its own and that of V clipped to within ε of the value
-        before.
+        With value_clip, the critic's error is the larger of two: its own, and the error of V clipped to within ε of the
+        value before.
         """
         own, brains = self._own, self.brains
         before, advantages, targets, values_before = facts.unbind(-1)

@@ -1,8 +1,8 @@
-"""Random numbers for many members at once, where each member's depend on its own key alone.
+"""Random numbers for many members at once; each member's numbers depend only on its own key.
 
-A generator of PyTorch fills a tensor from one stream, so a member's numbers would depend on how many others there are.
-Here every number is a hash of a key and a counter (SplitMix64, Steele et al. 2014): a member trained alone draws what
-it draws in company, on every device.
+A PyTorch generator fills a tensor from one stream, so a member's numbers would depend on the number of members. Here
+every number is a hash of a key and a counter (SplitMix64, Steele et al. 2014): a member draws the same numbers alone
+and among others, on every device.
 """
 
 import math
@@ -21,9 +21,9 @@ _STEP = _signed(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = _signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB)
 
 
-def _shift(bits: Tensor, places: int) -> Tensor:
-    """Shift right, filling with zeros: PyTorch's own shift repeats the sign."""
-    return (bits >> places) & ((1 << (64 - places)) - 1)
+def _shift(bits: Tensor, count: int) -> Tensor:
+    """Shift right, filling with zeros; PyTorch's own shift repeats the sign."""
+    return (bits >> count) & ((1 << (64 - count)) - 1)
 
 
 def mix(bits: Tensor) -> Tensor:
@@ -34,7 +34,7 @@ def mix(bits: Tensor) -> Tensor:
 
 
 def derive_keys(keys: Tensor, *labels: Tensor | int) -> Tensor:
-    """Make new keys from keys and labels, such as a member and a round.
+    """Derive new keys from keys and labels, such as a member and a round.
 
     >>> keys = torch.tensor([1, 2])
     >>> bool((derive_keys(keys, 3, 4) == derive_keys(keys, 4, 3)).any())
@@ -53,7 +53,7 @@ class Streams:
         self._drawn = 0
 
     def fork(self, label: int) -> "Streams":
-        """Make streams that neither depend on how much was drawn from these nor move them."""
+        """Make streams that do not depend on the numbers drawn from these, and do not advance these."""
         return Streams(derive_keys(self._keys, label))
 
     def uniform(self, *shape: int) -> Tensor:
@@ -62,7 +62,7 @@ class Streams:
         numbers = torch.arange(self._drawn + 1, self._drawn + count + 1, device=self._keys.device)
         self._drawn += count
         bits = mix(self._keys[:, None] + numbers * _STEP)
-        # 24 bits are all that a float32 below 1 can hold.
+        # A float32 below 1 holds 24 bits.
         return ((bits >> 40) & 0xFFFFFF).to(torch.float32).mul_(2.0**-24).view(len(self._keys), *shape)
 
     def normal(self, *shape: int) -> Tensor:

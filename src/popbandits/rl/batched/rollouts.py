@@ -1,4 +1,4 @@
-"""What members did, and the contract of the worlds in which they did it."""
+"""Rollouts of members, and the contract of the worlds that produce them."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -12,26 +12,26 @@ from popbandits.rl.batched.random import Streams
 
 @dataclass(frozen=True)
 class Rollout:
-    """T steps of A members in N environments each, at addresses that stay."""
+    """Buffers for T steps of A members in N environments each; their addresses do not change."""
 
     observations: Tensor
-    """Before each step, (A, T, N, D)."""
+    """Observations before each step, (A, T, N, D)."""
     following: Tensor
-    """After each step, before an episode that is over makes room for the next, (A, T, N, D)."""
+    """Observations after each step, before a finished episode is replaced by the next, (A, T, N, D)."""
     actions: Tensor
     """(A, T, N) or (A, T, N, K)."""
     rewards: Tensor
-    """(A, T, N), as all that follow."""
+    """(A, T, N), like all fields below."""
     discounted: Tensor
     """Sum of the episode's rewards so far, older ones discounted."""
     terminated: Tensor
     """Whether the episode ended in a terminal state."""
     over: Tensor
-    """Whether it ended, there or by its time limit."""
+    """Whether the episode ended, in a terminal state or by its time limit."""
 
     @staticmethod
     def empty(brains: Brains, steps: int, copies: int) -> "Rollout":
-        """Make room for a rollout."""
+        """Allocate the buffers of a rollout."""
         members, device = len(brains.flat), brains.flat.device
         shape = (members, steps, copies)
         observations, following = (torch.zeros(*shape, brains.inputs, device=device) for _ in range(2))
@@ -46,7 +46,7 @@ class Rollout:
 
 
 class Play(ABC):
-    """N environments of each member, in progress."""
+    """N running environments of each member."""
 
     @abstractmethod
     def begin(self, streams: Streams) -> None:
@@ -62,19 +62,19 @@ class Test(ABC):
 
     @abstractmethod
     def __call__(self, streams: Streams) -> Tensor:
-        """Play them; the return of each, (A, E)."""
+        """Play the episodes and return their returns, (A, E)."""
 
 
 class World(ABC):
-    """A task, wherever its environments are stepped."""
+    """A task and the place where its environments are stepped, such as a CPU pool or the device."""
 
     inputs: int
-    """Numbers in an observation."""
+    """Size of an observation."""
     actions: int
-    """Choices, or numbers in an action."""
+    """Number of discrete actions, or dimensions of a continuous one."""
     discrete: bool
     normalise: bool
-    """Whether observations need a running scale; images of zeros and ones do not."""
+    """Whether to normalise observations by a running scale; images of zeros and ones need none."""
 
     @abstractmethod
     def play(self, brains: Brains, gamma: Tensor, rollout: Rollout, stream: "torch.cuda.Stream | None") -> Play:

@@ -5,9 +5,9 @@ from torch import Tensor
 
 
 class RunningScale:
-    """Mean and deviation of what each member has seen; float64 inside, float32 where they are used.
+    """Running mean and deviation of each member's data; computed in float64, applied in float32.
 
-    It begins as if one value had been seen, at a distance of 1 from the mean 0, so the deviation is never 0.
+    It starts as if one value had been seen, at a distance of 1 from the mean 0, so the deviation is never 0.
     """
 
     def __init__(self, members: int, size: int, device: torch.device):
@@ -19,11 +19,11 @@ class RunningScale:
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """Name the tensors of a checkpoint, a row for each member."""
+        """Tensors of a checkpoint by name, a row for each member."""
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
 
     def update(self, rows: Tensor) -> None:
-        """Take in rows, (A, any number, size)."""
+        """Add rows, (A, any number, size)."""
         added = rows.shape[1]
         mean = rows.mean(1, dtype=torch.float64)
         squares = (rows - mean[:, None].to(rows.dtype)).square().sum(1, dtype=torch.float64)
@@ -35,7 +35,7 @@ class RunningScale:
         self.refresh()
 
     def refresh(self) -> None:
-        """Make what `normalise` uses follow the state, after that was loaded or copied."""
+        """Recompute the float32 mean and deviation from the state, after it was loaded or copied."""
         self._centre.copy_(self.mean[:, None])
         self._inverse.copy_((self.squares / self.count).rsqrt()[:, None])
 
@@ -44,5 +44,5 @@ class RunningScale:
         return rows * self._inverse
 
     def normalise(self, rows: Tensor) -> Tensor:
-        """Centre rows, (A, any number, size), and divide them by the deviation; within [-10, 10]."""
+        """Centre rows, (A, any number, size), divide them by the deviation and clip them to [-10, 10]."""
         return self.shrink(rows - self._centre).clamp_(-10, 10)

@@ -1,4 +1,4 @@
-"""What is tuned of PPO: a stranger's wide ranges, an expert's narrow ones, and what libraries take by default."""
+"""Spaces of PPO's hyperparameters: wide ranges, an expert's narrow ranges, and the defaults of libraries."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -23,12 +23,12 @@ DEFAULTS: dict[str, Any] = {
     "optimizer": "adam",
     "beta1": 0.9,
 }
-"""PPO's usual settings for small tasks: those of Stable-Baselines3 2.7 when nothing is given (a rollout of 1,024 in
-minibatches of 64), but for the critic's loss, whose half makes vf_coef = 0.5 what it is in CleanRL."""
+"""PPO's usual settings for small tasks: the defaults of Stable-Baselines3 2.7 (a rollout of 1,024 in minibatches of
+64), except that the critic's loss is halved, so that vf_coef = 0.5 means the same as in CleanRL."""
 
 
 def wide() -> ConfigurationSpace:
-    """Make the space of somebody who has not met the task."""
+    """Build the space for an unknown task: wide ranges."""
     return _space(
         {
             "lr": (1e-5, 1e-1),
@@ -50,7 +50,7 @@ def wide() -> ConfigurationSpace:
 
 
 def narrow() -> ConfigurationSpace:
-    """Make the space of somebody who has tuned PPO before."""
+    """Build the space of an expert in tuning PPO: narrow ranges."""
     return _space(
         {
             "lr": (1e-4, 3e-3),
@@ -81,7 +81,7 @@ def _space(
     optimizers: tuple[str, ...],
     advantages: tuple[str, ...],
 ) -> ConfigurationSpace:
-    """Put ranges together."""
+    """Build a space from ranges and choices."""
     space = space_with_optimizer(ranges, _LOG, optimizers, DEFAULTS)
     space.add(
         Integer("epochs", epochs, default=DEFAULTS["epochs"]),
@@ -98,9 +98,9 @@ def space_with_optimizer(
     optimizers: Sequence[str],
     defaults: Mapping[str, Any],
 ) -> ConfigurationSpace:
-    """Make a space of numbers and the choice of an optimizer, on which beta1, smoothing and momentum depend.
+    """Build a space of numbers and the choice of an optimizer, on which beta1, smoothing and momentum depend.
 
-    Numbers named in `log` have logarithmic ranges; those without a default take the middle of theirs.
+    Numbers named in `log` have logarithmic ranges. A number without a default gets the middle of its range.
     """
     optimizer = Categorical("optimizer", optimizers, default=defaults["optimizer"])
     numbers = {

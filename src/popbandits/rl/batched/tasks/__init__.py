@@ -10,6 +10,6 @@ from popbandits.rl.batched.tasks.task import State, Task
 TASKS: dict[str, Task] = {
     task.name: task for task in (Pendulum(), Acrobot(), CartPole(), MountainCarContinuous(), *GAMES)
 }
-"""Every task by its name."""
+"""All tasks by name."""
 
 __all__ = ["TASKS", "State", "Task"]

@@ -38,7 +38,7 @@ class Acrobot(Task):
     solved = -100.0  # Gymnasium's registered threshold.
 
     def start(self, noise: Tensor) -> State:
-        """Begin within 0.1 of hanging still."""
+        """Start within 0.1 of hanging still."""
         return (0.2 * noise - 0.1,)
 
     def observe(self, state: State) -> Tensor:
@@ -48,7 +48,7 @@ class Acrobot(Task):
         return torch.cat((waves, speeds), -1)
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
-        """Swing for 0.2 s (one Runge-Kutta step of order 4); a step is worth -1, the one that arrives 0."""
+        """Swing for 0.2 s (one Runge-Kutta step of order 4); the reward is -1, and 0 for the step that arrives."""
         (before,) = state
         torque = 2 * action - 2
         k1 = _derivative(before, torque)
@@ -67,7 +67,7 @@ class Acrobot(Task):
 def _derivative(state: Tensor, torque: Tensor) -> Tensor:
     """Return (ω1, ω2, α1, α2), shape (..., 4), from the state and twice the torque.
 
-    Forces are doubled and pairs of terms shared, since every operation here is a kernel and is done four times a step.
+    Forces are doubled and pairs of terms shared, since every operation here is a kernel that runs four times a step.
     """
     _, θ2, ω1, ω2 = state.unbind(-1)
     sine1, sine2 = state[..., :2].sin().unbind(-1)

@@ -13,7 +13,7 @@ MAX_POSITION, MAX_ANGLE = 2.4, math.radians(12)
 
 
 class CartPole(Task):
-    """Keep a pole upright; the state is (position, speed, angle, turning), actions push left and right."""
+    """Keep a pole upright; the state is (position, speed, angle, angular speed), actions push left and right."""
 
     name = "CartPole-v1"
     observation = (4,)
@@ -26,7 +26,7 @@ class CartPole(Task):
     solved = 475.0  # Gymnasium's registered threshold.
 
     def start(self, noise: Tensor) -> State:
-        """Begin within 0.05 of standing still."""
+        """Start within 0.05 of standing still."""
         return (0.1 * noise - 0.05,)
 
     def observe(self, state: State) -> Tensor:
@@ -34,7 +34,7 @@ class CartPole(Task):
         return state[0]
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
-        """Move for 0.02 s (Euler); every step is worth 1, the last too."""
+        """Move for 0.02 s (Euler); every step is worth 1, including the last."""
         _, speed, angle, turning = state[0].unbind(-1)
         cosine, sine = angle.cos(), angle.sin()
         push = (MOMENT * turning.square() * sine + (2 * FORCE * action - FORCE)) / MASS

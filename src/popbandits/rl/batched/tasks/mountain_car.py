@@ -12,7 +12,7 @@ LEFT, RIGHT, GOAL = -1.2, 0.6, 0.45
 class MountainCarContinuous(Task):
     """Get over the rim; the state is (position, speed), an action a means the force clip(a, -1, 1).
 
-    Force costs 0.1 of its square, the clipped one (Gymnasium charges for what lies outside its own bounds too).
+    Force costs 0.1 times its square after clipping (Gymnasium uses the force before clipping).
     """
 
     name = "MountainCarContinuous-v0"
@@ -26,7 +26,7 @@ class MountainCarContinuous(Task):
     solved = 90.0  # Gymnasium's registered threshold.
 
     def start(self, noise: Tensor) -> State:
-        """Begin at rest at the bottom of the valley."""
+        """Start at rest at the bottom of the valley."""
         position = 0.2 * noise - 0.6
         return (torch.cat((position, torch.zeros_like(position)), -1),)
 
@@ -35,13 +35,13 @@ class MountainCarContinuous(Task):
         return state[0]
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
-        """Roll on; the wall on the left stops the car, the goal is worth 100."""
+        """Move for one step; the wall on the left stops the car, the goal is worth 100."""
         position, speed = state[0].unbind(-1)
         force = action[..., 0].clamp(-1, 1)
         speed = speed + POWER * force - SLOPE * (3 * position).cos()
         speed = speed.clamp(-MAX_SPEED, MAX_SPEED)
         position = (position + speed).clamp(LEFT, RIGHT)
         speed = torch.where(position == LEFT, speed.clamp(min=0), speed)
-        arrived = position >= GOAL  # Gymnasium also asks for a speed of at least 0, without which nobody arrives.
+        arrived = position >= GOAL  # Gymnasium also requires a speed of at least 0, which every arriving car has.
         reward = 100 * arrived - 0.1 * force.square()
         return (torch.stack((position, speed), -1),), reward, arrived

@@ -21,10 +21,10 @@ class Pendulum(Task):
     start_noise = 2
     step_noise = 0
     random_score = -1225.0
-    solved = -200.0  # Gymnasium registers none. PPO has -172 in rl-baselines3-zoo (benchmark.md).
+    solved = -200.0  # Gymnasium registers no threshold. PPO reaches -172 in rl-baselines3-zoo (benchmark.md).
 
     def start(self, noise: Tensor) -> State:
-        """Begin anywhere, at up to one radian a second."""
+        """Start at any angle, with a speed of up to one radian a second."""
         signed = 2 * noise - 1
         return (torch.stack((math.pi * signed[..., 0], signed[..., 1]), -1),)
 
@@ -34,7 +34,7 @@ class Pendulum(Task):
         return torch.stack((angle.cos(), angle.sin(), speed), -1)
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
-        """Turn for 0.05 s; the reward punishes angle, speed and torque as they were before."""
+        """Turn for 0.05 s; the reward penalises angle, speed and torque from before the step."""
         angle, speed = state[0].unbind(-1)
         torque = (MAX_TORQUE * action[..., 0]).clamp(-MAX_TORQUE, MAX_TORQUE)
         upright = torch.remainder(angle + math.pi, 2 * math.pi) - math.pi

@@ -1,4 +1,4 @@
-"""MinAtar's Asterix: collect gold that crosses the field, avoid the enemies that do."""
+"""MinAtar's Asterix: collect the gold that crosses the field and avoid the enemies."""
 
 import torch
 from torch import Tensor
@@ -8,9 +8,9 @@ from popbandits.rl.batched.tasks.task import State
 
 ROWS = 8
 NOWHERE = -10.0
-"""Where anything is that is not there: no cell, whichever way it moves."""
+"""Column of absent things: outside the field, whichever way they move."""
 SPAWN, MOVE, RAMP, LEVELS = 10, 5, 102, 9
-"""Steps between arrivals and between moves at first; steps of a level, and how many times it rises."""
+"""Initial steps between arrivals and between moves; steps per level, and the highest level."""
 
 
 class Asterix(Game):
@@ -18,7 +18,7 @@ class Asterix(Game):
 
     The numbers are the player's column and row, the steps until things move and until one arrives, the episode's steps
     so far (from which the level follows), and the last action. The things are, for each of the eight rows between the
-    first and the last, the columns of an enemy, of the trail behind what is there, and of gold.
+    first and the last, the columns of an enemy, of the trail behind the thing there, and of gold.
     """
 
     name = "Asterix-MinAtar"
@@ -30,7 +30,7 @@ class Asterix(Game):
     solved = 15.0  # PPO in gymnax's table (README.md), where episodes have the same limit.
 
     def start(self, noise: Tensor) -> State:
-        """Begin in the middle of an empty field."""
+        """Start in the middle of an empty field."""
         shape = noise.shape[:-1]
         numbers = (noise.new_full((*shape, 3), 5), noise.new_full((*shape, 1), SPAWN), noise.new_zeros((*shape, 2)))
         return torch.cat(numbers, -1), noise.new_full((*shape, 3, ROWS), NOWHERE)
@@ -61,7 +61,7 @@ class Asterix(Game):
         column = x[..., None, None]
         met = ((kinds == column) | (moved == column)) & mark(y, ROWS, 1)[..., None, :]
         lost, won = met.any(-1).unbind(-1)
-        # Enemies stay when they are met: the episode is over, and the last observation shows them.
+        # An enemy stays when it is met: the episode is over, and the last observation shows it.
         gone = (moved != moved.clamp(0, SIDE - 1)) | (met & won[..., None, None])
         moved = moved.masked_fill(gone, NOWHERE)
         trail = trail.masked_fill(gone.all(-2, keepdim=True), NOWHERE)
@@ -71,13 +71,13 @@ class Asterix(Game):
 
 
 def _restart(timer: Tensor, interval: Tensor) -> tuple[Tensor, Tensor]:
-    """Return where a timer has run out, and the timers one step later; those that ran out begin again."""
+    """Return which timers ran out, and the timers one step later; those that ran out restart."""
     out = timer == 0
     return out, torch.where(out, interval, timer) - 1
 
 
 def _arrive(things: Tensor, arrives: Tensor, noise: Tensor) -> Tensor:
-    """Put an enemy or gold on one edge of a free row, where one arrives and a row is free."""
+    """Place an enemy or gold at an edge of a free row, where one arrives and a row is free."""
     right, gold = noise[..., 0] < 0.5, noise[..., 1] < 1 / 3
     free = things.amax(-2) < 0
     rank = free.cumsum(-1)

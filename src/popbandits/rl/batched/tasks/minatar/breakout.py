@@ -14,8 +14,8 @@ WALL, BRICKS, BOTTOM = SIDE, 3 * SIDE, 9 * SIDE
 class Breakout(Game):
     """Break bricks; the state is (numbers, bricks), actions are none, left and right.
 
-    The numbers are the cells of paddle, ball and the ball before, the ball's direction across and down, whether it was
-    in a brick, and the last action. The bricks are a mask of the second to the fourth row.
+    The numbers are the cells of the paddle, the ball and the ball one step before, the ball's direction across and
+    down, whether it was in a brick, and the last action. The bricks are a mask of the second to the fourth row.
     """
 
     name = "Breakout-MinAtar"
@@ -27,7 +27,7 @@ class Breakout(Game):
     solved = 28.0  # PPO in gymnax's table (README.md), where episodes have the same limit.
 
     def start(self, noise: Tensor) -> State:
-        """Begin with the ball in one of two corners under the wall's edge."""
+        """Start with the ball in one of two corners under the wall's edge."""
         right = (noise[..., 0] >= 0.5).to(noise.dtype)
         nothing = torch.zeros_like(right)
         ball = 9 * right + 3 * SIDE
@@ -55,7 +55,7 @@ class Breakout(Game):
         cell = torch.add(column, row, alpha=SIDE)
         struck = mark(cell, BRICKS, WALL) & bricks
         hit = struck.any(-1)
-        broken = hit > inside  # A ball inside a brick goes on through the wall.
+        broken = hit > inside  # A ball inside a brick continues through the wall.
         bottom = row == 9
         above = bottom & (x + BOTTOM == paddle)
         aside = (cell == paddle) & ~above

@@ -12,9 +12,9 @@ LANES, COLUMN, PAUSE, FRAMES, SPEEDS = 8, 4, 3, 2500, 5
 class Freeway(Game):
     """Cross the road; the state is (numbers, cars), actions are none, up and down.
 
-    The numbers are the chicken's row, the steps until it can move, the steps until the game's own end, and the last
-    action. For each lane, a car has a column, the steps until it moves, and the steps between moves, negative to the
-    left. MinAtar draws a speed and a direction for a car; here both follow from one uniform number.
+    The numbers are the chicken's row, the steps until it can move, the steps until the game's own limit, and the last
+    action. For each lane, a car has a column, the steps until it moves, and the steps between moves, negative if it
+    moves left. MinAtar draws a speed and a direction for a car; here both come from one uniform number.
     """
 
     name = "Freeway-MinAtar"
@@ -23,10 +23,10 @@ class Freeway(Game):
     start_noise = LANES
     step_noise = 1 + LANES
     random_score = 0.15
-    solved = 23.0  # PPO in gymnax's table (README.md) has 58 in 2,500 steps: the same rate.
+    solved = 23.0  # PPO reaches 58 in 2,500 steps in gymnax's table (README.md): the same rate.
 
     def start(self, noise: Tensor) -> State:
-        """Begin below the road, all cars on the left."""
+        """Start below the road, with all cars on the left."""
         shape = noise.shape[:-1]
         values = ((1, 9), (1, PAUSE), (1, FRAMES), (1, 0))
         numbers = torch.cat([noise.new_full((*shape, size), value) for size, value in values], -1)
@@ -44,7 +44,7 @@ class Freeway(Game):
         return field(maps, SIDE * numbers[..., 0] + COLUMN, numbers.dtype)
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
-        """Move the chicken, then the cars; the far side is worth 1 and brings new speeds, a car sends it back."""
+        """Move the chicken, then the cars; the far side is worth 1 and draws new speeds, a hit sends it back."""
         numbers, cars = state
         row, pause, left, last = numbers.unbind(-1)
         action = stick(last, action, noise[..., 0])
@@ -69,7 +69,7 @@ class Freeway(Game):
 
 
 def _speeds(noise: Tensor) -> Tensor:
-    """Return steps between moves from 1 to 5, with a sign."""
+    """Map noise to steps between moves, from 1 to 5, negative to the left."""
     drawn = torch.floor(2 * SPEEDS * noise)
     steps = torch.remainder(drawn, SPEEDS) + 1
     return torch.where(drawn < SPEEDS, -steps, steps)

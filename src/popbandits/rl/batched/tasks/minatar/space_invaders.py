@@ -8,7 +8,7 @@ from popbandits.rl.batched.tasks.minatar.game import SIDE, Game, mark, move, sti
 from popbandits.rl.batched.tasks.task import State
 
 FIRE, RELOAD, MOVE, FASTEST, SHOT = 3, 5, 12, 6, 10
-"""The action that shoots; steps between own shots, between the aliens' moves at first and at last, between theirs."""
+"""Action that shoots; steps between own shots, aliens' moves (slowest, fastest) and aliens' shots."""
 
 
 class SpaceInvaders(Game):
@@ -16,7 +16,7 @@ class SpaceInvaders(Game):
 
     The numbers are the cannon's column, the aliens' direction, the steps between their moves, the steps until they
     move, until they shoot and until the cannon can shoot, and the last action. The maps are aliens, own bullets and
-    theirs.
+    alien bullets.
     """
 
     name = "SpaceInvaders-MinAtar"
@@ -28,7 +28,7 @@ class SpaceInvaders(Game):
     solved = 131.0  # PPO in gymnax's table (README.md), where episodes have the same limit.
 
     def start(self, noise: Tensor) -> State:
-        """Begin with a full wave and no bullets."""
+        """Start with a full wave and no bullets."""
         shape = noise.shape[:-1]
         values = ((1, 5), (1, -1), (2, MOVE), (1, SHOT), (2, 0))
         numbers = torch.cat([noise.new_full((*shape, size), value) for size, value in values], -1)
@@ -36,14 +36,14 @@ class SpaceInvaders(Game):
         return numbers, maps.expand(*shape, 3, SIDE, SIDE).contiguous()
 
     def observe(self, state: State) -> Tensor:
-        """Return the cannon, the aliens, those that go left, those that go right, own bullets and theirs."""
+        """Return the cannon, all aliens, those moving left, those moving right, own bullets and alien bullets."""
         numbers, maps = state
         aliens, left = maps[..., :1, :, :], (numbers[..., 1] < 0)[..., None, None, None]
         cannon = mark(numbers[..., 0] + 9 * SIDE, SIDE * SIDE).view(aliens.shape)
         return torch.cat((cannon, aliens, aliens & left, aliens & ~left, maps[..., 1:, :, :]), -3).to(numbers.dtype)
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
-        """Shoot or move, then bullets and aliens; an alien shot is worth 1, being hit or reached ends the episode."""
+        """Shoot or move, then move bullets and aliens; a hit is worth 1, being hit or reached ends the episode."""
         numbers, maps = state
         cannon, direction, interval, wait, shot, reload, last = numbers.unbind(-1)
         aliens, own, theirs = maps.unbind(-3)
@@ -87,7 +87,7 @@ def _wave(like: Tensor) -> Tensor:
 
 
 def _nearest(aliens: Tensor, cannon: Tensor) -> Tensor:
-    """Return the mask of the alien that shoots: the lowest in the nearest column, of two the left one."""
+    """Return the mask of the alien that shoots: the lowest in the nearest column, the left one of two."""
     index = torch.arange(SIDE, device=aliens.device)
     distance = (index - cannon[..., None] + 0.25).abs()  # Grows by at least 1/2 from one column to the next.
     rank = (20 * distance)[..., None, :] - index[:, None]
