@@ -255,7 +255,7 @@ def test_only_what_was_asked_for_can_be_told(key: Any) -> None:
 def test_nothing_can_be_told_before_it_was_asked_for() -> None:
     population = Population(SPACE, PBT(), size=2)
     [assignment, _] = Population(SPACE, PBT(), size=2).ask()
-    with pytest.raises(HistoryError, match="call ask, and tell what it returned"):
+    with pytest.raises(HistoryError, match="call ask first"):
         population.tell(assignment, 1.0)
 
 
