@@ -24,7 +24,8 @@ _HOMES = {
     ),
     "popbandits.agent": ("Agent", "BatchedAgents", "Outcome"),
     "popbandits.space": ("Space",),
-    "popbandits.history": ("Assignment", "Decision", "Event", "History", "Observation", "Store"),
+    "popbandits.history": ("Assignment", "Decision", "Event", "History", "Observation"),
+    "popbandits.storage": ("Store",),
     "popbandits.explorers": (
         "BGPBT",
         "CoCaBO",
@@ -49,7 +50,7 @@ _HOMES = {
         "Truncation",
     ),
     "popbandits.population": ("Population",),
-    "popbandits.engines": ("Experiment", "Result", "View", "resume", "tune"),
+    "popbandits.run": ("Experiment", "Result", "View", "resume", "tune"),
     "popbandits": ("testing",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
