@@ -21,6 +21,8 @@ FLOW = (
     "wording",
     "docstrings",
     "agent",
+    "rules",
+    "settings",
     "space",
     "records",
     "storage",

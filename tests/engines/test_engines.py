@@ -14,8 +14,8 @@ from popbandits import PBT, History, Population, resume
 from popbandits.errors import AgentError, ArgumentError, DiskError, RunError
 from popbandits.history import Event, Observation
 from popbandits.run import Experiment, Result, run, tune
-from popbandits.run.experiment import ENGINES as ALL_ENGINES
 from popbandits.run.loop import agent_seed
+from popbandits.settings import ENGINES as ALL_ENGINES
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Deaf, Faulty, Once, Stubborn, Walker, space

@@ -15,6 +15,7 @@ from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Event, Observation
 from popbandits.population import Population
 from popbandits.population.start import to_record
+from popbandits.run.experiment import record_of
 from popbandits.run.recipes import recipe
 from popbandits.storage import Store
 
@@ -35,20 +36,19 @@ class Record:
     @staticmethod
     def create(directory: Path, population: Population, keep: Callable[[Store], None]) -> "Record":
         """The record of a new experiment; `keep` is called whenever it has grown."""
-        about: dict[str, Any] = {
-            "seed": population.seed,
-            "mode": population.history.mode,
-            "size": population.size,
-            "rounds": None,
-            "quantile": population.quantile,
-            "explore": population.explore,
-            "synchronous": population.synchronous,
-            "initial_score": None,
-            "start": to_record(population.start),
-            "engine": "ray-tune",
-            "agent": None,
-            "method": recipe(population.method),
-            "selection": recipe(population.selection),
+        settings = record_of(
+            population,
+            population=population.size,
+            mode=population.history.mode,
+            rounds=None,
+            initial_score=None,
+            start=to_record(population.start),
+            engine="ray-tune",
+            agent=None,
+            method=recipe(population.method),
+            selection=recipe(population.selection),
+        )
+        about = settings | {
             "trials": [],
             "python": python_version(),
             "popbandits": version("popbandits"),

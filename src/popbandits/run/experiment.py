@@ -1,38 +1,36 @@
 """Everything that makes a run, in one object: what `tune` takes, a user's file holds, and the record keeps."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.docstrings import complete_args
 from popbandits.engines.batched import Batched
 from popbandits.engines.engine import Engine, InProcess
-from popbandits.engines.ray_engine import RayEngine, Resources
+from popbandits.engines.ray_engine import RayEngine
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
-from popbandits.history import Mode
-from popbandits.methods import Choice, Explore, choose, find_method
+from popbandits.methods import Choice, choose, find_method
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record, resolve, to_record
 from popbandits.records import plain
 from popbandits.run.recipes import Role, on_record, recipe
 from popbandits.selection import Selection
+from popbandits.settings import SETTINGS, TEXTS, Settings
 from popbandits.space import Space
-from popbandits.storage.checkpoints import Keep
-from popbandits.storage.disk import anchored
 from popbandits.storage.store import Store
-from popbandits.typing import is_real, is_whole
+from popbandits.views.view import View
 
-EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+TAKEN = signature(Population).parameters
+"""What a population is made of."""
 
 
-@complete_args(Population)
+@complete_args(TEXTS)
 @dataclass(frozen=True)
-class Experiment:
+class Experiment(Settings):
     """Hold everything that makes a run: `popbandits run file.py:experiment` runs one, and `tune` makes one.
 
     `Population` says more of the arguments that it takes too.
@@ -40,101 +38,33 @@ class Experiment:
     >>> Experiment(agent=None, space={"lr": (0.0, 1.0)}, rounds=0)
     Traceback (most recent call last):
     popbandits.errors.ArgumentError: agent must be callable: make_agent(seed) builds an agent, got None; ...
-
-    Args:
-        agent: Give what builds an agent from a seed: a function, or the class itself (`popbandits.Agent` is the
-            contract). With engine="batched", give what builds all members from a list of seeds
-            (`popbandits.BatchedAgents`).
-        population: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
-        directory: Say where the run is kept. None (default) is a new folder in `runs`. Give one to choose its
-            name.
-        engine: Choose what trains: "in-process" (default), one member after another; "threads" for agents that release
-            the interpreter's lock or share a GPU; "processes" for agents of pure Python, and to end those that hang;
-            "ray" for several machines; "batched" for agents that train all members in one program.
-        workers: Limit how many members train at a time. None (default) is all of them with threads and Ray, and one for
-            each core with processes. Lower it if memory or the GPU is short.
-        resources: Say what a member needs of Ray: `cpus` (1), `gpus` (0; fractions share one), and custom resources by
-            name. None (default) is one CPU. For engine="ray" only.
-        round_timeout: Limit the seconds of an interval; one that takes longer has failed. None (default) sets no limit.
-            Set it if agents can hang.
-        max_failures: Limit the intervals that may fail before the run ends. None (default) is any number, as long as
-            others complete. Set it to stop an expensive run early.
-        keep: Set how many more checkpoints of each member to keep than are needed, or "all". Default 0. Raise it if you
-            want to look at earlier ones; each takes disk space.
-        name: Name the run's method in tables and reports. None (default) is the name of its method. Give one if the
-            space has nothing to tune, such as "baseline".
-        task: Name the task that the agents learn, such as a game. Reports compare runs of one task with one another.
-            None (default) is the agent's name and settings.
     """
 
-    agent: MakeAgent | MakeAgents
-    space: Any
-    method: Any = None
-    population: int = 4
-    rounds: int | None = 50
-    seed: int = 0
-    mode: Mode = "max"
-    quantile: float | None = None
-    explore: Explore | None = None
-    synchronous: bool = True
-    initial_score: float | None = None
-    directory: str | Path | None = None
-    engine: EngineName = "in-process"
-    workers: int | None = None
-    resources: Resources | None = None
-    round_timeout: float | None = None
-    max_failures: int | None = None
-    keep: Keep = 0
+    # The list of settings cannot name these types: they are defined after it.
     start: Start = None
     selection: Selection | str | None = None
-    name: str | None = None
-    task: str | None = None
+    progress: bool | View = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not callable(self.agent):
-            raise ArgumentError(
-                f"agent must be callable: make_agent(seed) builds an agent, got {self.agent!r}; give a function"
-            )
-        if not is_whole(self.population, 1):
-            raise ArgumentError(f"population must be a whole number of at least 1, got {self.population!r}")
-        for what, text in (("name", self.name), ("task", self.task)):
-            if text is not None and not (isinstance(text, str) and text.strip()):
-                raise ArgumentError(f"{what} must be a text, got {text!r}; leave it out")
-        if self.directory is not None:
-            anchored(self.directory)
-        if self.engine not in ENGINES:
-            raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}")
-        if self.workers is not None and not is_whole(self.workers, 1):
-            raise ArgumentError(f"workers must be a whole number of at least 1, got {self.workers!r}; leave it out")
+        super().__post_init__()
+        if not isinstance(self.progress, bool | View):
+            raise ArgumentError(f"progress must be True, False or a View, got {self.progress!r}")
         if self.workers not in (None, 1) and self.engine == "in-process":
             raise ArgumentError(f"the in-process engine trains one at a time, got workers={self.workers}; use threads")
         if self.workers is not None and self.engine == "batched":
             raise ArgumentError(f"the batched engine trains all at once, got workers={self.workers}; leave it out")
-        if self.round_timeout is not None:
-            if not (is_real(self.round_timeout) and self.round_timeout > 0):
-                raise ArgumentError(f"round_timeout must be above 0 seconds, got {self.round_timeout!r}; leave it out")
-            if self.engine == "in-process":
-                raise ArgumentError(
-                    "the in-process engine cannot end an agent that hangs, "
-                    f"got round_timeout={self.round_timeout:g}; use engine='processes', or 'threads' to leave it behind"
-                )
-            if self.engine == "batched":
-                raise ArgumentError(
-                    "the batched engine cannot end a program that hangs, "
-                    f"got round_timeout={self.round_timeout:g}; leave it out"
-                )
-        if self.resources is not None:
-            if self.engine != "ray":
-                raise ArgumentError(f"only Ray deals out resources, got resources for {self.engine}; use engine='ray'")
-            given: Any = self.resources
-            if not (isinstance(given, Mapping) and all(is_real(each) and each >= 0 for each in given.values())):
-                raise ArgumentError(f"resources must be a dict of amounts of at least 0, got {given!r}")
-        if self.max_failures is not None and not is_whole(self.max_failures, 0):
+        if self.round_timeout is not None and self.engine == "in-process":
             raise ArgumentError(
-                f"max_failures must be a whole number of at least 0, or None for no limit, got {self.max_failures!r}"
+                "the in-process engine cannot end an agent that hangs, "
+                f"got round_timeout={self.round_timeout:g}; use engine='processes', or 'threads' to leave it behind"
             )
-        if self.keep != "all" and not is_whole(self.keep, 0):
-            raise ArgumentError(f"keep must be a whole number of at least 0, or 'all', got {self.keep!r}")
+        if self.round_timeout is not None and self.engine == "batched":
+            raise ArgumentError(
+                "the batched engine cannot end a program that hangs, "
+                f"got round_timeout={self.round_timeout:g}; leave it out"
+            )
+        if self.resources is not None and self.engine != "ray":
+            raise ArgumentError(f"only Ray deals out resources, got resources for {self.engine}; use engine='ray'")
 
     def make_population(self, history: Any = ()) -> Population:
         """The population that decides."""
@@ -144,21 +74,8 @@ class Experiment:
         return self._population(history)
 
     def _population(self, history: Any) -> Population:
-        return Population(
-            self.space,
-            self.method,
-            size=self.population,
-            rounds=self.rounds,
-            seed=self.seed,
-            mode=self.mode,
-            quantile=self.quantile,
-            explore=self.explore,
-            synchronous=self.synchronous,
-            initial_score=self.initial_score,
-            history=history,
-            start=self.start,
-            selection=self.selection,
-        )
+        taken = {each.key: getattr(self, name) for name, each in SETTINGS.items() if each.key in TAKEN}
+        return Population(**taken, history=history)
 
     @property
     def chosen(self) -> Choice:
@@ -186,30 +103,16 @@ class Experiment:
 
     def record(self) -> dict[str, Any]:
         """What the run's file says of it, in plain values."""
-        kept = {
-            name: plain(getattr(self, name), name)  # Numpy's numbers cannot be stored.
-            for name in (
-                "rounds",
-                "seed",
-                "mode",
-                "synchronous",
-                "initial_score",
-                "engine",
-                "workers",
-                "resources",
-                "round_timeout",
-                "max_failures",
-                "keep",
-                "name",
-                "task",
-            )
-        }
         chosen = self.chosen
-        made = {"agent": recipe(self.agent), "method": recipe(chosen.method), "selection": recipe(chosen.selection)}
-        start = to_record(resolve(self.start, Space(self.space), self.population))
-        quantile = getattr(chosen.selection, "quantile", None)
-        chosen_too = {"explore": chosen.explore, "quantile": quantile}
-        return {**kept, **made, **chosen_too, "size": int(self.population), "start": start}
+        return record_of(
+            self,
+            agent=recipe(self.agent),
+            method=recipe(chosen.method),
+            selection=recipe(chosen.selection),
+            explore=chosen.explore,
+            quantile=getattr(chosen.selection, "quantile", None),
+            start=to_record(resolve(self.start, Space(self.space), self.population)),
+        )
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
@@ -221,10 +124,10 @@ class Experiment:
             )
         if isinstance(given.get("method"), str):
             given = find_method(given["method"]).brings | given
-        kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
+        kept = {name: about[each.key] for name, each in SETTINGS.items() if each.recorded and each.key in about}
         kept |= {"space": store.space, "directory": store.path.parent}
         with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.
-            kept |= {"population": about["size"], "start": from_record(about.get("start", []))}
+            kept["start"] = from_record(about.get("start", []))
             Experiment(**(kept | {"agent": Experiment, "method": None, "selection": None})).make_population()
         before, after = kept["engine"], given.get("engine", kept["engine"])
         if (before == "batched") != (after == "batched") and "agent" not in given:
@@ -245,3 +148,14 @@ class Experiment:
         made = Experiment(**(kept | given))
         made.make_population()  # Complains about what was given before the record could be blamed for it.
         return made
+
+
+def record_of(run: Experiment | Population, **values: Any) -> dict[str, Any]:
+    """Put the settings of a run on record in plain values: its own, and in place of them those given."""
+    return {
+        each.key: values[name]
+        if name in values
+        else plain(getattr(run, name), name)  # Numpy's numbers cannot be stored.
+        for name, each in SETTINGS.items()
+        if each.recorded and (name in values or hasattr(run, name))
+    }

@@ -16,7 +16,8 @@ import numpy as np
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Observation
 from popbandits.history.standing import NOWHERE
-from popbandits.typing import BoolArray, IntArray, is_real
+from popbandits.rules import SHARE
+from popbandits.typing import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,7 @@ class Selection:
 
 def check_quantile(quantile: float) -> None:
     """Raise unless a share of members can be replaced by as many others."""
-    if not (is_real(quantile) and 0 < quantile <= 0.5):
-        raise ArgumentError(f"quantile must be above 0 and at most 0.5, got {quantile!r}; 0.25 is usual")
+    SHARE.check("quantile", quantile)
 
 
 def usable(history: History, places: IntArray) -> IntArray:
