@@ -197,22 +197,22 @@ POPULATIONS: dict[str, Case] = {
     "a size of nothing": (
         lambda: population(size=0),
         ArgumentError,
-        "size must be a whole number of at least 1, got 0",
+        "size must be a whole number from 1 to 1,000,000, got 0",
     ),
     "a fraction of a member": (
         lambda: population(size=2.5),
         ArgumentError,
-        "size must be a whole number of at least 1, got 2.5",
+        "size must be a whole number from 1 to 1,000,000, got 2.5",
     ),
     "a boolean for a size": (
         lambda: population(size=True),
         ArgumentError,
-        "size must be a whole number of at least 1, got True",
+        "size must be a whole number from 1 to 1,000,000, got True",
     ),
     "no rounds": (
         lambda: population(rounds=0),
         ArgumentError,
-        "rounds must be a whole number of at least 1, got 0",
+        "rounds must be a whole number from 1 to 1,000,000,000, or None for no set end, got 0",
     ),
     "a negative seed": (
         lambda: population(seed=-1),
@@ -242,7 +242,7 @@ POPULATIONS: dict[str, Case] = {
     "a mode that is none": (
         lambda: population(mode="maximise"),
         ArgumentError,
-        "mode must be 'max' or 'min', got 'maximise'; say which scores are better",
+        "mode must be 'max' or 'min', got 'maximise'",
     ),
     "an explore that is none": (
         lambda: population(explore="some"),
@@ -257,12 +257,12 @@ POPULATIONS: dict[str, Case] = {
     "an infinite initial score": (
         lambda: population(initial_score=math.inf),
         ArgumentError,
-        "initial_score must be finite, or None if unknown, got inf; leave it out",
+        "initial_score must be finite, or None if unknown, got inf",
     ),
     "text for an initial score": (
         lambda: population(initial_score="zero"),
         ArgumentError,
-        "initial_score must be finite, or None if unknown, got 'zero'; leave it out",
+        "initial_score must be finite, or None if unknown, got 'zero'",
     ),
     "a folder for a history": (
         lambda: population(history="runs/x"),
@@ -476,12 +476,12 @@ HISTORIES: dict[str, Case] = {
     "a history in no direction": (
         lambda: History(SPACE, mode="best"),  # type: ignore[arg-type]
         ArgumentError,
-        "mode must be 'max' or 'min', got 'best'; say which scores are better",
+        "mode must be 'max' or 'min', got 'best'",
     ),
     "a history of no members": (
         lambda: History(SPACE, size=0),
         ArgumentError,
-        "size must be a whole number of at least 1, got 0; None if unknown",
+        "size must be a whole number of at least 1, or None if unknown, got 0",
     ),
     "a history of something else": (
         lambda: History(SPACE, [GOOD]),  # type: ignore[list-item]

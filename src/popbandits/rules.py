@@ -34,7 +34,7 @@ class Rule:
         return replace(self, holds=lambda value: value is None or self.holds(value), words=words)
 
 
-def whole(least: int, most: int | None = None) -> Rule:
+def whole(least: int, most: int | None = None, fix: str = "") -> Rule:
     """Allow whole numbers, numpy's too."""
 
     def holds(value: Any) -> bool:
@@ -42,9 +42,7 @@ def whole(least: int, most: int | None = None) -> Rule:
 
         return is_whole(value, least) and (most is None or value <= most)
 
-    return Rule(
-        holds, f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most:,}"
-    )
+    return Rule(holds, "a whole number " + (f"from {least} to {most:,}" if most else f"of at least {least}"), fix)
 
 
 def real(words: str, holds: Callable[[float], bool] = math.isfinite, fix: str = "") -> Rule:

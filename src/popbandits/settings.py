@@ -62,14 +62,6 @@ def _listed(made: type[Made]) -> type[Made]:
     return dataclass(frozen=True)(made)
 
 
-def number_or_all(text: str) -> Keep:
-    """Parse what `keep` may be."""
-    return "all" if text == "all" else int(text)
-
-
-number_or_all.__name__ = "number"  # As argparse names it when it is wrong.
-
-
 @_listed
 class Settings:
     """List the settings of a run, in the order in which `tune` takes them. Users make an `Experiment`.
@@ -142,7 +134,7 @@ class Settings:
     resources: Resources | None = setting(AMOUNTS.or_none(), default=None, resumes=True)
     round_timeout: float | None = setting(_SECONDS.or_none(), (float, "SECONDS"), default=None, resumes=True)
     max_failures: int | None = setting(whole(0).or_none("for no limit"), (int, "N"), default=None, resumes=True)
-    keep: Keep = setting(_KEEP, (number_or_all, "N|all"), default=0, resumes=True)
+    keep: Keep = setting(_KEEP, (lambda text: int(text) if text.isdigit() else text, "N|all"), default=0, resumes=True)
     start: Any = setting(None, (str, "defaults|RUN"), default=None)
     selection: Any = setting(None, (str, "NAME"), default=None, stored=RECIPE.or_none(), resumes=True)
     name: str | None = setting(TEXT.or_none(), (str, "TEXT"), default=None)
@@ -161,6 +153,14 @@ SETTINGS: dict[str, Setting] = {
 TEXTS = read_args(Settings)
 CHANGEABLE = [name for name, each in SETTINGS.items() if each.resumes]
 """The settings that a resume may change."""
+
+
+def flags_of(name: str) -> list[str]:
+    """Return the flags of a setting's option; of a pair, the one that turns it on comes first."""
+    flag, other = f"--{name.replace('_', '-')}", SETTINGS[name].flag
+    if (option := SETTINGS[name].option) is not None and option[0] is bool:
+        return [flag, other or f"--no-{flag[2:]}"]
+    return [flag] if other is None else [other, flag]
 
 
 def check(name: str, value: Any, argument: str | None = None) -> None:

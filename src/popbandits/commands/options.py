@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from popbandits.methods import METHODS, SELECTIONS, find_method
-from popbandits.settings import ENGINES, SETTINGS, TEXTS
+from popbandits.settings import ENGINES, SETTINGS, TEXTS, flags_of
 
 if TYPE_CHECKING:
     from popbandits.run import Experiment
@@ -22,13 +22,12 @@ def add_options(parser: argparse.ArgumentParser, resumes: bool) -> None:
     for name, setting in SETTINGS.items():
         if setting.option is None or setting.resumes != resumes:
             continue
-        (parse, metavar), flag, help_ = setting.option, f"--{name.replace('_', '-')}", _help(name)
+        (parse, metavar), flags = setting.option, flags_of(name)
         if parse is bool:
-            off = setting.flag or f"--no-{flag[2:]}"
-            add(flag, dest=name, action="store_const", const=True, help=help_)
-            add(off, dest=name, action="store_const", const=False, help=f"the opposite of {flag}")
+            add(flags[0], dest=name, action="store_const", const=True, help=_help(name))
+            add(flags[1], dest=name, action="store_const", const=False, help=f"the opposite of {flags[0]}")
         else:
-            add(*filter(None, (setting.flag, flag)), type=parse, metavar=metavar, help=help_)
+            add(*flags, type=parse, metavar=metavar, help=_help(name))
 
 
 def _help(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from popbandits.errors import ArgumentError, HistoryError
+from popbandits.errors import HistoryError
 from popbandits.history import windows
 from popbandits.history.adding import Adding
 from popbandits.history.columns import Column, Columns
@@ -21,10 +21,11 @@ from popbandits.history.rows import Rows
 from popbandits.history.shelf import Shelf
 from popbandits.history.standing import NOWHERE, Bests, Standing
 from popbandits.records import Config, Key, Observation
+from popbandits.rules import whole
 from popbandits.settings import Mode, check
 from popbandits.space import Space
 from popbandits.storage.store import Store, reading
-from popbandits.typing import FloatArray, IntArray, is_whole
+from popbandits.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas
@@ -68,8 +69,7 @@ class History(Sequence[Observation]):
     ):
         check("mode", mode)
         for name, value in (("size", size), ("rounds", rounds)):
-            if value is not None and not is_whole(value, 1):
-                raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}; None if unknown")
+            whole(1).or_none("if unknown").check(name, value)
         self.space = Space(space)
         self.mode: Mode = mode
         self.size = size

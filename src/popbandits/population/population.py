@@ -34,7 +34,7 @@ RECORDED = 64
 """How many of those in training a decision's record names, the last ones; the others follow from the history."""
 
 
-@complete_args({"size": TEXTS["population"]}, TEXTS)
+@complete_args({"size": TEXTS.get("population", "")}, TEXTS)
 class Population:
     """A population in training.
 

@@ -14,9 +14,7 @@ from typing import Any
 from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Event, Observation
 from popbandits.population import Population
-from popbandits.population.start import to_record
 from popbandits.run.experiment import record_of
-from popbandits.run.recipes import recipe
 from popbandits.storage import Store
 
 CHECKPOINT = "checkpoint_path"
@@ -36,18 +34,8 @@ class Record:
     @staticmethod
     def create(directory: Path, population: Population, keep: Callable[[Store], None]) -> "Record":
         """The record of a new experiment; `keep` is called whenever it has grown."""
-        settings = record_of(
-            population,
-            population=population.size,
-            mode=population.history.mode,
-            rounds=None,
-            initial_score=None,
-            start=to_record(population.start),
-            engine="ray-tune",
-            agent=None,
-            method=recipe(population.method),
-            selection=recipe(population.selection),
-        )
+        own = {"population": population.size, "mode": population.history.mode, "rounds": None, "initial_score": None}
+        settings = record_of(population, population, population.start, engine="ray-tune", agent=None, **own)
         about = settings | {
             "trials": [],
             "python": python_version(),

@@ -1,5 +1,7 @@
 """Everything that makes a run, in one object: what `tune` takes, a user's file holds, and the record keeps."""
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
@@ -13,6 +15,7 @@ from popbandits.engines.ray_engine import RayEngine
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
+from popbandits.explorers import Proposal
 from popbandits.methods import Choice, choose, find_method
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record, resolve, to_record
@@ -26,6 +29,17 @@ from popbandits.views.view import View
 
 TAKEN = signature(Population).parameters
 """What a population is made of."""
+
+UNSUITED = {
+    ("workers", "in-process"): ("trains one at a time", "use threads"),
+    ("workers", "batched"): ("trains all at once", "leave it out"),
+    ("round_timeout", "in-process"): (
+        "cannot end an agent that hangs",
+        "use engine='processes', or 'threads' to leave it behind",
+    ),
+    ("round_timeout", "batched"): ("cannot end a program that hangs", "leave it out"),
+}
+"""Settings that an engine cannot do, by name: why, and what to do."""
 
 
 @complete_args(TEXTS)
@@ -49,33 +63,18 @@ class Experiment(Settings):
         super().__post_init__()
         if not isinstance(self.progress, bool | View):
             raise ArgumentError(f"progress must be True, False or a View, got {self.progress!r}")
-        if self.workers not in (None, 1) and self.engine == "in-process":
-            raise ArgumentError(f"the in-process engine trains one at a time, got workers={self.workers}; use threads")
-        if self.workers is not None and self.engine == "batched":
-            raise ArgumentError(f"the batched engine trains all at once, got workers={self.workers}; leave it out")
-        if self.round_timeout is not None and self.engine == "in-process":
-            raise ArgumentError(
-                "the in-process engine cannot end an agent that hangs, "
-                f"got round_timeout={self.round_timeout:g}; use engine='processes', or 'threads' to leave it behind"
-            )
-        if self.round_timeout is not None and self.engine == "batched":
-            raise ArgumentError(
-                "the batched engine cannot end a program that hangs, "
-                f"got round_timeout={self.round_timeout:g}; leave it out"
-            )
+        for (name, engine), (why, fix) in UNSUITED.items():
+            value = getattr(self, name)
+            if value is not None and engine == self.engine and (name, engine, value) != ("workers", "in-process", 1):
+                raise ArgumentError(f"the {engine} engine {why}, got {name}={value:g}; {fix}")
         if self.resources is not None and self.engine != "ray":
             raise ArgumentError(f"only Ray deals out resources, got resources for {self.engine}; use engine='ray'")
 
     def make_population(self, history: Any = ()) -> Population:
         """The population that decides."""
-        if isinstance(history, Store):
-            with history.blamed():
-                return self._population(history)
-        return self._population(history)
-
-    def _population(self, history: Any) -> Population:
         taken = {each.key: getattr(self, name) for name, each in SETTINGS.items() if each.key in TAKEN}
-        return Population(**taken, history=history)
+        with history.blamed() if isinstance(history, Store) else nullcontext():
+            return Population(**taken, history=history)
 
     @property
     def chosen(self) -> Choice:
@@ -103,16 +102,8 @@ class Experiment(Settings):
 
     def record(self) -> dict[str, Any]:
         """What the run's file says of it, in plain values."""
-        chosen = self.chosen
-        return record_of(
-            self,
-            agent=recipe(self.agent),
-            method=recipe(chosen.method),
-            selection=recipe(chosen.selection),
-            explore=chosen.explore,
-            quantile=getattr(chosen.selection, "quantile", None),
-            start=to_record(resolve(self.start, Space(self.space), self.population)),
-        )
+        start = resolve(self.start, Space(self.space), self.population)
+        return record_of(self, self.chosen, start, agent=recipe(self.agent))
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
@@ -127,7 +118,7 @@ class Experiment(Settings):
         kept = {name: about[each.key] for name, each in SETTINGS.items() if each.recorded and each.key in about}
         kept |= {"space": store.space, "directory": store.path.parent}
         with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.
-            kept["start"] = from_record(about.get("start", []))
+            kept |= {"population": about["size"], "start": from_record(about.get("start", []))}
             Experiment(**(kept | {"agent": Experiment, "method": None, "selection": None})).make_population()
         before, after = kept["engine"], given.get("engine", kept["engine"])
         if (before == "batched") != (after == "batched") and "agent" not in given:
@@ -150,12 +141,12 @@ class Experiment(Settings):
         return made
 
 
-def record_of(run: Experiment | Population, **values: Any) -> dict[str, Any]:
-    """Put the settings of a run on record in plain values: its own, and in place of them those given."""
-    return {
-        each.key: values[name]
-        if name in values
-        else plain(getattr(run, name), name)  # Numpy's numbers cannot be stored.
-        for name, each in SETTINGS.items()
-        if each.recorded and (name in values or hasattr(run, name))
-    }
+def record_of(
+    run: Experiment | Population, chosen: Choice | Population, start: Sequence[Proposal], **values: Any
+) -> dict[str, Any]:
+    """Put the settings of a run on record in plain values; those given by name stand above its own."""
+    values |= {"method": recipe(chosen.method), "selection": recipe(chosen.selection), "start": to_record(start)}
+    values |= {"explore": chosen.explore, "quantile": getattr(chosen.selection, "quantile", None)}
+    recorded = [name for name, each in SETTINGS.items() if each.recorded]
+    own = {name: plain(getattr(run, name), name) for name in recorded if name not in values and hasattr(run, name)}
+    return {SETTINGS[name].key: value for name, value in (own | values).items()}

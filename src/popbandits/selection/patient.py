@@ -16,7 +16,8 @@ from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.standing import NOWHERE
-from popbandits.selection.selection import Picks, Selection, check_quantile, checkpoints
+from popbandits.rules import SHARE, real
+from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import Truncation, rank, replace_members
 from popbandits.typing import IntArray, is_real, is_whole
 
@@ -50,14 +51,14 @@ class Patient(Selection):
     collapse: float = 1.0
 
     def __post_init__(self) -> None:
-        check_quantile(self.quantile)
+        SHARE.check("quantile", self.quantile)
         if not (is_real(self.warm_up) and (0 <= self.warm_up < 1 or is_whole(self.warm_up, 1))):
             raise ArgumentError(
                 f"warm_up must be a share of the rounds below 1, or a whole number of rounds, got {self.warm_up!r}; "
                 "0.25 is usual"
             )
-        if not (is_real(self.collapse) and self.collapse >= 0):
-            raise ArgumentError(f"collapse must be at least 0, got {self.collapse!r}; 1 is usual, inf never goes back")
+        usual = "1 is usual, inf never goes back"
+        real("at least 0", lambda collapse: collapse >= 0, usual).check("collapse", self.collapse)
 
     def warm_up_rounds(self, rounds: int | None) -> int:
         """Return how many rounds a member trains before it can be replaced."""

@@ -16,7 +16,6 @@ import numpy as np
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Observation
 from popbandits.history.standing import NOWHERE
-from popbandits.rules import SHARE
 from popbandits.typing import BoolArray, IntArray
 
 
@@ -77,11 +76,6 @@ class Selection:
             rounds: Give the rounds that the run is going to have.
         """
         return self
-
-
-def check_quantile(quantile: float) -> None:
-    """Raise unless a share of members can be replaced by as many others."""
-    SHARE.check("quantile", quantile)
 
 
 def usable(history: History, places: IntArray) -> IntArray:
