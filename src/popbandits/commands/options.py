@@ -4,8 +4,9 @@ import argparse
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from popbandits.errors import ArgumentError
 from popbandits.methods import METHODS, SELECTIONS, find_method
 from popbandits.settings import ENGINES, SETTINGS, TEXTS, flags_of
 
@@ -43,26 +44,15 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experiment":
     """The experiment with the options that were given; ArgumentError if one of them is wrong."""
-    given = given_settings(arguments)
+    given, selection = given_settings(arguments), experiment.chosen.selection
     if "method" in given:  # Who explores, and a selection that it brings, stand above the experiment's.
-        given = {"explore": None, "selection": find_method(given["method"]).selection} | given
-    given |= _selected(experiment, given.pop("selection", None), given.pop("quantile", None))
+        given = {"explore": None} | find_method(given["method"]).brings | given
+    if "selection" in given:  # A quantile stays with another selection.
+        given = {"quantile": getattr(selection, "quantile", None)} | given
+    elif "quantile" in given and experiment.selection is not None:
+        if not hasattr(selection, "quantile"):
+            raise ArgumentError(f"quantile: {type(selection).__name__} has none, got {given['quantile']}; leave it out")
+        given |= {"selection": replace(cast("Any", selection), quantile=given["quantile"]), "quantile": None}
     experiment = replace(experiment, **given)
     experiment.make_population()  # Complains about what only a population can judge.
     return experiment
-
-
-def _selected(experiment: "Experiment", name: str | None, quantile: float | None) -> dict[str, Any]:
-    """The selection and its quantile, as far as they change; a quantile stays with another selection."""
-    from popbandits.errors import ArgumentError
-
-    if name is None and (quantile is None or experiment.selection is None):
-        return {} if quantile is None else {"quantile": quantile}
-    before: Any = experiment.chosen.selection
-    if quantile is None:
-        quantile = getattr(before, "quantile", None)
-    if name is None:
-        if not hasattr(before, "quantile"):
-            raise ArgumentError(f"quantile: {type(before).__name__} has none, got {quantile}; leave it out")
-        return {"selection": replace(before, quantile=quantile), "quantile": None}
-    return {"selection": name, "quantile": quantile}

@@ -145,8 +145,8 @@ def record_of(
     run: Experiment | Population, chosen: Choice | Population, start: Sequence[Proposal], **values: Any
 ) -> dict[str, Any]:
     """Put the settings of a run on record in plain values; those given by name stand above its own."""
-    values |= {"method": recipe(chosen.method), "selection": recipe(chosen.selection), "start": to_record(start)}
-    values |= {"explore": chosen.explore, "quantile": getattr(chosen.selection, "quantile", None)}
+    made = {"method": recipe(chosen.method), "selection": recipe(chosen.selection), "start": to_record(start)}
+    values = {**made, "explore": chosen.explore, "quantile": getattr(chosen.selection, "quantile", None), **values}
     recorded = [name for name, each in SETTINGS.items() if each.recorded]
     own = {name: plain(getattr(run, name), name) for name in recorded if name not in values and hasattr(run, name)}
     return {SETTINGS[name].key: value for name, value in (own | values).items()}

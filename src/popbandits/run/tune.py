@@ -25,7 +25,7 @@ from popbandits.storage.schema import holds_run
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 
-Arguments = ParamSpec("Arguments")
+P = ParamSpec("P")
 
 _CHANGES = (
     f"Give settings of `tune` that differ from now on:\n        {', '.join(CHANGEABLE)}.\n        "
@@ -33,14 +33,12 @@ _CHANGES = (
 )
 
 
-def _takes(
-    make: Callable[Arguments, Experiment],
-) -> Callable[[Callable[[Experiment], Result]], Callable[Arguments, Result]]:
+def _takes(make: Callable[P, Experiment]) -> Callable[[Callable[[Experiment], Result]], Callable[P, Result]]:
     """Give a function of an experiment the arguments of an experiment."""
 
-    def decorate(function: Callable[[Experiment], Result]) -> Callable[Arguments, Result]:
+    def decorate(function: Callable[[Experiment], Result]) -> Callable[P, Result]:
         @wraps(function)
-        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        def call(*args: P.args, **kwargs: P.kwargs) -> Result:
             return function(make(*args, **kwargs))
 
         vars(call)["__signature__"] = signature(make).replace(return_annotation=Result)

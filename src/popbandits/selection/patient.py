@@ -16,7 +16,7 @@ from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.standing import NOWHERE
-from popbandits.rules import SHARE, real
+from popbandits.rules import SHARE
 from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import Truncation, rank, replace_members
 from popbandits.typing import IntArray, is_real, is_whole
@@ -57,8 +57,8 @@ class Patient(Selection):
                 f"warm_up must be a share of the rounds below 1, or a whole number of rounds, got {self.warm_up!r}; "
                 "0.25 is usual"
             )
-        usual = "1 is usual, inf never goes back"
-        real("at least 0", lambda collapse: collapse >= 0, usual).check("collapse", self.collapse)
+        if not (is_real(self.collapse) and self.collapse >= 0):
+            raise ArgumentError(f"collapse must be at least 0, got {self.collapse!r}; 1 is usual, inf never goes back")
 
     def warm_up_rounds(self, rounds: int | None) -> int:
         """Return how many rounds a member trains before it can be replaced."""

@@ -258,9 +258,9 @@ def test_an_unknown_augmentation_is_refused() -> None:
         ({"game": "pong"}, "game must be one of Procgen's, got 'pong'"),
         ({"interval": 0}, "interval must be a whole number of at least 1, got 0"),
         ({"interval": 63}, "interval must be at least a rollout, 4 environments × 16 steps = 64, got 63"),
-        ({"difficulty": "medium"}, "difficulty must be one of easy, hard, got 'medium'"),
-        ({"score_on": "test"}, "score_on must be one of training, validation, got 'test'"),
-        ({"precision": "float16"}, "precision must be one of float32, bfloat16, got 'float16'"),
+        ({"difficulty": "medium"}, "difficulty must be 'easy' or 'hard', got 'medium'"),
+        ({"score_on": "test"}, "score_on must be 'training' or 'validation', got 'test'"),
+        ({"precision": "float16"}, "precision must be 'float32' or 'bfloat16', got 'float16'"),
         ({"threads": -1}, "threads must be a whole number of at least 0, got -1"),
         ({"episodes": 0}, "episodes must be a whole number of at least 1, got 0"),
         ({"precision": "bfloat16"}, "precision 'bfloat16' needs a GPU, got device 'cpu'"),
@@ -274,7 +274,7 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], message:
 
 @pytest.mark.parametrize("name", ["environments", "steps", "epochs", "minibatches"])
 def test_sizes_are_whole_numbers(name: str) -> None:
-    with pytest.raises(ArgumentError, match=f"{name} must be a whole number of at least 1, got 0; correct it"):
+    with pytest.raises(ArgumentError, match=f"{name} must be a whole number of at least 1, got 0"):
         Sizes(**{name: 0})
 
 
