@@ -398,12 +398,12 @@ EXPLORERS: dict[str, Case] = {
     "a probability above one": (
         lambda: PBT(resample=25),
         ArgumentError,
-        "resample is a probability between 0 and 1, got 25",
+        "resample must be a probability between 0 and 1, got 25",
     ),
     "a negative probability": (
         lambda: PB2Rand(resample_label=-0.1),
         ArgumentError,
-        "resample_label is a probability between 0 and 1, got -0.1",
+        "resample_label must be a probability between 0 and 1, got -0.1",
     ),
     "an explorer without a method": (
         lambda: explored(Nothing()),

@@ -59,6 +59,7 @@ if __name__ == "__main__":
     ends("run", "--help")
     seen["wrong"] = ends("run", "use.py", "-o", "nowhere", "--pace", "0")
     seen["ran"] = ends("run", "use.py", "-o", "there", "--pace", "7", "--loud")
+    seen["planned"] = ends("run", "use.py", "--dry-run", "--pace", "6")
     seen["recorded"] = about()
     seen["resumed"] = ends("resume", "there", "--rounds", "2", "--pace", "8")
     seen["changed"] = about()
@@ -106,6 +107,7 @@ def test_a_setting_added_to_the_list_is_everywhere_without_another_edit(tmp_path
     assert "--loud say everything aloud --no-loud the opposite of --loud" in shown
     assert seen["wrong"] == 2
     assert "popbandits run: pace must be a whole number of at least 1, got 0\n" in done.stderr
+    assert "\n  pace        6\n  loud        False\n" in done.stdout
     assert (seen["ran"], seen["recorded"]) == (0, {"pace": 7, "loud": True})
     assert (seen["resumed"], seen["changed"]) == (0, {"pace": 8, "loud": True})
     assert seen["again"] == {"pace": 9, "loud": True}

@@ -1,9 +1,9 @@
 """State which values are allowed, in code and in words. Cheap to import."""
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any
 
 from popbandits.errors import ArgumentError, PopbanditsError
@@ -76,8 +76,9 @@ AMOUNTS = Rule(
 )
 FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
 PATH = Rule(
-    lambda value: isinstance(value, str | os.PathLike) and "\0" not in str(value), "a path, without null characters"
+    lambda value: isinstance(value, PathLike | str) and "\0" not in str(value), "a path, without null characters"
 )
+PROBABILITY = real("a probability between 0 and 1", lambda number: 0 <= number <= 1)
 RECIPE = Rule(_is_recipe, "a recipe")
 SCORE = Rule(lambda value: value != value or real("finite").holds(value), "finite")
 """NaN is an unknown score."""

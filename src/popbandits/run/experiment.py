@@ -27,9 +27,6 @@ from popbandits.space import Space
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 
-TAKEN = signature(Population).parameters
-"""What a population is made of."""
-
 UNSUITED = {
     ("workers", "in-process"): ("trains one at a time", "use threads"),
     ("workers", "batched"): ("trains all at once", "leave it out"),
@@ -72,7 +69,8 @@ class Experiment(Settings):
 
     def make_population(self, history: Any = ()) -> Population:
         """The population that decides."""
-        taken = {each.key: getattr(self, name) for name, each in SETTINGS.items() if each.key in TAKEN}
+        known = signature(Population).parameters
+        taken = {each.key: getattr(self, name) for name, each in SETTINGS.items() if each.key in known}
         with history.blamed() if isinstance(history, Store) else nullcontext():
             return Population(**taken, history=history)
 
