@@ -75,9 +75,7 @@ AMOUNTS = Rule(
     "a dict of amounts of at least 0",
 )
 FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
-PATH = Rule(
-    lambda value: isinstance(value, PathLike | str) and "\0" not in str(value), "a path, without null characters"
-)
+PATH = Rule(lambda path: isinstance(path, PathLike | str) and "\0" not in str(path), "a path, without null characters")
 PROBABILITY = real("a probability between 0 and 1", lambda number: 0 <= number <= 1)
 RECIPE = Rule(_is_recipe, "a recipe")
 SCORE = Rule(lambda value: value != value or real("finite").holds(value), "finite")
