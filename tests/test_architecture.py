@@ -22,6 +22,8 @@ FLOW = (
     "wording",
     "docstrings",
     "agent",
+    "rules",
+    "settings",
     "space",
     "records",
     "storage",

@@ -128,7 +128,7 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
         ("run no_such_module:experiment", "'no_such_module' cannot be imported: No module named 'no_such_module'"),
         ("run json:loads", "json:loads: an Experiment is run, got <function loads"),
         ("run json", "'json' has no 'experiment'; give the name of something in it"),
-        ("run train.py --keep some", "argument --keep: invalid number value: 'some'"),
+        ("run train.py --rounds some", "argument --rounds: invalid int value: 'some'"),
         ("status", "the following arguments are required: RUN"),
         ("export runs/x", "one of the arguments --csv --json --parquet is required"),
         ("export runs/x --csv --json", "argument --json: not allowed with argument --csv"),

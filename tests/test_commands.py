@@ -166,7 +166,7 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
     options = (
         "--population 3 --rounds 2 --seed 5 --mode min --method pb2-fuse/all --engine threads --workers 2 --keep all "
         "--round-timeout 50 --max-failures 7 --quantile 0.5 --asynchronous --initial-score 0.5 --start defaults "
-        "--directory there"
+        "--directory there --name mine --task climbing"
     )
     assert main(["run", "climb:experiment", *options.split()]) == 0
     history = History.load("there")
@@ -188,6 +188,8 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
         "quantile": 0.5,
         "explore": "all",
         "synchronous": False,
+        "name": "mine",
+        "task": "climbing",
     }
     assert {name: about[name] for name in expected} == expected
     assert about["method"]["make"].endswith(":PB2Fuse")
@@ -199,12 +201,13 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
         ("--mode mox", "mode must be 'max' or 'min', got 'mox'"),
         ("--engine thread", "engine must be one of in-process, threads, processes, ray, batched, got 'thread'"),
         ("--method pb3", "method must be an explorer or one of random, pbt, patient-pbt, pb2-rand,"),
-        ("--population 0", "population must be a whole number of at least 1, got 0"),
+        ("--population 0", "population must be a whole number from 1 to 1,000,000, got 0"),
         ("--quantile 0.9", "quantile must be above 0 and at most 0.5, got 0.9"),
         (
             "--start nowhere",
             "start must be a list of configurations, 'defaults', a History, or the folder of a run, got",
         ),
+        ("--keep some", "keep must be a whole number of at least 0, or 'all', got 'some'"),
         ("--round-timeout 5", "the in-process engine cannot end an agent that hangs"),
     ],
 )

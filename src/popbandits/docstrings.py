@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 Target = TypeVar("Target")
@@ -12,13 +12,15 @@ _ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def read_args(described: Any) -> dict[str, str]:
-    """Return the texts of a docstring's "Args:" section, by argument.
+    """Return the texts of a docstring's "Args:" section, by argument; a mapping holds them already.
 
     >>> read_args(read_args)
     {}
     >>> read_args(complete_args)["others"]
-    'Functions or classes to copy texts from; the first that has a text provides it.'
+    'Functions, classes or mappings to copy texts from; the first that has a text provides it.'
     """
+    if isinstance(described, Mapping):
+        return dict(described)
     section = _SECTION.search(f"{inspect.getdoc(described) or ''}\n")
     return {} if section is None else dict(_ENTRY.findall(section[1]))
 
@@ -30,7 +32,7 @@ def complete_args(*others: Any) -> Callable[[Target], Target]:
     arguments, and `help` shows all.
 
     Args:
-        others: Functions or classes to copy texts from; the first that has a text provides it.
+        others: Functions, classes or mappings to copy texts from; the first that has a text provides it.
     """
 
     def complete(target: Target) -> Target:

@@ -5,15 +5,14 @@
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from popbandits.errors import ArgumentError
+from popbandits.settings import Explore as Explore
 
 if TYPE_CHECKING:
     from popbandits.explorers import Explorer
     from popbandits.selection import Selection
-
-Explore = Literal["replaced", "all"]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from popbandits import PBT, History, Population, resume
 from popbandits.errors import AgentError, ArgumentError, DiskError, RunError
 from popbandits.history import Event, Observation
 from popbandits.run import Experiment, Result, run, tune
-from popbandits.run.experiment import ENGINES as ALL_ENGINES
 from popbandits.run.loop import agent_seed
+from popbandits.settings import ENGINES as ALL_ENGINES
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Deaf, Faulty, Once, Stubborn, Walker, space
@@ -309,7 +309,7 @@ def test_run_takes_an_experiment(by_hand: History, tmp_path: Path) -> None:
 
 
 def test_tune_takes_the_fields_of_an_experiment_with_their_defaults() -> None:
-    taken = {name: p.default for name, p in inspect.signature(tune).parameters.items() if name != "progress"}
+    taken = {name: p.default for name, p in inspect.signature(tune).parameters.items()}
     fields = {name: p.default for name, p in inspect.signature(Experiment).parameters.items()}
     assert list(taken.items()) == list(fields.items())
     population = {"size" if name == "population" else name: default for name, default in fields.items()}

@@ -83,8 +83,8 @@ def test_first_configurations_lean_as_the_method_does_and_stay_stratified() -> N
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"resample": 1.5}, "resample is a probability between 0 and 1, got 1.5"),
-        ({"resample_label": -1}, "resample_label is a probability between 0 and 1, got -1"),
+        ({"resample": 1.5}, "resample must be a probability between 0 and 1, got 1.5"),
+        ({"resample_label": -1}, "resample_label must be a probability between 0 and 1, got -1"),
         ({"step": 2.0}, "step must be a share of a range between 0 and 1, got 2.0"),
         ({"concentration": 0.5}, "concentration must be between 1 and 100, got 0.5"),
     ],

@@ -11,6 +11,10 @@ from popbandits.storage import schema
 from popbandits.storage.disk import resume_command
 from popbandits.wording import counted, duration
 
+TOLD = {"agent", "space", "method", "population", "rounds", "seed", "mode", "quantile", "explore", "synchronous"}
+TOLD |= {"directory", "engine", "workers", "round_timeout", "start", "selection", "progress"}
+"""Settings that a plan tells in its own words; of the others it tells the values."""
+
 
 def print_plan(experiment: Experiment) -> int:
     """Print what would run; the exit status, 1 if its folder is taken."""
@@ -29,6 +33,7 @@ def print_plan(experiment: Experiment) -> int:
             ("seed", str(experiment.seed)),
             ("engine", f"{experiment.engine}, {experiment.at_a_time} at a time"),
             ("folder", "a new one in runs" if where is None else str(where)),
+            *((name, str(value)) for name, value in vars(experiment).items() if name not in TOLD and value is not None),
         ]
     )
     print("\nOn the space:")

@@ -22,7 +22,7 @@ def resume(parser: argparse.ArgumentParser) -> Command:
     parser.add_argument("run", type=Path, metavar="RUN", help="its folder")
     agent_option(parser)
     trust_option(parser)
-    options.how(parser)
+    options.add_options(parser, resumes=True)
 
     def start(arguments: argparse.Namespace) -> int | None:
         from popbandits.run import Experiment
@@ -30,7 +30,7 @@ def resume(parser: argparse.ArgumentParser) -> Command:
         from popbandits.storage import Store
 
         try:
-            changes = {"agent": loaded(arguments.agent)} | options.changes(arguments)
+            changes = options.given_settings(arguments) | {"agent": loaded(arguments.agent)}
             with Store.open(arguments.run, readonly=True) as store:
                 Experiment.recorded(store, arguments.trust, **changes)
         except ArgumentError as error:

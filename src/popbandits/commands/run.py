@@ -27,8 +27,8 @@ def run(parser: argparse.ArgumentParser) -> Command:
     """
     parser.add_argument("experiment", metavar="FILE[:NAME]", help="such as train.py:experiment, or package.module:name")
     parser.add_argument("--dry-run", action="store_true", help="print what would run, and write nothing")
-    options.what(parser)
-    options.how(parser)
+    options.add_options(parser, resumes=False)
+    options.add_options(parser, resumes=True)
 
     def start(arguments: argparse.Namespace) -> int | None:
         from popbandits.run import Experiment

@@ -13,7 +13,6 @@ import tarfile
 import time
 import uuid
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -25,11 +24,9 @@ from popbandits.engines.scratch import scratch
 from popbandits.engines.work import Bench, Failure, Job, Report
 from popbandits.engines.workers import STARTS
 from popbandits.errors import ArgumentError, CheckpointError, MissingExtraError, RunError
+from popbandits.settings import Resources
 from popbandits.storage.checkpoints import CHECKPOINTS, verify
 from popbandits.storage.disk import required
-
-Resources = Mapping[str, float]
-"""What one member needs of Ray while it trains: `cpus`, `gpus` (fractions share one), and any custom resource."""
 
 
 class Host:

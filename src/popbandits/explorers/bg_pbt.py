@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 
 from popbandits.docstrings import complete_args
-from popbandits.errors import ArgumentError
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.surrogate import CANDIDATES, ModelExplorer, Models, Surrogate
 from popbandits.history import History, Observation
 from popbandits.models.acquisition import UpperConfidenceBound, maximise
 from popbandits.models.gp import NotFittedError
 from popbandits.models.kernel import LENGTH
+from popbandits.rules import real
 from popbandits.space import Points, Space
-from popbandits.typing import FloatArray, IntArray, is_real
+from popbandits.typing import FloatArray, IntArray
 
 STEP, GROW, SHRINK = 1.5, 3, 10
 """Values of the authors' code."""
@@ -100,8 +100,7 @@ class BGPBT(ModelExplorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (is_real(self.length) and LEAST < self.length <= 1):
-            raise ArgumentError(f"length must be above {LEAST} and at most 1, got {self.length!r}; 0.4 is usual")
+        real(f"above {LEAST} and at most 1", lambda x: LEAST < x <= 1, "0.4 is usual").check("length", self.length)
 
     def propose(
         self,

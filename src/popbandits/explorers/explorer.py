@@ -11,7 +11,7 @@ from popbandits.errors import ArgumentError
 from popbandits.history import Config, History, Observation
 from popbandits.selection import Selection
 from popbandits.space import Points, Space
-from popbandits.typing import FloatArray, is_real
+from popbandits.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,6 @@ def as_explorer(method: Any) -> Explorer:
             f"method must be an explorer, an object with a method explore, got {method!r}; make one, such as PBT()"
         )
     return _Plain(method)
-
-
-def check_concentration(concentration: float) -> None:
-    """Raise ArgumentError unless the concentration is in [1, 100]."""
-    if not (is_real(concentration) and 1 <= concentration <= 100):
-        raise ArgumentError(f"concentration must be between 1 and 100, got {concentration!r}; 1 is uniform")
 
 
 def concentrate(u: FloatArray, numbers: int, concentration: float) -> FloatArray:

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from popbandits.errors import ArgumentError
-from popbandits.explorers.explorer import check_concentration
-from popbandits.explorers.pbt import Perturbation, check_probability
+from popbandits.explorers.pbt import Perturbation
+from popbandits.rules import PROBABILITY, real
 from popbandits.selection import Patient
 from popbandits.space import Space
-from popbandits.typing import FloatArray, is_real
+from popbandits.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,11 @@ class PatientPBT(Perturbation):
     concentration: float = 4.0
 
     def __post_init__(self) -> None:
-        check_probability("resample", self.resample)
-        check_probability("resample_label", self.resample_label)
-        check_concentration(self.concentration)
-        if not (is_real(self.step) and 0 <= self.step <= 1):
-            raise ArgumentError(f"step must be a share of a range between 0 and 1, got {self.step!r}; 0.1 is usual")
+        PROBABILITY.check("resample", self.resample)
+        PROBABILITY.check("resample_label", self.resample_label)
+        real("between 1 and 100", lambda c: 1 <= c <= 100, "1 is uniform").check("concentration", self.concentration)
+        share = real("a share of a range between 0 and 1", lambda step: 0 <= step <= 1, "0.1 is usual")
+        share.check("step", self.step)
 
     def perturb(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Move numbers by a normal step, reflected at the ends of their ranges."""

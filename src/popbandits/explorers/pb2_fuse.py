@@ -14,7 +14,6 @@ from itertools import product
 import numpy as np
 
 from popbandits.docstrings import complete_args
-from popbandits.errors import ArgumentError
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.pb2_mix import PB2Mix
@@ -22,8 +21,9 @@ from popbandits.explorers.surrogate import Models, Surrogate
 from popbandits.history import History, Observation
 from popbandits.models.acquisition import UpperConfidenceBound, maximise
 from popbandits.models.gp import NotFittedError
+from popbandits.rules import real
 from popbandits.space import Points, Space
-from popbandits.typing import FloatArray, IntArray, is_real
+from popbandits.typing import FloatArray, IntArray
 
 COMBINATIONS = 64
 """Maximum number of combinations of labels that are compared; of more, the bandits draw a sample."""
@@ -43,8 +43,7 @@ class PB2Fuse(PB2Mix):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (is_real(self.temperature) and self.temperature > 0):
-            raise ArgumentError(f"temperature must be above 0, got {self.temperature!r}; the default is 0.25")
+        real("above 0", lambda number: number > 0, "the default is 0.25").check("temperature", self.temperature)
 
     def propose(
         self,

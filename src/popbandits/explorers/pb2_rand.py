@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from popbandits.docstrings import complete_args
-from popbandits.explorers.pbt import PBT, check_probability, drop_labels
+from popbandits.explorers.pbt import PBT, drop_labels
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
+from popbandits.rules import PROBABILITY
 from popbandits.space import Space
 from popbandits.typing import IntArray
 
@@ -24,7 +25,7 @@ class PB2Rand(ModelExplorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_probability("resample_label", self.resample_label)
+        PROBABILITY.check("resample_label", self.resample_label)
 
     def choose_labels(
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator

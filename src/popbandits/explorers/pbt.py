@@ -9,6 +9,7 @@ import numpy as np
 from popbandits.errors import ArgumentError
 from popbandits.explorers.explorer import Explorer, complete_point, sample_config
 from popbandits.history import Config, History, Observation
+from popbandits.rules import PROBABILITY
 from popbandits.space import Points, Space
 from popbandits.typing import FloatArray, IntArray, is_real
 
@@ -16,12 +17,6 @@ from popbandits.typing import FloatArray, IntArray, is_real
 def drop_labels(parent: Points, resample: float, rng: np.random.Generator) -> IntArray:
     """Return (1, m) the parent's labels, each set to -1, to be drawn, with probability `resample`."""
     return np.where(rng.random(parent.h.shape) < resample, -1, parent.h)
-
-
-def check_probability(name: str, value: float) -> None:
-    """Raise ArgumentError unless the argument is in [0, 1]."""
-    if not (is_real(value) and 0 <= value <= 1):
-        raise ArgumentError(f"{name} is a probability between 0 and 1, got {value!r}")
 
 
 class Perturbation(Explorer):
@@ -77,8 +72,8 @@ class PBT(Perturbation):
         pair = isinstance(factors, tuple | list) and len(factors) == 2 and all(map(is_real, factors))
         if not (pair and 0 < factors[0] < 1 < factors[1] < np.inf):
             raise ArgumentError(f"factors must be one below and one above 1, got {factors!r}; (0.8, 1.2) is usual")
-        check_probability("resample", self.resample)
-        check_probability("resample_label", self.resample_label)
+        PROBABILITY.check("resample", self.resample)
+        PROBABILITY.check("resample_label", self.resample_label)
 
     def perturb(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Multiply values; an integer that rounding would leave unchanged, and any ordinal, moves by one level."""

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from popbandits.errors import ArgumentError
 from popbandits.explorers.explorer import Explorer, Proposal, complete_point
 from popbandits.history import Config, History, Observation, Rows
 from popbandits.models.acquisition import UpperConfidenceBound, candidates, confidence, maximise
 from popbandits.models.gp import Likelihood, NotFittedError, Posterior, Structure, fit, starts
 from popbandits.models.kernel import Embedding
+from popbandits.rules import real, whole
 from popbandits.space import Points, Space
-from popbandits.typing import BoolArray, FloatArray, IntArray, is_real, is_whole
+from popbandits.typing import BoolArray, FloatArray, IntArray
 
 REFRESH = 0.1
 """Share of new rows after which a fit tries cold starts again. Warm starts alone can stay in a bad optimum for the rest
@@ -94,12 +94,9 @@ class ModelExplorer(Explorer):
     """Whether the kernel compares labels."""
 
     def __post_init__(self) -> None:
-        if self.window is not None and not is_whole(self.window, 1):
-            raise ArgumentError(f"window must be at least 1 observation, or None for all, got {self.window!r}")
-        if not (is_real(self.c1) and is_real(self.c2) and 0 <= self.c1 < np.inf and 0 < self.c2 < np.inf):
-            raise ArgumentError(
-                f"c1 must be at least 0 and c2 above 0, both finite, got c1={self.c1!r}, c2={self.c2!r}"
-            )
+        whole(1).or_none("for all").check("window", self.window)
+        real("finite and at least 0", lambda number: 0 <= number < np.inf).check("c1", self.c1)
+        real("finite and above 0", lambda number: 0 < number < np.inf).check("c2", self.c2)
 
     def choose_labels(
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator

@@ -1,7 +1,8 @@
 """What happened: frozen observations, and the arrays that decisions are made from."""
 
-from popbandits.history.history import History, Mode
+from popbandits.history.history import History
 from popbandits.history.rows import Rows
 from popbandits.records import Assignment, Config, Decision, Event, Key, Observation
+from popbandits.settings import Mode
 
 __all__ = ["Assignment", "Config", "Decision", "Event", "History", "Key", "Mode", "Observation", "Rows"]

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import compress, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from popbandits.errors import ArgumentError, HistoryError
+from popbandits.errors import HistoryError
 from popbandits.history import windows
 from popbandits.history.adding import Adding
 from popbandits.history.columns import Column, Columns
@@ -21,14 +21,14 @@ from popbandits.history.rows import Rows
 from popbandits.history.shelf import Shelf
 from popbandits.history.standing import NOWHERE, Bests, Standing
 from popbandits.records import Config, Key, Observation
+from popbandits.rules import whole
+from popbandits.settings import Mode, check
 from popbandits.space import Space
 from popbandits.storage.store import Store, reading
-from popbandits.typing import FloatArray, IntArray, is_whole
+from popbandits.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas
-
-Mode = Literal["max", "min"]
 
 _ABOUT: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
 """What a run's file says of its history; it may say more, of how the run is made."""
@@ -67,11 +67,9 @@ class History(Sequence[Observation]):
         size: int | None = None,
         rounds: int | None = None,
     ):
-        if mode not in ("max", "min"):
-            raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}; say which scores are better")
+        check("mode", mode)
         for name, value in (("size", size), ("rounds", rounds)):
-            if value is not None and not is_whole(value, 1):
-                raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}; None if unknown")
+            whole(1).or_none("if unknown").check(name, value)
         self.space = Space(space)
         self.mode: Mode = mode
         self.size = size

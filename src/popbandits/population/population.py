@@ -10,19 +10,21 @@ from typing import Any, overload
 
 import numpy as np
 
+from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal, as_explorer
-from popbandits.history import Assignment, Config, Decision, History, Key, Mode, Observation
+from popbandits.history import Assignment, Config, Decision, History, Key, Observation
 from popbandits.history.standing import Standing
-from popbandits.methods import Explore, choose
+from popbandits.methods import choose
 from popbandits.population.initial import initial_points
 from popbandits.population.start import Start, resolve
 from popbandits.records import plain, with_standard_error
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
+from popbandits.settings import TEXTS, Explore, Mode, check
 from popbandits.space import Space
 from popbandits.storage import Store
-from popbandits.typing import IntArray, is_real, is_whole
+from popbandits.typing import IntArray
 
 INITIAL, SELECT, EXPLORE = range(3)
 """Purposes of random streams."""
@@ -31,6 +33,7 @@ RECORDED = 64
 """Maximum number of pending intervals in a decision's record, the last ones; the others follow from the history."""
 
 
+@complete_args({"size": TEXTS.get("population", "")}, TEXTS)
 class Population:
     """A population in training.
 
@@ -57,33 +60,9 @@ class Population:
     6
 
     Args:
-        space: Say what to tune: a dict of ranges (tuples), choices (lists) and constants, or a `ConfigurationSpace` of
-            ConfigSpace for log scales, conditions and forbidden combinations.
-        method: Choose how new configurations are found: an explorer such as `PB2Mix()`, any object with an `explore`
-            method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or
-            for one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" include their own selection.
-        size: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
-        rounds: Set how many intervals each member trains. Default 50. Give None for a run without a set end.
-        seed: Seed everything that is drawn when deciding. Default 0. Change it to repeat a run with other draws.
-        mode: Say which scores are better. Default "max". Use "min" for losses and errors.
-        quantile: Set the share of members that is replaced in a round, above 0 and at most 0.5. None (default) is that
-            of the selection, 0.25 unless you set it there. Raise it to give up weak members sooner.
-        explore: Say which members get a new configuration in a round: "replaced", those that load another's weights, or
-            "all". None (default) is "replaced", unless the method's name includes another. Use "all" to try more, at
-            the risk of changing what works.
-        synchronous: Let members wait for one another at the end of a round. Default True. Give False if intervals take
-            unequal time: no member waits, and decisions use the results so far.
-        initial_score: Give the score of an untrained member. None (default) if unknown; it is then guessed. Give it if
-            you know it, so that methods with a model learn from the first round too.
         history: Give the results so far, to resume from: observations, a `History`, or the `Store` of a run. With a
             store, results are read from it (its caller writes them), and memory does not grow with the run. The
             default, (), begins a new run.
-        start: Give the first members their first configurations: a list, "defaults", a `History` or the folder of a
-            run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin with
-            values that you know to work.
-        selection: Choose how a member's next weights and configuration are selected: a selection such as `Smoothed()`,
-            or a name such as "smoothed". None (default) is that of the method, or `Truncation()`. Change it if scores
-            are noisy, or early scores mislead.
     """
 
     def __init__(
@@ -307,20 +286,11 @@ class Population:
     # Checks
 
     def _check_arguments(self) -> None:
-        for name, value in (("size", self.size), ("rounds", self.rounds), ("seed", self.seed)):
-            if value is None and name == "rounds":
-                continue
-            least = 0 if name == "seed" else 1
-            if value is None or not is_whole(value, least):
-                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
-            setattr(self, name, int(value))  # Numpy's integers cannot be stored.
-        if self.explore not in ("replaced", "all"):
-            raise ArgumentError(f"explore must be 'replaced' or 'all', got {self.explore!r}")
-        if not isinstance(self.synchronous, bool):
-            raise ArgumentError(f"synchronous must be True or False, got {self.synchronous!r}")
-        known = self.initial_score
-        if not (known != known or (is_real(known) and math.isfinite(known))):
-            raise ArgumentError(f"initial_score must be finite, or None if unknown, got {known!r}; leave it out")
+        check("population", self.size, "size")
+        for name in ("rounds", "seed", "explore", "synchronous", "initial_score"):
+            check(name, getattr(self, name))
+        self.size, self.seed = int(self.size), int(self.seed)  # Numpy's integers cannot be stored.
+        self.rounds = None if self.rounds is None else int(self.rounds)
 
     def _check_history(self) -> None:
         members, rounds = self.history.intervals()

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
-from typing import Any
 
 from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Observation
 from popbandits.population import Population
-from popbandits.population.start import to_record
-from popbandits.run.recipes import Recipe, recipe
+from popbandits.run.experiment import record_of
+from popbandits.run.recipes import Recipe
 from popbandits.run.recorder import Recorder
 from popbandits.storage import Store
 
@@ -37,21 +36,11 @@ class Record(Recorder):
     def create(
         directory: Path, population: Population, method: Recipe | None, keep: Callable[[Store], None]
     ) -> "Record":
-        """The record of a new experiment with a method; `keep` is called whenever it has grown."""
-        about: dict[str, Any] = {
-            "seed": population.seed,
-            "mode": population.history.mode,
-            "size": population.size,
-            "rounds": None,
-            "quantile": population.quantile,
-            "explore": population.explore,
-            "synchronous": population.synchronous,
-            "initial_score": None,
-            "start": to_record(population.start),
-            "engine": "ray-tune",
-            "agent": None,
+        """Create the record of a new experiment with a method; `keep` is called whenever it has grown."""
+        own = {"population": population.size, "mode": population.history.mode, "rounds": None, "initial_score": None}
+        settings = record_of(population, population, population.start, engine="ray-tune", agent=None, **own)
+        about = settings | {
             "method": method,
-            "selection": recipe(population.selection),
             "trials": [],
             "python": python_version(),
             "popbandits": version("popbandits"),

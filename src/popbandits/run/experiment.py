@@ -1,38 +1,47 @@
 """Everything that makes a run, in one object: what `tune` takes, a user's file holds, and the record keeps."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.docstrings import complete_args
 from popbandits.engines.batched import Batched
 from popbandits.engines.engine import Engine, InProcess
-from popbandits.engines.ray_engine import RayEngine, Resources
+from popbandits.engines.ray_engine import RayEngine
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
-from popbandits.history import Mode
-from popbandits.methods import Choice, Explore, choose, find_method
+from popbandits.explorers import Proposal
+from popbandits.methods import Choice, choose, find_method
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record, resolve, to_record
 from popbandits.records import plain
 from popbandits.run.recipes import Role, on_record, recipe
 from popbandits.selection import Selection
+from popbandits.settings import SETTINGS, TEXTS, Settings
 from popbandits.space import Space
-from popbandits.storage.checkpoints import Keep
-from popbandits.storage.disk import anchored
 from popbandits.storage.store import Store
-from popbandits.typing import is_real, is_whole
+from popbandits.views.view import View
 
-EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+UNSUITED = {
+    ("workers", "in-process"): ("trains one at a time", "use threads"),
+    ("workers", "batched"): ("trains all at once", "leave it out"),
+    ("round_timeout", "in-process"): (
+        "cannot end an agent that hangs",
+        "use engine='processes', or 'threads' to leave it behind",
+    ),
+    ("round_timeout", "batched"): ("cannot end a program that hangs", "leave it out"),
+}
+"""Settings that an engine cannot do, by name: why, and what to do."""
 
 
-@complete_args(Population)
+@complete_args(TEXTS)
 @dataclass(frozen=True)
-class Experiment:
+class Experiment(Settings):
     """Hold everything that makes a run: `popbandits run file.py:experiment` runs one, and `tune` makes one.
 
     `Population` says more of the arguments that it takes too.
@@ -40,126 +49,30 @@ class Experiment:
     >>> Experiment(agent=None, space={"lr": (0.0, 1.0)}, rounds=0)
     Traceback (most recent call last):
     popbandits.errors.ArgumentError: agent must be callable: make_agent(seed) builds an agent, got None; ...
-
-    Args:
-        agent: Give what builds an agent from a seed: a function, or the class itself (`popbandits.Agent` is the
-            contract). With engine="batched", give what builds all members from a list of seeds
-            (`popbandits.BatchedAgents`).
-        population: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
-        directory: Say where the run is kept. None (default) is a new folder in `runs`. Give one to choose its
-            name.
-        engine: Choose what trains: "in-process" (default), one member after another; "threads" for agents that release
-            the interpreter's lock or share a GPU; "processes" for agents of pure Python, and to end those that hang;
-            "ray" for several machines; "batched" for agents that train all members in one program.
-        workers: Limit how many members train at a time. None (default) is all of them with threads and Ray, and one for
-            each core with processes. Lower it if memory or the GPU is short.
-        resources: Say what a member needs of Ray: `cpus` (1), `gpus` (0; fractions share one), and custom resources by
-            name. None (default) is one CPU. For engine="ray" only.
-        round_timeout: Limit the seconds of an interval; one that takes longer has failed. None (default) sets no limit.
-            Set it if agents can hang.
-        max_failures: Limit the intervals that may fail before the run ends. None (default) is any number, as long as
-            others complete. Set it to stop an expensive run early.
-        keep: Set how many more checkpoints of each member to keep than are needed, or "all". Default 0. Raise it if you
-            want to look at earlier ones; each takes disk space.
-        name: Name the run's method in tables and reports. None (default) is the name of its method. Give one if the
-            space has nothing to tune, such as "baseline".
-        task: Name the task that the agents learn, such as a game. Reports compare runs of one task with one another.
-            None (default) is the agent's name and settings.
     """
 
-    agent: MakeAgent | MakeAgents
-    space: Any
-    method: Any = None
-    population: int = 4
-    rounds: int | None = 50
-    seed: int = 0
-    mode: Mode = "max"
-    quantile: float | None = None
-    explore: Explore | None = None
-    synchronous: bool = True
-    initial_score: float | None = None
-    directory: str | Path | None = None
-    engine: EngineName = "in-process"
-    workers: int | None = None
-    resources: Resources | None = None
-    round_timeout: float | None = None
-    max_failures: int | None = None
-    keep: Keep = 0
+    # The list of settings cannot name these types: they are defined after it.
     start: Start = None
     selection: Selection | str | None = None
-    name: str | None = None
-    task: str | None = None
+    progress: bool | View = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not callable(self.agent):
-            raise ArgumentError(
-                f"agent must be callable: make_agent(seed) builds an agent, got {self.agent!r}; give a function"
-            )
-        if not is_whole(self.population, 1):
-            raise ArgumentError(f"population must be a whole number of at least 1, got {self.population!r}")
-        for what in ("name", "task"):
-            text: Any = getattr(self, what)
-            if text is not None and not (isinstance(text, str) and text.strip()):
-                raise ArgumentError(f"{what} must be a text, got {text!r}; leave it out")
-        if self.directory is not None:
-            anchored(self.directory)
-        if self.engine not in ENGINES:
-            raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}")
-        if self.workers is not None and not is_whole(self.workers, 1):
-            raise ArgumentError(f"workers must be a whole number of at least 1, got {self.workers!r}; leave it out")
-        if self.workers not in (None, 1) and self.engine == "in-process":
-            raise ArgumentError(f"the in-process engine trains one at a time, got workers={self.workers}; use threads")
-        if self.workers is not None and self.engine == "batched":
-            raise ArgumentError(f"the batched engine trains all at once, got workers={self.workers}; leave it out")
-        if self.round_timeout is not None:
-            if not (is_real(self.round_timeout) and self.round_timeout > 0):
-                raise ArgumentError(f"round_timeout must be above 0 seconds, got {self.round_timeout!r}; leave it out")
-            if self.engine == "in-process":
-                raise ArgumentError(
-                    "the in-process engine cannot end an agent that hangs, "
-                    f"got round_timeout={self.round_timeout:g}; use engine='processes', or 'threads' to leave it behind"
-                )
-            if self.engine == "batched":
-                raise ArgumentError(
-                    "the batched engine cannot end a program that hangs, "
-                    f"got round_timeout={self.round_timeout:g}; leave it out"
-                )
-        if self.resources is not None:
-            if self.engine != "ray":
-                raise ArgumentError(f"only Ray deals out resources, got resources for {self.engine}; use engine='ray'")
-            given: Any = self.resources
-            if not (isinstance(given, Mapping) and all(is_real(each) and each >= 0 for each in given.values())):
-                raise ArgumentError(f"resources must be a dict of amounts of at least 0, got {given!r}")
-        if self.max_failures is not None and not is_whole(self.max_failures, 0):
-            raise ArgumentError(
-                f"max_failures must be a whole number of at least 0, or None for no limit, got {self.max_failures!r}"
-            )
-        if self.keep != "all" and not is_whole(self.keep, 0):
-            raise ArgumentError(f"keep must be a whole number of at least 0, or 'all', got {self.keep!r}")
+        super().__post_init__()
+        if not isinstance(self.progress, bool | View):
+            raise ArgumentError(f"progress must be True, False or a View, got {self.progress!r}")
+        for (name, engine), (why, fix) in UNSUITED.items():
+            value = getattr(self, name)
+            if value is not None and engine == self.engine and (name, engine, value) != ("workers", "in-process", 1):
+                raise ArgumentError(f"the {engine} engine {why}, got {name}={value:g}; {fix}")
+        if self.resources is not None and self.engine != "ray":
+            raise ArgumentError(f"only Ray deals out resources, got resources for {self.engine}; use engine='ray'")
 
     def make_population(self, history: Any = ()) -> Population:
         """The population that decides."""
-        if isinstance(history, Store):
-            with history.blamed():
-                return self._population(history)
-        return self._population(history)
-
-    def _population(self, history: Any) -> Population:
-        return Population(
-            self.space,
-            self.method,
-            size=self.population,
-            rounds=self.rounds,
-            seed=self.seed,
-            mode=self.mode,
-            quantile=self.quantile,
-            explore=self.explore,
-            synchronous=self.synchronous,
-            initial_score=self.initial_score,
-            history=history,
-            start=self.start,
-            selection=self.selection,
-        )
+        known = signature(Population).parameters
+        taken = {each.key: getattr(self, name) for name, each in SETTINGS.items() if each.key in known}
+        with history.blamed() if isinstance(history, Store) else nullcontext():
+            return Population(**taken, history=history)
 
     @property
     def chosen(self) -> Choice:
@@ -187,30 +100,8 @@ class Experiment:
 
     def record(self) -> dict[str, Any]:
         """What the run's file says of it, in plain values."""
-        kept = {
-            name: plain(getattr(self, name), name)  # Numpy's numbers cannot be stored.
-            for name in (
-                "rounds",
-                "seed",
-                "mode",
-                "synchronous",
-                "initial_score",
-                "engine",
-                "workers",
-                "resources",
-                "round_timeout",
-                "max_failures",
-                "keep",
-                "name",
-                "task",
-            )
-        }
-        chosen = self.chosen
-        made = {"agent": recipe(self.agent), "method": recipe(chosen.method), "selection": recipe(chosen.selection)}
-        start = to_record(resolve(self.start, Space(self.space), self.population))
-        quantile = getattr(chosen.selection, "quantile", None)
-        chosen_too = {"explore": chosen.explore, "quantile": quantile}
-        return {**kept, **made, **chosen_too, "size": int(self.population), "start": start}
+        start = resolve(self.start, Space(self.space), self.population)
+        return record_of(self, self.chosen, start, agent=recipe(self.agent))
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
@@ -222,7 +113,7 @@ class Experiment:
             )
         if isinstance(given.get("method"), str):
             given = find_method(given["method"]).brings | given
-        kept = {f.name: about[f.name] for f in fields(Experiment) if f.name in about}
+        kept = {name: about[each.key] for name, each in SETTINGS.items() if each.recorded and each.key in about}
         kept |= {"space": store.space, "directory": store.path.parent}
         with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.
             kept |= {"population": about["size"], "start": from_record(about.get("start", []))}
@@ -246,3 +137,14 @@ class Experiment:
         made = Experiment(**(kept | given))
         made.make_population()  # Complains about what was given before the record could be blamed for it.
         return made
+
+
+def record_of(
+    run: Experiment | Population, chosen: Choice | Population, start: Sequence[Proposal], **values: Any
+) -> dict[str, Any]:
+    """Put the settings of a run on record in plain values; those given by name stand above its own."""
+    made = {"method": recipe(chosen.method), "selection": recipe(chosen.selection), "start": to_record(start)}
+    values = {**made, "explore": chosen.explore, "quantile": getattr(chosen.selection, "quantile", None), **values}
+    recorded = [name for name, each in SETTINGS.items() if each.recorded]
+    own = {name: plain(getattr(run, name), name) for name in recorded if name not in values and hasattr(run, name)}
+    return {SETTINGS[name].key: value for name, value in (own | values).items()}

@@ -1,24 +1,22 @@
 """`tune` and `resume`: from an experiment to a result."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from platform import python_version
-from typing import Any
+from typing import Any, ParamSpec
 
-from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.docstrings import complete_args
-from popbandits.engines.ray_engine import Resources
 from popbandits.errors import ArgumentError, HistoryError
-from popbandits.history import Mode
-from popbandits.methods import Explore
-from popbandits.population.start import Start
-from popbandits.run.experiment import EngineName, Experiment
+from popbandits.run.experiment import Experiment
 from popbandits.run.loop import Loop
 from popbandits.run.result import Result
-from popbandits.selection import Selection
-from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints, Keep
+from popbandits.settings import CHANGEABLE, TEXTS
+from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, anchored, required, resume_command
 from popbandits.storage.lock import Lock
 from popbandits.storage.schema import FILE as RECORD
@@ -26,34 +24,31 @@ from popbandits.storage.schema import holds_run
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 
+P = ParamSpec("P")
 
-@complete_args(Experiment)
-def tune(
-    agent: MakeAgent | MakeAgents,
-    space: Any,
-    method: Any = None,
-    population: int = 4,
-    rounds: int | None = 50,
-    seed: int = 0,
-    mode: Mode = "max",
-    quantile: float | None = None,
-    explore: Explore | None = None,
-    synchronous: bool = True,
-    initial_score: float | None = None,
-    directory: str | Path | None = None,
-    engine: EngineName = "in-process",
-    workers: int | None = None,
-    resources: Resources | None = None,
-    round_timeout: float | None = None,
-    max_failures: int | None = None,
-    keep: Keep = 0,
-    start: Start = None,
-    selection: Selection | str | None = None,
-    name: str | None = None,
-    task: str | None = None,
-    *,
-    progress: bool | View = True,
-) -> Result:
+_CHANGES = (
+    f"Give settings of `tune` that differ from now on:\n        {', '.join(CHANGEABLE)}.\n        "
+    "Give the agent, method or selection if the record cannot say where it is imported from."
+)
+
+
+def _takes(make: Callable[P, Experiment]) -> Callable[[Callable[[Experiment], Result]], Callable[P, Result]]:
+    """Give a function of an experiment the arguments of an experiment."""
+
+    def decorate(function: Callable[[Experiment], Result]) -> Callable[P, Result]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Result:
+            return function(make(*args, **kwargs))
+
+        vars(call)["__signature__"] = signature(make).replace(return_annotation=Result)
+        return call
+
+    return decorate
+
+
+@complete_args(TEXTS)
+@_takes(Experiment)
+def tune(experiment: Experiment) -> Result:
     """Tune the hyperparameters of agents while they train.
 
     The run is kept in its folder as it goes: after Ctrl-C or a crash, `resume` goes on.
@@ -76,20 +71,15 @@ def tune(
     ...     result = tune(Climber, space, rounds=5, directory=folder, progress=False)
     ...     print(result.done, len(result.schedule))
     True 5
-
-    Args:
-        progress: Show the run in the terminal. Default True. Give False for silence, or a `View` of your own.
     """
-    given = dict(locals())
-    del given["progress"]
-    return run(Experiment(**given), progress)
+    return run(experiment)
 
 
-def run(experiment: Experiment, progress: bool | View = True) -> Result:
-    """Run an experiment in a folder of its own."""
-    _check_progress(progress)
+def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
+    """Run an experiment in a folder of its own; `progress` stands above the experiment's, unless it is None."""
     directory = anchored(experiment.directory) if experiment.directory is not None else _new_folder()
-    experiment = replace(experiment, directory=directory)
+    shown = experiment.progress if progress is None else progress
+    experiment = replace(experiment, directory=directory, progress=shown)
     population = experiment.make_population()  # Complains about bad arguments before anything is written.
     experiment = replace(experiment, start=population.start)  # A past run is read once.
     made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
@@ -105,11 +95,12 @@ def run(experiment: Experiment, progress: bool | View = True) -> Result:
             )
         with required("write to", directory):
             Store.create(directory, population.space, experiment.record() | made).close()
-        return _go(experiment, directory, progress)
+        return _go(experiment, directory)
     finally:
         lock.release()
 
 
+@complete_args({"changes": _CHANGES}, TEXTS)
 def resume(directory: str | Path, *, trust: bool = False, progress: bool | View = True, **changes: Any) -> Result:
     """Resume a run that was stopped or killed, or that has new rounds to do, as if it had never stopped.
 
@@ -118,40 +109,24 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
         trust: Let the record name any code as its agent, method and selection. Default False: it builds what popbandits
             ships, and what this account put on record itself; anything else is refused by its name. Give True for a
             folder from somebody you trust.
-        progress: Show the run in the terminal. Default True. Give False for silence, or a `View` of your own.
-        changes: Give arguments of `tune` that differ from now on: `rounds`, `engine`, `workers`, `resources`,
-            `round_timeout`, `max_failures` and `keep`; also `agent`, `method` and `selection`, which a run needs if its
-            record cannot say where they are imported from.
     """
-    _check_progress(progress)
-    changeable = {
-        "agent",
-        "method",
-        "selection",
-        "rounds",
-        "engine",
-        "workers",
-        "resources",
-        "round_timeout",
-        "max_failures",
-        "keep",
-    }
-    if wrong := changes.keys() - changeable:
-        names, may = ", ".join(sorted(wrong)), ", ".join(sorted(changeable))
+    if wrong := changes.keys() - set(CHANGEABLE):
+        names, may = ", ".join(sorted(wrong)), ", ".join(CHANGEABLE)
         raise ArgumentError(f"a resumed run keeps its {names}, got another; {may} may change")
     directory = anchored(directory)
     with required("read", directory):
         recorded = Store.open(directory, readonly=True)
     with required("read", recorded.path, RECORD_ERRORS), recorded as store:
-        experiment = Experiment.recorded(store, trust, **changes)
+        experiment = replace(Experiment.recorded(store, trust, **changes), progress=progress)
     lock = Lock(directory)
     try:
-        return _go(experiment, directory, progress)
+        return _go(experiment, directory)
     finally:
         lock.release()
 
 
-def _go(experiment: Experiment, directory: Path, progress: bool | View) -> Result:
+def _go(experiment: Experiment, directory: Path) -> Result:
+    progress = experiment.progress
     view = progress if isinstance(progress, View) else _terminal(experiment.at_a_time) if progress else View()
     with required("use", directory / RECORD, RECORD_ERRORS), Store.open(directory) as store:
         population = experiment.make_population(store)
@@ -159,11 +134,6 @@ def _go(experiment: Experiment, directory: Path, progress: bool | View) -> Resul
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
         Loop(population, store, checkpoints, experiment.make_engine, view, experiment.max_failures).run()
     return Result(directory)
-
-
-def _check_progress(progress: object) -> None:
-    if not isinstance(progress, bool | View):
-        raise ArgumentError(f"progress must be True, False or a View, got {progress!r}")
 
 
 def _terminal(workers: int) -> View:

@@ -23,9 +23,10 @@ import numpy as np
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Key
 from popbandits.history.standing import NOWHERE
-from popbandits.selection.selection import Picks, Selection, check_quantile
+from popbandits.rules import SHARE, whole
+from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import as_selection, rank, replace_members
-from popbandits.typing import BoolArray, FloatArray, IntArray, is_whole
+from popbandits.typing import BoolArray, FloatArray, IntArray
 
 GRID = list(product((0.1, 0.2, 0.4, 0.8, 1.6), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
 """Candidate length-scales l and noise variances r."""
@@ -71,11 +72,9 @@ class Restarts(Selection):
             object.__setattr__(self, "quantile", 0.25 if own is None else own)
         elif own is not None and own != self.quantile:
             raise ArgumentError(f"quantile must be that of within, {own!r}, got {self.quantile!r}; leave it out")
-        check_quantile(self._quantile)
-        if not is_whole(self.patience, 1):
-            raise ArgumentError(f"patience must be a whole number of at least 1, got {self.patience!r}; 3 is usual")
-        if not is_whole(self.growth, 1):
-            raise ArgumentError(f"growth must be a whole number of at least 1, got {self.growth!r}; 2 is usual")
+        SHARE.check("quantile", self._quantile)
+        whole(1, fix="3 is usual").check("patience", self.patience)
+        whole(1, fix="2 is usual").check("growth", self.growth)
 
     @property
     def _quantile(self) -> float:

@@ -20,7 +20,8 @@ import numpy as np
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History
-from popbandits.selection.selection import Picks, Selection, check_quantile, stay
+from popbandits.rules import SHARE
+from popbandits.selection.selection import Picks, Selection, stay
 from popbandits.selection.truncation import Ranking, rank, replaced_count
 from popbandits.typing import IntArray, is_whole
 
@@ -46,7 +47,7 @@ class MFPBT(Selection):
     intervals: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_quantile(self.quantile)
+        SHARE.check("quantile", self.quantile)
         given: Any = self.intervals
         if given is None:
             return

@@ -16,7 +16,8 @@ from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.standing import NOWHERE
-from popbandits.selection.selection import Picks, Selection, check_quantile, checkpoints
+from popbandits.rules import SHARE
+from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import Truncation, rank, replace_members
 from popbandits.typing import IntArray, is_real, is_whole
 
@@ -50,7 +51,7 @@ class Patient(Selection):
     collapse: float = 1.0
 
     def __post_init__(self) -> None:
-        check_quantile(self.quantile)
+        SHARE.check("quantile", self.quantile)
         if not (is_real(self.warm_up) and (0 <= self.warm_up < 1 or is_whole(self.warm_up, 1))):
             raise ArgumentError(
                 f"warm_up must be a share of the rounds below 1, or a whole number of rounds, got {self.warm_up!r}; "

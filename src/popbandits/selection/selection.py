@@ -16,7 +16,7 @@ import numpy as np
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Observation
 from popbandits.history.standing import NOWHERE
-from popbandits.typing import BoolArray, IntArray, is_real
+from popbandits.typing import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,6 @@ class Selection:
             rounds: Give the number of rounds of the run.
         """
         return self
-
-
-def check_quantile(quantile: float) -> None:
-    """Raise ArgumentError unless the share of replaced members is in (0, 0.5]."""
-    if not (is_real(quantile) and 0 < quantile <= 0.5):
-        raise ArgumentError(f"quantile must be above 0 and at most 0.5, got {quantile!r}; 0.25 is usual")
 
 
 def usable(history: History, indices: IntArray) -> IntArray:

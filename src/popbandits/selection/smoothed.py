@@ -45,11 +45,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from popbandits.docstrings import complete_args
-from popbandits.errors import ArgumentError
 from popbandits.history import History, Key, Observation
-from popbandits.selection.selection import Picks, Selection, check_quantile
+from popbandits.rules import SHARE, real, whole
+from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import Truncation, truncate
-from popbandits.typing import FloatArray, IntArray, is_real, is_whole
+from popbandits.typing import FloatArray, IntArray
 
 JUMP = 3.0
 """Number of standard deviations from its prediction beyond which a score counts as a leap or a collapse."""
@@ -88,11 +88,9 @@ class Smoothed(Selection):
     window: int = 16
 
     def __post_init__(self) -> None:
-        check_quantile(self.quantile)
-        if self.noise is not None and not (is_real(self.noise) and 0 <= self.noise < math.inf):
-            raise ArgumentError(f"noise must be at least 0, or None to estimate it, got {self.noise!r}; leave it out")
-        if not is_whole(self.window, 1):
-            raise ArgumentError(f"window must be a whole number of at least 1, got {self.window!r}; 16 is usual")
+        SHARE.check("quantile", self.quantile)
+        real("at least 0", lambda noise: 0 <= noise < math.inf).or_none("to estimate it").check("noise", self.noise)
+        whole(1, fix="16 is usual").check("window", self.window)
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick by the estimated skill."""

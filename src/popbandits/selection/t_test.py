@@ -18,11 +18,11 @@ from itertools import islice
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from popbandits.errors import ArgumentError
 from popbandits.history import History, Observation
-from popbandits.selection.selection import Picks, Selection, check_quantile
+from popbandits.rules import SHARE, real, whole
+from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import rank, replace_members
-from popbandits.typing import IntArray, is_real, is_whole
+from popbandits.typing import IntArray
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,9 @@ class TTest(Selection):
     last: int = 10
 
     def __post_init__(self) -> None:
-        check_quantile(self.quantile)
-        if not (is_real(self.level) and 0 < self.level < 1):
-            raise ArgumentError(f"level must be between 0 and 1, got {self.level!r}; 0.05 is usual")
-        if not is_whole(self.last, 2):
-            raise ArgumentError(f"last must be a whole number of at least 2, got {self.last!r}; 10 is usual")
+        SHARE.check("quantile", self.quantile)
+        real("between 0 and 1", lambda level: 0 < level < 1, "0.05 is usual").check("level", self.level)
+        whole(2, fix="10 is usual").check("last", self.last)
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick another member's weights if they are significantly better."""

@@ -9,7 +9,8 @@ import numpy as np
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.standing import NOWHERE
-from popbandits.selection.selection import Picks, Selection, check_quantile, checkpoints, usable
+from popbandits.rules import SHARE
+from popbandits.selection.selection import Picks, Selection, checkpoints, usable
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 Judge = Callable[[IntArray], FloatArray]
@@ -31,7 +32,7 @@ class Truncation(Selection):
     quantile: float = 0.25
 
     def __post_init__(self) -> None:
-        check_quantile(self.quantile)
+        SHARE.check("quantile", self.quantile)
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick by the raw scores."""

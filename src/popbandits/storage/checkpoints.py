@@ -18,11 +18,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Literal
 from uuid import uuid4
 
 from popbandits.errors import AgentError, CheckpointError, DiskError, RunError
 from popbandits.records import Key
+from popbandits.settings import Keep
 from popbandits.storage.disk import reason, required
 
 CHECKPOINTS = "checkpoints"
@@ -30,8 +30,6 @@ CHECKPOINTS = "checkpoints"
 MANIFEST = "popbandits.manifest.json"
 _NAME = re.compile(r"member-(0|[1-9][0-9]*)-round-(0|[1-9][0-9]*)")
 _TEMPORARY = re.compile(r"(draft|removed|seen)-[0-9a-f]+-[0-9]+")
-
-Keep = int | Literal["all"]
 
 
 def seal(directory: Path) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from popbandits.errors import ArgumentError, DiskError
+from popbandits.errors import DiskError
+from popbandits.rules import PATH
 from popbandits.wording import error_text
 
 REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE}
@@ -33,9 +34,7 @@ PROBE = 1 << 20
 
 def anchored(path: str | Path, name: str = "directory") -> Path:
     """Return a path that stays the same when the working directory changes; `name` is the argument that gave it."""
-    given: object = path
-    if not isinstance(given, str | os.PathLike) or "\0" in str(given):
-        raise ArgumentError(f"{name} must be a path, without null characters, got {given!r}")
+    PATH.check(name, path)
     with required("find", Path(path)):  # The working directory may have been removed.
         return Path(path).absolute()
 

@@ -36,7 +36,7 @@ from popbandits.paper.procgen.environments import (
 from popbandits.paper.procgen.learner import Learner, PlainTrunk, Sizes, Trunk
 from popbandits.paper.procgen.ucb import UCB
 from popbandits.rl.threads import use_one_thread
-from popbandits.typing import is_whole
+from popbandits.rules import one_of, whole
 
 Precision = Literal["float32", "bfloat16"]
 ScoreOn = Literal["training", "validation"]
@@ -63,16 +63,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         require_game(self.game)
-        for name, known in (
-            ("difficulty", get_args(Difficulty)),
-            ("precision", get_args(Precision)),
-            ("score_on", get_args(ScoreOn)),
-        ):
-            if (value := getattr(self, name)) not in known:
-                raise ArgumentError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        for name, kind in (("difficulty", Difficulty), ("precision", Precision), ("score_on", ScoreOn)):
+            one_of(*get_args(kind)).check(name, getattr(self, name))
         for name, least in (("threads", 0), ("episodes", 1), ("interval", 1)):
-            if not is_whole(getattr(self, name), least):
-                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {getattr(self, name)!r}")
+            whole(least).check(name, getattr(self, name))
         if self.interval < self.sizes.rollout:
             raise ArgumentError(
                 f"interval must be at least a rollout, {self.sizes.environments} environments × {self.sizes.steps} "

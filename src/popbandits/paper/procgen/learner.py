@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from popbandits.errors import ArgumentError
 from popbandits.paper.procgen import network
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits.paper.procgen.environments import ACTIONS, FRAME, Frames
 from popbandits.paper.procgen.losses import Batch, lambda_returns, ppo_loss, regularisation
 from popbandits.rl.cuda_graphs import Replayed
-from popbandits.typing import BoolArray, FloatArray, is_whole
+from popbandits.rules import whole
+from popbandits.typing import BoolArray, FloatArray
 
 MAX_GRADIENT_NORM = 0.5
 ADAM_EPSILON = 1e-5
@@ -79,8 +79,7 @@ class Sizes:
 
     def __post_init__(self) -> None:
         for name in ("environments", "steps", "epochs", "minibatches"):
-            if not is_whole(value := getattr(self, name), 1):
-                raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}")
+            whole(1).check(name, getattr(self, name))
 
     @property
     def rollout(self) -> int:

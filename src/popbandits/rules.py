@@ -1,0 +1,84 @@
+"""State which values are allowed, in code and in words. Cheap to import."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+from popbandits.errors import ArgumentError, PopbanditsError
+
+
+@dataclass(frozen=True)
+class Rule:
+    """State which values are allowed."""
+
+    holds: Callable[[Any], bool]
+    words: str
+    """Completes "it must be ..."."""
+    fix: str = ""
+
+    def check(self, name: str, value: Any, error: type[PopbanditsError] = ArgumentError) -> None:
+        """Raise if a value breaks the rule.
+
+        >>> whole(1).or_none("for all").check("workers", 0)
+        Traceback (most recent call last):
+        popbandits.errors.ArgumentError: workers must be a whole number of at least 1, or None for all, got 0
+        """
+        if not self.holds(value):
+            raise error(f"{name} must be {self.words}, got {value!r:.80}{self.fix and f'; {self.fix}'}")
+
+    def or_none(self, meaning: str = "") -> "Rule":
+        """Allow None too; its meaning is part of the words."""
+        words = f"{self.words}, or None {meaning}" if meaning else self.words
+        return replace(self, holds=lambda value: value is None or self.holds(value), words=words)
+
+
+def whole(least: int, most: int | None = None, fix: str = "") -> Rule:
+    """Allow whole numbers, numpy's too."""
+
+    def holds(value: Any) -> bool:
+        from popbandits.typing import is_whole  # Imports numpy.
+
+        return is_whole(value, least) and (most is None or value <= most)
+
+    return Rule(holds, "a whole number " + (f"from {least} to {most:,}" if most else f"of at least {least}"), fix)
+
+
+def real(words: str, holds: Callable[[float], bool] = math.isfinite, fix: str = "") -> Rule:
+    """Allow the numbers for which a test holds; NaN is none."""
+
+    def is_allowed(value: Any) -> bool:
+        from popbandits.typing import is_real  # Imports numpy.
+
+        return is_real(value) and holds(value)
+
+    return Rule(is_allowed, words, fix)
+
+
+def one_of(*values: str) -> Rule:
+    """Allow a few texts."""
+    words = " or ".join(map(repr, values)) if len(values) == 2 else f"one of {', '.join(values)}"
+    return Rule(lambda value: isinstance(value, str) and value in values, words)
+
+
+def _is_recipe(value: Any) -> bool:
+    """Tell whether a value is a dict of texts, but for the settings and the parts, which are dicts."""
+    return isinstance(value, Mapping) and all(
+        isinstance(one, Mapping if name in ("settings", "parts") else str) for name, one in value.items()
+    )
+
+
+_AMOUNT = real("at least 0", lambda number: number >= 0)
+AMOUNTS = Rule(
+    lambda value: isinstance(value, Mapping) and all(map(_AMOUNT.holds, value.values())),
+    "a dict of amounts of at least 0",
+)
+FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
+PATH = Rule(lambda path: isinstance(path, PathLike | str) and "\0" not in str(path), "a path, without null characters")
+PROBABILITY = real("a probability between 0 and 1", lambda number: 0 <= number <= 1)
+RECIPE = Rule(_is_recipe, "a recipe")
+SCORE = Rule(lambda value: value != value or real("finite").holds(value), "finite")
+"""NaN is an unknown score."""
+SHARE = real("above 0 and at most 0.5", lambda number: 0 < number <= 0.5, fix="0.25 is usual")
+TEXT = Rule(lambda value: isinstance(value, str) and bool(value.strip()), "a text")
