@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from popbandits.errors import ArgumentError
+from popbandits.wording import suggestion
 
 if TYPE_CHECKING:
     from popbandits.explorers import Explorer
@@ -84,7 +85,8 @@ def find_method(name: str) -> Method:
     'PB2-Mix'
     """
     if name not in METHODS:
-        raise ArgumentError(f"method must be an explorer or one of {', '.join(METHODS)}, got {name!r}")
+        close = suggestion(name, METHODS)
+        raise ArgumentError(f"method must be an explorer or one of {', '.join(METHODS)}, got {name!r}{close}")
     return METHODS[name]
 
 
@@ -95,7 +97,8 @@ def make_selection(name: str, **settings: Any) -> "Selection":
     TTest(quantile=0.25, level=0.01, last=10)
     """
     if name not in SELECTIONS:
-        raise ArgumentError(f"selection must be a Selection or one of {', '.join(SELECTIONS)}, got {name!r}")
+        close = suggestion(name, SELECTIONS)
+        raise ArgumentError(f"selection must be a Selection or one of {', '.join(SELECTIONS)}, got {name!r}{close}")
     made: Selection = getattr(import_module("popbandits.selection"), SELECTIONS[name])(**settings)
     return made
 

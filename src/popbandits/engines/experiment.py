@@ -25,6 +25,7 @@ from popbandits.population.start import Start, from_record, resolve, to_record
 from popbandits.selection import Selection
 from popbandits.space import Space
 from popbandits.typing import is_real, is_whole
+from popbandits.wording import suggestion
 
 EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -87,14 +88,16 @@ class Experiment:
     def __post_init__(self) -> None:
         if not callable(self.agent):
             raise ArgumentError(
-                f"agent must be callable: make_agent(seed) builds an agent, got {self.agent!r}; give a function"
+                f"agent must be callable: make_agent(seed) builds an agent, got {self.agent!r}; give the class itself, "
+                "or a function"
             )
         if not is_whole(self.population, 1):
             raise ArgumentError(f"population must be a whole number of at least 1, got {self.population!r}")
         if self.directory is not None:
             anchored(self.directory)
         if self.engine not in ENGINES:
-            raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}")
+            close = suggestion(self.engine, ENGINES)
+            raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}{close}")
         if self.workers is not None and not is_whole(self.workers, 1):
             raise ArgumentError(f"workers must be a whole number of at least 1, got {self.workers!r}; leave it out")
         if self.workers not in (None, 1) and self.engine == "in-process":
@@ -120,6 +123,8 @@ class Experiment:
             given: Any = self.resources
             if not (isinstance(given, Mapping) and all(is_real(each) and each >= 0 for each in given.values())):
                 raise ArgumentError(f"resources must be a dict of amounts of at least 0, got {given!r}")
+            if wrong := [name for name in given if str(name).lower() in ("cpu", "gpu")]:  # Ray would wait for one.
+                raise ArgumentError(f"resources are called cpus and gpus, got {wrong[0]!r}; add the s")
         if self.max_failures is not None and not is_whole(self.max_failures, 0):
             raise ArgumentError(
                 f"max_failures must be a whole number of at least 0, or None for no limit, got {self.max_failures!r}"

@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from platform import python_version
@@ -26,6 +26,7 @@ from popbandits.history.store import Store
 from popbandits.methods import Explore
 from popbandits.population.start import Start
 from popbandits.selection import Selection
+from popbandits.wording import suggestion
 
 
 @complete_args(Experiment)
@@ -93,6 +94,8 @@ def run(experiment: Experiment, progress: bool | View = True) -> Result:
     experiment = replace(experiment, start=population.start)  # A past run is read once.
     made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
     with required("make", directory):
+        if directory.is_file():
+            raise ArgumentError(f"directory must be a folder, or a new name, got the file {directory}")
         if not holds_run(directory / RECORD):  # That is complained about below, or by whoever runs it.
             Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
@@ -137,6 +140,9 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
     }
     if wrong := changes.keys() - changeable:
         names, may = ", ".join(sorted(wrong)), ", ".join(sorted(changeable))
+        if unknown := sorted(wrong - {field.name for field in fields(Experiment)}):
+            close = suggestion(unknown[0], changeable)
+            raise ArgumentError(f"resume takes {may}, got {unknown[0]!r}{close}")
         raise ArgumentError(f"a resumed run keeps its {names}, got another; {may} may change")
     directory = anchored(directory)
     with required("read", directory):
