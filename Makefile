@@ -10,10 +10,10 @@ BIN := $(VENV)/bin
 DECLARED := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow docs mutation bench clean
+.PHONY: help demo test test-slow test-oldest docs dist mutation bench clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.has-rl ## Tune a PPO agent while it trains, beside random search (two and a half minutes)
 	$(BIN)/popbandits demo
@@ -34,6 +34,22 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.has-docs ## Build the documentation into build/docs; open build/docs/index.html
 	$(BIN)/mkdocs build --quiet
 
+# The lowest versions that pyproject.toml declares, in an environment of their own, by the tests of the core alone:
+# those that pass on every system, and some that need Linux.
+ON_LINUX := tests/history/test_store.py tests/history/test_durability.py tests/golden tests/engines/test_engines.py \
+	tests/engines/test_checkpoints.py tests/engines/test_replay.py tests/test_mistakes.py
+test-oldest: export OPENBLAS_NUM_THREADS = 1
+test-oldest: $(VENV)/.has-dist ## Test the core with the oldest versions of what it depends on
+	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(VENV)-oldest
+	$(BIN)/uv pip install --quiet --python $(VENV)-oldest --resolution lowest-direct -e '.[test]'
+	$(VENV)-oldest/bin/python -m pytest $(PYTEST_ARGS) @tools/core_tests.txt $(ON_LINUX)
+
+dist: $(VENV)/.has-dist ## Build wheel and source distribution, check them, try the wheel in clean environments
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python tools/check_dist.py dist
+
 # What was tried is kept in runs/mutation: stop it and start it again. For another sample: rm -r runs/mutation.
 mutation: export OPENBLAS_NUM_THREADS = 1
 mutation: $(VENV)/.has-dev ## Change the code in 300 places, one at a time, and count what the tests notice (hours)
@@ -51,7 +67,7 @@ bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, an
 	$(BIN)/python -m benchmarks.reliability
 
 clean: ## Remove the environment and the caches; runs/ stays
-	@if [ -e $(VENV)/pyvenv.cfg ]; then rm -rf $(VENV); fi
+	@for each in $(VENV) $(VENV)-oldest; do if [ -e $$each/pyvenv.cfg ]; then rm -rf $$each; fi; done
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -62,6 +78,7 @@ $(BIN)/python:
 $(VENV)/.has-rl: EXTRAS = [rl]
 $(VENV)/.has-dev: EXTRAS = [report,rl,ray,dev]
 $(VENV)/.has-docs: EXTRAS = [report,ray,docs]
+$(VENV)/.has-dist: EXTRAS = [dist]
 $(VENV)/.has-bench: EXTRAS = [report,rl,bench]
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.$(EXTRAS)'

@@ -192,7 +192,7 @@ POPULATIONS: dict[str, Case] = {
     "a name for a method": (
         lambda: population(method="PB2Mix"),
         ArgumentError,
-        f"method must be an explorer or one of {', '.join(METHODS)}, got 'PB2Mix'",
+        f"method must be an explorer or one of {', '.join(METHODS)}, got 'PB2Mix'; did you mean 'pb2-mix'?",
     ),
     "a size of nothing": (
         lambda: population(size=0),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from popbandits.errors import ArgumentError
 from popbandits.settings import Explore as Explore
+from popbandits.wording import suggestion
 
 if TYPE_CHECKING:
     from popbandits.explorers import Explorer
@@ -83,7 +84,8 @@ def find_method(name: str) -> Method:
     'PB2-Mix'
     """
     if name not in METHODS:
-        raise ArgumentError(f"method must be an explorer or one of {', '.join(METHODS)}, got {name!r}")
+        close = suggestion(name, METHODS)
+        raise ArgumentError(f"method must be an explorer or one of {', '.join(METHODS)}, got {name!r}{close}")
     return METHODS[name]
 
 
@@ -94,7 +96,8 @@ def make_selection(name: str, **settings: Any) -> "Selection":
     TTest(quantile=0.25, level=0.01, last=10)
     """
     if name not in SELECTIONS:
-        raise ArgumentError(f"selection must be a Selection or one of {', '.join(SELECTIONS)}, got {name!r}")
+        close = suggestion(name, SELECTIONS)
+        raise ArgumentError(f"selection must be a Selection or one of {', '.join(SELECTIONS)}, got {name!r}{close}")
     made: Selection = getattr(import_module("popbandits.selection"), SELECTIONS[name])(**settings)
     return made
 

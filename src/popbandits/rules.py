@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from popbandits.errors import ArgumentError, PopbanditsError
+from popbandits.wording import suggestion
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,8 @@ class Rule:
     words: str
     """Completes "it must be ..."."""
     fix: str = ""
+    values: tuple[str, ...] = ()
+    """All that is allowed, where that is a few texts; an error suggests the closest."""
 
     def check(self, name: str, value: Any, error: type[PopbanditsError] = ArgumentError) -> None:
         """Raise if a value breaks the rule.
@@ -26,7 +29,8 @@ class Rule:
         popbandits.errors.ArgumentError: workers must be a whole number of at least 1, or None for all, got 0
         """
         if not self.holds(value):
-            raise error(f"{name} must be {self.words}, got {value!r:.80}{self.fix and f'; {self.fix}'}")
+            fix = self.fix and f"; {self.fix}"
+            raise error(f"{name} must be {self.words}, got {value!r:.80}{fix or suggestion(value, self.values)}")
 
     def or_none(self, meaning: str = "") -> "Rule":
         """Allow None too; its meaning is part of the words."""
@@ -59,7 +63,7 @@ def real(words: str, holds: Callable[[float], bool] = math.isfinite, fix: str = 
 def one_of(*values: str) -> Rule:
     """Allow a few texts."""
     words = " or ".join(map(repr, values)) if len(values) == 2 else f"one of {', '.join(values)}"
-    return Rule(lambda value: isinstance(value, str) and value in values, words)
+    return Rule(lambda value: isinstance(value, str) and value in values, words, values=values)
 
 
 def _is_recipe(value: Any) -> bool:
@@ -71,8 +75,12 @@ def _is_recipe(value: Any) -> bool:
 
 _AMOUNT = real("at least 0", lambda number: number >= 0)
 AMOUNTS = Rule(
-    lambda value: isinstance(value, Mapping) and all(map(_AMOUNT.holds, value.values())),
-    "a dict of amounts of at least 0",
+    lambda value: (
+        isinstance(value, Mapping)
+        and all(map(_AMOUNT.holds, value.values()))
+        and not {"cpu", "gpu"} & {str(name).lower() for name in value}
+    ),  # Ray would wait for such a resource.
+    "a dict of amounts of at least 0, with cpus and gpus in the plural",
 )
 FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
 PATH = Rule(lambda path: isinstance(path, PathLike | str) and "\0" not in str(path), "a path, without null characters")

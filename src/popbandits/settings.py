@@ -26,7 +26,7 @@ MEMBERS = 1_000_000
 """The most members that a run may have; readers of its record make arrays of that length."""
 ROUNDS = 1_000_000_000
 
-_AGENT = Rule(callable, "callable: make_agent(seed) builds an agent", "give a function")
+_AGENT = Rule(callable, "callable: make_agent(seed) builds an agent", "give the class itself, or a function")
 _SECONDS = real("above 0 seconds", lambda number: number > 0)
 _KEEP = Rule(lambda value: value == "all" or whole(0).holds(value), f"{whole(0).words}, or 'all'")
 

@@ -1,5 +1,6 @@
 """Format numbers, durations, counts and texts for people."""
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -96,6 +97,18 @@ def first_line(text: str, length: int = 200) -> str:
     """
     line = printable((text.strip().splitlines() or [""])[0])
     return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def suggestion(name: object, known: Iterable[str]) -> str:
+    """Return the end of an error message that names the closest known name; empty if none is close.
+
+    >>> suggestion("PB2Mix", ["pbt", "pb2-mix"]), suggestion("adam", ["pbt", "pb2-mix"])
+    ("; did you mean 'pb2-mix'?", '')
+    """
+    from difflib import get_close_matches
+
+    close = get_close_matches(str(name).lower(), list(known), n=1, cutoff=0.7)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def error_text(error: BaseException) -> str:

@@ -251,7 +251,7 @@ def test_an_agent_without_a_method_is_refused_when_it_is_built(engine: Any, meth
 
 
 def test_a_function_that_returns_no_agent_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match="got None without train, save, load; add it"):
+    with pytest.raises(AgentError, match=r"^make_agent\(seed\) must return an agent, .*, got None; return the agent$"):
         tuned(lambda seed: None, tmp_path)
 
 

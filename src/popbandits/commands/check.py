@@ -45,7 +45,8 @@ def check(parser: argparse.ArgumentParser) -> Command:
         if isinstance(given, Experiment):
             planned = {"population": given.population} | ({"rounds": given.rounds} if given.rounds else {})
         space = Space(space() if callable(space) else space)
-        for remark in remarks(space, planned.get("population", 4)):
+        explore = given.chosen.explore if isinstance(given, Experiment) else "replaced"
+        for remark in remarks(space, planned.get("population", 4), explore):
             print(f"Warning: {remark}\n")
         report = check(agent, space, seed=arguments.seed, **planned)
         print(report)

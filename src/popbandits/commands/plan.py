@@ -38,7 +38,7 @@ def print_plan(experiment: Experiment) -> int:
     )
     print("\nOn the space:")
     print_columns(space_rows(population.space))
-    for remark in remarks(population.space, population.size):
+    for remark in remarks(population.space, population.size, population.explore):
         print(f"\nWarning: {remark}")
     taken = where is not None and schema.holds_run(Path(where) / schema.FILE)
     if taken:

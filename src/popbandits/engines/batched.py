@@ -13,6 +13,7 @@ import copy
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,15 @@ def _report(key: Key, seconds: float, end: Outcome | Failure) -> Report:
 
 def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
     """Build a population, and see that it has the methods of one."""
+    try:
+        signature(make_agents, follow_wrapped=False).bind(seeds)
+    except TypeError:
+        raise Incomplete(
+            f"engine='batched' calls make_agents with the list of all seeds, got {make_agents!r}, which does not take "
+            "one; choose another engine for agents that are built one by one"
+        ) from None
+    except ValueError:  # Some builtins do not say what they take.
+        pass
     agents = call(make_agents, seeds)
     if missing := [name for name in METHODS if not callable(getattr(agents, name, None))]:
         raise Incomplete(

@@ -47,11 +47,11 @@ def _kill_on_close(handle: int, victim: int) -> None:
 @contextmanager
 def spawning(environment: Mapping[str, str]) -> Iterator[None]:
     """What processes inherit that are started meanwhile: variables, and a deaf ear for Ctrl-C."""
-    # The first process to be spawned would start this one too, which unblocks Ctrl-C for itself and for us.
-    resource_tracker.ensure_running()
+    masks = hasattr(signal, "pthread_sigmask")  # Windows has none, nor the tracker below.
+    if masks:  # The first process to be spawned would start this one too, which unblocks Ctrl-C for itself and for us.
+        resource_tracker.ensure_running()
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
-    masks = hasattr(signal, "pthread_sigmask")  # Windows has none
     # Blocked, not ignored: a Ctrl-C meanwhile is delivered afterwards.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else None
     try:

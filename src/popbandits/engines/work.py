@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.errors import AgentError, CheckpointError
@@ -149,22 +149,35 @@ def is_ctrl_c(error: BaseException) -> bool:
 
 def build(make_agent: MakeAgent, seed: int) -> Agent:
     """Build an agent, and see that it has the methods of one: before it trains, not when it is to be saved."""
-    agent = _make(make_agent, seed)
+    agent: object = _make(make_agent, seed)
+    if agent is None or isinstance(agent, type):
+        got = "None; return the agent" if agent is None else f"the class {agent.__name__}; call it"
+        raise Incomplete(f"make_agent(seed) must return an agent, an object with train, save and load, got {got}")
     if missing := [name for name in ("train", "save", "load") if not callable(getattr(agent, name, None))]:
-        raise Incomplete(f"an agent has train, save and load, got {agent!r:.200} without {', '.join(missing)}; add it")
-    return agent
+        add = "add it" if len(missing) == 1 else "add them"
+        raise Incomplete(f"an agent has train, save and load, got {agent!r:.200} without {', '.join(missing)}; {add}")
+    return cast(Agent, agent)
 
 
 def _make(make_agent: MakeAgent, seed: int) -> Agent:
     """Call what takes a seed, or nothing."""
     try:
-        parameters = signature(make_agent).parameters.values()
+        called = signature(make_agent)
     except (TypeError, ValueError):  # Some builtins do not say; the contract does.
         return make_agent(seed)
+    parameters = called.parameters.values()
     takes = any(p.kind is not Parameter.KEYWORD_ONLY and p.kind is not Parameter.VAR_KEYWORD for p in parameters)
-    if takes:
-        return make_agent(seed)
-    return make_agent(seed=seed) if any(p.name == "seed" for p in parameters) else make_agent()
+    args = (seed,) if takes else ()
+    keywords = {"seed": seed} if not takes and any(p.name == "seed" for p in parameters) else {}
+    try:
+        signature(make_agent, follow_wrapped=False).bind(*args, **keywords)  # A wrapper may fill in the rest.
+    except TypeError:
+        name = getattr(make_agent, "__qualname__", repr(make_agent))
+        raise Incomplete(
+            f"make_agent is called with a seed, and nothing else, got {name}{called}; give the other arguments with "
+            "functools.partial, or in a function that takes the seed"
+        ) from None
+    return make_agent(*args, **keywords)
 
 
 def dismiss(agent: object) -> None:

@@ -140,7 +140,7 @@ def _said(text: str) -> str:
 def address(value: Any) -> str | None:
     """The name `module:name` from which something can be imported again; None if it cannot be."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if not module or not name or "<" in name:
+    if module not in sys.modules or not name or "<" in name:
         return None
     if module == "__main__":  # The script that was run, by the name under which it can be imported.
         script = getattr(sys.modules["__main__"], "__file__", None)

@@ -15,7 +15,7 @@ from popbandits.errors import ArgumentError, HistoryError
 from popbandits.run.experiment import Experiment
 from popbandits.run.loop import Loop
 from popbandits.run.result import Result
-from popbandits.settings import CHANGEABLE, TEXTS
+from popbandits.settings import CHANGEABLE, SETTINGS, TEXTS
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, anchored, required, resume_command
 from popbandits.storage.lock import Lock
@@ -30,6 +30,7 @@ _CHANGES = (
     f"Give settings of `tune` that differ from now on:\n        {', '.join(CHANGEABLE)}.\n        "
     "Give the agent, method or selection if the record cannot say where it is imported from."
 )
+from popbandits.wording import suggestion
 
 
 def _takes(make: Callable[P, Experiment]) -> Callable[[Callable[[Experiment], Result]], Callable[P, Result]]:
@@ -84,6 +85,8 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
     experiment = replace(experiment, start=population.start)  # A past run is read once.
     made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
     with required("make", directory):
+        if directory.is_file():
+            raise ArgumentError(f"directory must be a folder, or a new name, got the file {directory}")
         if not holds_run(directory / RECORD):  # That is complained about below, or by whoever runs it.
             Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
@@ -112,6 +115,8 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
     """
     if wrong := changes.keys() - set(CHANGEABLE):
         names, may = ", ".join(sorted(wrong)), ", ".join(CHANGEABLE)
+        if unknown := sorted(wrong - set(SETTINGS)):
+            raise ArgumentError(f"resume takes {may}, got {unknown[0]!r}{suggestion(unknown[0], CHANGEABLE)}")
         raise ArgumentError(f"a resumed run keeps its {names}, got another; {may} may change")
     directory = anchored(directory)
     with required("read", directory):

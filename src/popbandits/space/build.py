@@ -74,6 +74,20 @@ def few_integers(space: Any) -> dict[str, tuple[int, int]]:
     return found
 
 
+def float_pairs(space: Any) -> dict[str, tuple[float, float]]:
+    """Find the choices of a user's dict that are written like a range: a list of two floats, the smaller first.
+
+    >>> float_pairs({"lr": [0.01, 1.0], "batch": [32, 64], "clip": [0.2, 0.1], "decay": [0.0, 0.1, 0.2]})
+    {'lr': (0.01, 1.0)}
+    """
+    return {
+        ".".join(path): (float(value[0]), float(value[1]))
+        for path, value in (_leaves(space, ()) if isinstance(space, Mapping) else ())
+        if isinstance(value, list) and len(value) == 2
+        if all(isinstance(label, float) for label in value) and value[0] < value[1]
+    }
+
+
 def unbox(value: Any) -> Any:
     """Convert numpy scalars to Python's own types; leave other values as they are."""
     return value.item() if isinstance(value, np.generic) else value

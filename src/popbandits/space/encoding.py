@@ -11,7 +11,7 @@ from ConfigSpace.conditions import Condition, Conjunction
 
 from popbandits.errors import SpaceError
 from popbandits.space import storage
-from popbandits.space.build import build, few_integers, unbox
+from popbandits.space.build import build, few_integers, float_pairs, unbox
 from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
 from popbandits.space.rules import Table, rule
 from popbandits.typing import BoolArray, FloatArray, IntArray
@@ -81,7 +81,7 @@ class Space:
             self.__dict__.update(space.__dict__)
             return
         made, self._paths = build(space)
-        self.few_integers = few_integers(space)  # for `remarks`
+        self.few_integers, self.float_pairs = few_integers(space), float_pairs(space)  # for `remarks`
         conditional = set(made.conditional_hyperparameters)
         parameters = {name: describe(hp, name in conditional) for name, hp in made.items()}
         self.configuration_space: ConfigurationSpace = made

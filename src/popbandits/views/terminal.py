@@ -116,7 +116,7 @@ def _say(line: str) -> None:
 
 
 def _remark(population: Population) -> None:
-    for remark in remarks(population.space, population.size):
+    for remark in remarks(population.space, population.size, population.explore):
         _say(f"Warning: {printable(remark)}")
 
 
@@ -131,6 +131,10 @@ def _ending(progress: Progress) -> str:
         case "stopped":
             return f"Stopped. To go on: popbandits resume {progress.directory}"
         case "finished":
+            if progress.done == progress.done_before:
+                rounds = counted(progress.population.rounds or 0, "round")
+                more = f"popbandits resume {progress.directory} --rounds N"
+                return f"Nothing to do: every member has finished its {rounds}. To train on: {more}"
             return f"Finished in {duration(progress.elapsed)}."
     return "Ctrl-C stops it when what is in training has ended; it can be resumed."
 

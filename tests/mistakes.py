@@ -1,0 +1,395 @@
+"""Typical mistakes and the message that each gets: what `tests/test_mistakes.py` runs and `docs/mistakes.md` shows.
+
+To write the page anew after a change: `python -m tests.mistakes`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+PAGE = Path(__file__).parent.parent / "docs" / "mistakes.md"
+
+BEFORE = """\
+from pathlib import Path
+
+from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float
+
+from popbandits import PB2Mix, resume, tune
+
+
+class Climber:
+    height = 0.0
+
+    def train(self, config):
+        self.height += config.get("lr", 0.1)
+        return self.height
+
+    def save(self, directory):
+        (directory / "height").write_text(str(self.height))
+
+    def load(self, directory):
+        self.height = float((directory / "height").read_text())
+
+
+space = {"lr": (0.01, 1.0), "optimizer": ["adam", "sgd"]}
+"""
+"""What every mistake has at hand."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Code that is wrong, and what its author is told; "…" in the message stands for anything."""
+
+    group: str
+    title: str
+    code: str
+    message: str
+    """The error's type and text; what a terminal shows, where it begins with "Warning: " or is no error."""
+
+
+def _agents(title: str, body: str, message: str) -> Mistake:
+    """Describe a mistake in a method of an agent that is otherwise right."""
+    return Mistake(AGENT, title, f"class Mine(Climber):\n{body}\n\n\ntune(Mine, space, rounds=2)", message)
+
+
+ARGUMENT = "Arguments of `tune`"
+AGENT = "The agent"
+SPACE = "The space"
+START = "First configurations"
+FOLDER = "Folders and resuming"
+
+METHODS = "random, pbt, patient-pbt, pb2-rand, pb2-mult, pb2-mix, pb2-fuse, pb2-fuse/all, cocabo, mf-pbt, ipbt, bg-pbt"
+CHANGEABLE = "agent, engine, keep, max_failures, method, resources, round_timeout, rounds, selection, workers"
+NO_SCORE = "RunError: a run ends when no interval has completed yet; the last failure: "
+GOES_ON = ". Everything so far is in runs/…: mend the agent, then resume it…"
+RUN = 'tune(Climber, space, rounds=2, directory="runs/first", progress=False)\n'
+
+MISTAKES = (
+    Mistake(
+        ARGUMENT,
+        "a method's name misspelt",
+        'tune(Climber, space, "PB2Mix")',
+        f"ArgumentError: method must be an explorer or one of {METHODS}, got 'PB2Mix'; did you mean 'pb2-mix'?",
+    ),
+    Mistake(
+        ARGUMENT,
+        "a method's class instead of an object",
+        "tune(Climber, space, PB2Mix)",
+        "ArgumentError: method must be an explorer, an object with a method explore, got <class '…PB2Mix'>; "
+        "make one, such as PBT()",
+    ),
+    Mistake(
+        ARGUMENT,
+        "an engine's name misspelt",
+        'tune(Climber, space, engine="process")',
+        "ArgumentError: engine must be one of in-process, threads, processes, ray, batched, got 'process'; "
+        "did you mean 'processes'?",
+    ),
+    Mistake(
+        ARGUMENT,
+        "an argument's name misspelt (the message is Python's own)",
+        "tune(Climber, space, round=5)",
+        "TypeError: tune() got an unexpected keyword argument 'round'…",
+    ),
+    Mistake(
+        ARGUMENT,
+        "agent and space the wrong way round",
+        "tune(space, Climber)",
+        "ArgumentError: agent must be callable: make_agent(seed) builds an agent, got {'lr': (0.01, 1.0), 'optimizer': "
+        "['adam', 'sgd']}; give the class itself, or a function",
+    ),
+    Mistake(
+        ARGUMENT,
+        "nobody in the population",
+        "tune(Climber, space, population=0)",
+        "ArgumentError: population must be a whole number of at least 1, got 0",
+    ),
+    Mistake(
+        ARGUMENT,
+        "a float for the population",
+        "tune(Climber, space, population=4.0)",
+        "ArgumentError: population must be a whole number of at least 1, got 4.0",
+    ),
+    Mistake(
+        ARGUMENT,
+        "a population of one",
+        "tune(Climber, space, population=1, rounds=2)",
+        "Warning: a population of 1 has no better member to copy, so nothing is tuned; give more members, or "
+        "explore='all'",
+    ),
+    Mistake(
+        ARGUMENT,
+        "no rounds",
+        "tune(Climber, space, rounds=0)",
+        "ArgumentError: rounds must be a whole number of at least 1, got 0",
+    ),
+    Mistake(
+        ARGUMENT,
+        "too large a quantile",
+        "tune(Climber, space, quantile=0.9)",
+        "ArgumentError: quantile must be above 0 and at most 0.5, got 0.9; 0.25 is usual",
+    ),
+    Mistake(
+        ARGUMENT,
+        "another library's word for the direction",
+        'tune(Climber, space, mode="maximize")',
+        "ArgumentError: mode must be 'max' or 'min', got 'maximize'; say which scores are better",
+    ),
+    Mistake(
+        ARGUMENT,
+        "text for a seed",
+        'tune(Climber, space, seed="zero")',
+        "ArgumentError: seed must be a whole number of at least 0, got 'zero'",
+    ),
+    Mistake(
+        ARGUMENT,
+        "a time limit, but the engine that cannot keep it",
+        "tune(Climber, space, round_timeout=60)",
+        "ArgumentError: the in-process engine cannot end an agent that hangs, got round_timeout=60; use "
+        "engine='processes', or 'threads' to leave it behind",
+    ),
+    Mistake(
+        ARGUMENT,
+        "Ray's word for a resource (Ray would wait for one of that name)",
+        'tune(Climber, space, engine="ray", resources={"GPU": 1})',
+        "ArgumentError: resources are called cpus and gpus, got 'GPU'; add the s",
+    ),
+    Mistake(
+        AGENT,
+        "an agent instead of what builds one",
+        "tune(Climber(), space)",
+        "ArgumentError: agent must be callable: make_agent(seed) builds an agent, got <…Climber object at …>; give the "
+        "class itself, or a function",
+    ),
+    Mistake(
+        AGENT,
+        "a lambda for processes",
+        'tune(lambda seed: Climber(), space, engine="processes")',
+        "ArgumentError: engine='processes' sends the agent's maker to other processes, so it must be a function or "
+        "class at the top level of a module, got <function <lambda> at …> (…); move it there, or use engine='threads'",
+    ),
+    Mistake(
+        AGENT,
+        "a function that forgets to return the agent",
+        "def make_agent(seed):\n    Climber()\n\n\ntune(make_agent, space)",
+        "AgentError: make_agent(seed) must return an agent, an object with train, save and load, got None; return the "
+        "agent",
+    ),
+    Mistake(
+        AGENT,
+        "a function that returns the class",
+        "tune(lambda seed: Climber, space)",
+        "AgentError: make_agent(seed) must return an agent, an object with train, save and load, got the class "
+        "Climber; call it",
+    ),
+    Mistake(
+        AGENT,
+        "an agent that needs more than a seed",
+        "def make_agent(environment, seed):\n    return Climber()\n\n\ntune(make_agent, space)",
+        "AgentError: make_agent is called with a seed, and nothing else, got make_agent(environment, seed); give the "
+        "other arguments with functools.partial, or in a function that takes the seed",
+    ),
+    Mistake(
+        AGENT,
+        "an agent without save and load",
+        "class Mine:\n    def train(self, config):\n        return 1.0\n\n\ntune(Mine, space)",
+        "AgentError: an agent has train, save and load, got <…Mine object at …> without save, load; add them",
+    ),
+    Mistake(
+        AGENT,
+        "an agent for one member, and the engine that wants all members in one",
+        'tune(Climber, space, engine="batched")',
+        "AgentError: engine='batched' calls make_agents with the list of all seeds, got <class '…Climber'>, which does "
+        "not take one; choose another engine for agents that are built one by one",
+    ),
+    _agents(
+        "train returns nothing",
+        '    def train(self, config):\n        self.height += config["lr"]',
+        f"{NO_SCORE}AgentError: train must return a number or an Outcome, got None; return the score at the end of the "
+        f"interval{GOES_ON}",
+    ),
+    _agents(
+        "train returns text",
+        '    def train(self, config):\n        return "0.5"',
+        f"{NO_SCORE}AgentError: train must return a number or an Outcome, got '0.5'; return the score at the end of "
+        f"the interval{GOES_ON}",
+    ),
+    _agents(
+        "train returns several scores",
+        "    def train(self, config):\n        return [0.5, 0.6]",
+        f"{NO_SCORE}AgentError: train must return a number or an Outcome, got [0.5, 0.6]; return the score at the end "
+        f"of the interval{GOES_ON}",
+    ),
+    _agents(
+        "every score is NaN",
+        '    def train(self, config):\n        return float("nan")',
+        f"{NO_SCORE}the score must be finite, got nan{GOES_ON}",
+    ),
+    _agents(
+        "train asks for a hyperparameter of another name",
+        '    def train(self, config):\n        return config["learning_rate"]',
+        f"{NO_SCORE}KeyError: 'learning_rate'{GOES_ON}",
+    ),
+    _agents(
+        "training with another value than was asked for, as applied() tells",
+        '    def applied(self):\n        return {"lr": 0.5}',
+        "AgentError: an agent must train with the hyperparameters it is given, but applied() says otherwise: lr is "
+        "0.5, asked for was …; let train set them after a load, also those that the optimizer restored",
+    ),
+    Mistake(
+        AGENT,
+        "a hyperparameter that the agent does not use",
+        'from popbandits.testing import check_agent\n\nprint(check_agent(Climber, {"lr": (0.01, 1.0), "gamma": (0.9, '
+        "0.999)}))",
+        "…warning   train uses its hyperparameters…gamma: another value must show, got the score … with either and no "
+        "other…difference; let train use it…",
+    ),
+    Mistake(
+        SPACE,
+        "an empty space",
+        "tune(Climber, {})",
+        "SpaceError: a space needs at least one parameter, got none; write for example {'lr': (0.1, 1.0)}",
+    ),
+    Mistake(
+        SPACE,
+        "a space of constants",
+        'tune(Climber, {"lr": 0.5}, rounds=2)',
+        "Warning: the space has nothing to tune, so 4 members train with the same values; write a range as (0.1, 1.0) "
+        "and choices as ['adam', 'sgd']",
+    ),
+    Mistake(
+        SPACE,
+        "a range the wrong way round",
+        'tune(Climber, {"lr": (1.0, 0.01)})',
+        "SpaceError: 'lr': the lower bound comes first, got (1.0, 0.01); swap the two",
+    ),
+    Mistake(
+        SPACE,
+        "a log range from zero (the message is ConfigSpace's own)",
+        'tune(Climber, {"lr": Float("lr", (0.0, 1.0), log=True)})',
+        "ValueError: Hyperparameter 'lr' has illegal settings",
+    ),
+    Mistake(
+        SPACE,
+        "a range with its scale in it",
+        'tune(Climber, {"lr": (1e-5, 1e-2, "log")})',
+        "SpaceError: 'lr': a tuple is a range (lower, upper) of two numbers, got (1e-05, 0.01, 'log'); write a list "
+        "for choices, or Float('lr', (lower, upper), log=True) for a log range",
+    ),
+    Mistake(
+        SPACE,
+        "a range written as a list",
+        'tune(Climber, {"lr": [0.01, 1.0]}, rounds=2)',
+        "Warning: lr: [0.01, 1.0] is a choice of two values; write (0.01, 1.0) if all numbers between are meant",
+    ),
+    Mistake(
+        SPACE,
+        "a range of floats written in whole numbers",
+        'tune(Climber, {"lr": (0, 1)}, rounds=2)',
+        "Warning: lr: (0, 1) stands for the whole numbers 0, 1; write (0.0, 1.0) if all numbers between are meant",
+    ),
+    Mistake(
+        SPACE,
+        "a label twice",
+        'tune(Climber, {"optimizer": ["adam", "sgd", "adam"]})',
+        "SpaceError: 'optimizer': labels must differ, got 'adam' and 'adam', which are equal; drop one",
+    ),
+    Mistake(
+        SPACE,
+        "a condition in a dict",
+        'momentum, optimizer = Float("momentum", (0.0, 1.0)), Categorical("optimizer", ["adam", "sgd"])\n'
+        'condition = EqualsCondition(momentum, optimizer, "sgd")\n'
+        'tune(Climber, {"momentum": momentum, "optimizer": optimizer, "if": condition})',
+        "SpaceError: 'if': a dict holds parameters only, got the rule momentum | optimizer == 'sgd'; make a "
+        "ConfigurationSpace and add the rule to it",
+    ),
+    Mistake(
+        SPACE,
+        "a condition on a parent that is missing (the message is ConfigSpace's own)",
+        'made = ConfigurationSpace({"momentum": (0.0, 1.0)})\n'
+        'made.add(EqualsCondition(made["momentum"], Categorical("optimizer", ["adam", "sgd"]), "sgd"))',
+        "ParentNotFoundError: Could not find parent 'optimizer' for condition momentum | optimizer == 'sgd'",
+    ),
+    Mistake(
+        START,
+        "a name that is not in the space",
+        'tune(Climber, space, start=[{"learning_rate": 0.1}])',
+        "SpaceError: start[0]: 'learning_rate': a value needs a parameter, got 0.1; there are lr, optimizer",
+    ),
+    Mistake(
+        START,
+        "a value that is out of range",
+        'tune(Climber, space, start=[{"lr": 5.0}])',
+        "SpaceError: start[0]: 'lr': the value must be in [0.01, 1.0], got 5.0; clip it",
+    ),
+    Mistake(
+        START,
+        "one configuration instead of a list of them",
+        'tune(Climber, space, start={"lr": 0.1})',
+        "ArgumentError: start must be a list of configurations, 'defaults', a History, or the folder of a run, got "
+        "{'lr': 0.1}",
+    ),
+    Mistake(
+        FOLDER,
+        "a folder that has a run in it",
+        RUN + 'tune(Climber, space, rounds=2, directory="runs/first")',
+        "HistoryError: runs/first holds a run already; give another directory, or go on with: popbandits resume "
+        "runs/first",
+    ),
+    Mistake(
+        FOLDER,
+        "a file for a folder",
+        'Path("first").write_text("notes")\ntune(Climber, space, directory="first")',
+        "ArgumentError: directory must be a folder, or a new name, got the file first",
+    ),
+    Mistake(
+        FOLDER,
+        "resuming an empty folder",
+        'resume("runs")',
+        "HistoryError: runs holds no run: it has no run.sqlite; give the folder of a run",
+    ),
+    Mistake(
+        FOLDER,
+        "resuming a run that is done",
+        RUN + 'resume("runs/first", agent=Climber)',
+        "Nothing to do: every member has finished its 2 rounds. To train on: popbandits resume runs/first --rounds N",
+    ),
+    Mistake(
+        FOLDER,
+        "resuming with another seed",
+        RUN + 'resume("runs/first", seed=1)',
+        f"ArgumentError: a resumed run keeps its seed, got another; {CHANGEABLE} may change",
+    ),
+    Mistake(
+        FOLDER,
+        "an argument of resume misspelt",
+        RUN + 'resume("runs/first", round=5)',
+        f"ArgumentError: resume takes {CHANGEABLE}, got 'round'; did you mean 'rounds'?",
+    ),
+)
+
+
+def page() -> Iterator[str]:
+    """Write the page, line by line."""
+    yield "# Typical mistakes, and what popbandits says to them"
+    yield ""
+    yield "Every message names the rule, the argument and the value it got, and a fix where there is one. This page is"
+    yield "made from `tests/mistakes.py`, whose code the tests run: what you read here is what you get. `…` stands for"
+    yield "what differs from run to run. `popbandits check` tries an agent before an expensive run."
+    yield ""
+    yield "In all of them:"
+    yield ""
+    yield f"```python\n{BEFORE}```"
+    for group, mistakes in groupby(MISTAKES, lambda each: each.group):
+        yield f"\n## {group}"
+        for each in mistakes:
+            yield f"\n**{each.title[0].upper()}{each.title[1:]}**"
+            yield ""
+            yield f"```python\n{each.code}\n```"
+            yield ""
+            yield f"> `{each.message}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text("\n".join(page()) + "\n", encoding="utf-8")
