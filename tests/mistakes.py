@@ -60,7 +60,7 @@ START = "First configurations"
 FOLDER = "Folders and resuming"
 
 METHODS = "random, pbt, patient-pbt, pb2-rand, pb2-mult, pb2-mix, pb2-fuse, pb2-fuse/all, cocabo, mf-pbt, ipbt, bg-pbt"
-CHANGEABLE = "agent, engine, keep, max_failures, method, resources, round_timeout, rounds, selection, workers"
+CHANGEABLE = "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection"
 NO_SCORE = "RunError: a run ends when no interval has completed yet; the last failure: "
 GOES_ON = ". Everything so far is in runs/…: mend the agent, then resume it…"
 RUN = 'tune(Climber, space, rounds=2, directory="runs/first", progress=False)\n'
@@ -90,7 +90,7 @@ MISTAKES = (
         ARGUMENT,
         "an argument's name misspelt (the message is Python's own)",
         "tune(Climber, space, round=5)",
-        "TypeError: tune() got an unexpected keyword argument 'round'…",
+        "TypeError: tune() got an unexpected keyword argument 'round'; did you mean 'rounds'?",
     ),
     Mistake(
         ARGUMENT,
@@ -103,13 +103,13 @@ MISTAKES = (
         ARGUMENT,
         "nobody in the population",
         "tune(Climber, space, population=0)",
-        "ArgumentError: population must be a whole number of at least 1, got 0",
+        "ArgumentError: population must be a whole number from 1 to 1,000,000, got 0",
     ),
     Mistake(
         ARGUMENT,
         "a float for the population",
         "tune(Climber, space, population=4.0)",
-        "ArgumentError: population must be a whole number of at least 1, got 4.0",
+        "ArgumentError: population must be a whole number from 1 to 1,000,000, got 4.0",
     ),
     Mistake(
         ARGUMENT,
@@ -122,7 +122,7 @@ MISTAKES = (
         ARGUMENT,
         "no rounds",
         "tune(Climber, space, rounds=0)",
-        "ArgumentError: rounds must be a whole number of at least 1, got 0",
+        "ArgumentError: rounds must be a whole number from 1 to 1,000,000,000, or None for no set end, got 0",
     ),
     Mistake(
         ARGUMENT,
@@ -134,7 +134,7 @@ MISTAKES = (
         ARGUMENT,
         "another library's word for the direction",
         'tune(Climber, space, mode="maximize")',
-        "ArgumentError: mode must be 'max' or 'min', got 'maximize'; say which scores are better",
+        "ArgumentError: mode must be 'max' or 'min', got 'maximize'",
     ),
     Mistake(
         ARGUMENT,
@@ -153,7 +153,7 @@ MISTAKES = (
         ARGUMENT,
         "Ray's word for a resource (Ray would wait for one of that name)",
         'tune(Climber, space, engine="ray", resources={"GPU": 1})',
-        "ArgumentError: resources are called cpus and gpus, got 'GPU'; add the s",
+        "ArgumentError: resources must be a dict of amounts of at least 0, with cpus and gpus in the plural, got {'GPU': 1}",
     ),
     Mistake(
         AGENT,
@@ -281,13 +281,13 @@ MISTAKES = (
         SPACE,
         "a range written as a list",
         'tune(Climber, {"lr": [0.01, 1.0]}, rounds=2)',
-        "Warning: lr: [0.01, 1.0] is a choice of two values; write (0.01, 1.0) if all numbers between are meant",
+        "Warning: lr: [0.01, 1.0] is a choice of two values; write (0.01, 1.0) for all numbers between",
     ),
     Mistake(
         SPACE,
         "a range of floats written in whole numbers",
         'tune(Climber, {"lr": (0, 1)}, rounds=2)',
-        "Warning: lr: (0, 1) stands for the whole numbers 0, 1; write (0.0, 1.0) if all numbers between are meant",
+        "Warning: lr: (0, 1) means the whole numbers 0, 1; write (0.0, 1.0) for all numbers between",
     ),
     Mistake(
         SPACE,
