@@ -85,7 +85,10 @@ def test_tune_names_the_argument_that_is_wrong(
 
 @pytest.mark.parametrize("wrong", [3, [1], {"cpus": -1}, {"cpus": "two"}])
 def test_rays_resources_are_amounts_by_name(wrong: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"^resources must be a dict of amounts of at least 0, got "):
+    with pytest.raises(
+        ArgumentError,
+        match=r"^resources must be a dict of amounts of at least 0, with cpus and gpus in the plural, got ",
+    ):
         Experiment(Walker, space(), engine="ray", resources=wrong)
 
 

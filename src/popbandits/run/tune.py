@@ -23,6 +23,7 @@ from popbandits.storage.schema import FILE as RECORD
 from popbandits.storage.schema import holds_run
 from popbandits.storage.store import Store
 from popbandits.views.view import View
+from popbandits.wording import suggestion
 
 P = ParamSpec("P")
 
@@ -30,7 +31,6 @@ _CHANGES = (
     f"Give settings of `tune` that differ from now on:\n        {', '.join(CHANGEABLE)}.\n        "
     "Give the agent, method or selection if the record cannot say where it is imported from."
 )
-from popbandits.wording import suggestion
 
 
 def _takes(make: Callable[P, Experiment]) -> Callable[[Callable[[Experiment], Result]], Callable[P, Result]]:
