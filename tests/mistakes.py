@@ -153,7 +153,8 @@ MISTAKES = (
         ARGUMENT,
         "Ray's word for a resource (Ray would wait for one of that name)",
         'tune(Climber, space, engine="ray", resources={"GPU": 1})',
-        "ArgumentError: resources must be a dict of amounts of at least 0, with cpus and gpus in the plural, got {'GPU': 1}",
+        "ArgumentError: resources must be a dict of amounts of at least 0, with cpus and gpus in the plural, "
+        "got {'GPU': 1}",
     ),
     Mistake(
         AGENT,

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from popbandits.errors import HistoryError
 from popbandits.history import History, Observation, windows
 from popbandits.history import history as module
-from popbandits.history.shelf import Shelf
-from popbandits.history.standing import NOWHERE
+from popbandits.history.memory import NOWHERE, Shelf
 from popbandits.storage import Store
 from popbandits.testing import spaces
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from popbandits.history import History, Observation
 from popbandits.history import history as module
-from popbandits.history.shelf import Shelf
+from popbandits.history.memory import Shelf
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}
 A, B = {"x": 0.25, "h": "a"}, {"x": 0.75, "h": "b"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from popbandits.errors import HistoryError
 from popbandits.history import History, Observation
 from popbandits.history import history as module
-from popbandits.history.standing import NOWHERE
+from popbandits.history.memory import NOWHERE
 from popbandits.storage import Store
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}

@@ -10,7 +10,7 @@ import pytest
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, RandomSearch
 from popbandits.history import History
-from popbandits.history.standing import NOWHERE
+from popbandits.history.memory import NOWHERE
 from popbandits.population import Population
 from popbandits.selection import MFPBT, Patient, Picks, Restarts, Selection, Smoothed, Truncation, TTest
 from popbandits.testing import SELECTION_CHECKS, check_selection

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popbandits.history import History, Mode, Observation
-from popbandits.history.standing import NOWHERE
+from popbandits.history.memory import NOWHERE
 from popbandits.selection import Truncation
 from popbandits.selection.truncation import replaced_count, sort_best_first
 from popbandits.space import Space

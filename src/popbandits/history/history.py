@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.history import windows
+from popbandits.history import rows
 from popbandits.history.adding import Adding
-from popbandits.history.columns import Column, Columns
-from popbandits.history.places import Places
+from popbandits.history.memory import NOWHERE, Bests, Column, Columns, Places, Shelf, Standing
 from popbandits.history.rows import Rows
-from popbandits.history.shelf import Shelf
-from popbandits.history.standing import NOWHERE, Bests, Standing
 from popbandits.records import Config, Key, Observation
 from popbandits.rules import whole
 from popbandits.settings import Mode, check
@@ -133,7 +130,7 @@ class History(Sequence[Observation]):
     def _wanted(self) -> IntArray:
         """Places that a decision looks at however old they are: the first ones, where members stand, and the best."""
         completed = [] if self._standing is None else self._standing.completed.tolist()
-        return np.array([*range(windows.EARLY), *self._places.latest(), *completed, self._bests.of(len(self))])
+        return np.array([*range(rows.EARLY), *self._places.latest(), *completed, self._bests.of(len(self))])
 
     def __len__(self) -> int:
         return len(self._observations) if self._length is None else self._length
@@ -285,7 +282,7 @@ class History(Sequence[Observation]):
     def recent(self, window: int | None = None) -> Rows:
         """The last `window` observations as arrays (whole rounds where the size is known), by round and member."""
         end = len(self)
-        return windows.cut(self._columns, end, windows.recent(self._columns, end, self.size or 1, window))
+        return rows.cut(self._columns, end, rows.recent(self._columns, end, self.size or 1, window))
 
     def remembered(self, window: int | None = None) -> Rows:
         """Up to `window` observations that say most, by round and member: recent ones, and of the rest the new ones.
@@ -297,7 +294,7 @@ class History(Sequence[Observation]):
         end = len(self)
         if window is None or end <= window:
             return self.recent()
-        return windows.cut(self._columns, end, windows.remembered(self._columns, end, self.size or 1, window))
+        return rows.cut(self._columns, end, rows.remembered(self._columns, end, self.size or 1, window))
 
     def backwards(self) -> Iterator[Observation]:
         """The observations, the latest first."""
@@ -334,7 +331,7 @@ class History(Sequence[Observation]):
         size = self.size or 1
         enough = max(IN_MEMORY, 2 * size)
         self._observations.keep(store, enough)
-        tail = windows.LOOK_BACK + IN_MEMORY + ROUNDS_BEHIND * size
+        tail = rows.LOOK_BACK + IN_MEMORY + ROUNDS_BEHIND * size
         self._columns.keep(store, tail, partial(_read_columns, self.space, self.mode, store, enough))
         self._store = store
         self._forget()

@@ -14,7 +14,7 @@ from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal, as_explorer
 from popbandits.history import Assignment, Config, Decision, History, Key, Observation
-from popbandits.history.standing import Standing
+from popbandits.history.memory import Standing
 from popbandits.methods import choose
 from popbandits.population.initial import initial_points
 from popbandits.population.start import Start, resolve

@@ -22,7 +22,7 @@ import numpy as np
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Key
-from popbandits.history.standing import NOWHERE
+from popbandits.history.memory import NOWHERE
 from popbandits.rules import SHARE, whole
 from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import as_selection, rank, replace_members

@@ -15,7 +15,7 @@ from scipy.stats import median_abs_deviation
 from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History
-from popbandits.history.standing import NOWHERE
+from popbandits.history.memory import NOWHERE
 from popbandits.rules import SHARE
 from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import Truncation, rank, replace_members

@@ -15,7 +15,7 @@ import numpy as np
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Observation
-from popbandits.history.standing import NOWHERE
+from popbandits.history.memory import NOWHERE
 from popbandits.typing import BoolArray, IntArray
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History
-from popbandits.history.standing import NOWHERE
+from popbandits.history.memory import NOWHERE
 from popbandits.rules import SHARE
 from popbandits.selection.selection import Picks, Selection, checkpoints, usable
 from popbandits.typing import BoolArray, FloatArray, IntArray

@@ -13,7 +13,7 @@ import numpy as np
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT
 from popbandits.history import History, Mode, Observation
-from popbandits.history.standing import NOWHERE
+from popbandits.history.memory import NOWHERE
 from popbandits.population import Population
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, checkpoints
