@@ -44,21 +44,26 @@ ALLOWED["reports"] -= {"engines", "ray"}  # They read a run's file, whoever made
 ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everything.
 ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "cli", "__main__"}
 ALLOWED["rl"] = {"errors", "typing", "agent"}  # An agent is anything with train, save and load.
+ALLOWED["adapters"] = {"errors", "typing", "agent", "space", "history"}  # So are these; two read spaces and histories.
 
 OPTIONAL = {
     "altair",
     "envpool",
+    "lightning",
     "matplotlib",
+    "optuna",
     "pandas",
     "pyarrow",
     "ray",
     "sklearn",
+    "stable_baselines3",
     "starlette",
     "torch",
+    "transformers",
     "uvicorn",
     "vl_convert",
 }
-EXTRA = ("popbandits.rl.", "popbandits.ray.", "popbandits.reports.live.")
+EXTRA = ("popbandits.rl.", "popbandits.ray.", "popbandits.reports.live.", "popbandits.adapters.")
 """Packages that are of no use without theirs."""
 SLOW = {"ConfigSpace", "numpy", "rich", "scipy"} | OPTIONAL
 

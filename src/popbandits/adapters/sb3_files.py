@@ -2,6 +2,7 @@
 
 import io
 import json
+import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,7 +73,9 @@ def close_trajectory(model: Any) -> None:
     if buffer is None or not (buffer.full or buffer.pos > 0):
         return
     if hasattr(buffer, "truncate_last_trajectory"):  # hindsight experience replay
-        buffer.truncate_last_trajectory()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The last trajectory in the replay buffer will be truncated")
+            buffer.truncate_last_trajectory()
     elif model.optimize_memory_usage:
         buffer.dones[buffer.pos - 1] = True  # The next observation is in the next row, which will be another episode's.
     else:

@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,10 @@ class SB3Agent(Seeded):
         super().__init__(seed)
         self._steps, self._episodes = steps, episodes
         self._config: dict[str, Any] = {}
+        # SB3 writes into the dicts it is given, which other agents are given too.
+        own = {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
         with self._new_numbers() as number:
-            self.model = algorithm(policy, _build(env), seed=number, **settings)
+            self.model = algorithm(policy, _build(env), seed=number, **own)
             self._evaluation = self.model._wrap_env(_build(env)) if episodes else None
 
     def train(self, config: dict[str, Any]) -> Outcome:
@@ -101,8 +104,9 @@ class SB3Agent(Seeded):
     def load(self, directory: Path) -> None:
         """Become what was saved; its hyperparameters are replaced by those of the next interval."""
         self._set_seeds(json.loads((directory / "agent.json").read_text()))
-        with seeded(0):  # Building a model seeds the global generators.
-            old = self.model
+        old = self.model
+        with seeded(0), warnings.catch_warnings():  # Building a model seeds the global generators.
+            warnings.filterwarnings("ignore", "`n_steps=")  # SB3 takes its own n-step buffer for somebody's.
             self.model = type(old).load(directory / "model.zip", env=old.get_env(), device=old.device)
         if old._custom_logger:
             self.model.set_logger(old.logger)
