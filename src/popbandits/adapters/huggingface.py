@@ -8,6 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from popbandits.adapters import optimizers
 from popbandits.adapters.extras import library
 from popbandits.adapters.folders import own_folder
@@ -68,7 +70,8 @@ class TrainerAgent(Seeded):
         for name, value in (("steps", steps), ("total_steps", steps if total_steps is None else total_steps)):
             if not is_whole(value, 1):
                 raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}")
-        self._arguments = QUIET | dict(arguments or {})
+        pinned = {"dataloader_pin_memory": torch.cuda.is_available()}  # PyTorch warns of it where there is no GPU.
+        self._arguments = QUIET | pinned | dict(arguments or {})
         if taken := sorted(set(OURS) & self._arguments.keys()):
             raise ArgumentError(f"the adapter sets {', '.join(OURS)} itself, got {', '.join(taken)}; leave it out")
         if total_steps is None and self._arguments.setdefault("lr_scheduler_type", "constant") != "constant":
