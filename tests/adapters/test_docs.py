@@ -8,7 +8,7 @@ import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text("utf-8")
 SNIPPETS = dict(re.findall(r"^## ([^\n]+)\n+```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
-HEAVY = {"PyTorch Lightning", "Hugging Face Trainer"}
+HEAVY = {"Stable-Baselines3", "PyTorch Lightning", "Hugging Face Trainer"}
 SHORTER = {
     "rounds=10": "rounds=2",
     "population=4": "population=2",

@@ -36,7 +36,7 @@ def space_from_optuna(source: Any) -> Space:
     ...     {"lr": FloatDistribution(1e-5, 1e-1, log=True), "act": CategoricalDistribution(("relu", "tanh"))}
     ... )
     >>> space.names
-    ('lr', 'act')
+    ('act', 'lr')
 
     Args:
         source: Distributions by name, or a study or a trial that has some.
