@@ -12,6 +12,7 @@ from stable_baselines3 import A2C, DQN, PPO, SAC, TD3, HerReplayBuffer
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from popbandits import Outcome
+from popbandits.adapters.sb3_hyperparameters import built_with
 from popbandits.adapters.stable_baselines3 import SB3Agent
 from popbandits.engines.work import differences
 from popbandits.errors import AgentError, ArgumentError
@@ -160,6 +161,18 @@ def test_hyperparameters_hold_after_the_load_of_a_model_that_had_others(
     assert third.applied() == {"learning_rate": 0.5}
     rates = {group["lr"] for each in third.model._get_torch_save_params()[0] for group in groups(third.model, each)}
     assert rates == {0.5}
+
+
+@pytest.mark.parametrize(("algorithm", "env", "settings", "config"), CHANGES)
+def test_what_is_not_tuned_any_more_is_as_the_model_was_built(
+    algorithm: Any, env: Any, settings: Any, config: dict[str, Any], tmp_path: Path
+) -> None:
+    first, second = (agent(algorithm, seed, env, **settings) for seed in (0, 1))
+    built = built_with(second.model)
+    first.train(config)
+    second.load(saved(first, tmp_path / "a"))
+    second.train({"learning_rate": 0.5})
+    assert differences(built | {"learning_rate": 0.5}, built_with(second.model)) == []
 
 
 def groups(model: Any, name: str) -> list[dict[str, Any]]:

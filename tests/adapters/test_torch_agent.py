@@ -93,6 +93,13 @@ def test_a_schedule_goes_on_from_its_factor_with_the_new_rate(tmp_path: Path) ->
     assert other.applied() == {"lr": 0.08}
 
 
+def test_an_option_that_is_not_tuned_any_more_is_as_it_was_built() -> None:
+    agent = Line(seed=0)
+    agent.train({"lr": 0.1, "momentum": 0.9, "weight_decay": 0.3})
+    agent.train({"lr": 0.1})
+    assert (agent.optimizer.param_groups[0]["momentum"], agent.optimizer.param_groups[0]["weight_decay"]) == (0.5, 0)
+
+
 def test_a_nested_space_addresses_one_of_several_optimizers() -> None:
     agent = Pair(seed=0)
     agent.train({"actor": {"lr": 0.1}, "critic": {"learning_rate": 0.2, "weight_decay": 0.3}})

@@ -73,6 +73,32 @@ def put(model: Any, config: Mapping[str, Any]) -> None:
             _put(model, name, value)
 
 
+def built_with(model: Any) -> dict[str, Any]:
+    """Note the hyperparameters of a model that was just built."""
+    return read(model, dict.fromkeys(changeable(model), ()))
+
+
+def take_back(model: Any, names: set[str], built: Mapping[str, Any]) -> None:
+    """Give hyperparameters that an interval leaves out, being inactive, the values that the model was built with.
+
+    Args:
+        model: Model that may have been loaded.
+        names: Names of the hyperparameters.
+        built: What `built_with` returned.
+    """
+    if "optimizer" in names:
+        _put_optimizer(model, built["optimizer"])
+        names = names | {name for each in _own_optimizers(model).values() for name in each.defaults} - _TECHNICAL
+    for name in names - {"optimizer"}:
+        if name in vars(model):
+            _put(model, name, built[name])
+            continue
+        for optimizer in _own_optimizers(model).values():
+            values = built if type(optimizer).__name__ == built["optimizer"] else optimizer.defaults
+            for group in optimizer.param_groups if name in optimizer.defaults else ():
+                group[name] = values[name]
+
+
 def read(model: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     """Read hyperparameters back from where training uses them."""
     return {name: _read(model, name, asked) for name, asked in config.items()}

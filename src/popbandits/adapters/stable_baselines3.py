@@ -63,17 +63,21 @@ class SB3Agent(Seeded):
         super().__init__(seed)
         self._steps, self._episodes = steps, episodes
         self._config: dict[str, Any] = {}
+        self._tuned: set[str] = set()
         # SB3 writes into the dicts it is given, which other agents are given too.
         own = {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
         with self._new_numbers() as number:
             self.model = algorithm(policy, _build(env), seed=number, **own)
             self._evaluation = self.model._wrap_env(_build(env)) if episodes else None
+        self._built = sb3_hyperparameters.built_with(self.model)
 
     def train(self, config: dict[str, Any]) -> Outcome:
         """Put the hyperparameters in, and train for one interval."""
         with self._new_numbers() as number:
             model, self._config = self.model, config
+            sb3_hyperparameters.take_back(model, self._tuned - config.keys(), self._built)
             sb3_hyperparameters.put(model, config)
+            self._tuned = set(config)
             if hasattr(model, "replay_buffer"):
                 sb3_files.close_trajectory(model)
             model.set_random_seed(number)
@@ -99,11 +103,13 @@ class SB3Agent(Seeded):
             sb3_files.save_replay(model.replay_buffer, directory / "replay.npz")
         if (scales := model.get_vec_normalize_env()) is not None:
             (directory / "scales.pkl").write_bytes(pickle.dumps((scales.obs_rms, scales.ret_rms)))
-        (directory / "agent.json").write_text(json.dumps(self._seeds()))
+        (directory / "agent.json").write_text(json.dumps(self._seeds() | {"tuned": sorted(self._tuned)}))
 
     def load(self, directory: Path) -> None:
         """Become what was saved; its hyperparameters are replaced by those of the next interval."""
-        self._set_seeds(json.loads((directory / "agent.json").read_text()))
+        saved = json.loads((directory / "agent.json").read_text())
+        self._set_seeds(saved)
+        self._tuned = set(saved["tuned"])
         old = self.model
         with seeded(0), warnings.catch_warnings():  # Building a model seeds the global generators.
             warnings.filterwarnings("ignore", "`n_steps=")  # SB3 takes its own n-step buffer for somebody's.

@@ -63,6 +63,8 @@ class TorchAgent(Seeded):
         if missing := [name for name in self.kept if not hasattr(self, name)]:
             raise AgentError(f"build must set every attribute that kept names, got none called {', '.join(missing)}")
 
+        self._built = {name: optimizers.options(each) for name, each in self._optimizers().items()}
+
     def build(self) -> None:
         """Set the attributes that `kept` names."""
         raise NotImplementedError("an agent builds what it keeps; define build(self)")
@@ -78,6 +80,8 @@ class TorchAgent(Seeded):
     def train(self, config: dict[str, Any]) -> float | Outcome:
         """Put the hyperparameters in, and train for one interval."""
         self._config = config
+        for name, optimizer in self._optimizers().items():
+            optimizers.put_back(optimizer, self._built[name])  # for options that are inactive now
         optimizers.set_options(self._optimizers(), config)
         for thing in map(self.__getattribute__, self.kept):
             if isinstance(thing, LRScheduler):
