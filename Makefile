@@ -10,10 +10,10 @@ BIN := $(VENV)/bin
 DECLARED := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-oldest docs dist mutation bench clean
+.PHONY: help demo test test-slow test-integrations test-oldest docs dist mutation bench clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
 demo: $(VENV)/.has-rl ## Tune a PPO agent while it trains, beside random search (two and a half minutes)
 	$(BIN)/popbandits demo
@@ -29,6 +29,10 @@ test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run ev
 test-slow: export OPENBLAS_NUM_THREADS = 1
 test-slow: $(VENV)/.has-dev ## Run the cases that `make test` leaves out, each beside one that it has (minutes)
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+test-integrations: export OPENBLAS_NUM_THREADS = 1
+test-integrations: $(VENV)/.has-integrations ## Install Lightning and transformers, and run the tests that need them
+	$(BIN)/python -m pytest -m integration $(PYTEST_ARGS)
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.has-docs ## Build the documentation into build/docs; open build/docs/index.html
@@ -79,6 +83,7 @@ $(VENV)/.has-rl: EXTRAS = [rl]
 $(VENV)/.has-dev: EXTRAS = [report,rl,ray,dev]
 $(VENV)/.has-docs: EXTRAS = [report,ray,docs]
 $(VENV)/.has-dist: EXTRAS = [dist]
+$(VENV)/.has-integrations: EXTRAS = [report,rl,ray,dev,adapters]
 $(VENV)/.has-bench: EXTRAS = [report,rl,bench]
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.$(EXTRAS)'

@@ -52,21 +52,26 @@ ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everyth
 ALLOWED["paper"] |= {"rl"}
 ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "paper", "cli", "__main__"}
 ALLOWED["rl"] = {"errors", "typing", "agent"}  # An agent is anything with train, save and load.
+ALLOWED["adapters"] = {"errors", "typing", "agent", "space", "history"}  # So are these; two read spaces and histories.
 
 OPTIONAL = {
     "altair",
     "envpool",
+    "lightning",
     "matplotlib",
+    "optuna",
     "pandas",
     "pyarrow",
     "ray",
     "sklearn",
+    "stable_baselines3",
     "starlette",
     "torch",
+    "transformers",
     "uvicorn",
     "vl_convert",
 }
-EXTRA = ("popbandits.rl.", "popbandits.ray.", "popbandits.reports.live.", "popbandits.paper.procgen.")
+EXTRA = tuple(f"popbandits.{name}." for name in ("rl", "ray", "reports.live", "paper.procgen", "adapters"))
 """Packages that are of no use without theirs."""
 SQL = re.compile(
     r"\s*((SELECT|WITH|INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER|BEGIN|COMMIT|ROLLBACK|PRAGMA|ATTACH|VACUUM)\b|"

@@ -80,16 +80,12 @@ def test_the_batched_agents_pass_the_check(monkeypatch: pytest.MonkeyPatch) -> N
     flawless(check_batched(example.Networks, example.SPACE))
 
 
-def test_the_agent_of_stable_baselines3_passes_the_check_though_it_is_not_deterministic(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_agent_of_stable_baselines3_passes_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     example = module("sb3_ppo", monkeypatch, EPISODES=lambda _: 2)
-    report = check_agent(partial(example.Agent, steps=64), example.SPACE)
+    # Nothing is clipped in an interval of 64 steps.
+    report = check_agent(partial(example.make_agent, steps=64), example.SPACE)
     assert report.ok, str(report)
-    status = {finding.rule: finding.status for finding in report.findings}
-    assert (status[Rule.APPLIED], status[Rule.HELD], status[Rule.USED]) == ("ok", "ok", "ok")
-    assert status[Rule.ALIKE] == "warning"
-    assert "standard deviation" in next(each.text for each in report.warnings if each.rule == Rule.ALIKE)
+    assert [(each.rule, each.text.split(":")[0]) for each in report.warnings] == [(Rule.USED, "clip_range")]
 
 
 def flawless(report: Report) -> None:

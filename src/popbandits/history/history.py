@@ -108,8 +108,8 @@ class History(Sequence[Observation]):
         columns = adding.columns()
         self._columns.put(len(new), columns)
         self._observations.extend(new)
-        for member, rows in adding.rows.items():
-            self._places.extend(member, [adding.start + row for row in rows])
+        for member, added in adding.rows.items():
+            self._places.extend(member, [adding.start + row for row in added])
         self._keep_up(adding.start, new, columns)
         self._forget()
 

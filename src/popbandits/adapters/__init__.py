@@ -1,0 +1,14 @@
+"""Agents out of what people train with: each adapter is a file, and needs its library only when it is used.
+
+| file | what it adapts |
+|---|---|
+| `torch_agent` | your own training loop in PyTorch, as a class |
+| `script` | a training script, as a function that yields its score |
+| `stable_baselines3` | any algorithm of Stable-Baselines3 |
+| `lightning` | a module of PyTorch Lightning |
+| `huggingface` | the Trainer of Hugging Face's transformers |
+| `optuna` | search spaces from Optuna, and runs into its storage |
+
+All of them keep one rule: a checkpoint brings back what was learnt, never hyperparameters. Those of the next interval
+are put in after the load, and `applied()` reads them back from the objects that trained.
+"""

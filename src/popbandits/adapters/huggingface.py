@@ -1,0 +1,212 @@
+"""The Trainer of Hugging Face's transformers as an agent."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from popbandits.adapters import optimizers
+from popbandits.adapters.extras import library
+from popbandits.adapters.folders import own_folder
+from popbandits.adapters.seeding import Seeded
+from popbandits.agent import Outcome
+from popbandits.errors import AgentError, ArgumentError
+from popbandits.typing import is_whole
+
+QUIET: dict[str, Any] = {"report_to": "none", "disable_tqdm": True, "logging_strategy": "no"}
+"""Training arguments, unless others are given: a run has its own record and progress."""
+
+OURS = ("output_dir", "max_steps", "num_train_epochs", "seed", "data_seed", "save_strategy", "save_steps")
+"""Training arguments that the adapter sets."""
+
+_LEFT_OUT = ("rng_state.pth", "training_args.bin")
+"""Files of a checkpoint that hold random states, which an interval has of its own, and hyperparameters."""
+
+
+_TIMES = ("_runtime", "_per_second")
+"""Metrics that differ whenever they are measured; a record holds the seconds of an interval anyway."""
+
+
+class TrainerAgent(Seeded):
+    """An agent that trains a transformers.Trainer for some optimizer steps in every interval.
+
+        def make_trainer(config, arguments):
+            return Trainer(make_model(), arguments, train_dataset=..., eval_dataset=...)
+
+        def make_agent(seed):
+            return TrainerAgent(make_trainer, seed=seed, steps=100)
+
+    Hyperparameters with the name of a training argument (learning_rate, weight_decay, per_device_train_batch_size,
+    label_smoothing_factor, optim, ...) are in `arguments`; others, such as a dropout, are for `make_trainer` to put
+    into the model. In every interval a new trainer resumes from the checkpoint: weights, the optimizer's state, the
+    schedule, the place in the data. Options of the optimizer stay the new ones, and a schedule goes on from the factor
+    it had reached.
+
+    Args:
+        make_trainer: Builds the trainer from the hyperparameters and a `TrainingArguments`.
+        seed: Seed of the agent.
+        steps: Optimizer steps of an interval.
+        total_steps: Steps of the whole run, which a learning-rate schedule is laid out over. None (default) for a
+            constant learning rate.
+        score: Name of the metric of `Trainer.evaluate` that is the score. Default "eval_loss", for `mode="min"`.
+        arguments: Further training arguments. Default {}.
+    """
+
+    def __init__(
+        self,
+        make_trainer: Callable[[dict[str, Any], Any], Any],
+        *,
+        seed: int,
+        steps: int,
+        total_steps: int | None = None,
+        score: str = "eval_loss",
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        for name, value in (("steps", steps), ("total_steps", steps if total_steps is None else total_steps)):
+            if not is_whole(value, 1):
+                raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}")
+        pinned = {"dataloader_pin_memory": torch.cuda.is_available()}  # PyTorch warns of it where there is no GPU.
+        self._arguments = QUIET | pinned | dict(arguments or {})
+        if taken := sorted(set(OURS) & self._arguments.keys()):
+            raise ArgumentError(f"the adapter sets {', '.join(OURS)} itself, got {', '.join(taken)}; leave it out")
+        if total_steps is None and self._arguments.setdefault("lr_scheduler_type", "constant") != "constant":
+            schedule = self._arguments["lr_scheduler_type"]
+            raise ArgumentError(f"a schedule needs the length of the run, got {schedule!r} without total_steps")
+        super().__init__(seed)
+        self._make_trainer, self._steps, self._total, self._score = make_trainer, steps, total_steps, score
+        self._done, self._optimizer = 0, ""
+        self._applied: dict[str, Any] = {}
+        self._folder, self._remove = own_folder(self)
+
+    def train(self, config: dict[str, Any]) -> Outcome:
+        """Build a trainer with the hyperparameters, resume, and train for some steps."""
+        transformers = library("transformers", "huggingface")
+        done = self._done + self._steps
+        if self._total is not None and done > self._total:
+            raise AgentError(f"total_steps must cover every interval, got {self._total} where {done} are trained")
+        with self._new_numbers() as number, _quiet(transformers):
+            arguments = self._training_arguments(transformers.TrainingArguments, config, number, done)
+            trainer = self._make_trainer(config, arguments)
+            restoring = _restoring(transformers.TrainerCallback)(trainer, config, self._optimizer, done)
+            trainer.add_callback(restoring)
+            trainer.remove_callback(transformers.PrinterCallback)
+            trainer.train(resume_from_checkpoint=str(self._last) if self._done else None)
+            metrics = {name: value for name, value in trainer.evaluate().items() if not name.endswith(_TIMES)}
+        self._keep(Path(arguments.output_dir) / f"checkpoint-{done}")
+        self._done, self._optimizer, self._applied = done, restoring.optimizer, restoring.applied
+        if self._score not in metrics:
+            raise AgentError(f"score must name a metric of evaluate, got {self._score!r} where are {sorted(metrics)}")
+        return Outcome(metrics[self._score], self._steps, metrics)
+
+    def applied(self) -> dict[str, Any]:
+        """Return the hyperparameters that trainer, optimizer and model had when training began, after the resume."""
+        return self._applied
+
+    def save(self, directory: Path) -> None:
+        """Write the trainer's own checkpoint, which `from_pretrained` reads too."""
+        shutil.copytree(self._last, directory, dirs_exist_ok=True)
+        (directory / "agent.json").write_text(
+            json.dumps(self._seeds() | {"steps": self._done, "optimizer": self._optimizer})
+        )
+
+    def load(self, directory: Path) -> None:
+        """Become what was saved; the next interval resumes from it."""
+        saved = json.loads((directory / "agent.json").read_text())
+        self._set_seeds(saved)
+        self._done, self._optimizer = saved["steps"], saved["optimizer"]
+        shutil.rmtree(self._last, ignore_errors=True)
+        shutil.copytree(directory, self._last, ignore=shutil.ignore_patterns("agent.json"))
+
+    def close(self) -> None:
+        """Remove the copy of the last checkpoint."""
+        self._remove()
+
+    @property
+    def _last(self) -> Path:
+        return self._folder / "last"
+
+    def _keep(self, checkpoint: Path) -> None:
+        shutil.rmtree(self._last, ignore_errors=True)
+        checkpoint.rename(self._last)
+        for name in _LEFT_OUT:
+            (self._last / name).unlink(missing_ok=True)
+
+    def _training_arguments(self, kind: Any, config: Mapping[str, Any], number: int, done: int) -> Any:
+        known = {field.name for field in fields(kind)}
+        return kind(
+            **self._arguments
+            | {name: value for name, value in config.items() if name in known}
+            | {
+                "output_dir": str(self._folder / "output"),
+                "max_steps": self._total or done,
+                "save_strategy": "no",  # but at the end of an interval
+                "seed": number,
+                "data_seed": self._seed % 2**31,  # The order of the data is that of one long run.
+            }
+        )
+
+
+def _restoring(base: type[Any]) -> Callable[..., Any]:
+    """Define the callback that ends an interval, and puts hyperparameters back after a resume."""
+
+    class Restoring(base):  # type: ignore[misc]
+        def __init__(self, trainer: Any, config: dict[str, Any], optimizer: str, stop: int) -> None:
+            self.trainer, self.config, self.stop = trainer, config, stop
+            self.optimizer, self.applied = optimizer, dict[str, Any]()
+            self._create, trainer.create_scheduler = trainer.create_scheduler, self._create_and_note
+
+        def _create_and_note(self, *args: Any, **kwargs: Any) -> Any:
+            """Make the schedule; the optimizer is complete then, and its state is not loaded yet."""
+            made = self._create(*args, **kwargs)
+            self._built, self._told = optimizers.options(self.trainer.optimizer), self._read()
+            return made
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            live, schedule = self.trainer.optimizer, self.trainer.lr_scheduler
+            name = type(getattr(live, "optimizer", live)).__name__  # which Accelerate has wrapped
+            if name != self.optimizer:
+                live.state.clear()
+            self.optimizer = name
+            optimizers.put_back(live, self._built)
+            optimizers.put_back_rates(schedule)
+            # What was as asked before the resume must be so after it.
+            self.applied = {key: value for key, value in self._read().items() if self._told[key] == self.config[key]}
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step >= self.stop:
+                control.should_training_stop = control.should_save = True
+
+        def _read(self) -> dict[str, Any]:
+            groups, read = self.trainer.optimizer.param_groups, {}
+            for name, asked in self.config.items():
+                option = optimizers.ALIASES.get(name, name)
+                if option in groups[0]:
+                    found = [
+                        group.get("initial_lr", group["lr"]) if option == "lr" else group[option] for group in groups
+                    ]
+                    read[name] = asked if asked in found else found[0]  # Biases have no weight decay.
+                elif hasattr(owner := self.trainer.args, name) or hasattr(owner := self.trainer.model.config, name):
+                    read[name] = getattr(owner, name)
+            return read
+
+    return Restoring
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Keep back what transformers says of arguments that differ from a checkpoint's: it is the point."""
+    logs = transformers.logging
+    level, bars = logs.get_verbosity(), logs.is_progress_bar_enabled()
+    logs.set_verbosity_error()
+    logs.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logs.set_verbosity(level)
+        if bars:
+            logs.enable_progress_bar()

@@ -1,0 +1,95 @@
+"""States of whatever training goes on from: modules, optimizers, schedules, generators, arrays and plain values."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from popbandits.adapters import optimizers
+from popbandits.errors import AgentError
+
+_ARRAY = "numpy array"
+
+
+def state_of(name: str, thing: Any) -> Any:
+    """Return the state of a thing in values that `torch.load(weights_only=True)` reads.
+
+    >>> state_of("steps", 3)
+    3
+
+    Args:
+        name: Name of the thing, for an error.
+        thing: Anything with a state_dict, a generator of PyTorch or NumPy, or plain values.
+    """
+    if isinstance(thing, Optimizer):
+        return optimizers.saved_state(thing)
+    if _has_state_dict(thing):
+        return thing.state_dict()
+    if isinstance(thing, torch.Generator):
+        return thing.get_state()
+    if isinstance(thing, np.random.Generator):
+        return _plain(name, dict(thing.bit_generator.state))
+    return _plain(name, thing)
+
+
+def restored(thing: Any, state: Any) -> Any:
+    """Give a thing the state that `state_of` returned, and return it; for plain values, those that were saved."""
+    if isinstance(thing, Optimizer):
+        optimizers.restore(thing, state)
+    elif isinstance(thing, LRScheduler):
+        thing.load_state_dict(state)
+        optimizers.put_back_rates(thing)
+    elif _has_state_dict(thing):
+        thing.load_state_dict(state)
+    elif isinstance(thing, torch.Generator):
+        thing.set_state(state)
+    elif isinstance(thing, np.random.Generator):
+        thing.bit_generator.state = _unplain(state)
+    else:
+        return _unplain(state)
+    return thing
+
+
+def restore_all(things: Mapping[str, Any], states: Mapping[str, Any]) -> dict[str, Any]:
+    """Restore things by name, schedules after the optimizers that they read."""
+    if things.keys() != states.keys():
+        raise AgentError(
+            f"a checkpoint must hold what the agent keeps, got {sorted(states)} where it keeps {sorted(things)}"
+        )
+    order = sorted(things, key=lambda name: isinstance(things[name], LRScheduler))
+    return {name: restored(things[name], states[name]) for name in order}
+
+
+def _has_state_dict(thing: Any) -> bool:
+    return callable(getattr(thing, "state_dict", None)) and callable(getattr(thing, "load_state_dict", None))
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Turn arrays into tensors, and see that all the rest is plain."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, torch.Tensor) or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return {_ARRAY: torch.from_numpy(value.copy())}
+    if type(value) in (list, tuple):
+        return type(value)(_plain(name, each) for each in value)
+    if type(value) is dict:
+        return {key: _plain(name, each) for key, each in value.items()}
+    raise AgentError(
+        f"{name!r}: what is kept must have a state_dict, or be a generator, a tensor, an array or plain values, got "
+        f"{type(value).__name__}; build it anew in every interval"
+    )
+
+
+def _unplain(value: Any) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)(map(_unplain, value))
+    if type(value) is dict:
+        return (
+            value[_ARRAY].numpy() if value.keys() == {_ARRAY} else {key: _unplain(each) for key, each in value.items()}
+        )
+    return value

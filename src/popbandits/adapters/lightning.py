@@ -1,0 +1,170 @@
+"""A module of PyTorch Lightning as an agent."""
+
+import json
+import logging
+import shutil
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from popbandits.adapters import optimizers
+from popbandits.adapters.extras import library
+from popbandits.adapters.folders import own_folder
+from popbandits.adapters.seeding import Seeded
+from popbandits.agent import Outcome
+from popbandits.errors import AgentError, ArgumentError
+from popbandits.typing import is_whole
+
+CHECKPOINT = "model.ckpt"
+
+QUIET: dict[str, Any] = {
+    "logger": False,
+    "enable_checkpointing": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+}
+"""Settings of a trainer, unless others are given: a run has its own record, checkpoints and progress."""
+
+
+class LightningAgent(Seeded):
+    """An agent that fits a LightningModule for some epochs in every interval.
+
+        def make_agent(seed):
+            return LightningAgent(Classifier, Digits, seed=seed, score="val_accuracy", epochs=1)
+
+    In every interval the module is built with the hyperparameters as keyword arguments, as Lightning's users write it:
+    `Classifier(lr=..., dropout=...)`. Then a new trainer resumes from the checkpoint: weights, the optimizers' state,
+    schedules, counters. The options of optimizers stay those that `configure_optimizers` gave them; a schedule goes on
+    from the factor it had reached. An optimizer of another class than before begins anew.
+
+    Args:
+        module: Builds the module from hyperparameters: the class, or a function.
+        data: Builds what `Trainer.fit` takes: a LightningDataModule, a loader for training, or a pair of loaders for
+            training and validation.
+        seed: Seed of the agent.
+        score: Name of the logged metric that is the score, as `self.log` was given it.
+        epochs: Epochs of an interval. Default 1.
+        trainer: Further arguments of `lightning.Trainer`, such as accelerator. Default {}.
+    """
+
+    def __init__(
+        self,
+        module: Callable[..., Any],
+        data: Callable[[], Any],
+        *,
+        seed: int,
+        score: str,
+        epochs: int = 1,
+        trainer: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not callable(data):
+            raise ArgumentError(f"data must be a function that builds loaders or a data module, got {data!r}")
+        if not is_whole(epochs, 1):
+            raise ArgumentError(f"epochs must be a whole number of at least 1, got {epochs!r}")
+        super().__init__(seed)
+        self._module, self._data, self._score, self._epochs = module, data, score, epochs
+        self._settings = QUIET | dict(trainer or {})
+        if taken := sorted({"max_epochs", "max_steps"} & self._settings.keys()):
+            raise ArgumentError(
+                f"an interval's length is set by epochs, got {', '.join(taken)} for the trainer; drop it"
+            )
+        self._applied: dict[str, Any] = {}
+        self._done = 0
+        self._folder, self._remove = own_folder(self)
+
+    def train(self, config: dict[str, Any]) -> Outcome:
+        """Build the module with the hyperparameters, resume, and fit for some epochs."""
+        lightning = library("lightning.pytorch", "lightning")
+        last = self._folder / CHECKPOINT
+        with self._new_numbers(), _quiet():
+            restoring = _restoring(lightning.Callback)(config)
+            callbacks = [*self._settings.get("callbacks", []), restoring]
+            total = self._done + self._epochs
+            trainer = lightning.Trainer(**self._settings | {"max_epochs": total, "callbacks": callbacks})
+            module, data = self._module(**config), self._data()
+            loaders = data if isinstance(data, tuple) else (data,)
+            trainer.fit(module, *loaders, ckpt_path=str(last) if self._done else None, weights_only=False)
+            trainer.save_checkpoint(last)
+        self._done, self._applied = total, restoring.applied
+        metrics = {name: value.item() for name, value in trainer.callback_metrics.items()}
+        if self._score not in metrics:
+            raise AgentError(f"score must name a logged metric, got {self._score!r} where there are {sorted(metrics)}")
+        return Outcome(metrics[self._score], self._epochs, metrics)
+
+    def applied(self) -> dict[str, Any]:
+        """Return the hyperparameters that the module and its optimizers had when training began, after the resume."""
+        return self._applied
+
+    def save(self, directory: Path) -> None:
+        """Write Lightning's own checkpoint."""
+        shutil.copyfile(self._folder / CHECKPOINT, directory / CHECKPOINT)
+        (directory / "agent.json").write_text(json.dumps(self._seeds() | {"epochs": self._done}))
+
+    def load(self, directory: Path) -> None:
+        """Become what was saved; the next interval resumes from it."""
+        saved = json.loads((directory / "agent.json").read_text())
+        self._set_seeds(saved)
+        self._done = saved["epochs"]
+        shutil.copyfile(directory / CHECKPOINT, self._folder / CHECKPOINT)
+
+    def close(self) -> None:
+        """Remove the copy of the last checkpoint."""
+        self._remove()
+
+
+def _restoring(base: type[Any]) -> Callable[[dict[str, Any]], Any]:
+    """Define the callback that puts hyperparameters back after a resume; its base is Lightning's."""
+
+    class Restoring(base):  # type: ignore[misc]
+        def __init__(self, config: dict[str, Any]) -> None:
+            self.config = config
+            self.applied: dict[str, Any] = {}
+            self._classes: list[str] | None = None
+
+        def on_save_checkpoint(self, trainer: Any, module: Any, checkpoint: dict[str, Any]) -> None:
+            checkpoint["optimizer_classes"] = [type(each).__name__ for each in trainer.optimizers]
+
+        def on_load_checkpoint(self, trainer: Any, module: Any, checkpoint: dict[str, Any]) -> None:
+            self._classes = checkpoint["optimizer_classes"]
+
+        def on_fit_start(self, trainer: Any, module: Any) -> None:
+            self._built = [optimizers.options(each) for each in trainer.optimizers]
+            self._told = self._read(trainer, module)
+
+        def on_train_start(self, trainer: Any, module: Any) -> None:
+            classes = self._classes or [type(each).__name__ for each in trainer.optimizers]
+            for optimizer, built, name in zip(trainer.optimizers, self._built, classes, strict=True):
+                if name != type(optimizer).__name__:
+                    optimizer.state.clear()
+                optimizers.put_back(optimizer, built)
+            for schedule in trainer.lr_scheduler_configs:
+                optimizers.put_back_rates(schedule.scheduler)
+            # What was as asked before the resume must be so after it.
+            self.applied = {
+                name: value
+                for name, value in self._read(trainer, module).items()
+                if self._told.get(name) == self.config[name]
+            }
+
+        def _read(self, trainer: Any, module: Any) -> dict[str, Any]:
+            hyperparameters = {name: module.hparams[name] for name in self.config if name in module.hparams}
+            named = {str(number): each for number, each in enumerate(trainer.optimizers)}
+            return hyperparameters | optimizers.read_options(named, self.config)
+
+    return Restoring
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back what Lightning says of every trainer: devices, tips, and what short fits and small data deserve."""
+    logger = logging.getLogger("lightning.pytorch")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"lightning\.pytorch")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,103 @@
+"""Hyperparameters in the optimizers of PyTorch: a checkpoint's state without its options, set and read back.
+
+`Optimizer.load_state_dict` brings back the options that were saved, the learning rate first of all, and the state of a
+learning-rate schedule brings back the rates that it multiplies. Here the options of the live optimizer hold.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from torch.optim import Optimizer
+
+Options = list[dict[str, Any]]
+"""The options of each parameter group: lr, weight_decay, ..."""
+
+ALIASES = {"learning_rate": "lr"}
+"""Names of hyperparameters that mean an option of another name."""
+
+
+def options(optimizer: Optimizer) -> Options:
+    """Copy the options of an optimizer, group by group."""
+    return [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+
+
+def put_back(optimizer: Optimizer, wanted: Options) -> None:
+    """Give an optimizer whose state was loaded its own options again.
+
+    Where a schedule has changed the learning rate, the factor that it had reached is kept: it applies to the new rate.
+    """
+    for group, own in zip(optimizer.param_groups, wanted, strict=True):
+        loaded = {name: group.pop(name) for name in [*group] if name != "params"}
+        group.update(own)
+        if "initial_lr" in own and loaded.get("initial_lr"):
+            group["lr"] = own["initial_lr"] * loaded["lr"] / loaded["initial_lr"]
+
+
+def put_back_rates(scheduler: Any) -> None:
+    """Let a learning-rate schedule whose state was loaded multiply the rates of its live optimizer."""
+    for inner in getattr(scheduler, "_schedulers", ()):
+        put_back_rates(inner)
+    groups = scheduler.optimizer.param_groups
+    if hasattr(scheduler, "base_lrs"):
+        scheduler.base_lrs = [group.get("initial_lr", group["lr"]) for group in groups]
+    if hasattr(scheduler, "_last_lr"):
+        scheduler._last_lr = [group["lr"] for group in groups]
+
+
+def restore(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
+    """Load what `saved_state` returned, but for the options; nothing if it is of an optimizer of another class."""
+    own = options(optimizer)
+    if saved["class"] == type(optimizer).__name__:
+        optimizer.load_state_dict(dict(saved["state"]))
+        put_back(optimizer, own)
+
+
+def saved_state(optimizer: Optimizer) -> dict[str, Any]:
+    """Return an optimizer's state for a checkpoint; moments of one class mean nothing to another, so its name too."""
+    return {"class": type(optimizer).__name__, "state": optimizer.state_dict()}
+
+
+def set_options(optimizers: Mapping[str, Optimizer], config: Mapping[str, Any]) -> None:
+    """Set the options that a configuration names, in every optimizer that has them.
+
+    `{"lr": 0.1}` sets it in all, `{"actor": {"lr": 0.1}}` in the optimizer of that name.
+    """
+    for name, value, groups in _places(optimizers, config):
+        for group in groups:
+            if "initial_lr" in group and name == "lr":  # A schedule is at work: it goes on from where it is.
+                group["lr"] = value * group["lr"] / group["initial_lr"] if group["initial_lr"] else value
+                group["initial_lr"] = value
+            else:
+                group[name] = value
+
+
+def read_options(optimizers: Mapping[str, Optimizer], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Read back what `set_options` set; a learning rate under a schedule as it is before the schedule's factor."""
+    read: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and key in optimizers:
+            read[key] = read_options({key: optimizers[key]}, value)
+            continue
+        for name, _, groups in _places(optimizers, {key: value}):
+            found = [group["initial_lr"] if name == "lr" and "initial_lr" in group else group[name] for group in groups]
+            wrong = [each for each in found if each != value]
+            read[key] = wrong[0] if wrong else found[0]
+    return read
+
+
+def _places(
+    optimizers: Mapping[str, Optimizer], config: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
+    """For each option that is named: its name, its value, and the groups it belongs in."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            if key in optimizers:
+                yield from _places({key: optimizers[key]}, value)
+        elif groups := list(_groups(optimizers.values(), name := ALIASES.get(key, key))):
+            yield name, value, groups
+
+
+def _groups(optimizers: Iterable[Optimizer], name: str) -> Iterator[dict[str, Any]]:
+    for optimizer in optimizers:
+        if name in optimizer.defaults:
+            yield from optimizer.param_groups

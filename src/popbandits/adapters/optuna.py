@@ -1,0 +1,180 @@
+"""Optuna: its distributions as a search space, and a run in its storage, where its dashboard shows it.
+
+A trial of Optuna has one configuration, and a member of a population has a new one now and then. So an interval is a
+trial: its value is the score at the end of the interval, and its intermediate values are the scores along its lineage,
+round by round, as in a learning curve. Member, round, parent and metrics are user attributes.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ConfigSpace import CategoricalHyperparameter, Constant, OrdinalHyperparameter
+from ConfigSpace import UniformFloatHyperparameter as UniformFloat
+from ConfigSpace import UniformIntegerHyperparameter as UniformInteger
+
+from popbandits.adapters.extras import library
+from popbandits.errors import HistoryError, SpaceError
+from popbandits.history import History, Key, Observation
+from popbandits.space import Space
+
+LEVELS = 256
+"""How many steps of a range with a step are told apart; of more, so many are taken, evenly."""
+
+KEY = "popbandits"
+"""User attribute of a trial: the member and the round of its interval."""
+
+
+def space_from_optuna(source: Any) -> Space:
+    """Read a search space from Optuna.
+
+    A range with a step becomes a list of levels in order. Of a study, the distributions of all its trials are taken.
+
+    >>> from optuna.distributions import CategoricalDistribution, FloatDistribution
+    >>> space = space_from_optuna(
+    ...     {"lr": FloatDistribution(1e-5, 1e-1, log=True), "act": CategoricalDistribution(("relu", "tanh"))}
+    ... )
+    >>> space.names
+    ('act', 'lr')
+
+    Args:
+        source: Distributions by name, or a study or a trial that has some.
+    """
+    return Space({name: _hyperparameter(name, each) for name, each in _distributions(source).items()})
+
+
+def write_to_optuna(run: History | str | Path, storage: Any, study_name: str) -> Any:
+    """Write the intervals of a run as trials of a study, and return the study.
+
+    What the study has already is left alone, so call it again whenever the run has gone on.
+
+    Args:
+        run: History of the run, or its folder.
+        storage: Storage of Optuna: a URL such as "sqlite:///runs.db", or a storage object.
+        study_name: Name of the study, one for each run. It is made if there is none.
+    """
+    optuna = library("optuna", "optuna")
+    history = run if isinstance(run, History) else History.load(run)
+    direction = {"max": "maximize", "min": "minimize"}[history.mode]
+    study = optuna.create_study(storage=storage, study_name=study_name, direction=direction, load_if_exists=True)
+    if study.direction.name.lower() != direction:
+        raise HistoryError(
+            f"study {study_name!r} must {direction}, as the run does, got {study.direction.name.lower()}"
+        )
+    known = {tuple(trial.user_attrs.get(KEY, ())): trial for trial in study.get_trials(deepcopy=False)}
+    distributions = _as_distributions(history.space)
+    curves: dict[Key, dict[int, float]] = {}
+    new = []
+    for observation in history:
+        curve = dict(curves.get(observation.parent or (-1, -1), {}))
+        if not observation.failed:
+            curve[observation.round] = observation.score
+        curves[observation.key] = curve
+        trial = _trial(optuna, history.space, observation, distributions, curve)
+        if (written := known.get(observation.key)) is None:
+            new.append(trial)
+        elif (written.params, written.value) != (trial.params, trial.value):
+            raise HistoryError(
+                f"study {study_name!r} holds another run: {observation.key} has {written.params} there and "
+                f"{trial.params} here; choose another study_name"
+            )
+    study.add_trials(new)
+    return study
+
+
+def _trial(
+    optuna: Any, space: Space, observation: Observation, distributions: Mapping[str, Any], curve: dict[int, float]
+) -> Any:
+    config = space.flatten(observation.config)
+    attributes = {
+        KEY: list(observation.key),
+        "member": observation.member,
+        "round": observation.round,
+        "parent": None if observation.parent is None else list(observation.parent),
+        "status": observation.status,
+        "steps": observation.steps,
+        "seconds": observation.seconds,
+        **observation.metrics,
+    }
+    states = optuna.trial.TrialState
+    return optuna.trial.create_trial(
+        state=states.FAIL if observation.failed else states.COMPLETE,
+        value=None if observation.failed else observation.score,
+        params={name: _choice(value) for name, value in config.items()},
+        distributions={name: distributions[name] for name in config},
+        user_attrs=attributes,
+        intermediate_values=curve,
+    )
+
+
+def _distributions(source: Any) -> dict[str, Any]:
+    """Distributions by name; those of a study's trials must agree."""
+    if isinstance(source, Mapping):
+        return dict(source)
+    trials = source.get_trials(deepcopy=False) if hasattr(source, "get_trials") else [source]
+    found: dict[str, Any] = {}
+    for name, each in ((name, each) for trial in trials for name, each in trial.distributions.items()):
+        if found.setdefault(name, each) != each:
+            raise SpaceError(f"{name!r}: the trials of a study must agree on a range, got {found[name]} and {each}")
+    if not found:
+        raise SpaceError(f"a study or trial must have suggested something, got no distributions in {source!r}")
+    return found
+
+
+def _hyperparameter(name: str, distribution: Any) -> Any:
+    kinds = library("optuna.distributions", "optuna")
+    if isinstance(distribution, kinds.CategoricalDistribution):
+        return list(distribution.choices) if len(distribution.choices) > 1 else Constant(name, distribution.choices[0])
+    if not isinstance(distribution, kinds.FloatDistribution | kinds.IntDistribution):
+        raise SpaceError(f"{name!r}: a distribution of Optuna is expected, got {distribution!r}")
+    low, high, step, log = distribution.low, distribution.high, distribution.step, distribution.log
+    if distribution.single():
+        return Constant(name, low)
+    if isinstance(distribution, kinds.IntDistribution) and step == 1:
+        return UniformInteger(name, low, high, log=log)
+    if step is None:
+        return UniformFloat(name, low, high, log=log)
+    return OrdinalHyperparameter(name, list(_levels(low, high, step)))
+
+
+def _levels(low: float, high: float, step: float) -> Iterator[float]:
+    """The values of a range with a step.
+
+    >>> list(_levels(0.0, 0.3, 0.1)), list(_levels(2, 9, 3))
+    ([0.0, 0.1, 0.2, 0.3], [2, 5, 8])
+    """
+    last = int((high - low) / step + 1e-9)
+    for index in np.unique(np.rint(np.linspace(0, last, min(last + 1, LEVELS)))):
+        value = low + int(index) * step
+        yield value if isinstance(value, int) else float(f"{value:.12g}")
+
+
+def _as_distributions(space: Space) -> dict[str, Any]:
+    """A space in the terms of Optuna, by dotted name."""
+    kinds = library("optuna.distributions", "optuna")
+    made: dict[str, Any] = {}
+    for name, each in space.configuration_space.items():
+        if isinstance(each, UniformFloat):
+            made[name] = kinds.FloatDistribution(float(each.lower), float(each.upper), log=each.log)
+        elif isinstance(each, UniformInteger):
+            made[name] = kinds.IntDistribution(int(each.lower), int(each.upper), log=each.log)
+        else:
+            made[name] = kinds.CategoricalDistribution(tuple(map(_choice, _labels(each))))
+    return made
+
+
+def _labels(hyperparameter: Any) -> tuple[Any, ...]:
+    if isinstance(hyperparameter, CategoricalHyperparameter):
+        return tuple(hyperparameter.choices)
+    if isinstance(hyperparameter, OrdinalHyperparameter):
+        return tuple(hyperparameter.sequence)
+    if isinstance(hyperparameter, Constant):
+        return (hyperparameter.value,)
+    raise SpaceError(f"{hyperparameter.name!r}: Optuna has no distribution like {type(hyperparameter).__name__}")
+
+
+def _choice(label: Any) -> Any:
+    """A label as Optuna's storages take it: tuples and the like by their text."""
+    label = label.item() if isinstance(label, np.generic) else label
+    return label if label is None or isinstance(label, bool | int | float | str) else repr(label)

@@ -1,0 +1,166 @@
+"""A training script as an agent: a function that says what it keeps, and yields its score when an interval is over."""
+
+import inspect
+from collections.abc import Callable, Generator
+from contextlib import closing, nullcontext
+from functools import update_wrapper
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from popbandits.adapters import keeping, optimizers
+from popbandits.adapters.seeding import Seeded
+from popbandits.agent import Outcome
+from popbandits.errors import AgentError
+
+Score = float | Outcome
+Script = Callable[[dict[str, Any], "Run"], Generator[Score, Any, Any] | Score]
+
+
+def script(function: Script) -> Callable[[int], "ScriptAgent"]:
+    """Make an agent of a training script: a decorator.
+
+    In every interval the script runs from its top to its next `yield`, so the loop that it has may stay a loop. What it
+    needs again is built again, and `run.keep` restores what was learnt. A function that returns its score does too.
+
+    >>> @script
+    ... def train(config, run):
+    ...     layer = torch.nn.Linear(1, 1)
+    ...     optimizer = torch.optim.SGD(layer.parameters(), lr=config["lr"])
+    ...     kept = run.keep(layer=layer, optimizer=optimizer, steps=0)
+    ...     while True:
+    ...         loss = ((layer(torch.ones(1)) - 3) ** 2).mean()
+    ...         optimizer.zero_grad()
+    ...         loss.backward()
+    ...         optimizer.step()
+    ...         kept.steps += 1
+    ...         yield -loss.item()
+    >>> agent = train(seed=0)
+    >>> agent.train({"lr": 0.1}) < agent.train({"lr": 0.2}), agent.applied()
+    (True, {'lr': 0.2})
+
+    Args:
+        function: Takes the hyperparameters and a `Run`; a generator that yields a score or an `Outcome`.
+    """
+
+    def make_agent(seed: int) -> ScriptAgent:
+        return ScriptAgent(function, seed)
+
+    update_wrapper(make_agent, function)
+    del make_agent.__wrapped__  # type: ignore[attr-defined]  # or its arguments would be taken for this one's
+    return make_agent
+
+
+class Kept:
+    """What a script keeps, as attributes; plain values are assigned anew: `kept.steps += 1`."""
+
+    def __init__(self, things: dict[str, Any]) -> None:
+        self.__dict__.update(things)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__dict__:
+            raise AttributeError(f"only what keep() was given is kept, got {name!r}; add it to keep(...)")
+        self.__dict__[name] = value
+
+
+class Run:
+    """What a script is told of its interval, and where it says what it keeps.
+
+    Args:
+        config: Hyperparameters of the interval.
+        seed: Seed of the interval.
+        place: Member and round.
+        states: What was kept at the end of the last interval. None (default) for a fresh start.
+    """
+
+    def __init__(
+        self, config: dict[str, Any], seed: int, place: tuple[int, int], states: dict[str, Any] | None
+    ) -> None:
+        self.seed = seed
+        """For environments; Python's, NumPy's and PyTorch's global generators are seeded."""
+        self.member, self.round = place
+        self.applied: dict[str, Any] = {}
+        """Hyperparameters read back from the optimizers after `keep`."""
+        self._config, self._states = config, states
+        self._kept: Kept | None = None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing was learnt yet."""
+        return self._states is None
+
+    def keep(self, **things: Any) -> Kept:
+        """Name what training goes on from, and restore it. Call it once, when everything is built.
+
+        Modules, schedules and generators are restored in place. So are optimizers, but for their options: those they
+        were built with hold. Plain values, tensors and arrays come back as attributes of what is returned, and are to
+        be changed there.
+
+        Args:
+            things: What is kept, by name.
+        """
+        if self._kept is not None:
+            raise AgentError("keep() is called once in an interval, got a second call; name everything in one")
+        if not things:
+            raise AgentError("keep() must be given what training goes on from, got nothing; name modules, optimizers")
+        for name, thing in things.items():
+            keeping.state_of(name, thing)  # Refuse now what could not be saved after training.
+        found = {name: thing for name, thing in things.items() if isinstance(thing, Optimizer)}
+        built = optimizers.read_options(found, self._config)
+        if self._states is not None:
+            things |= keeping.restore_all(things, self._states)
+        after = optimizers.read_options(found, self._config)
+        self.applied = {name: after[name] for name in built if built[name] == self._config[name]}
+        self._kept = Kept(things)
+        return self._kept
+
+    def states(self) -> dict[str, Any]:
+        """Return the states of what is kept, as they are now."""
+        if self._kept is None:
+            raise AgentError("a script must say what its training goes on from, got no call of keep()")
+        return {name: keeping.state_of(name, thing) for name, thing in vars(self._kept).items()}
+
+
+class ScriptAgent(Seeded):
+    """An agent that runs a script from its top to its next `yield` in every interval.
+
+    Args:
+        script: The training script.
+        seed: Seed of the agent.
+    """
+
+    def __init__(self, script: Script, seed: int) -> None:
+        super().__init__(seed)
+        self._script = script
+        self._states: dict[str, Any] | None = None
+        self._applied: dict[str, Any] = {}
+
+    def train(self, config: dict[str, Any]) -> Score:
+        """Run the script until it yields (or returns) its score."""
+        with self._new_numbers() as seed:
+            run = Run(config, seed, self._place, self._states)
+            result: Any = self._script(config, run)
+            steps = result if inspect.isgenerator(result) else iter([result])
+            with closing(steps) if steps is result else nullcontext():  # Its `finally` blocks run at the end.
+                try:
+                    score: Score = next(steps)
+                except StopIteration:
+                    raise AgentError("a script must yield its score, got to its end without one") from None
+                self._states, self._applied = run.states(), run.applied
+        return score
+
+    def applied(self) -> dict[str, Any]:
+        """Return the hyperparameters that were in the optimizers when training began."""
+        return self._applied
+
+    def save(self, directory: Path) -> None:
+        """Write what the script keeps."""
+        torch.save({"kept": self._states, **self._seeds()}, directory / "script.pt")
+
+    def load(self, directory: Path) -> None:
+        """Become what was saved; the next interval begins with it."""
+        saved = torch.load(directory / "script.pt", weights_only=True)
+        self._set_seeds(saved)
+        self._states = saved["kept"]

@@ -1,0 +1,72 @@
+"""Random numbers of an interval, for training code that draws from the global generators."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+_LARGEST = 2**31  # NumPy's and Gymnasium's seeds, in any version, are below it.
+
+
+class Seeded:
+    """Base of agents that give every interval new random numbers from a seed that follows from its place in the run.
+
+    Nothing of a generator's state has to be saved: an interval's seed follows from the seed of the first ancestor, the
+    number of intervals since, and the member and the round that `assigned` told. So a resumed run draws what the whole
+    one would have drawn, and two members that go on from one checkpoint draw different numbers.
+
+    Python's, NumPy's and PyTorch's global generators are left as they were found. They belong to a process, so with
+    `engine="threads"` intervals disturb one another and are not repeatable.
+
+    Args:
+        seed: Seed of the agent.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed, self._intervals, self._place = int(seed), 0, (0, 0)
+
+    def assigned(self, member: int, round: int) -> None:
+        """Note which interval of the run comes next."""
+        self._place = (member, round)
+
+    @contextmanager
+    def _new_numbers(self) -> Iterator[int]:
+        """Seed the global generators for the next interval, or for building; yields the seed."""
+        spawn_key = (self._intervals, *self._place) if self._intervals else ()
+        self._intervals += 1
+        seed = int(np.random.SeedSequence(self._seed, spawn_key=spawn_key).generate_state(1)[0]) % _LARGEST
+        with seeded(seed):
+            yield seed
+
+    def _seeds(self) -> dict[str, int]:
+        """Return what of this belongs in a checkpoint."""
+        return {"seed": self._seed, "intervals": self._intervals}
+
+    def _set_seeds(self, saved: dict[str, Any]) -> None:
+        self._seed, self._intervals = saved["seed"], saved["intervals"]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed Python's, NumPy's and PyTorch's global generators for a while.
+
+    >>> with seeded(1):
+    ...     first = random.random()
+    >>> with seeded(1):
+    ...     first == random.random()
+    True
+    """
+    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 (what others' code draws from)
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices):
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(before)
+            np.random.set_state(numpy_before)  # noqa: NPY002

@@ -1,0 +1,152 @@
+"""Any algorithm of Stable-Baselines3 as an agent."""
+
+import json
+import math
+import pickle
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from popbandits.adapters import sb3_files, sb3_hyperparameters
+from popbandits.adapters.extras import library
+from popbandits.adapters.seeding import Seeded, seeded
+from popbandits.agent import Outcome
+from popbandits.errors import AgentError, ArgumentError
+from popbandits.typing import is_whole
+
+
+class SB3Agent(Seeded):
+    """An agent that trains a model of Stable-Baselines3 (or sb3-contrib) for some steps in every interval.
+
+        def make_agent(seed):
+            return SB3Agent(PPO, "MlpPolicy", "CartPole-v1", seed=seed, steps=2048)
+
+    Hyperparameters have the names of the algorithm's arguments: learning_rate, gamma, clip_range, ent_coef, n_epochs,
+    batch_size, n_steps (on-policy), tau, train_freq, exploration_final_eps, ... In addition, `optimizer` is the name of
+    a class in torch.optim, and options of the optimizer (weight_decay, momentum, ...) go by their own names. What is
+    fixed when a model is built, such as buffer_size or the network, is refused. Values hold for a whole interval.
+
+    A checkpoint holds `model.zip`, which the algorithm's own `load` reads, the replay buffer and the running scales of
+    a VecNormalize. Environments cannot be saved: every interval begins with a reset.
+
+    Args:
+        algorithm: Class of the algorithm, such as PPO or SAC.
+        policy: Policy, as the algorithm takes it.
+        env: Name of an environment, or a function that builds one (or a VecEnv); it is called twice, the second time
+            for evaluation.
+        seed: Seed of the agent.
+        steps: Environment steps of an interval; the algorithm rounds up to whole rollouts.
+        episodes: Episodes of the evaluation whose mean return is the score, default 10. 0 for the mean return of the
+            training episodes that ended in the interval.
+        settings: Further arguments of the algorithm.
+    """
+
+    def __init__(
+        self,
+        algorithm: Callable[..., Any],
+        policy: Any,
+        env: str | Callable[[], Any],
+        *,
+        seed: int,
+        steps: int,
+        episodes: int = 10,
+        **settings: Any,
+    ) -> None:
+        if not (isinstance(env, str) or callable(env)):
+            raise ArgumentError(f"env must be a name or a function that builds an environment, got {env!r}")
+        for name, value, least in (("steps", steps, 1), ("episodes", episodes, 0)):
+            if not is_whole(value, least):
+                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        super().__init__(seed)
+        self._steps, self._episodes = steps, episodes
+        self._config: dict[str, Any] = {}
+        self._tuned: set[str] = set()
+        # SB3 writes into the dicts it is given, which other agents are given too.
+        own = {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
+        with self._new_numbers() as number:
+            self.model = algorithm(policy, _build(env), seed=number, **own)
+            self._evaluation = self.model._wrap_env(_build(env)) if episodes else None
+        self._built = sb3_hyperparameters.built_with(self.model)
+
+    def train(self, config: dict[str, Any]) -> Outcome:
+        """Put the hyperparameters in, and train for one interval."""
+        with self._new_numbers() as number:
+            model, self._config = self.model, config
+            sb3_hyperparameters.take_back(model, self._tuned - config.keys(), self._built)
+            sb3_hyperparameters.put(model, config)
+            self._tuned = set(config)
+            if hasattr(model, "replay_buffer"):
+                sb3_files.close_trajectory(model)
+            model.set_random_seed(number)
+            model._last_obs = None  # which makes `learn` reset the environments
+            before, trained = model.num_timesteps, list[float]()
+            model.learn(self._steps, callback=lambda seen, _: _note_returns(seen, trained), reset_num_timesteps=False)
+            returns = trained if self._evaluation is None else self._evaluate(number)
+        if not returns:
+            raise AgentError(f"an episode must end within an interval, got none in {self._steps} steps; raise steps")
+        metrics = {"training_return": float(np.mean(trained))} if trained else {}
+        error = float(np.std(returns, ddof=1)) / math.sqrt(len(returns)) if len(returns) > 1 else None
+        return Outcome(float(np.mean(returns)), model.num_timesteps - before, metrics, error)
+
+    def applied(self) -> dict[str, Any]:
+        """Read the hyperparameters back from the model, its optimizers and its buffers."""
+        return sb3_hyperparameters.read(self.model, self._config)
+
+    def save(self, directory: Path) -> None:
+        """Write the model, its replay buffer and the running scales of its environments."""
+        model = self.model
+        sb3_files.save_model(model, directory / "model.zip")
+        if getattr(model, "replay_buffer", None) is not None:
+            sb3_files.save_replay(model.replay_buffer, directory / "replay.npz")
+        if (scales := model.get_vec_normalize_env()) is not None:
+            (directory / "scales.pkl").write_bytes(pickle.dumps((scales.obs_rms, scales.ret_rms)))
+        (directory / "agent.json").write_text(json.dumps(self._seeds() | {"tuned": sorted(self._tuned)}))
+
+    def load(self, directory: Path) -> None:
+        """Become what was saved; its hyperparameters are replaced by those of the next interval."""
+        saved = json.loads((directory / "agent.json").read_text())
+        self._set_seeds(saved)
+        self._tuned = set(saved["tuned"])
+        old = self.model
+        with seeded(0), warnings.catch_warnings():  # Building a model seeds the global generators.
+            warnings.filterwarnings("ignore", "`n_steps=")  # SB3 takes its own n-step buffer for somebody's.
+            self.model = type(old).load(directory / "model.zip", env=old.get_env(), device=old.device)
+        if old._custom_logger:
+            self.model.set_logger(old.logger)
+        if (replay := directory / "replay.npz").exists():
+            sb3_files.load_replay(self.model.replay_buffer, replay)
+        sb3_files.share_spaces(self.model)
+        if (scales := self.model.get_vec_normalize_env()) is not None:
+            scales.obs_rms, scales.ret_rms = pickle.loads((directory / "scales.pkl").read_bytes())
+
+    def close(self) -> None:
+        """Close the environments."""
+        for env in (self.model.get_env(), self._evaluation):
+            if env is not None:
+                env.close()
+
+    def _evaluate(self, seed: int) -> list[float]:
+        vectorised = library("stable_baselines3.common.vec_env", "sb3")
+        evaluation = library("stable_baselines3.common.evaluation", "sb3")
+        assert self._evaluation is not None
+        vectorised.sync_envs_normalization(self.model.get_env(), self._evaluation)
+        if (scales := vectorised.unwrap_vec_normalize(self._evaluation)) is not None:
+            scales.training = scales.norm_reward = False
+        self._evaluation.seed(seed)
+        returns, _ = evaluation.evaluate_policy(
+            self.model, self._evaluation, self._episodes, return_episode_rewards=True, warn=False
+        )
+        return list(returns)
+
+
+def _build(env: str | Callable[[], Any]) -> Any:
+    return library("gymnasium", "sb3").make(env) if isinstance(env, str) else env()
+
+
+def _note_returns(seen: dict[str, Any], returns: list[float]) -> bool:
+    """Collect the returns of episodes that a step ended; True, to go on."""
+    returns += [float(info["episode"]["r"]) for info in seen["infos"] if "episode" in info]
+    return True

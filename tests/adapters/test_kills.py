@@ -1,0 +1,36 @@
+"""Kills in the middle of training: a run of an adapter ends with the history of one that was left in peace."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from popbandits import History
+from tests.adapters.killed import begin_or_resume
+
+pytestmark = pytest.mark.integration
+
+
+def play(name: str, directory: Path, kill_at: int | None) -> int:
+    """Begin or resume a run in a process of its own; its return code."""
+    environment = os.environ | ({} if kill_at is None else {"KILL_AT_STEP": str(kill_at)})
+    command = [sys.executable, "-m", "tests.adapters.killed", name, str(directory)]
+    root = Path(__file__).parents[2]
+    environment["PYTHONPATH"] = os.pathsep.join([str(root / "src"), str(root)])
+    return subprocess.run(command, cwd=root, env=environment, check=False).returncode
+
+
+@pytest.mark.parametrize(("name", "steps"), [("ppo", 90), ("dqn", 170), ("lightning", 18)])
+def test_a_run_that_is_killed_while_it_trains_resumes_with_nothing_lost(name: str, steps: int, tmp_path: Path) -> None:
+    known = []
+    for _ in range(2):  # The second kill hits a run that was resumed.
+        assert play(name, tmp_path / "killed", kill_at=steps) == -signal.SIGKILL
+        known.append(len(History.load(tmp_path / "killed")))
+    assert 0 < known[0] < known[1] < 12
+    assert play(name, tmp_path / "killed", kill_at=None) == 0
+    whole = begin_or_resume(name, tmp_path / "whole")
+    assert len(whole) == 12
+    assert list(History.load(tmp_path / "killed")) == list(whole)

@@ -1,0 +1,147 @@
+"""Optuna: its distributions become a space, and a run becomes trials, however often it is written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, OrdinalHyperparameter
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState
+
+from popbandits import History, Observation, tune
+from popbandits.adapters.optuna import space_from_optuna, write_to_optuna
+from popbandits.errors import HistoryError, SpaceError
+from popbandits.space import Space
+
+DISTRIBUTIONS = {
+    "lr": FloatDistribution(1e-5, 1e-1, log=True),
+    "dropout": FloatDistribution(0.0, 0.5, step=0.25),
+    "depth": IntDistribution(1, 8),
+    "width": IntDistribution(16, 1024, log=True),
+    "batch": IntDistribution(8, 24, step=8),
+    "act": CategoricalDistribution((None, "relu", 3, True)),
+    "fixed": FloatDistribution(0.5, 0.5),
+    "only": CategoricalDistribution(("adam",)),
+}
+DESCRIBED = (
+    "Space(\n  act: one of None, 'relu', 3, True\n  batch: 8 < 16 < 24\n  depth: integer [1, 8]\n"
+    "  dropout: 0.0 < 0.25 < 0.5\n  fixed: always 0.5\n  lr: float [1e-05, 0.1] log\n  only: always 'adam'\n"
+    "  width: integer [16, 1024] log\n)"
+)
+
+
+class Walker:
+    def __init__(self, seed: int) -> None:
+        self.place = 0.0
+
+    def train(self, config: dict[str, Any]) -> float:
+        self.place += config["lr"]
+        if config["act"] == "relu":
+            raise RuntimeError("lost its way")
+        return self.place
+
+    def save(self, directory: Path) -> None:
+        (directory / "place.json").write_text(json.dumps(self.place))
+
+    def load(self, directory: Path) -> None:
+        self.place = json.loads((directory / "place.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+def test_every_distribution_becomes_a_hyperparameter() -> None:
+    assert repr(space_from_optuna(DISTRIBUTIONS)) == DESCRIBED
+
+
+def test_a_study_and_a_trial_have_the_space_that_their_objective_suggested() -> None:
+    def objective(trial: optuna.Trial) -> float:
+        if trial.suggest_categorical("kind", ["sgd", "adam"]) == "sgd":
+            trial.suggest_float("momentum", 0, 1)
+        return trial.suggest_float("lr", 1e-4, 1e-1, log=True) + trial.suggest_int("depth", 1, 3)
+
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(objective, n_trials=8)
+    expected = "kind: one of 'sgd', 'adam'\n  lr: float [0.0001, 0.1] log"
+    assert expected in repr(space_from_optuna(study))
+    assert expected in repr(space_from_optuna(study.best_trial))
+    assert "momentum" in repr(space_from_optuna(study))
+    study.add_trial(optuna.create_trial(value=0, params={"depth": 9}, distributions={"depth": IntDistribution(1, 9)}))
+    with pytest.raises(SpaceError, match="'depth': the trials of a study must agree on a range"):
+        space_from_optuna(study)
+
+
+def test_many_steps_are_thinned_out_evenly() -> None:
+    levels = space_from_optuna({"x": FloatDistribution(0.0, 1.0, step=0.001)}).configuration_space["x"].sequence
+    assert len(levels) == 256
+    assert (levels[0], levels[-1]) == (0.0, 1.0)
+
+
+def test_what_is_no_space_is_refused() -> None:
+    with pytest.raises(SpaceError, match=r"'lr': a distribution of Optuna is expected, got \(0.1, 1.0\)"):
+        space_from_optuna({"lr": (0.1, 1.0)})
+    with pytest.raises(SpaceError, match="a study or trial must have suggested something, got no distributions"):
+        space_from_optuna(optuna.create_study())
+
+
+def test_a_run_is_written_once_however_often_it_is_written(tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path / 'optuna.db'}"
+    space = space_from_optuna(DISTRIBUTIONS)
+    run: dict[str, Any] = {"directory": tmp_path / "run", "progress": False}
+    tune(Walker, space, population=4, rounds=3, **run)
+    history = History.load(tmp_path / "run")
+    partly = History(history.space, history[:5])
+    assert len(write_to_optuna(partly, storage, "walkers").trials) == 5  # Killed here, say.
+    for source in (tmp_path / "run", history):
+        study = write_to_optuna(source, storage, "walkers")
+        assert len(study.trials) == len(history) == 12
+    study = optuna.load_study(storage=storage, study_name="walkers")
+    for trial, observation in zip(study.trials, history, strict=True):
+        assert trial.params == observation.config
+        assert trial.user_attrs["popbandits"] == [observation.member, observation.round]
+        assert trial.state == (TrialState.FAIL if observation.failed else TrialState.COMPLETE)
+    assert {trial.state for trial in study.trials} == {TrialState.FAIL, TrialState.COMPLETE}
+    assert study.best_value == max(o.score for o in history if not o.failed)
+    assert study.direction.name == "MAXIMIZE"
+
+
+def test_a_trial_has_the_learning_curve_that_led_to_it_and_metrics_as_attributes() -> None:
+    history = History({"lr": (0.0, 1.0)}, mode="min")
+    history.append(Observation(0, 0, {"lr": 0.1}, score=3.0))
+    history.append(Observation(1, 0, {"lr": 0.2}, score=2.0, steps=7, metrics={"accuracy": 0.5}))
+    history.append(Observation(0, 1, {"lr": 0.3}, parent=(1, 0), score_before=2.0, score=1.0))
+    study = write_to_optuna(history, optuna.storages.InMemoryStorage(), "curves")
+    assert [trial.intermediate_values for trial in study.trials] == [{0: 3.0}, {0: 2.0}, {0: 2.0, 1: 1.0}]
+    assert study.trials[1].user_attrs["accuracy"] == 0.5
+    assert study.trials[1].user_attrs["steps"] == 7
+    assert study.trials[2].user_attrs["parent"] == [1, 0]
+    assert study.best_params == {"lr": 0.3}
+
+
+def test_nested_conditional_and_tuple_valued_spaces_are_written_by_their_dotted_names() -> None:
+    space = ConfigurationSpace()
+    kind, rate = Categorical("kind", ["sgd", "adam"]), Float("net.rate", (0.0, 1.0))
+    space.add(kind, rate, OrdinalHyperparameter("sizes", [(1, 2), (3, 4)]), EqualsCondition(rate, kind, "sgd"))
+    history = History(Space(space))
+    history.append(Observation(0, 0, {"kind": "adam", "sizes": (1, 2)}, score=1.0))
+    history.append(Observation(1, 0, {"kind": "sgd", "net.rate": 0.5, "sizes": (3, 4)}, score=2.0))
+    study = write_to_optuna(history, optuna.storages.InMemoryStorage(), "mixed")
+    assert [trial.params for trial in study.trials] == [
+        {"kind": "adam", "sizes": "(1, 2)"},
+        {"kind": "sgd", "net.rate": 0.5, "sizes": "(3, 4)"},
+    ]
+
+
+def test_a_study_of_another_run_is_refused() -> None:
+    storage = optuna.storages.InMemoryStorage()
+    first, second = (History({"lr": (0.0, 1.0)}, [Observation(0, 0, {"lr": lr}, score=1.0)]) for lr in (0.1, 0.2))
+    write_to_optuna(first, storage, "one")
+    with pytest.raises(HistoryError, match=r"study 'one' holds another run: .* choose another study_name"):
+        write_to_optuna(second, storage, "one")
+    optuna.create_study(storage=storage, study_name="down", direction="minimize")
+    with pytest.raises(HistoryError, match="study 'down' must maximize, as the run does, got minimize"):
+        write_to_optuna(first, storage, "down")
