@@ -20,6 +20,8 @@ demo: $(VENV)/.has-rl ## Tune a PPO agent while it trains, beside random search 
 
 # One BLAS thread: the matrices are small, and the tests already use every core.
 test: export OPENBLAS_NUM_THREADS = 1
+# Many tests start interpreters: they find the modules compiled, wherever that is switched off.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run every test but the slow ones
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
