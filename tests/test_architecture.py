@@ -35,6 +35,7 @@ FLOW = (
     "methods",
     "population",
     "views",
+    "trackers",
     "engines",
     "run",
     "ray",
@@ -47,7 +48,10 @@ FLOW = (
 ALLOWED = {package: set(FLOW[:place]) for place, package in enumerate(FLOW)}
 ALLOWED["selection"] -= {"models"}  # It judges what happened; explorers choose what to try.
 ALLOWED["advice"] -= {"models"}  # So does this.
-ALLOWED["reports"] -= {"views", "engines", "run", "ray"}  # They read a run's file, whoever made it.
+ALLOWED["trackers"] |= {"adapters"}  # How a library is imported that may be missing.
+ALLOWED["engines"] -= {"trackers"}
+ALLOWED["run"] -= {"trackers"}  # It knows views; a user brings trackers.
+ALLOWED["reports"] -= {"trackers", "views", "engines", "run", "ray"}  # They read a run's file, whoever made it.
 ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everything.
 ALLOWED["paper"] |= {"rl"}
 ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "paper", "cli", "__main__"}
@@ -59,6 +63,7 @@ OPTIONAL = {
     "envpool",
     "lightning",
     "matplotlib",
+    "mlflow",
     "optuna",
     "pandas",
     "pyarrow",
@@ -66,10 +71,12 @@ OPTIONAL = {
     "sklearn",
     "stable_baselines3",
     "starlette",
+    "tensorboard",
     "torch",
     "transformers",
     "uvicorn",
     "vl_convert",
+    "wandb",
 }
 EXTRA = tuple(f"popbandits.{name}." for name in ("rl", "ray", "reports.live", "paper.procgen", "adapters"))
 """Packages that are of no use without theirs."""

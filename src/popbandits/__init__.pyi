@@ -43,5 +43,14 @@ from .selection import Truncation as Truncation
 from .selection import TTest as TTest
 from .space import Space as Space
 from .storage import Store as Store
+from .trackers import CSVTracker as CSVTracker
+from .trackers import MLflowTracker as MLflowTracker
+from .trackers import TensorBoardTracker as TensorBoardTracker
+from .trackers import Tracker as Tracker
+from .trackers import WandbTracker as WandbTracker
+from .views.stopping import StopAfter as StopAfter
+from .views.stopping import StopAtScore as StopAtScore
+from .views.stopping import StopOnPlateau as StopOnPlateau
+from .views.stopping import StopWhen as StopWhen
 
 __version__: str

@@ -112,6 +112,9 @@ class Settings:
             space has nothing to tune, such as "baseline".
         task: Name the task that the agents learn, such as a game. Reports compare runs of one task with one another.
             None (default) is the agent's name and settings.
+        callbacks: Give views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
+            `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record: give
+            them again to `resume`.
         progress: Show the run in the terminal. Default True. Give False for silence, or an object of a class that
             extends `View`.
     """
@@ -139,6 +142,7 @@ class Settings:
     selection: Any = setting(None, (str, "NAME"), default=None, stored=RECIPE.or_none(), resumes=True)
     name: str | None = setting(TEXT.or_none(), (str, "TEXT"), default=None)
     task: str | None = setting(TEXT.or_none(), (str, "TEXT"), default=None)
+    callbacks: Any = setting(default=(), kw_only=True, recorded=False, resumes=True)
     progress: Any = setting(default=True, kw_only=True, recorded=False)
 
     def __post_init__(self) -> None:

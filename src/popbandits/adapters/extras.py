@@ -6,7 +6,7 @@ from typing import Any
 from popbandits.errors import MissingExtraError
 
 
-def library(name: str, extra: str) -> Any:
+def library(name: str, extra: str, user: str = "this adapter") -> Any:
     """Import a module of an optional library.
 
     >>> library("no_such_library.nn", "sb3")
@@ -17,10 +17,11 @@ def library(name: str, extra: str) -> Any:
     Args:
         name: Full name of the module.
         extra: Extra of popbandits that installs it.
+        user: Who needs it, for the error. Default "this adapter".
     """
     try:
         return import_module(name)
     except ImportError as error:
         raise MissingExtraError(
-            f"this adapter needs {error.name or name.split('.')[0]}; pip install 'popbandits[{extra}]'"
+            f"{user} needs {error.name or name.split('.')[0]}; pip install 'popbandits[{extra}]'"
         ) from error

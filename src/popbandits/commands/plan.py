@@ -12,7 +12,7 @@ from popbandits.storage.disk import resume_command
 from popbandits.wording import counted, duration
 
 TOLD = {"agent", "space", "method", "population", "rounds", "seed", "mode", "quantile", "explore", "synchronous"}
-TOLD |= {"directory", "engine", "workers", "round_timeout", "start", "selection", "progress"}
+TOLD |= {"directory", "engine", "workers", "round_timeout", "start", "selection", "callbacks", "progress"}
 """Settings that a plan tells in its own words; of the others it tells the values."""
 
 

@@ -1,6 +1,7 @@
 """A history as a table: for pandas, and as notebooks show it. `History` calls it, so it does not import it."""
 
 import importlib.util
+import json
 from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from popbandits.errors import MissingExtraError
 from popbandits.records import Observation
 from popbandits.space import Space
-from popbandits.wording import number, setting
+from popbandits.wording import number, setting, visible
 
 if TYPE_CHECKING:
     import pandas
@@ -86,3 +87,32 @@ def flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     for name, value in values.items():
         found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return found
+
+
+def text(value: Any) -> str:
+    """Return a value of a column that holds text, or anything; letters that UTF-8 has not are written out.
+
+    >>> text("crop"), text(None), text(0.1), text(True), text((3, 3))
+    ('crop', 'None', '0.1', 'true', '[3, 3]')
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return "None" if value is None else json.dumps(value)
+
+
+def cell(value: Any) -> str:
+    """Return a value as text for a table that a spreadsheet opens, or a terminal shows.
+
+    What would be a formula begins with an apostrophe, and control characters are written out.
+
+    >>> cell("=1+1"), cell("-1"), cell(-1.0), cell("a\\x1b[2J")
+    ("'=1+1", '-1', '-1.0', 'a\\\\x1b[2J')
+    """
+    said = visible(text(value))
+    if not (isinstance(value, str) and said.lstrip().startswith(("=", "+", "-", "@"))):
+        return said
+    try:
+        float(said)
+    except ValueError:
+        return f"'{said}"
+    return said

@@ -27,11 +27,10 @@ from typing import IO, Any, Literal
 
 from popbandits.errors import HistoryError, MissingExtraError
 from popbandits.history import Key, Observation
-from popbandits.history.frame import flat, table_row
+from popbandits.history.frame import cell, flat, table_row, text
 from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits.storage.store import reading
-from popbandits.wording import visible
 
 Kind = Literal["csv", "json", "parquet"]
 KINDS: tuple[Kind, ...] = ("csv", "json", "parquet")
@@ -126,17 +125,6 @@ def common(values: Iterable[Any]) -> type:
     return kinds.pop() if len(kinds) == 1 and kinds <= {bool, int, float, str} else object
 
 
-def text(value: Any) -> str:
-    """A value of a column that holds text, or anything; letters that UTF-8 has not are written out.
-
-    >>> text("crop"), text(None), text(0.1), text(True), text((3, 3))
-    ('crop', 'None', '0.1', 'true', '[3, 3]')
-    """
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    return "None" if value is None else json.dumps(value)
-
-
 # Formats
 
 
@@ -147,24 +135,6 @@ def _write_csv(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]
     for row in rows:
         writer.writerow([cell(row[name]) if name in row else "" for name in columns])
     lines.detach()
-
-
-def cell(value: Any) -> str:
-    """A value in a table that a spreadsheet opens, or a terminal shows: as text, whatever a record says.
-
-    What would be a formula begins with an apostrophe, and control characters are written out.
-
-    >>> cell("=1+1"), cell("-1"), cell(-1.0), cell("a\\x1b[2J")
-    ("'=1+1", '-1', '-1.0', 'a\\\\x1b[2J')
-    """
-    said = visible(text(value))
-    if not (isinstance(value, str) and said.lstrip().startswith(("=", "+", "-", "@"))):
-        return said
-    try:
-        float(said)
-    except ValueError:
-        return f"'{said}"
-    return said
 
 
 def _write_json(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.history import History, Key, Observation, Rows
+from popbandits.history.frame import text
 from popbandits.records import merit
-from popbandits.reports.export import text
 from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Points, Space
 from popbandits.storage.schema import FILE

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.advice import advise
-from popbandits.history.frame import flat
-from popbandits.reports.export import text
+from popbandits.history.frame import flat, text
 from popbandits.reports.figures.arms import arms
 from popbandits.reports.figures.comparison import regrets
 from popbandits.reports.figures.deciding import deciding

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.history.frame import flat
-from popbandits.reports.export import text
+from popbandits.history.frame import flat, text
 from popbandits.reports.run import LABEL, Run, shortened
 from popbandits.reports.stats import deviation
 from popbandits.reports.status import selection_name

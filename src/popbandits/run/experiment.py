@@ -54,12 +54,15 @@ class Experiment(Settings):
     # The list of settings cannot name these types: they are defined after it.
     start: Start = None
     selection: Selection | str | None = None
+    callbacks: Sequence[View] = field(default=(), kw_only=True)
     progress: bool | View = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.progress, bool | View):
             raise ArgumentError(f"progress must be True, False or a View, got {self.progress!r}")
+        if not isinstance(self.callbacks, list | tuple) or not all(isinstance(each, View) for each in self.callbacks):
+            raise ArgumentError(f"callbacks must be a list of View objects, got {self.callbacks!r}")
         for (name, engine), (why, fix) in UNSUITED.items():
             value = getattr(self, name)
             if value is not None and engine == self.engine and (name, engine, value) != ("workers", "in-process", 1):

@@ -52,6 +52,7 @@ class Loop:
         self._make_engine = make_engine
         self.stopping = False
         """Whether it was asked to stop: what is in training ends, nothing new begins."""
+        self._reason = ""  # of a view that asked it to stop
         self._at_once = False  # without waiting for what is in training
         self._asked_to_end = False  # the process, not the run alone
         self._waiting: list[Assignment] = []  # decided, and not with the engine yet
@@ -71,7 +72,8 @@ class Loop:
             finally:
                 done = self.population.done
                 with suppress(DiskError, HistoryError):  # A full disk has been complained about.
-                    self._say(*(("finished", "every member is done") if done else ("stopped", "it can be resumed")))
+                    stopped = "stopped", f"{self._reason}it can be resumed"
+                    self._say(*(("finished", "every member is done") if done else stopped))
                 self.view.closed()
         if self._asked_to_end:
             raise SystemExit(128 + signal.SIGTERM)
@@ -81,6 +83,7 @@ class Loop:
         engine = self._make_engine()
         try:
             while not self.population.done:
+                self._ask_views()
                 self._submit(engine)
                 reports = engine.wait()
                 if self._at_once:  # Whatever an agent made of the interrupt.
@@ -119,6 +122,12 @@ class Loop:
                 self.checkpoints.hold(assignment.parent)
         self._waiting += assignments
         self.view.asked(self.population.decided)
+
+    def _ask_views(self) -> None:
+        """Stop as after a first Ctrl-C if a view says why to."""
+        if not self.stopping and (reason := self.view.stop()):
+            self.stopping, self._reason = True, f"{reason}; "
+            self.view.happened(Event("stopping", "what is in training ends first", data={"reason": reason}))
 
     def _submit(self, engine: Engine) -> None:
         """Hand what was decided to the engine, unless the run is to stop."""

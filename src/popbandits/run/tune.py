@@ -22,6 +22,7 @@ from popbandits.storage.lock import Lock
 from popbandits.storage.schema import FILE as RECORD
 from popbandits.storage.schema import holds_run
 from popbandits.storage.store import Store
+from popbandits.views.several import Several
 from popbandits.views.view import View
 from popbandits.wording import suggestion
 
@@ -140,7 +141,8 @@ def _go(experiment: Experiment, directory: Path) -> Result:
         population = experiment.make_population(store)
         store.describe(**experiment.record())
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
-        Loop(population, store, checkpoints, experiment.make_engine, view, experiment.max_failures).run()
+        seen = Several(view, experiment.callbacks) if experiment.callbacks else view
+        Loop(population, store, checkpoints, experiment.make_engine, seen, experiment.max_failures).run()
     return Result(directory)
 
 

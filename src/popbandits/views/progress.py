@@ -52,6 +52,8 @@ class Progress(View):
         """Seconds that the last decisions took."""
         self._given: dict[Key, None] = {}  # what is in training or waits for it, in the order in which it was asked
         self.ending: Literal["", "stopping", "stopped", "finished"] = ""
+        self.reason = ""
+        """Why a callback stopped it."""
 
     def opened(self, population: Population, directory: Path) -> None:
         """Take in what happened before."""
@@ -100,6 +102,7 @@ class Progress(View):
                 self.failures.append(event)
             elif event.kind in ("stopping", "stopped", "finished"):
                 self.ending = event.kind  # type: ignore[assignment]
+                self.reason = str(event.data.get("reason", ""))
                 if self.ending == "stopped":
                     self._given.clear()
 

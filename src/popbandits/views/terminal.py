@@ -127,6 +127,8 @@ def _failure(event: Event) -> str:
 def _ending(progress: Progress) -> str:
     match progress.ending:
         case "stopping":
+            if progress.reason:
+                return f"Stopping when what is in training has ended: {printable(progress.reason)}."
             return "Stopping when what is in training has ended. Ctrl-C again stops at once."
         case "stopped":
             return f"Stopped. To go on: popbandits resume {progress.directory}"

@@ -1,4 +1,4 @@
-"""What can be seen of a run while it goes on. A view is told what happens; it changes nothing."""
+"""What can be seen of a run while it goes on. A view is told what happens; all it can do is to ask for an end."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +43,13 @@ class View:
         Args:
             event: What happened, such as a failure with its traceback.
         """
+
+    def stop(self) -> str | None:
+        """Return why the run is to stop, or None to go on; called before members are given something to train.
+
+        What is in training then ends, nothing new begins, and the run can be resumed.
+        """
+        return None
 
     def closed(self) -> None:
         """Take in that the run ended, or was stopped."""

@@ -1,0 +1,97 @@
+"""Observations in CSV files, a row each, readable while the run goes on."""
+
+import csv
+import io
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from popbandits.errors import HistoryError
+from popbandits.history.frame import OF_ALL, cell, table_row
+from popbandits.population import Population
+from popbandits.storage.disk import anchored
+from popbandits.trackers.tracker import Entry, Tracker
+
+FILE = "observations.csv"
+
+
+class CSVTracker(Tracker):
+    """Write a row for each observation to a CSV file; the columns are those of `popbandits export`, but for "winning".
+
+    A metric that appears later adds a column: the file is then written anew.
+
+    Args:
+        path: Give the file. None (default) is `observations.csv` in the run's folder. With per_member, the member's
+            number is put before the ending.
+    """
+
+    def __init__(self, path: str | Path | None = None, per_member: bool = False):
+        super().__init__(per_member)
+        self.path = None if path is None else anchored(path, "path")
+        self._columns: dict[Path, list[str]] = {}
+
+    def begin(self, population: Population, directory: Path) -> Mapping[int, int]:
+        """Read what the files have, and cut off a row that a kill left incomplete."""
+        self._file = self.path or directory / FILE
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._first = [*(name for name in OF_ALL if name != "winning")]
+        self._first += [f"config.{name}" for name in population.space.names]
+        self._columns = {}
+        written: Counter[int] = Counter()
+        for path in {self._path_of(member) for member in range(population.size)}:
+            for row in self._read(path):
+                member, round_ = int(row["member"]), int(row["round"])
+                known = population.history.find((member, round_))
+                if known is None or (cell(known.score) != row["score"] and not known.failed):
+                    raise HistoryError(
+                        f"{path} holds another run: member {member}, round {round_} has score {row['score']} there; "
+                        "give another path"
+                    )
+                written[member] += 1
+        return written
+
+    def write(self, entry: Entry) -> None:
+        """Append its row."""
+        observation = entry.observation
+        row = table_row(observation, self._space, self._history.stage(observation.parent), False)
+        values = {name: "" if value is None or value != value else cell(value) for name, value in row.items()}
+        values |= {f"config.{name}": cell(value) for name, value in self._space.flatten(observation.config).items()}
+        del values["winning"]
+        path = self._path_of(entry.member)
+        columns = self._columns.get(path, self._first)
+        if new := sorted(values.keys() - set(columns)):
+            columns = [*columns, *new]
+        if path in self._columns and not new:
+            with path.open("ab") as file:
+                file.write(_lines([values], columns))
+            return
+        rows = self._read(path) if path in self._columns else []
+        draft = path.with_name(f"{path.name}.draft")
+        draft.write_bytes(_lines([dict(zip(columns, columns, strict=True)), *rows, values], columns))
+        os.replace(draft, path)  # Whoever reads it sees the old file or the new one.
+        self._columns[path] = columns
+
+    def _path_of(self, member: int) -> Path:
+        return self._file.with_stem(f"{self._file.stem}-{member}") if self.per_member else self._file
+
+    def _read(self, path: Path) -> list[dict[str, Any]]:
+        """Read the whole rows of a file, and cut off the rest."""
+        if not path.exists() or not (content := path.read_bytes()):
+            return []
+        whole = content[: content.rfind(b"\n") + 1]  # No value holds a line break: `cell` writes it out.
+        if len(whole) < len(content):
+            os.truncate(path, len(whole))
+        reader = csv.DictReader(io.StringIO(whole.decode("utf-8"), newline=""))
+        columns = list(reader.fieldnames or [])
+        if not {"member", "round", "score"} <= set(columns):
+            raise HistoryError(f"{path} must hold a run's observations or be new, got columns {columns}")
+        self._columns[path] = columns
+        return list(reader)
+
+
+def _lines(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
+    out = io.StringIO(newline="")
+    csv.DictWriter(out, columns, lineterminator="\n", restval="").writerows(rows)
+    return out.getvalue().encode("utf-8")

@@ -1,0 +1,139 @@
+"""The part that all trackers share: what an observation comes to in numbers and texts, and what is still to write."""
+
+import math
+import uuid
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from popbandits.history import Observation
+from popbandits.history.frame import flat, text
+from popbandits.population import Population
+from popbandits.typing import is_real
+from popbandits.views.view import View
+
+ID_FILE = "tracking-id"
+"""File in a run's folder: the id that its runs in trackers have, or begin with."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Hold an observation as trackers show it.
+
+    Args:
+        observation: What came of the interval.
+        index: Its index in the history.
+        numbers: Finite numbers by name: "score", "steps" and "seconds" (sums over the member's intervals),
+            "metrics/...", "hyperparameters/..." (of labels that are no numbers, the index among the choices),
+            "lineage/parent_member" and "lineage/parent_round" (none for a fresh start).
+        texts: Texts by name: "status", "lineage/parent", labels as "hyperparameters/...", and "metrics/..." that are
+            no numbers.
+    """
+
+    observation: Observation
+    index: int
+    numbers: Mapping[str, float]
+    texts: Mapping[str, str]
+
+    @property
+    def member(self) -> int:
+        """The member that trained."""
+        return self.observation.member
+
+    @property
+    def round(self) -> int:
+        """The round of the member."""
+        return self.observation.round
+
+
+class Tracker(View):
+    """Write every observation of a run somewhere, once. Extend it with `begin` and `write` for a tracker of your own.
+
+    Args:
+        per_member: Make a run of its own for each member in the tracker. Default False: one run for the population,
+            with the member in the names.
+    """
+
+    def __init__(self, per_member: bool = False):
+        self.per_member = per_member
+        self._labels: dict[str, dict[str, int]] = {}  # the index of each label, by hyperparameter
+        self._steps: Counter[int] = Counter()
+        self._seconds: Counter[int] = Counter()
+
+    @abstractmethod
+    def begin(self, population: Population, directory: Path) -> Mapping[int, int]:
+        """Open the tracker's run, made now or earlier; return how many rounds of each member it has already.
+
+        Args:
+            population: The population that decides; not to be changed.
+            directory: Folder of the run.
+        """
+
+    @abstractmethod
+    def write(self, entry: Entry) -> None:
+        """Write an observation.
+
+        Args:
+            entry: The observation, in numbers and texts.
+        """
+
+    def opened(self, population: Population, directory: Path) -> None:
+        """Write what the tracker has not yet, of a run that is resumed."""
+        self._space, self._history = population.space, population.history
+        self._labels = {each.name: {text(v): i for i, v in enumerate(each.labels)} for each in self._space.categorical}
+        self._steps, self._seconds = Counter(), Counter()
+        written = self.begin(population, directory)
+        for index, observation in enumerate(population.history):
+            entry = self._enter(observation, index)
+            if observation.round >= written.get(observation.member, 0):
+                self.write(entry)
+
+    def told(self, observation: Observation) -> None:
+        """Write it."""
+        self.write(self._enter(observation, len(self._history) - 1))
+
+    def _enter(self, o: Observation, index: int) -> Entry:
+        values: dict[str, Any] = {"score": o.score}
+        for name, total, spent in (("steps", self._steps, o.steps), ("seconds", self._seconds, o.seconds)):
+            if spent is not None:
+                total[o.member] += spent  # type: ignore[assignment]
+                values[name] = total[o.member]
+        values |= flat(o.metrics, "metrics/")
+        values |= {f"hyperparameters/{name}": value for name, value in self._space.flatten(o.config).items()}
+        texts = {"status": str(o.status)}
+        if o.parent is not None:
+            values |= {"lineage/parent_member": o.parent[0], "lineage/parent_round": o.parent[1]}
+            texts["lineage/parent"] = f"member {o.parent[0]}, round {o.parent[1]}"
+        numbers: dict[str, float] = {}
+        for name, value in values.items():
+            if isinstance(value, bool) or is_real(value):
+                if math.isfinite(value):
+                    numbers[name] = float(value)
+                continue
+            texts[name] = text(value)
+            labels = self._labels.get(name.removeprefix("hyperparameters/"), {})
+            if name.startswith("hyperparameters/") and texts[name] in labels:
+                numbers[name] = float(labels[texts[name]])
+        return Entry(o, index, numbers, texts)
+
+
+def tracking_id(directory: Path) -> str:
+    """Return the id of a run in trackers; it is kept in the run's folder, so that a resumed run has the same.
+
+    Args:
+        directory: Folder of the run.
+    """
+    file = directory / ID_FILE
+    if not file.exists():
+        draft = file.with_suffix(".draft")
+        draft.write_text(uuid.uuid4().hex[:16])
+        draft.replace(file)  # Whole, or not there.
+    return file.read_text()
+
+
+def prefix(entry: Entry, per_member: bool) -> str:
+    """Return what begins the names of an entry: its member, unless each member has a run of its own."""
+    return "" if per_member else f"member_{entry.member}/"

@@ -1,0 +1,133 @@
+"""Reasons to stop a run before its last round, as callbacks. A run that was stopped can be resumed."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from popbandits.history import History, Observation
+from popbandits.population import Population
+from popbandits.rules import SCORE, Rule, real, whole
+from popbandits.views.view import View
+from popbandits.wording import number
+
+_SECONDS = real("above 0 seconds", lambda value: value > 0)
+_CHANGE = real("at least 0", lambda value: value >= 0)
+_FUNCTION = Rule(callable, "callable: it takes the history", "give a function")
+
+
+class StopAfter(View):
+    """Stop a run when some time has passed since it was opened; a resumed run has all of it again.
+
+    Args:
+        seconds: Give the time after which nothing new begins. What is in training then takes its own time to end.
+    """
+
+    def __init__(self, seconds: float):
+        _SECONDS.check("seconds", seconds)
+        self.seconds = seconds
+        self._end = math.inf
+
+    def opened(self, population: Population, directory: Path) -> None:
+        """Start the clock."""
+        self._end = time.monotonic() + self.seconds
+
+    def stop(self) -> str | None:
+        """Return the reason when the time is over."""
+        return f"{self.seconds:g} seconds are over" if time.monotonic() >= self._end else None
+
+
+class StopWhen(View):
+    """Stop a run when a function of its history says so.
+
+    >>> from popbandits import History
+    >>> def enough(history):
+    ...     return len(history) >= 100 and "100 intervals are enough"
+    >>> enough(History({"x": (0.0, 1.0)}))
+    False
+    >>> callbacks = [StopWhen(enough)]
+
+    Args:
+        function: Give a function of the `History` that returns True, or the reason as text, to stop the run.
+    """
+
+    def __init__(self, function: Callable[[History], Any]):
+        _FUNCTION.check("function", function)
+        self.function = function
+        self._history: History | None = None
+
+    def opened(self, population: Population, directory: Path) -> None:
+        """Keep the history, which grows as the run goes on."""
+        self._history = population.history
+
+    def stop(self) -> str | None:
+        """Return what the function says."""
+        said = None if self._history is None else self.function(self._history)
+        if isinstance(said, str):
+            return said
+        return f"{getattr(self.function, '__name__', 'a callback')} says so" if said else None
+
+
+class StopAtScore(StopWhen):
+    """Stop a run when its best score is as good as this: at least in mode "max", at most in mode "min".
+
+    Args:
+        score: Give the score that is good enough.
+    """
+
+    def __init__(self, score: float):
+        SCORE.check("score", score)
+        self.score = score
+        super().__init__(self._reached)
+
+    def _reached(self, history: History) -> str | None:
+        best = history.best
+        if best is None or history.sign * best.score < history.sign * self.score:
+            return None
+        return f"the score {number(best.score)} of member {best.member}, round {best.round}, is as good as asked for"
+
+
+class StopOnPlateau(View):
+    """Stop a run when the best score has not become better for some rounds.
+
+    It is judged by rounds that every member has finished, so it does not matter who is faster.
+
+    Args:
+        rounds: Give the number of rounds without progress.
+        min_change: Set how much better the best score must become within them to count as progress: more than this.
+            Default 0.0.
+    """
+
+    def __init__(self, rounds: int, min_change: float = 0.0):
+        whole(1).check("rounds", rounds)
+        _CHANGE.check("min_change", min_change)
+        self.rounds, self.min_change = rounds, min_change
+        self._sign, self._size = 1.0, 1
+        self._best: list[float] = []  # of each round, turned so that more is better
+        self._finished: list[int] = []  # members that have finished each round
+
+    def opened(self, population: Population, directory: Path) -> None:
+        """Take in what happened before."""
+        self._sign, self._size = population.history.sign, population.size
+        self._best, self._finished = [], []
+        for observation in population.history:
+            self.told(observation)
+
+    def told(self, observation: Observation) -> None:
+        """Keep the best score of its round."""
+        missing = observation.round + 1 - len(self._best)
+        self._best += [-math.inf] * missing
+        self._finished += [0] * missing
+        self._finished[observation.round] += 1
+        if not observation.failed:
+            self._best[observation.round] = max(self._best[observation.round], self._sign * observation.score)
+
+    def stop(self) -> str | None:
+        """Return the reason when the last rounds brought nothing."""
+        whole_rounds = sum(count == self._size for count in self._finished)  # A member's rounds follow one another.
+        before = max(self._best[: max(0, whole_rounds - self.rounds)], default=-math.inf)
+        if before == -math.inf:
+            return None
+        gained = max(0.0, max(self._best[:whole_rounds]) - before)
+        return None if gained > self.min_change else f"no progress in {self.rounds} rounds"
