@@ -23,5 +23,5 @@ def library(name: str, extra: str, user: str = "this adapter") -> Any:
         return import_module(name)
     except ImportError as error:
         raise MissingExtraError(
-            f"{user} needs {error.name or name.split('.')[0]}; pip install 'popbandits[{extra}]'"
+            f"{user} needs {(error.name or name).split('.')[0]}; pip install 'popbandits[{extra}]'"
         ) from error

@@ -36,15 +36,15 @@ class CSVTracker(Tracker):
         """Read what the files have, and cut off a row that a kill left incomplete."""
         self._file = self.path or directory / FILE
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._first = [*(name for name in OF_ALL if name != "winning")]
-        self._first += [f"config.{name}" for name in population.space.names]
+        names = [*OF_ALL, *(f"config.{name}" for name in population.space.names)]
+        self._first = [_on_a_line(name) for name in names if name != "winning"]
         self._columns = {}
         written: Counter[int] = Counter()
         for path in {self._path_of(member) for member in range(population.size)}:
             for row in self._read(path):
                 member, round_ = int(row["member"]), int(row["round"])
                 known = population.history.find((member, round_))
-                if known is None or (cell(known.score) != row["score"] and not known.failed):
+                if known is None or (not known.failed and cell(known.score) != row["score"]):
                     raise HistoryError(
                         f"{path} holds another run: member {member}, round {round_} has score {row['score']} there; "
                         "give another path"
@@ -56,9 +56,8 @@ class CSVTracker(Tracker):
         """Append its row."""
         observation = entry.observation
         row = table_row(observation, self._space, self._history.stage(observation.parent), False)
-        values = {name: "" if value is None or value != value else cell(value) for name, value in row.items()}
-        values |= {f"config.{name}": cell(value) for name, value in self._space.flatten(observation.config).items()}
-        del values["winning"]
+        del row["winning"]
+        values = {_on_a_line(name): _on_a_line(value) for name, value in row.items() if not _is_missing(name, value)}
         path = self._path_of(entry.member)
         columns = self._columns.get(path, self._first)
         if new := sorted(values.keys() - set(columns)):
@@ -80,7 +79,7 @@ class CSVTracker(Tracker):
         """Read the whole rows of a file, and cut off the rest."""
         if not path.exists() or not (content := path.read_bytes()):
             return []
-        whole = content[: content.rfind(b"\n") + 1]  # No value holds a line break: `cell` writes it out.
+        whole = content[: content.rfind(b"\n") + 1]  # No value holds a line break.
         if len(whole) < len(content):
             os.truncate(path, len(whole))
         reader = csv.DictReader(io.StringIO(whole.decode("utf-8"), newline=""))
@@ -89,6 +88,15 @@ class CSVTracker(Tracker):
             raise HistoryError(f"{path} must hold a run's observations or be new, got columns {columns}")
         self._columns[path] = columns
         return list(reader)
+
+
+def _on_a_line(value: Any) -> str:
+    return cell(value).replace("\r", "\\r").replace("\n", "\\n")
+
+
+def _is_missing(name: str, value: Any) -> bool:
+    """Tell whether a cell stays empty; a hyperparameter whose label is None is not missing."""
+    return (value is None and name in OF_ALL) or value != value
 
 
 def _lines(rows: list[dict[str, Any]], columns: list[str]) -> bytes:

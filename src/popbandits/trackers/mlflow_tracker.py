@@ -7,7 +7,7 @@ from typing import Any
 
 from popbandits.adapters.extras import library
 from popbandits.population import Population
-from popbandits.trackers.tracker import Entry, Tracker, prefix, tracking_id
+from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, tracking_id
 
 ID = "popbandits.id"
 """Tag of a run in MLflow: which run of ours it shows."""
@@ -49,12 +49,7 @@ class MLflowTracker(Tracker):
             for m in members:
                 tags = {"mlflow.parentRunId": whole, "popbandits.member": str(m)}
                 self._runs[m] = self._open(where, f"{identity}-{m}", f"{directory.name}/{m}", tags)
-        about = {
-            "method": type(population.method).__name__,
-            "members": population.size,
-            "mode": population.history.mode,
-        }
-        for name, value in about.items():
+        for name, value in describe(population).items():
             self._client.set_tag(whole, f"popbandits.{name}", str(value))
         return {m: len(self._client.get_metric_history(*self._metric(m, "round"))) for m in members}
 
@@ -65,9 +60,9 @@ class MLflowTracker(Tracker):
         values = {_name(f"{begins}{name}"): value for name, value in entry.numbers.items()} | {key: float(entry.round)}
         metrics = [self._entities.Metric(name, value, now, entry.round) for name, value in values.items()]
         tags = {_name(f"{begins}{name}"): said[:LONGEST] for name, said in entry.texts.items()}
+        self._client.log_batch(run, tags=[self._entities.RunTag(name, said) for name, said in tags.items()])
         for first in range(0, len(metrics), MOST):
             self._client.log_batch(run, metrics=metrics[first : first + MOST])
-        self._client.log_batch(run, tags=[self._entities.RunTag(name, said) for name, said in tags.items()])
 
     def closed(self) -> None:
         """End its runs; a resumed one is opened again."""

@@ -137,3 +137,9 @@ def tracking_id(directory: Path) -> str:
 def prefix(entry: Entry, per_member: bool) -> str:
     """Return what begins the names of an entry: its member, unless each member has a run of its own."""
     return "" if per_member else f"member_{entry.member}/"
+
+
+def describe(population: Population) -> dict[str, Any]:
+    """Return what a tracker says of the whole run."""
+    method = type(getattr(population.method, "plain", population.method)).__name__
+    return {"method": method, "members": population.size, "mode": population.history.mode, "seed": population.seed}

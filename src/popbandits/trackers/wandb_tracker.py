@@ -8,7 +8,7 @@ from typing import Any
 from popbandits.adapters.extras import library
 from popbandits.errors import ArgumentError
 from popbandits.population import Population
-from popbandits.trackers.tracker import Entry, Tracker, prefix, tracking_id
+from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, tracking_id
 
 OWN = {"id", "resume", "reinit", "dir"}
 """Arguments of `wandb.init` that a tracker gives itself."""
@@ -44,11 +44,7 @@ class WandbTracker(Tracker):
         self._logged: list[int] = json.loads(self._file.read_text()) if self._file.exists() else []
         count = population.size if self.per_member else 1
         self._logged += [0] * (count - len(self._logged))
-        about = {
-            "method": type(population.method).__name__,
-            "members": population.size,
-            "mode": population.history.mode,
-        }
+        about = describe(population)
         for number in range(count):
             given = {"name": name, "id": identity, "config": about}
             if self.per_member:

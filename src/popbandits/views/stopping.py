@@ -8,11 +8,12 @@ from typing import Any
 
 from popbandits.history import History, Observation
 from popbandits.population import Population
-from popbandits.rules import SCORE, Rule, real, whole
+from popbandits.rules import Rule, real, whole
 from popbandits.views.view import View
 from popbandits.wording import number
 
 _SECONDS = real("above 0 seconds", lambda value: value > 0)
+_FINITE = real("a finite number")
 _CHANGE = real("at least 0", lambda value: value >= 0)
 _FUNCTION = Rule(callable, "callable: it takes the history", "give a function")
 
@@ -77,7 +78,7 @@ class StopAtScore(StopWhen):
     """
 
     def __init__(self, score: float):
-        SCORE.check("score", score)
+        _FINITE.check("score", score)
         self.score = score
         super().__init__(self._reached)
 

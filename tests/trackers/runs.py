@@ -1,0 +1,50 @@
+"""Runs that tests track, and kill: in a process of its own, at an observation."""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.syscalls import in_a_child
+from popbandits import History, resume, tune
+from popbandits.errors import HistoryError
+from popbandits.history import Observation
+from popbandits.views.view import View
+from tests.engines.agents import Walker, space
+
+SETTINGS: dict[str, Any] = {"population": 3, "rounds": 4, "progress": False}
+
+
+class Killer(View):
+    """Kills this process when it is told of an observation."""
+
+    def __init__(self, after: int):
+        self.left = after
+
+    def told(self, observation: Observation) -> None:
+        self.left -= 1
+        if not self.left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def begin_or_resume(directory: Path, callbacks: Sequence[View], **settings: Any) -> History:
+    try:
+        return resume(directory, callbacks=callbacks, progress=False).history
+    except HistoryError:  # There is no run yet.
+        return tune(Walker, space(), directory=directory, callbacks=callbacks, **SETTINGS | settings).history
+
+
+def _begin_and_die(directory: Path, make: Callable[[], View], after: int, first: bool) -> None:
+    killer = Killer(after)
+    begin_or_resume(directory, [killer, make()] if first else [make(), killer])
+
+
+def killed_twice(directory: Path, make: Callable[[], View]) -> History:
+    """Track a run that is killed before its tracker hears of an observation, then after; and let it end."""
+    for after, first in ((5, True), (3, False)):
+        _, status = os.waitpid(in_a_child(partial(_begin_and_die, directory, make, after, first)), 0)
+        assert os.WTERMSIG(status) == signal.SIGKILL
+    assert len(History.load(directory)) == 8
+    return begin_or_resume(directory, [make()])
