@@ -12,6 +12,8 @@ from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, tracki
 
 OWN = {"id", "resume", "reinit", "dir"}
 """Arguments of `wandb.init` that a tracker gives itself."""
+QUIET = {"silent": True, "console": "off"}
+"""Settings of W&B: the terminal is the run's own."""
 
 
 class WandbTracker(Tracker):
@@ -50,7 +52,7 @@ class WandbTracker(Tracker):
             if self.per_member:
                 given = {"name": f"{name}/{number}", "id": f"{identity}-{number}", "group": name}
                 given["config"] = about | {"member": number}
-            given |= {"resume": "allow", "reinit": "create_new", "dir": str(directory)}
+            given |= {"resume": "allow", "reinit": "create_new", "dir": str(directory), "settings": QUIET}
             run = self._wandb.init(project=self.project, **given | self.settings)
             for axis in ("round",) if self.per_member else [f"member_{m}/round" for m in range(population.size)]:
                 run.define_metric(axis)
@@ -78,5 +80,5 @@ class WandbTracker(Tracker):
     def closed(self) -> None:
         """End its runs."""
         for run in self._runs:
-            run.finish(quiet=True)
+            run.finish()
         self._runs = []
