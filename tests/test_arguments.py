@@ -59,6 +59,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "selection": [(3, "selection must be a Selection, got 3; make one, such as Truncation()")],
     "name": [(value, f"name must be a text, got {value!r}") for value in ("", " ", 3)],
     "task": [(value, f"task must be a text, got {value!r}") for value in ("", " ", 3)],
+    "callbacks": [(value, f"callbacks must be a list of View objects, got {value!r}") for value in ("csv", [1], None)],
     "progress": [(value, f"progress must be True, False or a View, got {value!r}") for value in ("no", None, 1)],
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import ray
 
-from popbandits import PBT, History, tune
+from popbandits import PBT, History, StopWhen, resume, tune
 from popbandits.engines.ray_engine import Host, RayEngine, pack, unpack
 from popbandits.engines.work import Report
 from popbandits.errors import AgentError, RunError
@@ -42,6 +42,12 @@ def test_ray_makes_the_history_that_is_made_in_process(in_process: History, tmp_
     assert result.done
     assert result.history == in_process
     assert not list(tmp_path.rglob("*seen-*"))
+
+
+def test_a_callback_stops_a_run_on_ray_and_it_can_be_resumed(in_process: History, tmp_path: Path) -> None:
+    stopped = tuned(Walker, tmp_path, callbacks=[StopWhen(lambda history: len(history) >= 4)])
+    assert len(stopped.history) == 4
+    assert resume(tmp_path, progress=False).history == in_process
 
 
 def test_without_a_shared_folder_checkpoints_travel_as_bytes(

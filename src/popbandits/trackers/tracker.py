@@ -2,8 +2,7 @@
 
 import math
 import uuid
-from abc import abstractmethod
-from collections import Counter
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +48,7 @@ class Entry:
         return self.observation.round
 
 
-class Tracker(View):
+class Tracker(View, ABC):
     """Write every observation of a run somewhere, once. Extend it with `begin` and `write` for a tracker of your own.
 
     Args:
@@ -60,8 +59,7 @@ class Tracker(View):
     def __init__(self, per_member: bool = False):
         self.per_member = per_member
         self._labels: dict[str, dict[str, int]] = {}  # the index of each label, by hyperparameter
-        self._steps: Counter[int] = Counter()
-        self._seconds: Counter[int] = Counter()
+        self._spent: dict[tuple[str, int], float] = {}  # steps and seconds of each member so far
 
     @abstractmethod
     def begin(self, population: Population, directory: Path) -> Mapping[int, int]:
@@ -84,7 +82,7 @@ class Tracker(View):
         """Write what the tracker has not yet, of a run that is resumed."""
         self._space, self._history = population.space, population.history
         self._labels = {each.name: {text(v): i for i, v in enumerate(each.labels)} for each in self._space.categorical}
-        self._steps, self._seconds = Counter(), Counter()
+        self._spent = {}
         written = self.begin(population, directory)
         for index, observation in enumerate(population.history):
             entry = self._enter(observation, index)
@@ -97,10 +95,9 @@ class Tracker(View):
 
     def _enter(self, o: Observation, index: int) -> Entry:
         values: dict[str, Any] = {"score": o.score}
-        for name, total, spent in (("steps", self._steps, o.steps), ("seconds", self._seconds, o.seconds)):
-            if spent is not None:
-                total[o.member] += spent  # type: ignore[assignment]
-                values[name] = total[o.member]
+        for name, cost in (("steps", o.steps), ("seconds", o.seconds)):
+            if cost is not None:
+                values[name] = self._spent[name, o.member] = self._spent.get((name, o.member), 0) + cost
         values |= flat(o.metrics, "metrics/")
         values |= {f"hyperparameters/{name}": value for name, value in self._space.flatten(o.config).items()}
         texts = {"status": str(o.status)}
