@@ -60,7 +60,9 @@ START = "First configurations"
 FOLDER = "Folders and resuming"
 
 METHODS = "random, pbt, patient-pbt, pb2-rand, pb2-mult, pb2-mix, pb2-fuse, pb2-fuse/all, cocabo, mf-pbt, ipbt, bg-pbt"
-CHANGEABLE = "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection"
+CHANGEABLE = (
+    "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection, callbacks"
+)
 NO_SCORE = "RunError: a run ends when no interval has completed yet; the last failure: "
 GOES_ON = ". Everything so far is in runs/…: mend the agent, then resume it…"
 RUN = 'tune(Climber, space, rounds=2, directory="runs/first", progress=False)\n'

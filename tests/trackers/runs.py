@@ -48,3 +48,15 @@ def killed_twice(directory: Path, make: Callable[[], View]) -> History:
         assert os.WTERMSIG(status) == signal.SIGKILL
     assert len(History.load(directory)) == 8
     return begin_or_resume(directory, [make()])
+
+
+def curves(mine: Sequence[Observation]) -> dict[str, list[float]]:
+    """Return the numbers of a member's observations that a tracker has to show, by name."""
+    return {
+        "round": [o.round for o in mine],
+        "score": [o.score for o in mine],
+        "steps": [100.0 * (o.round + 1) for o in mine],
+        "metrics/norm": [o.metrics["norm"] for o in mine],
+        "hyperparameters/lr": [o.config["lr"] for o in mine],
+        "hyperparameters/optimizer": [["sgd", "adam"].index(o.config["optimizer"]) for o in mine],
+    }

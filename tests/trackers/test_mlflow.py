@@ -7,7 +7,7 @@ import pytest
 
 from popbandits import MLflowTracker
 from popbandits.trackers.tracker import tracking_id
-from tests.trackers.runs import killed_twice
+from tests.trackers.runs import curves, killed_twice
 
 pytestmark = [
     pytest.mark.integration,
@@ -41,14 +41,7 @@ def test_a_run_that_is_killed_twice_goes_on_in_the_same_run_of_the_tracker(per_m
         mine = [o for o in history if o.member == member]
         run = runs[f"{identity}-{member}" if per_member else identity]
         begins = "" if per_member else f"member_{member}/"
-        for name, values in {
-            "round": [o.round for o in mine],
-            "score": [o.score for o in mine],
-            "steps": [100.0 * (o.round + 1) for o in mine],
-            "metrics/norm": [o.metrics["norm"] for o in mine],
-            "hyperparameters/lr": [o.config["lr"] for o in mine],
-            "hyperparameters/optimizer": [["sgd", "adam"].index(o.config["optimizer"]) for o in mine],
-        }.items():
+        for name, values in curves(mine).items():
             expected = [(o.round, value) for o, value in zip(mine, values, strict=True)]
             assert curve(client, run.info.run_id, begins + name) == expected, name
         parents = curve(client, run.info.run_id, f"{begins}lineage/parent_member")

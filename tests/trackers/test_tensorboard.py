@@ -8,7 +8,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from popbandits import ArgumentError, History, TensorBoardTracker
-from tests.trackers.runs import begin_or_resume, killed_twice
+from tests.trackers.runs import begin_or_resume, curves, killed_twice
 
 
 def read(folder: Path) -> Any:
@@ -27,13 +27,7 @@ def scalars(events: Any, tag: str) -> list[tuple[int, float]]:
 def agree(events: Any, begins: str, member: int, history: History) -> None:
     mine = [o for o in history if o.member == member]
     assert [step for step, _ in scalars(events, f"{begins}round")] == [o.round for o in mine]
-    for tag, values in {
-        "score": [o.score for o in mine],
-        "steps": [100.0 * (o.round + 1) for o in mine],
-        "metrics/norm": [o.metrics["norm"] for o in mine],
-        "hyperparameters/lr": [o.config["lr"] for o in mine],
-        "hyperparameters/optimizer": [["sgd", "adam"].index(o.config["optimizer"]) for o in mine],
-    }.items():
+    for tag, values in curves(mine).items():
         assert [value for _, value in scalars(events, begins + tag)] == pytest.approx(values), tag
     parents = [(o.round, o.parent) for o in mine if o.parent is not None]
     found = zip(

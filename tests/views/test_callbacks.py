@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from popbandits import ArgumentError, CSVTracker, Decision, Event, HistoryError, Observation, Population, View
+from popbandits.cli import main
 from popbandits.run import Experiment, resume, tune
 from tests.engines.agents import Walker, space
 from tests.trackers.runs import SETTINGS, begin_or_resume
@@ -90,3 +91,16 @@ def test_callbacks_change_nothing(engine: Any, tmp_path: Path) -> None:
         seen = begin_or_resume(tmp_path / "seen", [Diary(), CSVTracker()], engine=engine)
     alone = tune(Walker, space(), directory=tmp_path / "alone", engine=engine, **SETTINGS).history
     assert seen == alone
+
+
+def test_the_command_line_takes_callbacks_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begin_or_resume(tmp_path / "run", [], rounds=1)
+    Path("tracked.py").write_text("from popbandits import CSVTracker\ncallbacks = [CSVTracker()]\nother = 3\n")
+    assert main(["resume", "run", "--rounds", "2", "--callbacks", "tracked.py:callbacks"]) in (0, None)
+    assert len((tmp_path / "run" / "observations.csv").read_text().splitlines()) == 7
+    with pytest.raises(SystemExit):
+        main(["resume", "run", "--callbacks", "tracked.py:other"])
+    assert "callbacks must be a list of View objects, got 3" in capsys.readouterr().err

@@ -22,6 +22,7 @@ def resume(parser: argparse.ArgumentParser) -> Command:
     parser.add_argument("run", type=Path, metavar="RUN", help="its folder")
     agent_option(parser)
     trust_option(parser)
+    parser.add_argument("--callbacks", metavar="MODULE:NAME", help="a list of callbacks, also as file.py:name (none)")
     options.add_options(parser, resumes=True)
 
     def start(arguments: argparse.Namespace) -> int | None:
@@ -31,6 +32,7 @@ def resume(parser: argparse.ArgumentParser) -> Command:
 
         try:
             changes = options.given_settings(arguments) | {"agent": loaded(arguments.agent)}
+            changes["callbacks"] = loaded(arguments.callbacks)
             with Store.open(arguments.run, readonly=True) as store:
                 Experiment.recorded(store, arguments.trust, **changes)
         except ArgumentError as error:
