@@ -106,7 +106,13 @@ def test_the_file_of_another_run_is_left_alone(tmp_path: Path) -> None:
     content = path.read_bytes()
     with pytest.raises(HistoryError, match=r"holds another run: member 0, round 0 has score .*; give another path"):
         begin_or_resume(tmp_path / "two", [CSVTracker(path)], rounds=2, seed=1)
-    path.with_name("notes.csv").write_text("day,mood\n1,good\n")
-    with pytest.raises(HistoryError, match=r"notes.csv must hold a run's observations or be new, got columns \['day'"):
-        begin_or_resume(tmp_path / "three", [CSVTracker(path.with_name("notes.csv"))])
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", ["day,mood\n1,good\n", "day,mood\n1,go", "just a note"])
+def test_a_file_that_is_no_run_s_is_left_alone(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "notes.csv"
+    path.write_text(content)
+    with pytest.raises(HistoryError, match=r"notes.csv must hold a run's observations or be new, got columns \["):
+        begin_or_resume(tmp_path / "run", [CSVTracker(path)])
+    assert path.read_text() == content

@@ -50,6 +50,8 @@ class CSVTracker(Tracker):
                         "give another path"
                     )
                 written[member] += 1
+            if path in self._columns:
+                os.truncate(path, len(_whole_lines(path)))
         return written
 
     def write(self, entry: Entry) -> None:
@@ -76,18 +78,21 @@ class CSVTracker(Tracker):
         return self._file.with_stem(f"{self._file.stem}-{member}") if self.per_member else self._file
 
     def _read(self, path: Path) -> list[dict[str, Any]]:
-        """Read the whole rows of a file, and cut off the rest."""
-        if not path.exists() or not (content := path.read_bytes()):
+        """Read the complete rows of a file, if it is there."""
+        if not path.exists() or not path.stat().st_size:
             return []
-        whole = content[: content.rfind(b"\n") + 1]  # No value holds a line break.
-        if len(whole) < len(content):
-            os.truncate(path, len(whole))
-        reader = csv.DictReader(io.StringIO(whole.decode("utf-8"), newline=""))
+        reader = csv.DictReader(io.StringIO(_whole_lines(path).decode("utf-8"), newline=""))
         columns = list(reader.fieldnames or [])
         if not {"member", "round", "score"} <= set(columns):
             raise HistoryError(f"{path} must hold a run's observations or be new, got columns {columns}")
         self._columns[path] = columns
         return list(reader)
+
+
+def _whole_lines(path: Path) -> bytes:
+    """Return a file's content without a last line that a kill left incomplete; no value holds a line break."""
+    content = path.read_bytes()
+    return content[: content.rfind(b"\n") + 1]
 
 
 def _on_a_line(value: Any) -> str:

@@ -42,7 +42,7 @@ class WandbTracker(Tracker):
     def begin(self, population: Population, directory: Path) -> Mapping[int, int]:
         """Open its runs, and find what they have: online by their own steps, offline by a note in the run's folder."""
         name, identity = directory.name, tracking_id(directory)
-        self._file = directory / f"tracking-wandb-{identity}{'-members' if self.per_member else ''}.json"
+        self._file = directory / f"tracking-wandb-{self.project}{'-members' if self.per_member else ''}.json"
         self._logged: list[int] = json.loads(self._file.read_text()) if self._file.exists() else []
         count = population.size if self.per_member else 1
         self._logged += [0] * (count - len(self._logged))
