@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popbandits.errors import HistoryError
-from popbandits.history import History, Observation, windows
+from popbandits.history import History, Observation
 from popbandits.history import history as module
 from popbandits.history.memory import NOWHERE, Shelf
 from popbandits.storage import Store
