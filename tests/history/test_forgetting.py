@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from popbandits.errors import HistoryError
 from popbandits.history import History, Observation
 from popbandits.history import history as module
+from popbandits.history import rows as arrays
 from popbandits.history.memory import NOWHERE, Shelf
 from popbandits.storage import Store
 from popbandits.testing import spaces
@@ -33,8 +34,8 @@ MOST = 2 * TAIL + EARLY + 2 * MEMBERS + 1
 def _small() -> Iterator[None]:
     """Sizes at which a few hundred observations are a long run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "EARLY", EARLY)
-        patch.setattr(windows, "LOOK_BACK", 12)
+        patch.setattr(arrays, "EARLY", EARLY)
+        patch.setattr(arrays, "LOOK_BACK", 12)
         patch.setattr(module, "IN_MEMORY", TAIL - 12 - MEMBERS)
         patch.setattr(module, "ROUNDS_BEHIND", 1)
         patch.setattr(module, "AT_A_TIME", MEMBERS)
