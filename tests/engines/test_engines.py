@@ -213,7 +213,7 @@ def test_a_folder_that_another_run_holds_is_refused(tmp_path: Path) -> None:
     first.start()
     reached.wait()
     try:
-        words = f"another process is running .* then go on with: popbandits resume {tmp_path}$"
+        words = f"another process is running .* then resume with: popbandits resume {tmp_path}$"
         with pytest.raises(RunError, match=words):
             tuned(Walker, tmp_path)
     finally:
