@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-# Every public name, by the module that defines it; `testing` is a package. A module is imported when one of its
+# Every public name, by the module it lives in; `testing` is a package of its own. A module is imported when one of its
 # names is first used: ConfigSpace alone takes most of a second, and `import popbandits` should not wait for it.
 _HOMES = {
     "popbandits.errors": (
@@ -102,7 +102,7 @@ if TYPE_CHECKING:  # The table again, as type checkers and editors read it; a te
     from popbandits.selection import TTest as TTest
     from popbandits.space import Space as Space
     from popbandits.storage import Store as Store
-else:  # Hidden from type checkers, which would otherwise accept any name.
+else:  # Out of a type checker's sight, or it would believe that every name exists.
 
     def __getattr__(name: str) -> object:
         """Import a public name when it is first used (PEP 562)."""
@@ -112,7 +112,7 @@ else:  # Hidden from type checkers, which would otherwise accept any name.
 
         home = _HOME_OF[name]
         value = import_module(f"{home}.{name}") if home == __name__ else getattr(import_module(home), name)
-        globals()[name] = value  # Later uses do not call this function.
+        globals()[name] = value  # The next use does not come here.
         return value
 
 
