@@ -339,7 +339,7 @@ def test_ctrl_c_lets_what_is_in_training_end_and_the_run_resumes_as_if_nothing_h
     os.killpg(run.pid, signal.SIGINT)  # As a terminal does: everybody in the group gets it.
     assert run.stderr is not None
     for line in run.stderr:
-        if line.startswith("Stopping when what is in training has ended"):
+        if line.startswith("Stopping after the intervals in training"):
             break
     assert state("there") == "running"
     (gate / "open").touch()
@@ -363,7 +363,7 @@ def test_a_second_ctrl_c_stops_at_once(folder: Path, undisturbed: History) -> No
     os.killpg(run.pid, signal.SIGINT)
     assert run.stderr is not None
     for line in run.stderr:
-        if line.startswith("Stopping when what is in training has ended"):
+        if line.startswith("Stopping after the intervals in training"):
             break
     os.killpg(run.pid, signal.SIGINT)
     err = run.communicate(timeout=60)[1]

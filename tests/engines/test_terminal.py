@@ -96,7 +96,7 @@ def test_a_stopped_run_says_how_to_go_on_and_a_resumed_one_where_it_stood(
 ) -> None:
     tuned(Stopper(after=5), tmp_path)
     said = capsys.readouterr().err
-    assert "Stopping when what is in training has ended. Ctrl-C again stops at once.\n" in said
+    assert "Stopping after the intervals in training. Ctrl-C again stops at once.\n" in said
     assert said.endswith(f"Stopped. To resume: popbandits resume {tmp_path}\n")
     resume(tmp_path)
     first, *rounds, _ = capsys.readouterr().err.splitlines()

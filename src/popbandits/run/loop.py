@@ -232,7 +232,7 @@ class Loop:
                 self._at_once = True
                 raise KeyboardInterrupt
             self.stopping, self._asked_to_end = True, number == signal.SIGTERM
-            self.view.happened(Event("stopping", "what is in training ends first; again to stop at once"))
+            self.view.happened(Event("stopping", "intervals in training end first; again to stop at once"))
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

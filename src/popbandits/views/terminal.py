@@ -127,7 +127,7 @@ def _failure(event: Event) -> str:
 def _ending(progress: Progress) -> str:
     match progress.ending:
         case "stopping":
-            return "Stopping when what is in training has ended. Ctrl-C again stops at once."
+            return "Stopping after the intervals in training. Ctrl-C again stops at once."
         case "stopped":
             return f"Stopped. To resume: popbandits resume {progress.directory}"
         case "finished":
@@ -136,7 +136,7 @@ def _ending(progress: Progress) -> str:
                 more = f"popbandits resume {progress.directory} --rounds N"
                 return f"Nothing to do: every member has finished its {rounds}. To train more: {more}"
             return f"Finished in {duration(progress.elapsed)}."
-    return "Ctrl-C stops it when what is in training has ended; it can be resumed."
+    return "Ctrl-C stops it after the intervals in training; it can be resumed."
 
 
 class LiveView(Progress):
