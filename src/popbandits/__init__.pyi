@@ -1,0 +1,47 @@
+# The public names and their homes: for type checkers, editors, and `__init__.py`, which imports a home when it is used.
+from . import testing as testing
+from .agent import Agent as Agent
+from .agent import BatchedAgents as BatchedAgents
+from .agent import Outcome as Outcome
+from .errors import AgentError as AgentError
+from .errors import ArgumentError as ArgumentError
+from .errors import CheckpointError as CheckpointError
+from .errors import HistoryError as HistoryError
+from .errors import MissingExtraError as MissingExtraError
+from .errors import PopbanditsError as PopbanditsError
+from .errors import RunError as RunError
+from .errors import SpaceError as SpaceError
+from .explorers import BGPBT as BGPBT
+from .explorers import PBT as PBT
+from .explorers import CoCaBO as CoCaBO
+from .explorers import Explorer as Explorer
+from .explorers import PatientPBT as PatientPBT
+from .explorers import PB2Fuse as PB2Fuse
+from .explorers import PB2Mix as PB2Mix
+from .explorers import PB2Mult as PB2Mult
+from .explorers import PB2Rand as PB2Rand
+from .explorers import Proposal as Proposal
+from .explorers import RandomSearch as RandomSearch
+from .history import Assignment as Assignment
+from .history import Decision as Decision
+from .history import Event as Event
+from .history import History as History
+from .history import Observation as Observation
+from .population import Population as Population
+from .run import Experiment as Experiment
+from .run import Result as Result
+from .run import View as View
+from .run import resume as resume
+from .run import tune as tune
+from .selection import MFPBT as MFPBT
+from .selection import Patient as Patient
+from .selection import Picks as Picks
+from .selection import Restarts as Restarts
+from .selection import Selection as Selection
+from .selection import Smoothed as Smoothed
+from .selection import Truncation as Truncation
+from .selection import TTest as TTest
+from .space import Space as Space
+from .storage import Store as Store
+
+__version__: str
