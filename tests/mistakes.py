@@ -62,7 +62,7 @@ FOLDER = "Folders and resuming"
 METHODS = "random, pbt, patient-pbt, pb2-rand, pb2-mult, pb2-mix, pb2-fuse, pb2-fuse/all, cocabo, mf-pbt, ipbt, bg-pbt"
 CHANGEABLE = "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection"
 NO_SCORE = "RunError: a run ends when no interval has completed yet; the last failure: "
-GOES_ON = ". Everything so far is in runs/…: mend the agent, then resume it…"
+GOES_ON = ". Everything so far is in runs/…: fix the agent, then resume it…"
 RUN = 'tune(Climber, space, rounds=2, directory="runs/first", progress=False)\n'
 
 MISTAKES = (
@@ -236,7 +236,7 @@ MISTAKES = (
         "training with another value than was asked for, as applied() tells",
         '    def applied(self):\n        return {"lr": 0.5}',
         "AgentError: an agent must train with the hyperparameters it is given, but applied() says otherwise: lr is "
-        "0.5, asked for was …; let train set them after a load, also those that the optimizer restored",
+        "0.5, expected …; let train set them after a load, also those that the optimizer restored",
     ),
     Mistake(
         AGENT,
@@ -335,7 +335,7 @@ MISTAKES = (
         FOLDER,
         "a folder that has a run in it",
         RUN + 'tune(Climber, space, rounds=2, directory="runs/first")',
-        "HistoryError: runs/first holds a run already; give another directory, or go on with: popbandits resume "
+        "HistoryError: runs/first holds a run already; give another directory, or resume with: popbandits resume "
         "runs/first",
     ),
     Mistake(
@@ -354,7 +354,7 @@ MISTAKES = (
         FOLDER,
         "resuming a run that is done",
         RUN + 'resume("runs/first", agent=Climber)',
-        "Nothing to do: every member has finished its 2 rounds. To train on: popbandits resume runs/first --rounds N",
+        "Nothing to do: every member has finished its 2 rounds. To train more: popbandits resume runs/first --rounds N",
     ),
     Mistake(
         FOLDER,

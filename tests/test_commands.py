@@ -250,7 +250,7 @@ def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, caps
         capsys.readouterr().out
     )
     assert main(["run", "climb.py", "-o", "undisturbed"]) == 1
-    assert "or go on with: popbandits resume undisturbed\n" in capsys.readouterr().err
+    assert "or resume with: popbandits resume undisturbed\n" in capsys.readouterr().err
     assert History.load("undisturbed") == undisturbed
 
 
@@ -339,13 +339,13 @@ def test_ctrl_c_lets_what_is_in_training_end_and_the_run_resumes_as_if_nothing_h
     os.killpg(run.pid, signal.SIGINT)  # As a terminal does: everybody in the group gets it.
     assert run.stderr is not None
     for line in run.stderr:
-        if line.startswith("Stopping when what is in training has ended"):
+        if line.startswith("Stopping after the intervals in training"):
             break
     assert state("there") == "running"
     (gate / "open").touch()
     err = run.communicate(timeout=60)[1]
     assert run.returncode == 130
-    assert err.endswith(f"Stopped. To go on: popbandits resume {folder / 'there'}\n")
+    assert err.endswith(f"Stopped. To resume: popbandits resume {folder / 'there'}\n")
     assert "Traceback" not in err
     stopped = History.load("there")
     assert 0 < len(stopped) < len(undisturbed)
@@ -363,12 +363,12 @@ def test_a_second_ctrl_c_stops_at_once(folder: Path, undisturbed: History) -> No
     os.killpg(run.pid, signal.SIGINT)
     assert run.stderr is not None
     for line in run.stderr:
-        if line.startswith("Stopping when what is in training has ended"):
+        if line.startswith("Stopping after the intervals in training"):
             break
     os.killpg(run.pid, signal.SIGINT)
     err = run.communicate(timeout=60)[1]
     assert run.returncode == 130
-    assert err.endswith(f"Stopped. To go on: popbandits resume {folder / 'there'}\npopbandits: stopped\n")
+    assert err.endswith(f"Stopped. To resume: popbandits resume {folder / 'there'}\npopbandits: stopped\n")
     assert main(["resume", "there"]) == 0
     assert History.load("there") == undisturbed
 

@@ -235,7 +235,7 @@ def test_a_run_in_which_checkpoints_are_lost_reaches_its_end_without_touching_on
 def test_what_is_lost_has_neither_a_score_nor_is_it_a_fresh_start() -> None:
     population = Population(SPACE, PBT(), size=1, rounds=3)
     [assignment] = population.ask()
-    with pytest.raises(HistoryError, match=r"what is lost is the parent's checkpoint, got \(0, 0\) without a parent"):
+    with pytest.raises(HistoryError, match=r"a lost observation must have a parent, got \(0, 0\) without one"):
         lose(population, assignment)
     population.tell(assignment, 1.0)
     [assignment] = population.ask()

@@ -164,7 +164,7 @@ def test_a_trainable_that_says_it_used_other_hyperparameters_is_not_believed(tmp
     [trial, *_] = experiment.trials
     asked = trial.config["lr"]
     result = {"score": 1.0, "training_iteration": 1, "applied/lr": asked * 2}
-    with pytest.raises(RuntimeError, match=rf"'applied' says otherwise: lr is {asked * 2}, asked for was {asked}"):
+    with pytest.raises(RuntimeError, match=rf"'applied' says otherwise: lr is {asked * 2}, expected {asked}"):
         experiment.scheduler.on_trial_result(experiment, trial, result)
 
 

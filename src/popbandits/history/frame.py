@@ -1,4 +1,4 @@
-"""A history as a table: for pandas, and as notebooks show it. `History` calls it, so it does not import it."""
+"""A history as a table, for pandas and notebooks. `History` calls it, so it does not import `History`."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ OF_ALL = (
     *("member", "round", "parent_member", "parent_round", "stage", "winning", "status"),
     *("score_before", "score", "change", "steps", "seconds", "fallback"),
 )
-"""The columns that every run has."""
+"""Columns that every run has."""
 SHOWN = 10
-"""Intervals of the winning lineage that a notebook shows."""
+"""Number of intervals of the winning lineage shown in a notebook."""
 
 
 def frame(history: Any) -> "pandas.DataFrame":
-    """A row for each observation, in order; the columns are those of `popbandits export`.
+    """Return a table with a row for each observation, in order, and the columns of `popbandits export`.
 
     A hyperparameter that is not active is missing (NaN); one whose label is None is None.
     """
@@ -41,13 +41,13 @@ def frame(history: Any) -> "pandas.DataFrame":
     whole = {
         "parent_member": "Int64",
         "parent_round": "Int64",
-    }  # Int64 holds what is missing without turning to floats.
+    }  # Int64 holds missing values without becoming float.
     numbers = dict.fromkeys(("score_before", "score", "change", "steps", "seconds"), "float64")
     return table.astype({**whole, **numbers})
 
 
 def history_html(history: Any) -> str:
-    """What a notebook shows: how it stands, and the end of the winning schedule."""
+    """Return the HTML for notebooks: a summary, and the end of the winning schedule."""
     names = list(history.space.names)
     lineage = history.lineage()
     head = "".join(f"<th>{escape(name)}</th>" for name in ("member", "round", "score", *names))
@@ -66,7 +66,7 @@ def history_html(history: Any) -> str:
 
 
 def table_row(o: Observation, space: Space, stage: int, winning: bool) -> dict[str, Any]:
-    """An observation by column: those of all, `config.` and `metrics.`; without hyperparameters that are not active."""
+    """Map column names to an observation's values: OF_ALL, `config.` (active hyperparameters) and `metrics.`."""
     parent_member, parent_round = o.parent or (None, None)
     values = (o.member, o.round, parent_member, parent_round, stage, winning, o.status, o.score_before, o.score)
     return (
@@ -77,7 +77,7 @@ def table_row(o: Observation, space: Space, stage: int, winning: bool) -> dict[s
 
 
 def flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Nested dicts as one, by dotted names.
+    """Flatten nested dicts into one with dotted names.
 
     >>> flat({"loss": {"policy": 0.5}, "episodes": 3}, "metrics.")
     {'metrics.loss.policy': 0.5, 'metrics.episodes': 3}
