@@ -467,7 +467,7 @@ def test_no_name_leads_out_of_the_folder(name: str, ask: Asking) -> None:
     for path in ("/run", "/report", "/failure", "/api/news", "/api/member"):
         answer = ask.get(path, params={"run": name, "member": "0", "round": "0"})
         assert answer.status == 404
-        assert answer.text == "there is no such run in the folder that is watched\n"
+        assert answer.text == "there is no such run in the watched folder\n"
     assert ask.get(f"/assets/{quote(name, safe='/.')}").status == 404
     assert ask.get("/assets/../server.py").status == 404
 
@@ -590,9 +590,9 @@ def test_what_cannot_be_watched_is_said(arguments: list[str], said: str, folder:
 
 
 def test_a_taken_port_is_left_for_a_free_one_unless_it_was_asked_for(folder: Path) -> None:
-    from popbandits.reports.live.server import bound
+    from popbandits.reports.live.server import open_socket
 
-    with bound("127.0.0.1", 0) as taken:
+    with open_socket("127.0.0.1", 0) as taken:
         taken.listen()
         with pytest.raises(ArgumentError, match=r"cannot listen at 127\.0\.0\.1, port"):
-            bound("127.0.0.1", taken.getsockname()[1])
+            open_socket("127.0.0.1", taken.getsockname()[1])
