@@ -254,7 +254,7 @@ def test_the_log_says_who_copied_whom_and_what_else_happened(folder: Path) -> No
     assert set(told) == run.explored
     for key, parent in copies.items():
         assert told[key].startswith(f"copied member {parent} and tries ")
-    assert any("by chance: " in text for text in told.values())
+    assert any("at random: " in text for text in told.values())
 
 
 def test_a_long_log_is_told_by_its_end(tmp_path: Path) -> None:
