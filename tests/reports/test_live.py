@@ -482,7 +482,7 @@ def test_a_member_is_a_whole_number(member: str, ask: Asking) -> None:
 def test_what_is_not_there_is_said_to_be_missing(ask: Asking) -> None:
     assert ask.get("/api/member?run=clumsy&member=77").text == "the run has no member 77 yet\n"
     answer = ask.get("/failure?run=deeper/smooth&member=0&round=0")
-    assert (answer.status, answer.text[:20]) == (404, "nothing is on record")
+    assert (answer.status, answer.text[:20]) == (404, "there is no record o")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
