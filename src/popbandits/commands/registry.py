@@ -57,7 +57,7 @@ def agent_option(parser: argparse.ArgumentParser) -> None:
 
 
 def trust_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--trust`, for a run that somebody else started."""
+    """Add `--trust`, for a run that someone else started."""
     parser.add_argument(
         "--trust",
         action="store_true",

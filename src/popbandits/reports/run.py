@@ -74,7 +74,7 @@ class Drawn(Protocol):
 
     @property
     def best_by_round(self) -> FloatArray:
-        """(rounds,) the best member's score in each round; NaN where nobody completed it."""
+        """(rounds,) the best member's score in each round; NaN where no member completed it."""
 
     @property
     def horizon(self) -> int:
@@ -202,7 +202,7 @@ class Run:
 
     @cached_property
     def best_by_round(self) -> FloatArray:
-        """(rounds,) the best member's score in each round; NaN where nobody completed it."""
+        """(rounds,) the best member's score in each round; NaN where no member completed it."""
         return best_of_rounds(self.scores, self.sign)
 
     @property

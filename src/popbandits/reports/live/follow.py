@@ -148,7 +148,7 @@ class Followed:
 
     @cached_property
     def best_by_round(self) -> FloatArray:
-        """(rounds,) the best member's score in each round; NaN where nobody completed it."""
+        """(rounds,) the best member's score in each round; NaN where no member completed it."""
         return best_of_rounds(self.scores, self.sign)
 
     def key(self, index: int) -> Key:
