@@ -214,7 +214,7 @@ def test_a_narrow_window_scrolls_tables_and_not_the_page(page: Page) -> None:
 
 def test_runs_appear_in_the_list_as_they_begin(browser: Browser, folder: Path, tmp_path: Path) -> None:
     with served(tmp_path) as server, opened(browser, f"http://localhost:{server.port}/") as page:
-        expect(page.locator("#told")).to_have_text("No runs here yet. They appear as they begin.")
+        expect(page.locator("#told")).to_have_text("No runs here yet. They appear when they start.")
         play(tmp_path / "first", rounds=2)
         expect(page.locator("#runs tbody tr")).to_have_count(1, timeout=PATIENCE)
         expect(page.locator("#runs tbody tr").first).to_contain_text("finished")
