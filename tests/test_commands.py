@@ -157,7 +157,7 @@ def test_an_experiment_runs_is_kept_and_says_where(engine: str, folder: Path) ->
     assert best is not None
     run = folder.resolve() / "runs" / "first"
     checkpoint = run / "checkpoints" / f"member-{best.member}-round-{best.round}"
-    assert f"Its checkpoint: {checkpoint}\nThe run is kept in {run}\n" in out
+    assert f"Its checkpoint: {checkpoint}\nThe run is in {run}\n" in out
     assert (checkpoint / "height").read_text() == repr(best.score)
     assert "4/4 rounds  best " in err
 
@@ -231,10 +231,10 @@ def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys
     said = {name: value.strip() for name, value in lines.items()}
     assert said["agent"] == "Climber"
     assert said["method"].startswith("PBT(")
-    assert said["population"] == "4 members, those that are replaced explore, in rounds"
+    assert said["population"] == "4 members, replaced members explore, in rounds"
     assert said["selection"] == "Truncation(quantile=0.25)"
     assert said["start"] == "random configurations"
-    assert said["budget"] == "7 rounds, 28 intervals of training, each 1:30 at the longest"
+    assert said["budget"] == "7 rounds, 28 intervals of training, at most 1:30 each"
     assert said["engine"] == "processes, 2 at a time"
     assert said["folder"] == "a new one in runs"
     assert said["step"] == "float [0.0, 1.0]"
@@ -246,7 +246,7 @@ def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys
 
 def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "climb.py", "--dry-run", "-o", "undisturbed"]) == 1
-    assert "holds a run already; give another folder with -o, or go on with: popbandits resume undisturbed" in (
+    assert "already holds a run; give another folder with -o, or resume it: popbandits resume undisturbed" in (
         capsys.readouterr().out
     )
     assert main(["run", "climb.py", "-o", "undisturbed"]) == 1
@@ -458,7 +458,7 @@ def test_replay_with_other_seeds_shows_the_spread(undisturbed: History, capsys: 
     assert ", standard deviation 0.001, from " in lines[-2]  # seeds 0, 1 and 2 begin a thousandth apart
     assert lines[-1].startswith("The run recorded ")
     assert main(["replay", "undisturbed", "--seed", "2"]) == 0
-    assert ": recorded was " in capsys.readouterr().out
+    assert ": the run recorded " in capsys.readouterr().out
 
 
 def test_export_writes_the_same_rows_in_every_format(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:

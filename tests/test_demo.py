@@ -40,6 +40,6 @@ def test_the_demo_prints_the_schedule_the_three_scores_and_where_it_is(
     for history, label in zip(runs.values(), ("Patient PBT", "random search", "the usual settings"), strict=True):
         assert history.best is not None
         assert re.search(rf"^  {label} +{history.best.score:.4g}$", out, re.MULTILINE)  # The walker has no luck.
-    assert out.endswith("Everything is kept in runs/demo: try `popbandits replay runs/demo/tuned`.\n")
+    assert out.endswith("Everything is in runs/demo: try `popbandits replay runs/demo/tuned`.\n")
     assert main(["demo", "-o", "runs/demo"]) == 1
     assert "holds a run already" in capsys.readouterr().err
