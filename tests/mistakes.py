@@ -64,7 +64,7 @@ CHANGEABLE = (
     "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection, callbacks"
 )
 NO_SCORE = "RunError: a run ends when no interval has completed yet; the last failure: "
-GOES_ON = ". Everything so far is in runs/…: mend the agent, then resume it…"
+GOES_ON = ". Everything so far is in runs/…: fix the agent, then resume it…"
 RUN = 'tune(Climber, space, rounds=2, directory="runs/first", progress=False)\n'
 
 MISTAKES = (
@@ -238,7 +238,7 @@ MISTAKES = (
         "training with another value than was asked for, as applied() tells",
         '    def applied(self):\n        return {"lr": 0.5}',
         "AgentError: an agent must train with the hyperparameters it is given, but applied() says otherwise: lr is "
-        "0.5, asked for was …; let train set them after a load, also those that the optimizer restored",
+        "0.5, expected …; let train set them after a load, also those that the optimizer restored",
     ),
     Mistake(
         AGENT,
@@ -337,7 +337,7 @@ MISTAKES = (
         FOLDER,
         "a folder that has a run in it",
         RUN + 'tune(Climber, space, rounds=2, directory="runs/first")',
-        "HistoryError: runs/first holds a run already; give another directory, or go on with: popbandits resume "
+        "HistoryError: runs/first holds a run already; give another directory, or resume with: popbandits resume "
         "runs/first",
     ),
     Mistake(
@@ -356,7 +356,7 @@ MISTAKES = (
         FOLDER,
         "resuming a run that is done",
         RUN + 'resume("runs/first", agent=Climber)',
-        "Nothing to do: every member has finished its 2 rounds. To train on: popbandits resume runs/first --rounds N",
+        "Nothing to do: every member has finished its 2 rounds. To train more: popbandits resume runs/first --rounds N",
     ),
     Mistake(
         FOLDER,

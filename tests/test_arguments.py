@@ -40,7 +40,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (0, f"workers {WHOLE} 1, got 0"),
         (2, "the in-process engine trains one at a time, got workers=2; use threads"),
     ],
-    "resources": [({"cpus": 2}, "only Ray deals out resources, got resources for in-process; use engine='ray'")],
+    "resources": [({"cpus": 2}, "only Ray assigns resources, got resources for in-process; use engine='ray'")],
     "round_timeout": [
         (0, "round_timeout must be above 0 seconds, got 0"),
         (

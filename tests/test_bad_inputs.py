@@ -491,7 +491,7 @@ HISTORIES: dict[str, Case] = {
     "a round that was left out": (
         lambda: History(SPACE, [observed(), observed(round=2)]),
         HistoryError,
-        "member 0 is at round 1, got an observation of its round 2; keep the order",
+        "member 0 is at round 1, got an observation of its round 2; append rounds in order",
     ),
     "a parent that is not there": (
         lambda: History(SPACE, [observed(parent=(1, 4))]),

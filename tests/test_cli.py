@@ -126,7 +126,7 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
         ("run", "the following arguments are required: FILE[:NAME]"),
         ("run missing.py", "'missing.py' cannot be imported: there is no file missing.py; give a module, or the path"),
         ("run no_such_module:experiment", "'no_such_module' cannot be imported: No module named 'no_such_module'"),
-        ("run json:loads", "json:loads: an Experiment is run, got <function loads"),
+        ("run json:loads", "json:loads must be an Experiment, got <function loads"),
         ("run json", "'json' has no 'experiment'; give the name of something in it"),
         ("run train.py --rounds some", "argument --rounds: invalid int value: 'some'"),
         ("status", "the following arguments are required: RUN"),
@@ -134,8 +134,8 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
         ("export runs/x --csv --json", "argument --json: not allowed with argument --csv"),
         ("replay runs/x --seed 1 --seeds 2", "argument --seeds: not allowed with argument --seed"),
         ("replay runs/x --seeds 0", "--seeds must be at least 1, got 0"),
-        ("replay runs/x --seeds 2 --save there", "--save keeps one agent, and --seeds trains several; give --seed"),
-        ("check json:loads", "an agent is tried on a space, got none; give it, such as --space json:space"),
+        ("replay runs/x --seeds 2 --save there", "--save saves one agent, and --seeds trains several; give --seed"),
+        ("check json:loads", "an agent is checked on a space, got none; give one, such as --space json:space"),
     ],
 )
 def test_a_wrong_command_line_says_what_is_wrong(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,7 +157,7 @@ def test_an_experiment_runs_is_kept_and_says_where(engine: str, folder: Path) ->
     assert best is not None
     run = folder.resolve() / "runs" / "first"
     checkpoint = run / "checkpoints" / f"member-{best.member}-round-{best.round}"
-    assert f"Its checkpoint: {checkpoint}\nThe run is kept in {run}\n" in out
+    assert f"Its checkpoint: {checkpoint}\nThe run is in {run}\n" in out
     assert (checkpoint / "height").read_text() == repr(best.score)
     assert "4/4 rounds  best " in err
 
@@ -231,10 +231,10 @@ def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys
     said = {name: value.strip() for name, value in lines.items()}
     assert said["agent"] == "Climber"
     assert said["method"].startswith("PBT(")
-    assert said["population"] == "4 members, those that are replaced explore, in rounds"
+    assert said["population"] == "4 members, replaced members explore, in rounds"
     assert said["selection"] == "Truncation(quantile=0.25)"
     assert said["start"] == "random configurations"
-    assert said["budget"] == "7 rounds, 28 intervals of training, each 1:30 at the longest"
+    assert said["budget"] == "7 rounds, 28 intervals of training, at most 1:30 each"
     assert said["engine"] == "processes, 2 at a time"
     assert said["folder"] == "a new one in runs"
     assert said["step"] == "float [0.0, 1.0]"
@@ -246,11 +246,11 @@ def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys
 
 def test_a_dry_run_finds_out_that_the_folder_is_taken(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "climb.py", "--dry-run", "-o", "undisturbed"]) == 1
-    assert "holds a run already; give another folder with -o, or go on with: popbandits resume undisturbed" in (
+    assert "already holds a run; give another folder with -o, or resume it: popbandits resume undisturbed" in (
         capsys.readouterr().out
     )
     assert main(["run", "climb.py", "-o", "undisturbed"]) == 1
-    assert "or go on with: popbandits resume undisturbed\n" in capsys.readouterr().err
+    assert "or resume with: popbandits resume undisturbed\n" in capsys.readouterr().err
     assert History.load("undisturbed") == undisturbed
 
 
@@ -339,13 +339,13 @@ def test_ctrl_c_lets_what_is_in_training_end_and_the_run_resumes_as_if_nothing_h
     os.killpg(run.pid, signal.SIGINT)  # As a terminal does: everybody in the group gets it.
     assert run.stderr is not None
     for line in run.stderr:
-        if line.startswith("Stopping when what is in training has ended"):
+        if line.startswith("Stopping after the intervals in training"):
             break
     assert state("there") == "running"
     (gate / "open").touch()
     err = run.communicate(timeout=60)[1]
     assert run.returncode == 130
-    assert err.endswith(f"Stopped. To go on: popbandits resume {folder / 'there'}\n")
+    assert err.endswith(f"Stopped. To resume: popbandits resume {folder / 'there'}\n")
     assert "Traceback" not in err
     stopped = History.load("there")
     assert 0 < len(stopped) < len(undisturbed)
@@ -363,12 +363,12 @@ def test_a_second_ctrl_c_stops_at_once(folder: Path, undisturbed: History) -> No
     os.killpg(run.pid, signal.SIGINT)
     assert run.stderr is not None
     for line in run.stderr:
-        if line.startswith("Stopping when what is in training has ended"):
+        if line.startswith("Stopping after the intervals in training"):
             break
     os.killpg(run.pid, signal.SIGINT)
     err = run.communicate(timeout=60)[1]
     assert run.returncode == 130
-    assert err.endswith(f"Stopped. To go on: popbandits resume {folder / 'there'}\npopbandits: stopped\n")
+    assert err.endswith(f"Stopped. To resume: popbandits resume {folder / 'there'}\npopbandits: stopped\n")
     assert main(["resume", "there"]) == 0
     assert History.load("there") == undisturbed
 
@@ -458,7 +458,7 @@ def test_replay_with_other_seeds_shows_the_spread(undisturbed: History, capsys: 
     assert ", standard deviation 0.001, from " in lines[-2]  # seeds 0, 1 and 2 begin a thousandth apart
     assert lines[-1].startswith("The run recorded ")
     assert main(["replay", "undisturbed", "--seed", "2"]) == 0
-    assert ": recorded was " in capsys.readouterr().out
+    assert ": the run recorded " in capsys.readouterr().out
 
 
 def test_export_writes_the_same_rows_in_every_format(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:

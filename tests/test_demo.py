@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import popbandits.engines
 import popbandits.rl
+import popbandits.run
 from popbandits import History
 from popbandits.cli import main
 from popbandits.run import tune
@@ -29,7 +29,7 @@ def test_the_demo_prints_the_schedule_the_three_scores_and_where_it_is(
     task = SimpleNamespace(space=space, DEFAULTS=DEFAULTS, POPULATION=2, ROUNDS=3, make_agent=Walker, evaluate=evaluate)
     monkeypatch.setattr(popbandits.rl, "demo", task, raising=False)
     # Processes take seconds to start, and what they do is tested elsewhere.
-    monkeypatch.setattr(popbandits.engines, "tune", lambda *a, **settings: tune(*a, **settings | {"engine": "threads"}))
+    monkeypatch.setattr(popbandits.run, "tune", lambda *a, **settings: tune(*a, **settings | {"engine": "threads"}))
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--seed", "1"]) == 0
     out = capsys.readouterr().out
@@ -40,6 +40,6 @@ def test_the_demo_prints_the_schedule_the_three_scores_and_where_it_is(
     for history, label in zip(runs.values(), ("Patient PBT", "random search", "the usual settings"), strict=True):
         assert history.best is not None
         assert re.search(rf"^  {label} +{history.best.score:.4g}$", out, re.MULTILINE)  # The walker has no luck.
-    assert out.endswith("Everything is kept in runs/demo: try `popbandits replay runs/demo/tuned`.\n")
+    assert out.endswith("Everything is in runs/demo: try `popbandits replay runs/demo/tuned`.\n")
     assert main(["demo", "-o", "runs/demo"]) == 1
     assert "holds a run already" in capsys.readouterr().err

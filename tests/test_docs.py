@@ -25,6 +25,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def run(code: str) -> str:
+    """Run code as a script in the working folder, and return what it prints."""
     env = os.environ | {"PYTHONPATH": str(Path(popbandits.__file__).parents[1])}  # This checkout, installed or not.
     return subprocess.run([sys.executable, "-c", code], check=True, env=env, text=True, stdout=subprocess.PIPE).stdout
 
@@ -43,8 +44,9 @@ def test_the_tutorial_runs_as_written_and_its_agent_learns(
     assert float(run(program).split()[0]) > -0.3  # The cross-entropy of a guess is 0.69.
 
 
-@pytest.mark.parametrize("page", ["howto/own_method.md"])
-def test_the_snippets_of_a_how_to_run(page: str) -> None:
+@pytest.mark.parametrize("page", ["howto/own_method.md", "migration_optuna.md"])
+def test_the_snippets_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for code in blocks(page, "python"):
         run(code)
 

@@ -1,4 +1,4 @@
-"""The command line: its front page, and how it ends."""
+"""The command line: its help page, its parser and its exit status."""
 
 import argparse
 import inspect
@@ -30,8 +30,8 @@ from nothing to a tuned agent:
   popbandits check train.py:experiment        does the agent keep the contract?
   popbandits run train.py --dry-run           what would run
   popbandits run train.py -o runs/first       run it; Ctrl-C stops it
-  popbandits resume runs/first                go on, after whatever ended it
-  popbandits status runs/*                    how runs stand
+  popbandits resume runs/first                resume it, after whatever ended it
+  popbandits status runs/*                    show the progress of runs
   popbandits watch runs                       follow them in a browser
   popbandits replay runs/first --seeds 5      is the schedule good, or was it luck?
   popbandits report runs/first                what happened, as one page
@@ -45,7 +45,7 @@ exit status:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the whole command line."""
+    """Build the argument parser."""
     texts = {name: inspect.getdoc(define) or name for name, define in COMMANDS.items()}
     summaries = [f"  {name:<11} {text.partition(chr(10))[0]}" for name, text in texts.items()]
     top = Parser(
@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit status."""
+    """Run a command line and return the exit status."""
     arguments = parser().parse_args(argv)
     try:
         return arguments.do(arguments) or 0
@@ -82,6 +82,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("popbandits: stopped", file=sys.stderr)
         return STOPPED
-    except BrokenPipeError:  # Whoever read our output has seen enough, as `head` has.
+    except BrokenPipeError:  # The reader closed the pipe, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

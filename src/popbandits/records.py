@@ -1,4 +1,4 @@
-"""What is asked of a member, and what came of it."""
+"""Records of a run: assignments, observations, decisions and events."""
 
 import math
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ Key = tuple[int, int]
 
 STATUSES = ("completed", "failed", "lost")
 Status = Literal["completed", "failed", "lost"]
-"""Lost: the checkpoint of its parent was missing or damaged, so it never trained, and says nothing of its config."""
+"""Lost: the parent's checkpoint was missing or damaged, so the member did not train, and nothing follows for config."""
 
 
 STANDARD_ERROR = "standard_error"
-"""The metric that holds the standard error of a score."""
+"""Name of the metric that holds the standard error of a score."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Assignment:
         config: Hyperparameters to train with.
         parent: (member, round) of the checkpoint to load first: the member's own last one, or another's after an
             exploit. None (default) to start afresh.
-        decision: How the explorer came to this configuration. Default {}, for one that is carried on.
+        decision: How the explorer chose this configuration. Default {}, if the member keeps its configuration.
     """
 
     member: int
@@ -57,7 +57,7 @@ class Assignment:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """One interval of training that was done.
+    """One interval of training that has ended.
 
     >>> before = Observation(0, 0, {"lr": 0.1}, score=1.0)
     >>> Observation(1, 1, {"lr": 0.2}, parent=(0, 0), score_before=1.0, score=1.5).change
@@ -69,12 +69,12 @@ class Observation:
         config: Hyperparameters it trained with.
         parent: (member, round) of the checkpoint it began from. None (default) for a fresh start.
         score_before: Score of that checkpoint. Default nan, where nothing was measured before.
-        score: Score at the end, as it was told. Default nan, for an interval that failed.
-        steps: Budget spent, such as environment steps. None (default) if it was not told.
+        score: Score at the end, as reported. Default nan, for an interval that failed.
+        steps: Budget spent, such as environment steps. None (default) if unknown.
         seconds: Time it took. None (default) if unknown.
         status: How it ended: "completed" (default), "failed", or "lost" if the parent's checkpoint was missing or
             damaged, so that it never trained.
-        metrics: Whatever else was told. Default {}.
+        metrics: Anything else that was reported. Default {}.
         decision: What the explorer recorded when it chose `config`: fitted hyperparameters, a fallback and its reason.
             Default {}.
     """
@@ -108,9 +108,7 @@ class Observation:
         if self.failed and self.score == self.score:
             raise HistoryError(f"a {self.status} observation has no score, got {self.score!r}; leave it out")
         if self.status == "lost" and parent is None:
-            raise HistoryError(
-                f"what is lost is the parent's checkpoint, got {self.key} without a parent; mark it as failed"
-            )
+            raise HistoryError(f"a lost observation must have a parent, got {self.key} without one; mark it as failed")
         if self.score_before == self.score_before and not (
             is_real(self.score_before) and math.isfinite(self.score_before)
         ):
@@ -122,7 +120,7 @@ class Observation:
         if self.seconds is not None and not (is_real(self.seconds) and 0 <= self.seconds < math.inf):
             raise HistoryError(f"seconds must be at least 0, or None if unknown, got {self.seconds!r}; leave it out")
         for name in ("member", "round", "score_before", "score", "steps", "seconds"):
-            if isinstance(given := getattr(self, name), np.generic):  # which SQLite does not take
+            if isinstance(given := getattr(self, name), np.generic):  # SQLite does not accept these.
                 object.__setattr__(self, name, given.item())
         for name in ("metrics", "decision"):
             if not isinstance(given := getattr(self, name), Mapping):
@@ -136,12 +134,12 @@ class Observation:
 
     @property
     def change(self) -> float:
-        """The score less that of its parent, y = F_after - F_before; NaN if either is unknown. All readers show it."""
+        """The score minus the parent's score, y = F_after - F_before; NaN if either is unknown. All readers show it."""
         return self.score - self.score_before
 
     @property
     def standard_error(self) -> float | None:
-        """The standard error of the score, where it was told; it is one of the metrics, so that any run can hold it."""
+        """The standard error of the score, if known. It is one of the metrics, so that any run can hold it."""
         told: Any = self.metrics.get(STANDARD_ERROR)
         return float(told) if is_real(told) and 0 <= told < math.inf else None
 
@@ -152,12 +150,12 @@ class Observation:
 
     @property
     def fallback(self) -> str | None:
-        """Why the explorer sampled instead of using its model; None if it did not."""
+        """The reason why the explorer sampled instead of using its model; None if it used the model."""
         reason = self.decision.get("fallback")
         return None if reason is None else str(reason)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same happened, field by field, two NaNs being the same; however long it took."""
+        """Compare all fields but `seconds`; two NaNs are equal."""
         if not isinstance(other, Observation):
             return NotImplemented
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.name != "seconds")
@@ -167,7 +165,7 @@ class Observation:
 
 
 def merit(observation: Observation, sign: float) -> tuple[float, int, int]:
-    """Order completed observations, the best last: by score, then round, then member. `sign` is -1 if less is better.
+    """Return a key that sorts completed observations, best last: by score, round, member; `sign` is -1 for mode "min".
 
     >>> first, second = Observation(1, 0, {}, score=0.5), Observation(0, 1, {}, score=0.5)
     >>> max(first, second, key=lambda one: merit(one, 1.0)).key
@@ -177,24 +175,24 @@ def merit(observation: Observation, sign: float) -> tuple[float, int, int]:
 
 
 def assemble(values: Mapping[str, Any]) -> Observation:
-    """Make an observation of all its fields, which were checked and are plain values; they are not checked again."""
-    made = object.__new__(Observation)
-    made.__dict__.update(values)
-    return made
+    """Build an observation from all its fields without checking them: the caller has."""
+    observation = object.__new__(Observation)
+    observation.__dict__.update(values)
+    return observation
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided for a member, and from what. A `View` is given those of every `ask`.
+    """A decision for one member, and the data it was made from. A `View` receives those of every `ask`.
 
     Args:
         assignment: What the member trains next.
-        known: Length of the history it was decided from.
-        training: What the explorer was told to be in training, the last ones of a large population. Default (), if it
-            was not asked.
-        seconds: Time that exploring took, shared evenly by the members explored for. None (default) if the explorer was
-            not asked.
-        time: When it was decided, in seconds since 1970. Default 0.0.
+        known: Length of the history when the decision was made.
+        training: Pending intervals that the explorer was given, the last ones of a large population. Default (), if the
+            explorer was not called.
+        seconds: Time spent exploring, divided evenly among the members explored for. None (default) if the explorer was
+            not called.
+        time: Time of the decision, in seconds since 1970. Default 0.0.
     """
 
     assignment: Assignment
@@ -206,15 +204,15 @@ class Decision:
 
 @dataclass(frozen=True)
 class Event:
-    """Something else to put on record: a run that began or ended, an error and its traceback.
+    """Any other event of a run to record: its start or end, an error and its traceback.
 
     Args:
-        kind: Name of what happened, such as "failure".
-        text: What to tell about it. Default "".
+        kind: Kind of event, such as "failure".
+        text: Description. Default "".
         member: Member that it concerns. None (default) for the whole run.
         round: Round that it concerns. None (default) for the whole run.
-        data: More to record: numbers, strings, and lists and dicts of them. Default {}.
-        time: When it happened, in seconds since 1970. Default 0.0, for the moment it is stored.
+        data: Further data: numbers, strings, and lists and dicts of them. Default {}.
+        time: Time of the event, in seconds since 1970. Default 0.0, for the moment it is stored.
         id: Its number in the store, from 1. None (default) before it is stored.
     """
 
@@ -231,7 +229,7 @@ class Event:
 
 
 def plain(value: Any, name: str) -> Any:
-    """The value as JSON would give it back: lists for tuples and arrays, Python's numbers for numpy's.
+    """Convert a value to what JSON would return: lists for tuples and arrays, Python numbers for numpy's.
 
     >>> plain({"loss": np.float32(0.5), "shape": (2, 3)}, "metrics")
     {'loss': 0.5, 'shape': [2, 3]}
@@ -251,12 +249,12 @@ def plain(value: Any, name: str) -> Any:
 
 
 def with_standard_error(metrics: Mapping[str, Any], error: float | None) -> Mapping[str, Any]:
-    """The metrics, with the standard error of the score among them where it is known.
+    """Return the metrics, with the standard error of the score added if it is known.
 
     >>> with_standard_error({"episodes": 4}, 0.5)
     {'episodes': 4, 'standard_error': 0.5}
     """
-    if error is None or error != error:  # That of a single episode is NaN.
+    if error is None or error != error:  # For a single episode it is NaN.
         return metrics
     if not (is_real(error) and 0 <= error < math.inf):
         raise HistoryError(f"standard_error must be at least 0, or None if unknown, got {error!r}; leave it out")
@@ -264,7 +262,7 @@ def with_standard_error(metrics: Mapping[str, Any], error: float | None) -> Mapp
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Equality, two NaNs being the same, also deep inside."""
+    """Compare two values; NaNs are equal, also inside dicts and lists."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     if isinstance(a, list) and isinstance(b, list):

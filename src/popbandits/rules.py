@@ -1,4 +1,4 @@
-"""State which values are allowed, in code and in words. Cheap to import."""
+"""Rules for allowed values, in code and in words. Cheap to import."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,14 +12,14 @@ from popbandits.wording import suggestion
 
 @dataclass(frozen=True)
 class Rule:
-    """State which values are allowed."""
+    """A rule that says which values are allowed."""
 
     holds: Callable[[Any], bool]
     words: str
     """Completes "it must be ..."."""
     fix: str = ""
     values: tuple[str, ...] = ()
-    """All that is allowed, where that is a few texts; an error suggests the closest."""
+    """The allowed values, if they are a few strings; an error suggests the closest."""
 
     def check(self, name: str, value: Any, error: type[PopbanditsError] = ArgumentError) -> None:
         """Raise if a value breaks the rule.
@@ -50,7 +50,7 @@ def whole(least: int, most: int | None = None, fix: str = "") -> Rule:
 
 
 def real(words: str, holds: Callable[[float], bool] = math.isfinite, fix: str = "") -> Rule:
-    """Allow the numbers for which a test holds; NaN is none."""
+    """Allow the numbers for which `holds` is true; NaN is never allowed."""
 
     def is_allowed(value: Any) -> bool:
         from popbandits.typing import is_real  # Imports numpy.
@@ -61,13 +61,13 @@ def real(words: str, holds: Callable[[float], bool] = math.isfinite, fix: str = 
 
 
 def one_of(*values: str) -> Rule:
-    """Allow a few texts."""
+    """Allow a few strings."""
     words = " or ".join(map(repr, values)) if len(values) == 2 else f"one of {', '.join(values)}"
     return Rule(lambda value: isinstance(value, str) and value in values, words, values=values)
 
 
 def _is_recipe(value: Any) -> bool:
-    """Tell whether a value is a dict of texts, but for the settings and the parts, which are dicts."""
+    """Tell whether a value is a dict of strings, except for its settings and parts, which are dicts."""
     return isinstance(value, Mapping) and all(
         isinstance(one, Mapping if name in ("settings", "parts") else str) for name, one in value.items()
     )

@@ -1,7 +1,7 @@
-"""Define every setting of a run once: `Settings` is the list.
+"""Every setting of a run, defined once in `Settings`.
 
-What else names settings follows from it: `Experiment`, `tune`, `resume`, the options of the command line, what a record
-may say, and docs/settings.md. It is cheap to import, so that help answers at once.
+`Experiment`, `tune`, `resume`, the command-line options, the rules of the record and docs/settings.md are derived from
+it. It is cheap to import, so that help answers at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,11 +19,11 @@ EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 Keep = int | Literal["all"]
 Resources = Mapping[str, float]
-"""What one member needs of Ray while it trains: `cpus`, `gpus` (fractions share one), and any custom resource."""
-Made = TypeVar("Made")
+"""Ray resources that one member needs while it trains: `cpus`, `gpus` (fractions share one), any custom resource."""
+Class = TypeVar("Class")
 
 MEMBERS = 1_000_000
-"""The most members that a run may have; readers of its record make arrays of that length."""
+"""Maximum number of members of a run; readers of its record allocate arrays of that length."""
 ROUNDS = 1_000_000_000
 
 _AGENT = Rule(callable, "callable: make_agent(seed) builds an agent", "give the class itself, or a function")
@@ -33,18 +33,18 @@ _KEEP = Rule(lambda value: value == "all" or whole(0).holds(value), f"{whole(0).
 
 @dataclass(frozen=True)
 class Setting:
-    """Hold what is known of a setting beyond its name, type, default and text."""
+    """Properties of a setting besides its name, type, default and text."""
 
     rule: Rule | None = None
     """None if the code that uses the value checks it."""
     option: tuple[Callable[[str], Any], str] | None = None
-    """What parses its command-line option, and how help names the value; `bool` makes a pair of flags."""
+    """Parser of its command-line option, and the name of the value in help; `bool` makes a pair of flags."""
     flag: str | None = None
-    """Another flag of the option: a short one, or of a pair the one that turns it off."""
+    """Another flag of the option: a short one, or the one that turns a pair off."""
     key: str = ""
     """Its name in the record and in `Population`, if that differs."""
     stored: Rule | None = None
-    """What the record may say, if that differs from `rule`."""
+    """Rule for the recorded value, if it differs from `rule`."""
     recorded: bool = True
     resumes: bool = False
     """Whether a resume may change it."""
@@ -53,13 +53,13 @@ class Setting:
 def setting(
     rule: Rule | None = None, option: Any = None, *, default: Any = MISSING, kw_only: bool = False, **more: Any
 ) -> Any:
-    """Make a field of `Settings`; `Setting` says what more it takes."""
+    """Make a field of `Settings`; `more` are fields of `Setting`."""
     return field(default=default, kw_only=kw_only, metadata={"setting": Setting(rule, option, **more)})
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(setting,))
-def _listed(made: type[Made]) -> type[Made]:
-    return dataclass(frozen=True)(made)
+def _listed(cls: type[Class]) -> type[Class]:
+    return dataclass(frozen=True)(cls)
 
 
 @_listed
@@ -67,46 +67,46 @@ class Settings:
     """List the settings of a run, in the order in which `tune` takes them. Users make an `Experiment`.
 
     Args:
-        agent: Give what builds an agent from a seed: a function, or the class itself (`popbandits.Agent` is the
-            contract). With engine="batched", give what builds all members from a list of seeds
+        agent: Give a function that builds an agent from a seed, or the class itself (`popbandits.Agent` is the
+            contract). With engine="batched", give a function that builds all members from a list of seeds
             (`popbandits.BatchedAgents`).
         space: Say what to tune: a dict of ranges (tuples), choices (lists) and constants, or a `ConfigurationSpace` of
             ConfigSpace for log scales, conditions and forbidden combinations.
         method: Choose how new configurations are found: an explorer such as `PB2Mix()`, any object with an `explore`
             method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or for
             one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" bring their own selection.
-        population: Set the number of members. Default 4. Raise it if you can train more of them: more members try more.
+        population: Set the number of members. Default 4. Raise it if you can train more: more members try more.
         rounds: Set how many intervals each member trains. Default 50. Give None for a run without a set end.
-        seed: Seed everything that is drawn when deciding. Default 0. Change it to repeat a run with other draws.
+        seed: Seed all random choices of the tuning. Default 0. Change it to repeat a run with other random choices.
         mode: Say which scores are better. Default "max". Use "min" for losses and errors.
-        quantile: Set the share of members that is replaced in a round, above 0 and at most 0.5. None (default) is that
-            of the selection, 0.25 unless you set it there. Raise it to give weak members up sooner.
-        explore: Say who gets a new configuration in a round: "replaced", the members that load another's weights, or
-            "all". None (default) is "replaced", or what the name of a method brings. Use "all" to try more at the price
-            of changing what works.
+        quantile: Set the share of members that is replaced in a round, above 0 and at most 0.5. None (default) uses the
+            selection's own, 0.25 unless you set it there. Raise it to give up weak members sooner.
+        explore: Say which members get a new configuration in a round: "replaced", those that load another's weights, or
+            "all". None (default) is "replaced", unless a named method sets it. Use "all" to try more at the price of
+            changing what works.
         synchronous: Let members wait for one another at the end of a round. Default True. Give False if intervals take
-            unequal time: nobody waits, and decisions are made from what is known by then.
+            unequal time: no member waits, and decisions use the results known by then.
         initial_score: Give the score of an untrained member. None (default) if unknown; it is then guessed. Give it if
             you know it, so that methods with a model learn from the first round too.
-        directory: Say where the run is kept. None (default) is a new folder in `runs`. Give one to choose its name.
-        engine: Choose what trains: "in-process" (default), one member after another; "threads" for agents that release
-            the interpreter's lock or share a GPU; "processes" for agents of pure Python, and to end those that hang;
+        directory: Name the folder of the run. None (default) makes a new folder in `runs`. Give one to choose its name.
+        engine: Choose where members train: "in-process" (default), one after another; "threads" for agents that release
+            the interpreter's lock or share a GPU; "processes" for agents in pure Python, and to end those that hang;
             "ray" for several machines; "batched" for agents that train all members in one program.
         workers: Limit how many members train at a time. None (default) is all of them with threads and Ray, and one for
             each core with processes. Lower it if memory or the GPU is short.
-        resources: Say what a member needs of Ray: `cpus` (1), `gpus` (0; fractions share one), and custom resources by
-            name. None (default) is one CPU. For engine="ray" only.
+        resources: Set the Ray resources of a member: `cpus` (1), `gpus` (0; fractions share one), and custom resources
+            by name. None (default) is one CPU. For engine="ray" only.
         round_timeout: Limit the seconds of an interval; one that takes longer has failed. None (default) sets no limit.
             Set it if agents can hang.
         max_failures: Limit the intervals that may fail before the run ends. None (default) is any number, as long as
             others complete. Set it to stop an expensive run early.
-        keep: Set how many more checkpoints of each member to keep than are needed, or "all". Default 0. Raise it if you
+        keep: Set how many checkpoints of each member to keep besides those needed, or "all". Default 0. Raise it if you
             want to look at earlier ones; each takes disk space.
         start: Give the first members their first configurations: a list, "defaults", a `History` or the folder of a
             run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin with
             what you know to work.
-        selection: Choose whose weights and configuration a member goes on with: a selection such as `Smoothed()`, or a
-            name such as "smoothed". None (default) is that of the method, or `Truncation()`. Change it if scores are
+        selection: Choose whose weights and configuration a member continues with: a selection such as `Smoothed()`, or
+            a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it if scores are
             noisy, or early scores mislead.
         name: Name the run's method in tables and reports. None (default) is the name of its method. Give one if the
             space has nothing to tune, such as "baseline".
@@ -120,7 +120,7 @@ class Settings:
     """
 
     agent: MakeAgent | MakeAgents = setting(_AGENT, stored=RECIPE.or_none(), resumes=True)
-    space: Any = setting(recorded=False)  # By the store itself.
+    space: Any = setting(recorded=False)  # The store records it.
     method: Any = setting(None, (str, "NAME"), default=None, stored=RECIPE.or_none(), resumes=True)
     population: int = setting(whole(1, MEMBERS), (int, "N"), default=4, key="size", stored=whole(1, MEMBERS).or_none())
     rounds: int | None = setting(whole(1, ROUNDS).or_none("for no set end"), (int, "N"), default=50, resumes=True)
@@ -131,7 +131,7 @@ class Settings:
     synchronous: bool = setting(FLAG, (bool, ""), default=True, flag="--asynchronous")
     initial_score: float | None = setting(SCORE.or_none("if unknown"), (float, "SCORE"), default=None)
     directory: str | Path | None = setting(PATH.or_none(), (str, "DIR"), default=None, flag="-o", recorded=False)
-    # On record is also Ray Tune, which is no engine of ours.
+    # Records may also name Ray Tune, which is not one of our engines.
     engine: EngineName = setting(one_of(*ENGINES), (str, "NAME"), default="in-process", stored=TEXT, resumes=True)
     workers: int | None = setting(whole(1).or_none(), (int, "N"), default=None, resumes=True)
     resources: Resources | None = setting(AMOUNTS.or_none(), default=None, resumes=True)
@@ -160,7 +160,7 @@ CHANGEABLE = [name for name, each in SETTINGS.items() if each.resumes]
 
 
 def flags_of(name: str) -> list[str]:
-    """Return the flags of a setting's option; of a pair, the one that turns it on comes first."""
+    """Return the flags of a setting's option; in a pair, the one that turns it on comes first."""
     flag, other = f"--{name.replace('_', '-')}", SETTINGS[name].flag
     if (option := SETTINGS[name].option) is not None and option[0] is bool:
         return [flag, other or f"--no-{flag[2:]}"]
@@ -168,6 +168,6 @@ def flags_of(name: str) -> list[str]:
 
 
 def check(name: str, value: Any, argument: str | None = None) -> None:
-    """Raise ArgumentError if a setting's value breaks its rule; `argument` is another name that a user knows it by."""
+    """Raise ArgumentError if a setting's value breaks its rule; `argument` is the user's name for it, if different."""
     if (rule := SETTINGS[name].rule) is not None:
         rule.check(argument or name, value)

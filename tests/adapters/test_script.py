@@ -114,10 +114,10 @@ def ends(config: dict[str, Any], run: Run) -> Any:
     ("body", "message"),
     [
         (keeps_twice, "keep\\(\\) is called once in an interval"),
-        (keeps_nothing, "a script must say what its training goes on from, got no call of keep"),
-        (keeps_no_names, "keep\\(\\) must be given what training goes on from, got nothing"),
+        (keeps_nothing, "a script must name what its training continues from, got no call of keep"),
+        (keeps_no_names, "keep\\(\\) must name what training continues from, got nothing"),
         (keeps_a_world, "'world': what is kept must have a state_dict.* got object"),
-        (ends, "a script must yield its score, got to its end without one"),
+        (ends, "a script must yield its score, but ended without one"),
     ],
 )
 def test_wrong_use_is_named(body: Any, message: str) -> None:

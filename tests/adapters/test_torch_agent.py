@@ -157,8 +157,8 @@ def test_the_global_generators_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ((), "kept must name what training goes on from, got \\(\\)"),
-        ("layer", "kept must name what training goes on from, got 'layer'"),
+        ((), "kept must name the state of training, got \\(\\)"),
+        ("layer", "kept must name the state of training, got 'layer'"),
         (("layer", "critic"), "build must set every attribute that kept names, got none called critic"),
     ],
 )

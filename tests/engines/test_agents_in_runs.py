@@ -82,7 +82,7 @@ class Changes(Plain):
 
 
 def test_an_agent_that_changes_its_configuration_does_not_change_what_was_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match=r"must train with the hyperparameters it is given.*net\.x is .*asked for was"):
+    with pytest.raises(AgentError, match=r"must train with the hyperparameters it is given.*net\.x is .*expected"):
         tune(Changes, {"net": SPACE}, PBT(), directory=tmp_path, progress=False)
 
 

@@ -171,7 +171,7 @@ def test_a_record_that_does_not_fit_stops_the_run_and_nothing_is_lost(disk: Disk
     if not disk.is_mounted:  # The limit holds for files one by one, and the record's is smaller than the checkpoints.
         pytest.skip("needs the right to mount a file system")
     whole = list(tune(Walker, space(), directory=disk.path / "whole", progress=False, **SETTINGS).history)
-    with pytest.raises(DiskError, match=r"run.sqlite.*got: database or disk is full; nothing of it was written"):
+    with pytest.raises(DiskError, match=r"run.sqlite: database or disk is full; nothing was saved"):
         tune(Walker, space(), directory=disk.path / "run", progress=Filling(disk, 4, 0), **SETTINGS)
     disk.free()
     assert list(resume(disk.path / "run", progress=False).history) == whole

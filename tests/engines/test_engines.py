@@ -162,7 +162,7 @@ def test_when_every_checkpoint_is_lost_members_start_afresh(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_run_stops_when_an_agent_trains_with_other_hyperparameters(engine: Any, tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match=r"must train with the hyperparameters it is given.*asked for was"):
+    with pytest.raises(AgentError, match=r"must train with the hyperparameters it is given.*expected"):
         tuned(Stubborn if engine == "batched" else Deaf, tmp_path, engine=engine, explore="all")
     assert len(History.load(tmp_path)) >= 4
     assert len(events(tmp_path, "misapplied")) == 1
@@ -213,7 +213,7 @@ def test_a_folder_that_another_run_holds_is_refused(tmp_path: Path) -> None:
     first.start()
     reached.wait()
     try:
-        words = f"another process is running .* then go on with: popbandits resume {tmp_path}$"
+        words = f"another process is running .* then resume with: popbandits resume {tmp_path}$"
         with pytest.raises(RunError, match=words):
             tuned(Walker, tmp_path)
     finally:
@@ -227,7 +227,7 @@ def test_a_folder_with_a_run_is_not_overwritten_and_the_error_says_what_to_type(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     tuned(Walker, "runs/first")
-    with pytest.raises(ValueError, match=r"holds a run already; .* go on with: popbandits resume runs/first$"):
+    with pytest.raises(ValueError, match=r"holds a run already; .* resume with: popbandits resume runs/first$"):
         tuned(Walker, "runs/first")
 
 
@@ -269,15 +269,15 @@ def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
             {"round_timeout": 3, "engine": "batched"},
             "cannot end a program that hangs, got round_timeout=3; leave it out",
         ),
-        ({"resources": {"gpus": 1}, "engine": "batched"}, "only Ray deals out resources, got resources for batched"),
+        ({"resources": {"gpus": 1}, "engine": "batched"}, "only Ray assigns resources, got resources for batched"),
         ({"workers": 0}, "workers must be a whole number"),
         ({"workers": 2}, "trains one at a time, got workers=2"),
         ({"round_timeout": 3}, r"cannot end an agent that hangs, got round_timeout=3"),
         ({"round_timeout": -1, "engine": "threads"}, "above 0 seconds, got -1"),
-        ({"resources": {"cpus": 2}}, "only Ray deals out resources, got resources for in-process"),
-        ({"resources": {"gpus": -1}, "engine": "ray"}, "amounts of at least 0, got {'gpus': -1}"),
-        ({"resources": {"gpus": 1, "cpus": "two"}, "engine": "ray"}, "amounts of at least 0, got .*'two'"),
-        ({"resources": {"gpus": float("nan")}, "engine": "ray"}, "amounts of at least 0, got {'gpus': nan}"),
+        ({"resources": {"cpus": 2}}, "only Ray assigns resources, got resources for in-process"),
+        ({"resources": {"gpus": -1}, "engine": "ray"}, "in the plural, got {'gpus': -1}"),
+        ({"resources": {"gpus": 1, "cpus": "two"}, "engine": "ray"}, "in the plural, got .*'two'"),
+        ({"resources": {"gpus": float("nan")}, "engine": "ray"}, "in the plural, got {'gpus': nan}"),
         ({"max_failures": -1}, "max_failures must be"),
         ({"keep": -1}, "keep must be a whole number of at least 0, or 'all', got -1"),
         ({"keep": "some"}, "keep must be a whole number of at least 0, or 'all', got 'some'"),

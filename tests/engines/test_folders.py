@@ -58,14 +58,14 @@ def test_a_new_run_does_not_follow_a_link_in_place_of_its_checkpoints(dangling: 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "checkpoints").symlink_to(elsewhere)
     before = listing(tmp_path)
-    with pytest.raises(RunError, match=r"checkpoints must be a folder of the run's own, got a link to .*elsewhere"):
+    with pytest.raises(RunError, match=r"checkpoints must be the run's own folder, got a link to .*elsewhere"):
         tune(Walker, space(), directory=tmp_path / "run", **SETTINGS)
     assert listing(tmp_path) == before
 
 
 def test_a_new_run_refuses_a_file_in_place_of_its_checkpoints(tmp_path: Path) -> None:
     put(tmp_path / "checkpoints")
-    with pytest.raises(RunError, match=r"checkpoints must be a folder of the run's own, got a file"):
+    with pytest.raises(RunError, match=r"checkpoints must be the run's own folder, got a file"):
         tune(Walker, space(), directory=tmp_path, **SETTINGS)
     assert list(listing(tmp_path)) == ["checkpoints"]
 
@@ -133,7 +133,7 @@ def test_a_resumed_run_does_not_follow_a_link_in_place_of_its_checkpoints(stoppe
     put(tmp_path / "moved" / "draft-1-1" / "x")
     (stopped / "checkpoints").symlink_to(tmp_path / "moved")
     before = listing(tmp_path / "moved")
-    with pytest.raises(RunError, match="must be a folder of the run's own, got a link"):
+    with pytest.raises(RunError, match="must be the run's own folder, got a link"):
         resume(stopped, progress=False)
     assert listing(tmp_path / "moved") == before
 

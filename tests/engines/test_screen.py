@@ -107,9 +107,9 @@ def test_a_line_that_is_too_long_is_cut_not_wrapped() -> None:
 @pytest.mark.parametrize(
     ("ending", "left", "said"),
     [
-        ("", True, "Ctrl-C stops it when what is in training has ended; it can be resumed."),
-        ("stopping", True, "Stopping when what is in training has ended. Ctrl-C again stops at once."),
-        ("stopped", False, "Stopped. To go on: popbandits resume runs/x"),
+        ("", True, "Ctrl-C stops it after the intervals in training; it can be resumed."),
+        ("stopping", True, "Stopping after the intervals in training. Ctrl-C again stops at once."),
+        ("stopped", False, "Stopped. To resume: popbandits resume runs/x"),
         ("finished", False, r"Finished in 5\d(\.\d+)? s."),
     ],
 )
@@ -240,7 +240,7 @@ def test_drawing_takes_a_small_share_of_a_core(cost: float, monkeypatch: pytest.
     view._ended = ended = Hurried()
     view._printed = Printed()
     try:
-        view._go_on()
+        view._keep_drawing()
     finally:
         view._printed.close()
         view._printed.terminal.close()

@@ -96,8 +96,8 @@ def test_a_stopped_run_says_how_to_go_on_and_a_resumed_one_where_it_stood(
 ) -> None:
     tuned(Stopper(after=5), tmp_path)
     said = capsys.readouterr().err
-    assert "Stopping when what is in training has ended. Ctrl-C again stops at once.\n" in said
-    assert said.endswith(f"Stopped. To go on: popbandits resume {tmp_path}\n")
+    assert "Stopping after the intervals in training. Ctrl-C again stops at once.\n" in said
+    assert said.endswith(f"Stopped. To resume: popbandits resume {tmp_path}\n")
     resume(tmp_path)
     first, *rounds, _ = capsys.readouterr().err.splitlines()
     assert re.fullmatch(rf"{tmp_path}: PBT, 4 members, 4 rounds, of which [5-8] intervals done", first)
@@ -125,7 +125,7 @@ def test_warnings_come_once_after_the_end(tmp_path: Path, capsys: pytest.Capture
 def test_a_stopped_run_says_its_warnings_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tuned(Stopper(after=20), tmp_path, agent=Stuck, rounds=20, population=2)
     stopped, warning = capsys.readouterr().err.splitlines()[-2:]
-    assert stopped.startswith("Stopped. To go on: ")
+    assert stopped.startswith("Stopped. To resume: ")
     assert warning.startswith(STUCK)
 
 

@@ -205,8 +205,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing_half_written(tmp_path: Path
         ):
             with pytest.raises(
                 HistoryError,
-                match=r"run.sqlite must take what happened, got: database or disk is full; nothing of it was written: "
-                "free space",
+                match=r"could not write to .*run.sqlite: database or disk is full; nothing was saved: free space",
             ):
                 attempt()
             assert list(store.observations()) == [one(0)]

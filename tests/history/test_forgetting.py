@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popbandits.errors import HistoryError
-from popbandits.history import History, Observation, windows
+from popbandits.history import History, Observation
 from popbandits.history import history as module
-from popbandits.history.memory import NOWHERE, Shelf
+from popbandits.history import rows as arrays
+from popbandits.history.memory import NOWHERE, Observations
 from popbandits.storage import Store
 from popbandits.testing import spaces
 
@@ -33,8 +34,8 @@ MOST = 2 * TAIL + EARLY + 2 * MEMBERS + 1
 def _small() -> Iterator[None]:
     """Sizes at which a few hundred observations are a long run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "EARLY", EARLY)
-        patch.setattr(windows, "LOOK_BACK", 12)
+        patch.setattr(arrays, "EARLY", EARLY)
+        patch.setattr(arrays, "LOOK_BACK", 12)
         patch.setattr(module, "IN_MEMORY", TAIL - 12 - MEMBERS)
         patch.setattr(module, "ROUNDS_BEHIND", 1)
         patch.setattr(module, "AT_A_TIME", MEMBERS)
@@ -210,7 +211,7 @@ def test_memory_is_bounded_and_nothing_is_read_back_while_decisions_look_at_rece
             standing = history.standing()
             history.scores(np.concatenate([standing.latest, standing.completed]))
             assert rows(history) < MOST + 4
-            assert sum(map(len, history._places._of.values())) < MOST + 4
+            assert sum(map(len, history._indices._of.values())) < MOST + 4
             sizes.append(sum(column.nbytes for column in history._columns.arrays.values()))
     row = sum(column[:1].nbytes for column in history._columns.arrays.values())
     assert len(history) == 3000
@@ -271,15 +272,15 @@ def test_what_was_read_back_for_a_view_is_there_for_the_history_and_forgotten_ag
 
 def test_reading_back_holds_few_observations_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[int] = []
-    original = Shelf.extend
+    original = Observations.extend
 
-    def counted(shelf: Shelf, observations: Sequence[Observation]) -> None:
-        original(shelf, observations)
-        held.append(len(shelf._held))
+    def counted(memory: Observations, observations: Sequence[Observation]) -> None:
+        original(memory, observations)
+        held.append(len(memory._held))
 
     with stored(run(9, 300)) as store:
         history = kept(store)
-        monkeypatch.setattr(Shelf, "extend", counted)
+        monkeypatch.setattr(Observations, "extend", counted)
         history.recent()
     assert len(held) >= (300 - 2 * TAIL) / MEMBERS
     assert max(held) < 2 * MEMBERS * 2
@@ -375,7 +376,7 @@ def test_a_history_in_bulk_is_to_the_last_bit_what_it_is_one_by_one(
 
 def test_of_observations_in_bulk_none_is_added_if_one_does_not_fit() -> None:
     told, history = run(6, 8), made()
-    with pytest.raises(HistoryError, match="keep the order"):
+    with pytest.raises(HistoryError, match="append rounds in order"):
         history.extend([*told[:2], told[1]])
     assert len(history) == 0
     history.extend(told)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from popbandits.history import History, Observation
 from popbandits.history import history as module
-from popbandits.history.memory import Shelf
+from popbandits.history.memory import Observations
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}
 A, B = {"x": 0.25, "h": "a"}, {"x": 0.75, "h": "b"}
@@ -379,10 +379,10 @@ def test_looking_at_a_long_history_touches_a_bounded_part_of_it() -> None:
     assert view.latest(0) == history.find((0, 100))
     counted: list[int] = []
 
-    class Counting(Shelf):
-        def __getitem__(self, place: int) -> Observation:
-            counted.append(place)
-            return super().__getitem__(place)
+    class Counting(Observations):
+        def __getitem__(self, index: int) -> Observation:
+            counted.append(index)
+            return super().__getitem__(index)
 
     history._observations.__class__ = Counting
     assert len(history.recent(300)) == 300

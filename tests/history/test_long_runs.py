@@ -102,7 +102,7 @@ def test_a_lost_observation_has_failed_has_no_score_and_has_a_parent() -> None:
     assert math.isnan(lost.score)
     with pytest.raises(HistoryError, match=r"a lost observation has no score, got 2.0; leave it out"):
         Observation(0, 1, {"x": 0.5}, (0, 0), score=2.0, status="lost")
-    with pytest.raises(HistoryError, match=r"what is lost is the parent's checkpoint, got \(0, 0\) without a parent"):
+    with pytest.raises(HistoryError, match=r"a lost observation must have a parent, got \(0, 0\) without one"):
         Observation(0, 0, {"x": 0.5}, status="lost")
     with pytest.raises(HistoryError, match="status must be 'completed', 'failed' or 'lost', got 'gone'"):
         Observation(0, 0, {"x": 0.5}, status="gone")  # type: ignore[arg-type]

@@ -235,7 +235,7 @@ def test_a_run_in_which_checkpoints_are_lost_reaches_its_end_without_touching_on
 def test_what_is_lost_has_neither_a_score_nor_is_it_a_fresh_start() -> None:
     population = Population(SPACE, PBT(), size=1, rounds=3)
     [assignment] = population.ask()
-    with pytest.raises(HistoryError, match=r"what is lost is the parent's checkpoint, got \(0, 0\) without a parent"):
+    with pytest.raises(HistoryError, match=r"a lost observation must have a parent, got \(0, 0\) without one"):
         lose(population, assignment)
     population.tell(assignment, 1.0)
     [assignment] = population.ask()
@@ -254,7 +254,7 @@ def test_a_population_made_from_a_runs_file_goes_on_from_it_and_holds_little(
     synchronous: bool, window: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds more if it looks at everything, and decides the same."""
-    sizes = {"history.IN_MEMORY": 4, "history.ROUNDS_BEHIND": 1, "windows.LOOK_BACK": 4, "windows.EARLY": 4}
+    sizes = {"history.IN_MEMORY": 4, "history.ROUNDS_BEHIND": 1, "rows.LOOK_BACK": 4, "rows.EARLY": 4}
     for name, size in sizes.items():
         monkeypatch.setattr(f"popbandits.history.{name}", size)
 

@@ -124,7 +124,7 @@ def test_what_has_nothing_to_set_is_said(name: str, settings: dict[str, Any], me
             ArgumentError,
             r"perturbation_factors must be .* got 1.2; \(1.2, 0.8\) is usual",
         ),
-        ({"resample_probability": 2}, ArgumentError, "resample is a probability between 0 and 1, got 2"),
+        ({"resample_probability": 2}, ArgumentError, "resample must be a probability between 0 and 1, got 2"),
         ({"hyperparam_bounds": 60.0}, SpaceError, "hyperparam_bounds must be a dict of ranges, got 60.0"),
         (
             {"hyperparam_bounds": BOUNDS, "hyperparam_mutations": BOUNDS},

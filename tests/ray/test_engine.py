@@ -109,7 +109,7 @@ def test_a_spoilt_checkpoint_is_found_before_training_on_it(tmp_path: Path) -> N
 
 
 def test_a_run_stops_when_an_agent_trains_with_other_hyperparameters(tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match=r"must train with the hyperparameters it is given.*asked for was"):
+    with pytest.raises(AgentError, match=r"must train with the hyperparameters it is given.*expected"):
         tuned(Deaf, tmp_path, explore="all")
 
 

@@ -64,6 +64,7 @@ def test_the_example_for_tune_shows_the_schedule_it_found(tmp_path: Path) -> Non
     assert steps == ["0", "5", "10", "15"]
 
 
+@pytest.mark.integration  # That a scheduler's copies train with their own values is held by test_schedulers.
 def test_the_example_for_rllib_trains_a_copy_with_hyperparameters_of_its_own(tmp_path: Path) -> None:
     assert "best return " in run(EXAMPLES / "rllib_ppo.py", tmp_path, "--iterations", "4", "--trials", "2")
     [experiment] = (tmp_path / "ray_results").iterdir()
@@ -75,6 +76,7 @@ def test_the_example_for_rllib_trains_a_copy_with_hyperparameters_of_its_own(tmp
         assert o.config == {name: o.metrics[f"applied/{name}"] for name in o.config}
 
 
+@pytest.mark.integration  # The adapter has tests of its own, and so has Ray as an engine.
 def test_the_example_for_stable_baselines3_trains_with_what_it_is_given(tmp_path: Path) -> None:
     out = run(EXAMPLES / "sb3_ppo.py", tmp_path, "--engine", "ray", "--rounds", "2", "--steps", "512")
     found = re.search(r"best return ([\d.]+), in (\S+); the schedule", out)

@@ -164,7 +164,7 @@ def test_a_trainable_that_says_it_used_other_hyperparameters_is_not_believed(tmp
     [trial, *_] = experiment.trials
     asked = trial.config["lr"]
     result = {"score": 1.0, "training_iteration": 1, "applied/lr": asked * 2}
-    with pytest.raises(RuntimeError, match=rf"'applied' says otherwise: lr is {asked * 2}, asked for was {asked}"):
+    with pytest.raises(RuntimeError, match=rf"'applied' says otherwise: lr is {asked * 2}, expected {asked}"):
         experiment.scheduler.on_trial_result(experiment, trial, result)
 
 
@@ -231,7 +231,7 @@ def test_tune_settings_that_no_population_can_have_are_refused() -> None:
         population_size(generator(max_concurrent=2), "PBT")
     endless = generator()
     endless._total_samples = 2**63 - 1
-    with pytest.raises(ArgumentError, match="a population has a size, got num_samples=-1 for PBT"):
+    with pytest.raises(ArgumentError, match="num_samples must be the size of the population, got -1 for PBT"):
         population_size(endless, "PBT")
     with pytest.raises(ArgumentError, match="PBT chooses every configuration itself, got search_alg="):
         population_size(object(), "PBT")

@@ -30,14 +30,14 @@ class Watch(Callback):
 
 @pytest.mark.parametrize(
     ("trainable", "moment", "synch"),
-    [  # Every moment once, both kinds of trainable and of scheduler in turn; the whole matrix is slow.
-        (Doomed, "starting", False),
-        (Doomed, "being used again", False),
-        (Doomed, "loading", False),
-        (Doomed, "training", True),
+    [  # Both kinds of trainable and of scheduler, and a trial that has no node; the whole matrix is slow.
         (doomed, "training", False),
         (Doomed, "saving", True),
         (Doomed, "waiting", False),
+        pytest.param(Doomed, "starting", False, marks=pytest.mark.slow),
+        pytest.param(Doomed, "being used again", False, marks=pytest.mark.slow),
+        pytest.param(Doomed, "loading", False, marks=pytest.mark.slow),
+        pytest.param(Doomed, "training", True, marks=pytest.mark.slow),
         pytest.param(Doomed, "starting", True, marks=pytest.mark.slow),
         pytest.param(Doomed, "being used again", True, marks=pytest.mark.slow),
         pytest.param(Doomed, "training", False, marks=pytest.mark.slow),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from popbandits.reports.live.server import Server, bound
+from popbandits.reports.live.server import Server, open_socket
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Asking:
 @contextmanager
 def served(root: Path, token: str | None = None) -> Iterator[Asking]:
     """A server for this folder, until the block ends."""
-    server, listening = Server(root, token), bound("127.0.0.1", 0)
+    server, listening = Server(root, token), open_socket("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:

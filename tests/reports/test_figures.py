@@ -18,7 +18,7 @@ from popbandits.reports.figures.arms import HALVES, arms
 from popbandits.reports.figures.comparison import curves, finals, regrets
 from popbandits.reports.figures.deciding import SAMPLED, deciding
 from popbandits.reports.figures.effects import effects, effects_figure
-from popbandits.reports.figures.figure import Figure, log_ticks, thinned
+from popbandits.reports.figures.figure import Figure, log_ticks, thin
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.lineage import COPIED, FAILED, KEPT, WON, lineage
 from popbandits.reports.figures.model import explorer_of, model_view
@@ -238,7 +238,7 @@ def test_levels_of_an_ordinal_are_shown_by_their_labels(run: Run) -> None:
 def test_a_method_without_a_model_is_seen_through_that_of_pb2_mix(pbt: Run) -> None:
     found = model_view(pbt)
     assert found is not None
-    assert "the run's method has none; PB2-Mix's" in found.caption
+    assert "the run's method has no model, so PB2-Mix's" in found.caption
 
 
 def test_a_report_imports_nothing_that_a_file_asks_for(run: Run, tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_ticks_of_a_log_axis_are_few_and_inside(low: float, high: float) -> None
 
 
 def test_thinning_keeps_both_ends() -> None:
-    kept = thinned(np.arange(1000), 10)
+    kept = thin(np.arange(1000), 10)
     assert (len(kept), kept[0], kept[-1]) == (10, 0, 999)
 
 

@@ -254,7 +254,7 @@ def test_the_log_says_who_copied_whom_and_what_else_happened(folder: Path) -> No
     assert set(told) == run.explored
     for key, parent in copies.items():
         assert told[key].startswith(f"copied member {parent} and tries ")
-    assert any("by chance: " in text for text in told.values())
+    assert any("at random: " in text for text in told.values())
 
 
 def test_a_long_log_is_told_by_its_end(tmp_path: Path) -> None:
@@ -467,7 +467,7 @@ def test_no_name_leads_out_of_the_folder(name: str, ask: Asking) -> None:
     for path in ("/run", "/report", "/failure", "/api/news", "/api/member"):
         answer = ask.get(path, params={"run": name, "member": "0", "round": "0"})
         assert answer.status == 404
-        assert answer.text == "there is no such run in the folder that is watched\n"
+        assert answer.text == "there is no such run in the watched folder\n"
     assert ask.get(f"/assets/{quote(name, safe='/.')}").status == 404
     assert ask.get("/assets/../server.py").status == 404
 
@@ -482,7 +482,7 @@ def test_a_member_is_a_whole_number(member: str, ask: Asking) -> None:
 def test_what_is_not_there_is_said_to_be_missing(ask: Asking) -> None:
     assert ask.get("/api/member?run=clumsy&member=77").text == "the run has no member 77 yet\n"
     answer = ask.get("/failure?run=deeper/smooth&member=0&round=0")
-    assert (answer.status, answer.text[:20]) == (404, "nothing is on record")
+    assert (answer.status, answer.text[:20]) == (404, "there is no record o")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
@@ -590,9 +590,9 @@ def test_what_cannot_be_watched_is_said(arguments: list[str], said: str, folder:
 
 
 def test_a_taken_port_is_left_for_a_free_one_unless_it_was_asked_for(folder: Path) -> None:
-    from popbandits.reports.live.server import bound
+    from popbandits.reports.live.server import open_socket
 
-    with bound("127.0.0.1", 0) as taken:
+    with open_socket("127.0.0.1", 0) as taken:
         taken.listen()
         with pytest.raises(ArgumentError, match=r"cannot listen at 127\.0\.0\.1, port"):
-            bound("127.0.0.1", taken.getsockname()[1])
+            open_socket("127.0.0.1", taken.getsockname()[1])

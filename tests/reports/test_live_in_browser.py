@@ -188,8 +188,8 @@ def test_a_paused_page_stays_as_it_is_until_it_goes_on(browser: Browser, tmp_pat
                 run.let(2)
                 fact(other, "observations", "6")
                 fact(page, "observations", "3")
-                expect(page.locator("#link")).to_have_text("Paused: the page stays as it is")
-                page.get_by_role("button", name="Go on").click()
+                expect(page.locator("#link")).to_have_text("Paused: the page is not updated")
+                page.get_by_role("button", name="Resume").click()
                 fact(page, "observations", "6")
     finally:
         run.kill()
@@ -214,7 +214,7 @@ def test_a_narrow_window_scrolls_tables_and_not_the_page(page: Page) -> None:
 
 def test_runs_appear_in_the_list_as_they_begin(browser: Browser, folder: Path, tmp_path: Path) -> None:
     with served(tmp_path) as server, opened(browser, f"http://localhost:{server.port}/") as page:
-        expect(page.locator("#told")).to_have_text("No runs here yet. They appear as they begin.")
+        expect(page.locator("#told")).to_have_text("No runs here yet. They appear when they start.")
         play(tmp_path / "first", rounds=2)
         expect(page.locator("#runs tbody tr")).to_have_count(1, timeout=PATIENCE)
         expect(page.locator("#runs tbody tr").first).to_contain_text("finished")
@@ -245,6 +245,6 @@ def test_the_demo_is_shown(browser: Browser, demo_run: Path) -> None:
         expect(page.locator("#figure-schedules canvas")).to_have_count(1)
         for canvas in page.locator(".chart canvas").all():
             assert canvas.evaluate(COLOURS) > 20
-        page.get_by_role("link", name="Report as it stands").click()
+        page.get_by_role("link", name="Current report").click()
         page.wait_for_selector("body[data-ready=true]")
         page.get_by_role("heading", name="Replay it").wait_for()

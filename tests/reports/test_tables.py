@@ -10,7 +10,7 @@ import pytest
 from popbandits import PBT, PB2Mix
 from popbandits.reports.run import Run
 from popbandits.reports.status import status
-from popbandits.reports.tables import grouped, score_table, score_tables
+from popbandits.reports.tables import group_runs, score_table, score_tables
 from tests.reports.played import Climber, play
 
 SCORES = {
@@ -97,7 +97,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 
 def test_runs_are_grouped_by_what_differs_among_them(runs: list[Run]) -> None:
-    tasks = grouped(runs)
+    tasks = group_runs(runs)
     assert list(tasks) == ["bigfish", "leaper"]
     methods = {"PBT", "PB2-Mix, window 8", "PB2-Mix, window 300"}
     assert [set(groups) for groups in tasks.values()] == [methods, methods]
@@ -105,8 +105,8 @@ def test_runs_are_grouped_by_what_differs_among_them(runs: list[Run]) -> None:
 
 
 def test_runs_that_differ_in_their_seed_alone_are_one_group(runs: list[Run]) -> None:
-    assert [list(groups) for groups in grouped(runs[::3]).values()] == [["PBT"], ["PBT"]]
-    assert list(grouped([runs[0], runs[3]])) == ["bigfish"]
+    assert [list(groups) for groups in group_runs(runs[::3]).values()] == [["PBT"], ["PBT"]]
+    assert list(group_runs([runs[0], runs[3]])) == ["bigfish"]
 
 
 def test_runs_of_different_spaces_are_different_tasks(runs: list[Run], tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_runs_of_different_spaces_are_different_tasks(runs: list[Run], tmp_path:
             space={"lr": (0.1, 0.2), "augmentation": ["crop", "no"]},
         )
     )
-    assert list(grouped([runs[0], other])) == ["bigfish (space 1)", "bigfish (space 2)"]
+    assert list(group_runs([runs[0], other])) == ["bigfish (space 1)", "bigfish (space 2)"]
 
 
 def test_fixed_settings_are_a_method_beside_those_that_tune(runs: list[Run], tmp_path: Path) -> None:
@@ -128,15 +128,15 @@ def test_fixed_settings_are_a_method_beside_those_that_tune(runs: list[Run], tmp
         return Run.read(play(tmp_path / str(lr), agent, rounds=2, population=1, space=settings))
 
     slow, fast = alone(0.001), alone(0.1)
-    assert {task: list(groups) for task, groups in grouped([runs[0], slow]).items()} == {
+    assert {task: list(groups) for task, groups in group_runs([runs[0], slow]).items()} == {
         "bigfish": ["Fixed settings", "PBT"]
     }
-    assert list(grouped([slow, fast])["bigfish"]) == ["Fixed settings, lr 0.001", "Fixed settings, lr 0.1"]
+    assert list(group_runs([slow, fast])["bigfish"]) == ["Fixed settings, lr 0.001", "Fixed settings, lr 0.1"]
 
 
 def test_agents_that_learn_in_other_ways_learn_the_same_task(tmp_path: Path) -> None:
     made = [play(tmp_path / name, partial(swimmer, algorithm=name), rounds=2, population=2) for name in ("a2c", "ppo")]
-    [methods] = grouped(map(Run.read, made)).values()
+    [methods] = group_runs(map(Run.read, made)).values()
     assert [name.partition(", ")[2] for name in methods] == ["algorithm a2c", "algorithm ppo"]
 
 
@@ -145,14 +145,14 @@ def test_a_name_and_a_task_on_record_stand_in_tables(tmp_path: Path) -> None:
     settings = {"lr": 0.1, "augmentation": "crop", "epochs": 2}
     alone = play(tmp_path / "alone", partial(fish, game="leaper"), rounds=2, population=1, space=settings, **named)
     tuned = play(tmp_path / "tuned", partial(fish, game="bigfish"), rounds=2, population=2, task="the pond")
-    assert {task: list(groups) for task, groups in grouped(map(Run.read, [alone, tuned])).items()} == {
+    assert {task: list(groups) for task, groups in group_runs(map(Run.read, [alone, tuned])).items()} == {
         "the pond": ["Baseline", "PB2-Fuse"]
     }
     assert status(alone).method == "Baseline"
 
 
 def test_the_score_and_what_was_measured_on_a_test_have_a_table_each(runs: list[Run]) -> None:
-    score, test = score_tables(grouped(runs))
+    score, test = score_tables(group_runs(runs))
     assert (score.measure, test.measure) == ("Final score", "test_score")
     cell, half = score.rows["leaper"]["PBT"], test.rows["leaper"]["PBT"]
     assert half.mean == pytest.approx(cell.mean / 2)

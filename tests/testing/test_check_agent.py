@@ -159,7 +159,7 @@ def test_a_single_hyperparameter_without_effect_is_a_warning_that_names_it() -> 
 def test_what_applied_tells_is_compared_with_what_was_asked_for() -> None:
     report = check_agent(agents.LiesAboutThem, SPACE)
     assert problems(report) == [Rule.HELD, Rule.APPLIED]
-    raises(report, r"applied\(\) returns .*lr is [\d.]+, asked for was [\d.]+; momentum is")
+    raises(report, r"applied\(\) returns .*lr is [\d.]+, expected [\d.]+; momentum is")
 
 
 def test_an_agent_that_changes_its_config_is_warned() -> None:

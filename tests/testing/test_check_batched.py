@@ -33,7 +33,7 @@ FAULTS: dict[type[Sound], tuple[AnyRule, str]] = {
     batches.KeepsRatesInMemory: (BatchRule.MEMORY, "let train set all hyperparameters every time"),
     batches.SavesNoVelocity: (Rule.COMPLETE, "something is not saved or not restored"),
     batches.IgnoresThem: (Rule.USED, "lr, momentum: another value must show"),
-    batches.LiesAboutThem: (Rule.APPLIED, "lr is 1.0, asked for was"),
+    batches.LiesAboutThem: (Rule.APPLIED, "lr is 1.0, expected"),
     batches.WritesWhenItLoads: (Rule.UNCHANGED, "load or train changed loaded.txt"),
 }
 

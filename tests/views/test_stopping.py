@@ -160,7 +160,7 @@ def test_the_exit_status_says_that_a_run_was_stopped(
         "experiment = Experiment(Walker, space(), population=3, rounds=4, callbacks=[stop])\n"
     )
     assert main(["run", "stopped_early.py", "-o", "there"]) == STOPPED
-    assert "Stopping when what is in training has ended: six are enough." in capsys.readouterr().err
+    assert "Stopping after the intervals in training: six are enough." in capsys.readouterr().err
     assert main(["resume", "there"]) in (0, None)
 
 

@@ -1,4 +1,4 @@
-"""Agents out of what people train with: each adapter is a file, and needs its library only when it is used.
+"""Agents from common training libraries: each adapter is a file, and needs its library only when it is used.
 
 | file | what it adapts |
 |---|---|
@@ -9,6 +9,6 @@
 | `huggingface` | the Trainer of Hugging Face's transformers |
 | `optuna` | search spaces from Optuna, and runs into its storage |
 
-All of them keep one rule: a checkpoint brings back what was learnt, never hyperparameters. Those of the next interval
-are put in after the load, and `applied()` reads them back from the objects that trained.
+All of them follow one rule: a checkpoint restores learnt state, never hyperparameters. Those of the next interval are
+set after the load, and `applied()` reads them back from the objects that trained.
 """

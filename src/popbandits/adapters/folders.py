@@ -14,7 +14,7 @@ def own_folder(owner: Any) -> tuple[Path, Any]:
         owner: Agent that writes there.
 
     Returns:
-        The folder, and what to call to remove it earlier.
+        The folder, and a function that removes it earlier.
     """
     folder = Path(mkdtemp(prefix="popbandits-agent-"))
     return folder, weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)

@@ -25,11 +25,11 @@ OURS = ("output_dir", "max_steps", "num_train_epochs", "seed", "data_seed", "sav
 """Training arguments that the adapter sets."""
 
 _LEFT_OUT = ("rng_state.pth", "training_args.bin")
-"""Files of a checkpoint that hold random states, which an interval has of its own, and hyperparameters."""
+"""Files of a checkpoint that hold random states, which every interval seeds itself, and hyperparameters."""
 
 
 _TIMES = ("_runtime", "_per_second")
-"""Metrics that differ whenever they are measured; a record holds the seconds of an interval anyway."""
+"""Metrics that differ at every measurement; the record has the seconds of an interval anyway."""
 
 
 class TrainerAgent(Seeded):
@@ -42,17 +42,16 @@ class TrainerAgent(Seeded):
             return TrainerAgent(make_trainer, seed=seed, steps=100)
 
     Hyperparameters with the name of a training argument (learning_rate, weight_decay, per_device_train_batch_size,
-    label_smoothing_factor, optim, ...) are in `arguments`; others, such as a dropout, are for `make_trainer` to put
-    into the model. In every interval a new trainer resumes from the checkpoint: weights, the optimizer's state, the
-    schedule, the place in the data. Options of the optimizer stay the new ones, and a schedule goes on from the factor
-    it had reached.
+    label_smoothing_factor, optim, ...) are in `arguments`; `make_trainer` puts others, such as a dropout, into the
+    model. In every interval a new trainer resumes from the checkpoint: weights, the optimizer's state, the schedule,
+    the position in the data. Options of the optimizer are the new ones, and a schedule continues from the factor it
+    had reached.
 
     Args:
         make_trainer: Builds the trainer from the hyperparameters and a `TrainingArguments`.
         seed: Seed of the agent.
         steps: Optimizer steps of an interval.
-        total_steps: Steps of the whole run, which a learning-rate schedule is laid out over. None (default) for a
-            constant learning rate.
+        total_steps: Steps of the whole run, for a learning-rate schedule. None (default) for a constant learning rate.
         score: Name of the metric of `Trainer.evaluate` that is the score. Default "eval_loss", for `mode="min"`.
         arguments: Further training arguments. Default {}.
     """
@@ -70,7 +69,7 @@ class TrainerAgent(Seeded):
         for name, value in (("steps", steps), ("total_steps", steps if total_steps is None else total_steps)):
             if not is_whole(value, 1):
                 raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}")
-        pinned = {"dataloader_pin_memory": torch.cuda.is_available()}  # PyTorch warns of it where there is no GPU.
+        pinned = {"dataloader_pin_memory": torch.cuda.is_available()}  # PyTorch warns about it without a GPU.
         self._arguments = QUIET | pinned | dict(arguments or {})
         if taken := sorted(set(OURS) & self._arguments.keys()):
             raise ArgumentError(f"the adapter sets {', '.join(OURS)} itself, got {', '.join(taken)}; leave it out")
@@ -115,7 +114,7 @@ class TrainerAgent(Seeded):
         )
 
     def load(self, directory: Path) -> None:
-        """Become what was saved; the next interval resumes from it."""
+        """Load a checkpoint; the next interval resumes from it."""
         saved = json.loads((directory / "agent.json").read_text())
         self._set_seeds(saved)
         self._done, self._optimizer = saved["steps"], saved["optimizer"]
@@ -144,15 +143,15 @@ class TrainerAgent(Seeded):
             | {
                 "output_dir": str(self._folder / "output"),
                 "max_steps": self._total or done,
-                "save_strategy": "no",  # but at the end of an interval
+                "save_strategy": "no",  # except at the end of an interval
                 "seed": number,
-                "data_seed": self._seed % 2**31,  # The order of the data is that of one long run.
+                "data_seed": self._seed % 2**31,  # The data are in the order of one long run.
             }
         )
 
 
 def _restoring(base: type[Any]) -> Callable[..., Any]:
-    """Define the callback that ends an interval, and puts hyperparameters back after a resume."""
+    """Define the callback that ends an interval, and sets hyperparameters again after a resume."""
 
     class Restoring(base):  # type: ignore[misc]
         def __init__(self, trainer: Any, config: dict[str, Any], optimizer: str, stop: int) -> None:
@@ -161,20 +160,20 @@ def _restoring(base: type[Any]) -> Callable[..., Any]:
             self._create, trainer.create_scheduler = trainer.create_scheduler, self._create_and_note
 
         def _create_and_note(self, *args: Any, **kwargs: Any) -> Any:
-            """Make the schedule; the optimizer is complete then, and its state is not loaded yet."""
-            made = self._create(*args, **kwargs)
+            """Make the schedule, and note the options: the optimizer is complete, and its state is not loaded yet."""
+            schedule = self._create(*args, **kwargs)
             self._built, self._told = optimizers.options(self.trainer.optimizer), self._read()
-            return made
+            return schedule
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             live, schedule = self.trainer.optimizer, self.trainer.lr_scheduler
-            name = type(getattr(live, "optimizer", live)).__name__  # which Accelerate has wrapped
+            name = type(getattr(live, "optimizer", live)).__name__  # Accelerate may have wrapped it.
             if name != self.optimizer:
                 live.state.clear()
             self.optimizer = name
             optimizers.put_back(live, self._built)
             optimizers.put_back_rates(schedule)
-            # What was as asked before the resume must be so after it.
+            # Values that were as asked before the resume must be so after it.
             self.applied = {key: value for key, value in self._read().items() if self._told[key] == self.config[key]}
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -199,7 +198,7 @@ def _restoring(base: type[Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Keep back what transformers says of arguments that differ from a checkpoint's: it is the point."""
+    """Silence warnings of transformers about arguments that differ from a checkpoint's: they differ on purpose."""
     logs = transformers.logging
     level, bars = logs.get_verbosity(), logs.is_progress_bar_enabled()
     logs.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""States of whatever training goes on from: modules, optimizers, schedules, generators, arrays and plain values."""
+"""States that training continues from: modules, optimizers, schedules, generators, arrays and plain values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,13 +15,13 @@ _ARRAY = "numpy array"
 
 
 def state_of(name: str, thing: Any) -> Any:
-    """Return the state of a thing in values that `torch.load(weights_only=True)` reads.
+    """Return the state of an object in values that `torch.load(weights_only=True)` reads.
 
     >>> state_of("steps", 3)
     3
 
     Args:
-        name: Name of the thing, for an error.
+        name: Name of the object, for an error.
         thing: Anything with a state_dict, a generator of PyTorch or NumPy, or plain values.
     """
     if isinstance(thing, Optimizer):
@@ -35,8 +35,8 @@ def state_of(name: str, thing: Any) -> Any:
     return _plain(name, thing)
 
 
-def restored(thing: Any, state: Any) -> Any:
-    """Give a thing the state that `state_of` returned, and return it; for plain values, those that were saved."""
+def restore(thing: Any, state: Any) -> Any:
+    """Load the state that `state_of` returned into an object, and return it; return plain values as saved."""
     if isinstance(thing, Optimizer):
         optimizers.restore(thing, state)
     elif isinstance(thing, LRScheduler):
@@ -54,13 +54,13 @@ def restored(thing: Any, state: Any) -> Any:
 
 
 def restore_all(things: Mapping[str, Any], states: Mapping[str, Any]) -> dict[str, Any]:
-    """Restore things by name, schedules after the optimizers that they read."""
+    """Restore objects by name, schedules after the optimizers that they read."""
     if things.keys() != states.keys():
         raise AgentError(
             f"a checkpoint must hold what the agent keeps, got {sorted(states)} where it keeps {sorted(things)}"
         )
     order = sorted(things, key=lambda name: isinstance(things[name], LRScheduler))
-    return {name: restored(things[name], states[name]) for name in order}
+    return {name: restore(things[name], states[name]) for name in order}
 
 
 def _has_state_dict(thing: Any) -> bool:
@@ -68,7 +68,7 @@ def _has_state_dict(thing: Any) -> bool:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Turn arrays into tensors, and see that all the rest is plain."""
+    """Turn arrays into tensors, and check that all else is plain."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, torch.Tensor) or type(value) in (bool, int, float, str):
@@ -81,7 +81,7 @@ def _plain(name: str, value: Any) -> Any:
         return {key: _plain(name, each) for key, each in value.items()}
     raise AgentError(
         f"{name!r}: what is kept must have a state_dict, or be a generator, a tensor, an array or plain values, got "
-        f"{type(value).__name__}; build it anew in every interval"
+        f"{type(value).__name__}; build it again in every interval"
     )
 
 

@@ -34,17 +34,17 @@ class LightningAgent(Seeded):
         def make_agent(seed):
             return LightningAgent(Classifier, Digits, seed=seed, score="val_accuracy", epochs=1)
 
-    In every interval the module is built with the hyperparameters as keyword arguments, as Lightning's users write it:
+    In every interval the module is built with the hyperparameters as keyword arguments, as usual in Lightning:
     `Classifier(lr=..., dropout=...)`. Then a new trainer resumes from the checkpoint: weights, the optimizers' state,
-    schedules, counters. The options of optimizers stay those that `configure_optimizers` gave them; a schedule goes on
-    from the factor it had reached. An optimizer of another class than before begins anew.
+    schedules, counters. Optimizers keep the options that `configure_optimizers` set; a schedule continues from the
+    factor it had reached. An optimizer of a new class starts with fresh state.
 
     Args:
-        module: Builds the module from hyperparameters: the class, or a function.
-        data: Builds what `Trainer.fit` takes: a LightningDataModule, a loader for training, or a pair of loaders for
-            training and validation.
+        module: Class or function that builds the module from hyperparameters.
+        data: Function that builds the data for `Trainer.fit`: a LightningDataModule, a loader for training, or a pair
+            of loaders for training and validation.
         seed: Seed of the agent.
-        score: Name of the logged metric that is the score, as `self.log` was given it.
+        score: Name of the logged metric that is the score, as in `self.log`.
         epochs: Epochs of an interval. Default 1.
         trainer: Further arguments of `lightning.Trainer`, such as accelerator. Default {}.
     """
@@ -103,7 +103,7 @@ class LightningAgent(Seeded):
         (directory / "agent.json").write_text(json.dumps(self._seeds() | {"epochs": self._done}))
 
     def load(self, directory: Path) -> None:
-        """Become what was saved; the next interval resumes from it."""
+        """Load a checkpoint; the next interval resumes from it."""
         saved = json.loads((directory / "agent.json").read_text())
         self._set_seeds(saved)
         self._done = saved["epochs"]
@@ -115,7 +115,7 @@ class LightningAgent(Seeded):
 
 
 def _restoring(base: type[Any]) -> Callable[[dict[str, Any]], Any]:
-    """Define the callback that puts hyperparameters back after a resume; its base is Lightning's."""
+    """Define the callback that sets hyperparameters again after a resume; its base is Lightning's."""
 
     class Restoring(base):  # type: ignore[misc]
         def __init__(self, config: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ def _restoring(base: type[Any]) -> Callable[[dict[str, Any]], Any]:
                 optimizers.put_back(optimizer, built)
             for schedule in trainer.lr_scheduler_configs:
                 optimizers.put_back_rates(schedule.scheduler)
-            # What was as asked before the resume must be so after it.
+            # Values that were as asked before the resume must be so after it.
             self.applied = {
                 name: value
                 for name, value in self._read(trainer, module).items()
@@ -158,7 +158,7 @@ def _restoring(base: type[Any]) -> Callable[[dict[str, Any]], Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep back what Lightning says of every trainer: devices, tips, and what short fits and small data deserve."""
+    """Silence what Lightning prints for every trainer: devices, tips, and warnings about short fits and small data."""
     logger = logging.getLogger("lightning.pytorch")
     level = logger.level
     logger.setLevel(logging.WARNING)

@@ -1,7 +1,7 @@
-"""Hyperparameters in the optimizers of PyTorch: a checkpoint's state without its options, set and read back.
+"""Hyperparameters in PyTorch's optimizers: set and read back, and kept when a checkpoint's state is loaded.
 
-`Optimizer.load_state_dict` brings back the options that were saved, the learning rate first of all, and the state of a
-learning-rate schedule brings back the rates that it multiplies. Here the options of the live optimizer hold.
+`Optimizer.load_state_dict` also loads the saved options, such as the learning rate, and the state of a learning-rate
+schedule contains the rates that it multiplies. Here the options of the live optimizer apply.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ Options = list[dict[str, Any]]
 """The options of each parameter group: lr, weight_decay, ..."""
 
 ALIASES = {"learning_rate": "lr"}
-"""Names of hyperparameters that mean an option of another name."""
+"""Hyperparameters that set an option of another name."""
 
 
 def options(optimizer: Optimizer) -> Options:
@@ -22,9 +22,9 @@ def options(optimizer: Optimizer) -> Options:
 
 
 def put_back(optimizer: Optimizer, wanted: Options) -> None:
-    """Give an optimizer whose state was loaded its own options again.
+    """Give an optimizer its own options again after its state was loaded.
 
-    Where a schedule has changed the learning rate, the factor that it had reached is kept: it applies to the new rate.
+    If a schedule has changed the learning rate, its current factor applies to the new rate.
     """
     for group, own in zip(optimizer.param_groups, wanted, strict=True):
         loaded = {name: group.pop(name) for name in [*group] if name != "params"}
@@ -34,7 +34,7 @@ def put_back(optimizer: Optimizer, wanted: Options) -> None:
 
 
 def put_back_rates(scheduler: Any) -> None:
-    """Let a learning-rate schedule whose state was loaded multiply the rates of its live optimizer."""
+    """Let a learning-rate schedule multiply the rates of its live optimizer, after its state was loaded."""
     for inner in getattr(scheduler, "_schedulers", ()):
         put_back_rates(inner)
     groups = scheduler.optimizer.param_groups
@@ -45,7 +45,7 @@ def put_back_rates(scheduler: Any) -> None:
 
 
 def restore(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
-    """Load what `saved_state` returned, but for the options; nothing if it is of an optimizer of another class."""
+    """Load what `saved_state` returned, without the options; nothing if the optimizer's class differs."""
     own = options(optimizer)
     if saved["class"] == type(optimizer).__name__:
         optimizer.load_state_dict(dict(saved["state"]))
@@ -53,18 +53,18 @@ def restore(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
 
 
 def saved_state(optimizer: Optimizer) -> dict[str, Any]:
-    """Return an optimizer's state for a checkpoint; moments of one class mean nothing to another, so its name too."""
+    """Return an optimizer's state for a checkpoint, with its class: moments of one class mean nothing to another."""
     return {"class": type(optimizer).__name__, "state": optimizer.state_dict()}
 
 
 def set_options(optimizers: Mapping[str, Optimizer], config: Mapping[str, Any]) -> None:
     """Set the options that a configuration names, in every optimizer that has them.
 
-    `{"lr": 0.1}` sets it in all, `{"actor": {"lr": 0.1}}` in the optimizer of that name.
+    `{"lr": 0.1}` sets all, `{"actor": {"lr": 0.1}}` sets the optimizer named "actor".
     """
-    for name, value, groups in _places(optimizers, config):
+    for name, value, groups in _named_options(optimizers, config):
         for group in groups:
-            if "initial_lr" in group and name == "lr":  # A schedule is at work: it goes on from where it is.
+            if "initial_lr" in group and name == "lr":  # A schedule continues from its current factor.
                 group["lr"] = value * group["lr"] / group["initial_lr"] if group["initial_lr"] else value
                 group["initial_lr"] = value
             else:
@@ -72,27 +72,27 @@ def set_options(optimizers: Mapping[str, Optimizer], config: Mapping[str, Any]) 
 
 
 def read_options(optimizers: Mapping[str, Optimizer], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Read back what `set_options` set; a learning rate under a schedule as it is before the schedule's factor."""
+    """Read back what `set_options` set; a learning rate without its schedule's factor."""
     read: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping) and key in optimizers:
             read[key] = read_options({key: optimizers[key]}, value)
             continue
-        for name, _, groups in _places(optimizers, {key: value}):
+        for name, _, groups in _named_options(optimizers, {key: value}):
             found = [group["initial_lr"] if name == "lr" and "initial_lr" in group else group[name] for group in groups]
             wrong = [each for each in found if each != value]
             read[key] = wrong[0] if wrong else found[0]
     return read
 
 
-def _places(
+def _named_options(
     optimizers: Mapping[str, Optimizer], config: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
-    """For each option that is named: its name, its value, and the groups it belongs in."""
+    """Yield each option in a configuration: its name, its value, and the groups that have it."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             if key in optimizers:
-                yield from _places({key: optimizers[key]}, value)
+                yield from _named_options({key: optimizers[key]}, value)
         elif groups := list(_groups(optimizers.values(), name := ALIASES.get(key, key))):
             yield name, value, groups
 

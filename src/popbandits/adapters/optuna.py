@@ -1,6 +1,6 @@
-"""Optuna: its distributions as a search space, and a run in its storage, where its dashboard shows it.
+"""Optuna: search spaces from its distributions, and runs in its storage, where its dashboard shows them.
 
-A trial of Optuna has one configuration, and a member of a population has a new one now and then. So an interval is a
+A trial of Optuna has one configuration, but a member of a population changes its configuration. So an interval is a
 trial: its value is the score at the end of the interval, and its intermediate values are the scores along its lineage,
 round by round, as in a learning curve. Member, round, parent and metrics are user attributes.
 """
@@ -20,7 +20,7 @@ from popbandits.history import History, Key, Observation
 from popbandits.space import Space
 
 LEVELS = 256
-"""How many steps of a range with a step are told apart; of more, so many are taken, evenly."""
+"""Maximum levels of a range with a step; of more, this many are taken, evenly."""
 
 KEY = "popbandits"
 """User attribute of a trial: the member and the round of its interval."""
@@ -29,7 +29,7 @@ KEY = "popbandits"
 def space_from_optuna(source: Any) -> Space:
     """Read a search space from Optuna.
 
-    A range with a step becomes a list of levels in order. Of a study, the distributions of all its trials are taken.
+    A range with a step becomes an ordered list of levels. A study gives the distributions of all its trials.
 
     >>> from optuna.distributions import CategoricalDistribution, FloatDistribution
     >>> space = space_from_optuna(
@@ -47,12 +47,12 @@ def space_from_optuna(source: Any) -> Space:
 def write_to_optuna(run: History | str | Path, storage: Any, study_name: str) -> Any:
     """Write the intervals of a run as trials of a study, and return the study.
 
-    What the study has already is left alone, so call it again whenever the run has gone on.
+    Trials that the study already has are left alone, so it can be called again as the run continues.
 
     Args:
         run: History of the run, or its folder.
         storage: Storage of Optuna: a URL such as "sqlite:///runs.db", or a storage object.
-        study_name: Name of the study, one for each run. It is made if there is none.
+        study_name: Name of the study, one for each run. It is created if it does not exist.
     """
     optuna = library("optuna", "optuna")
     history = run if isinstance(run, History) else History.load(run)
@@ -109,7 +109,7 @@ def _trial(
 
 
 def _distributions(source: Any) -> dict[str, Any]:
-    """Distributions by name; those of a study's trials must agree."""
+    """Return distributions by name; those of a study's trials must agree."""
     if isinstance(source, Mapping):
         return dict(source)
     trials = source.get_trials(deepcopy=False) if hasattr(source, "get_trials") else [source]
@@ -139,7 +139,7 @@ def _hyperparameter(name: str, distribution: Any) -> Any:
 
 
 def _levels(low: float, high: float, step: float) -> Iterator[float]:
-    """The values of a range with a step.
+    """Yield the values of a range with a step.
 
     >>> list(_levels(0.0, 0.3, 0.1)), list(_levels(2, 9, 3))
     ([0.0, 0.1, 0.2, 0.3], [2, 5, 8])
@@ -151,7 +151,7 @@ def _levels(low: float, high: float, step: float) -> Iterator[float]:
 
 
 def _as_distributions(space: Space) -> dict[str, Any]:
-    """A space in the terms of Optuna, by dotted name."""
+    """Convert a space to Optuna's distributions, by dotted name."""
     kinds = library("optuna.distributions", "optuna")
     made: dict[str, Any] = {}
     for name, each in space.configuration_space.items():
@@ -175,6 +175,6 @@ def _labels(hyperparameter: Any) -> tuple[Any, ...]:
 
 
 def _choice(label: Any) -> Any:
-    """A label as Optuna's storages take it: tuples and the like by their text."""
+    """Convert a label for Optuna's storages: tuples and the like become text."""
     label = label.item() if isinstance(label, np.generic) else label
     return label if label is None or isinstance(label, bool | int | float | str) else repr(label)

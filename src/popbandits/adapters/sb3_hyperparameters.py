@@ -1,7 +1,7 @@
-"""Hyperparameters of Stable-Baselines3 that can be changed while a model trains: put in, and read back.
+"""Hyperparameters of Stable-Baselines3 that can change while a model trains: set, and read back.
 
-A model keeps copies of some: optimizers of the learning rate, buffers of the discount, schedules of the clip range.
-Setting the attribute alone would change nothing, or half of it.
+A model has copies of some: optimizers of the learning rate, buffers of the discount, schedules of the clip range.
+Setting the attribute alone would have no effect, or only part of it.
 """
 
 import inspect
@@ -20,7 +20,7 @@ FIXED = {
     *("rollout_buffer_class", "rollout_buffer_kwargs", "use_rms_prop", "rms_prop_eps"),
     *("stats_window_size", "tensorboard_log", "verbose", "monitor_wrapper", "kwargs", "args"),
 }
-"""Arguments of a constructor that hold for a model's life, or have nothing to do with how well it learns."""
+"""Arguments of a constructor that are fixed for a model, or do not affect learning."""
 
 _TECHNICAL = {"lr", "betas", "maximize", "foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"}
 """Options of an optimizer that are not for tuning; its learning rate is the model's."""
@@ -30,13 +30,13 @@ _EXPLORATION = {
     "exploration_final_eps": "end",
     "exploration_fraction": "end_fraction",
 }
-"""Where a schedule of DQN keeps them."""
+"""Their attributes in DQN's exploration schedule."""
 
 
 def changeable(model: Any) -> set[str]:
     """Name the hyperparameters that a model can change while it trains.
 
-    They are arguments of its constructor, `optimizer` (the name of a class in torch.optim), and that one's options.
+    They are arguments of its constructor, `optimizer` (the name of a class in torch.optim), and its options.
     """
     arguments = {
         name
@@ -53,7 +53,7 @@ def changeable(model: Any) -> set[str]:
 
 
 def put(model: Any, config: Mapping[str, Any]) -> None:
-    """Put hyperparameters into a model, after it was loaded.
+    """Set hyperparameters in a model, after it was loaded.
 
     Args:
         model: Model of any algorithm.
@@ -74,17 +74,17 @@ def put(model: Any, config: Mapping[str, Any]) -> None:
 
 
 def built_with(model: Any) -> dict[str, Any]:
-    """Note the hyperparameters of a model that was just built."""
+    """Return the hyperparameters of a model that was just built."""
     return read(model, dict.fromkeys(changeable(model), ()))
 
 
 def take_back(model: Any, names: set[str], built: Mapping[str, Any]) -> None:
-    """Give hyperparameters that an interval leaves out, being inactive, the values that the model was built with.
+    """Reset hyperparameters that are inactive in an interval to the values that the model was built with.
 
     Args:
         model: Model that may have been loaded.
         names: Names of the hyperparameters.
-        built: What `built_with` returned.
+        built: Result of `built_with`.
     """
     if "optimizer" in names:
         _put_optimizer(model, built["optimizer"])
@@ -165,12 +165,12 @@ def optimizers(model: Any) -> dict[str, Optimizer]:
 
 
 def _own_optimizers(model: Any) -> dict[str, Optimizer]:
-    """Leave out the one that learns an entropy coefficient: SB3 always makes it an Adam."""
+    """Find the optimizers without that of the entropy coefficient, which SB3 always makes an Adam."""
     return {name: each for name, each in optimizers(model).items() if "." in name}
 
 
 def _put_optimizer(model: Any, name: str) -> None:
-    """Exchange optimizers of another class for new ones, whose moments begin at zero."""
+    """Replace optimizers of another class by new ones, whose moments begin at zero."""
     kind: Any = getattr(torch.optim, str(name), None)
     if not (isinstance(kind, type) and issubclass(kind, Optimizer)):
         raise AgentError(f"optimizer must be the name of a class in torch.optim, such as 'Adam', got {name!r}")
@@ -180,7 +180,7 @@ def _put_optimizer(model: Any, name: str) -> None:
         if type(optimizer) is not kind:
             groups = [{"params": group["params"], "lr": group["lr"]} for group in optimizer.param_groups]
             getter(model, path.rpartition(".")[0]).optimizer = build(groups)
-            # What a loaded model builds its optimizers from.
+            # A loaded model builds its optimizers from these.
             model.policy_kwargs = model.policy_kwargs | {"optimizer_class": kind, "optimizer_kwargs": {}}
 
 
@@ -206,5 +206,5 @@ def _is_off_policy(model: Any) -> bool:
 
 
 def _one(asked: Any, found: list[Any]) -> Any:
-    """Return what all have, or the first that is not as asked."""
+    """Return the value that all have, or the first that is not as asked."""
     return next((each for each in found if each != asked), found[0])

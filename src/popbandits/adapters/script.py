@@ -1,4 +1,4 @@
-"""A training script as an agent: a function that says what it keeps, and yields its score when an interval is over."""
+"""A training script as an agent: a function that names its state, and yields its score at the end of an interval."""
 
 import inspect
 from collections.abc import Callable, Generator
@@ -20,10 +20,10 @@ Script = Callable[[dict[str, Any], "Run"], Generator[Score, Any, Any] | Score]
 
 
 def script(function: Script) -> Callable[[int], "ScriptAgent"]:
-    """Make an agent of a training script: a decorator.
+    """Make an agent from a training script: a decorator.
 
-    In every interval the script runs from its top to its next `yield`, so the loop that it has may stay a loop. What it
-    needs again is built again, and `run.keep` restores what was learnt. A function that returns its score does too.
+    In every interval the script runs from its top to its next `yield`, so it may keep its loop. It builds its objects
+    again, and `run.keep` restores their state. A function that returns its score works too.
 
     >>> @script
     ... def train(config, run):
@@ -42,19 +42,19 @@ def script(function: Script) -> Callable[[int], "ScriptAgent"]:
     (True, {'lr': 0.2})
 
     Args:
-        function: Takes the hyperparameters and a `Run`; a generator that yields a score or an `Outcome`.
+        function: Generator function of the hyperparameters and a `Run`, which yields a score or an `Outcome`.
     """
 
     def make_agent(seed: int) -> ScriptAgent:
         return ScriptAgent(function, seed)
 
     update_wrapper(make_agent, function)
-    del make_agent.__wrapped__  # type: ignore[attr-defined]  # or its arguments would be taken for this one's
+    del make_agent.__wrapped__  # type: ignore[attr-defined]  # or its signature would replace this one's
     return make_agent
 
 
 class Kept:
-    """What a script keeps, as attributes; plain values are assigned anew: `kept.steps += 1`."""
+    """State of a script, as attributes; plain values are changed by assignment: `kept.steps += 1`."""
 
     def __init__(self, things: dict[str, Any]) -> None:
         self.__dict__.update(things)
@@ -66,20 +66,20 @@ class Kept:
 
 
 class Run:
-    """What a script is told of its interval, and where it says what it keeps.
+    """Information for a script about its interval, and `keep`, which names its state.
 
     Args:
         config: Hyperparameters of the interval.
         seed: Seed of the interval.
         place: Member and round.
-        states: What was kept at the end of the last interval. None (default) for a fresh start.
+        states: State at the end of the last interval. None for a fresh start.
     """
 
     def __init__(
         self, config: dict[str, Any], seed: int, place: tuple[int, int], states: dict[str, Any] | None
     ) -> None:
         self.seed = seed
-        """For environments; Python's, NumPy's and PyTorch's global generators are seeded."""
+        """Seed for environments; Python's, NumPy's and PyTorch's global generators are already seeded."""
         self.member, self.round = place
         self.applied: dict[str, Any] = {}
         """Hyperparameters read back from the optimizers after `keep`."""
@@ -88,25 +88,24 @@ class Run:
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing was learnt yet."""
+        """Whether this is a fresh start."""
         return self._states is None
 
     def keep(self, **things: Any) -> Kept:
-        """Name what training goes on from, and restore it. Call it once, when everything is built.
+        """Name the state that training continues from, and restore it. Call it once, when everything is built.
 
-        Modules, schedules and generators are restored in place. So are optimizers, but for their options: those they
-        were built with hold. Plain values, tensors and arrays come back as attributes of what is returned, and are to
-        be changed there.
+        Modules, schedules and generators are restored in place. So are optimizers, except for their options, which stay
+        as built. Plain values, tensors and arrays are attributes of the returned object; change them there.
 
         Args:
-            things: What is kept, by name.
+            things: Objects and values to keep, by name.
         """
         if self._kept is not None:
             raise AgentError("keep() is called once in an interval, got a second call; name everything in one")
         if not things:
-            raise AgentError("keep() must be given what training goes on from, got nothing; name modules, optimizers")
+            raise AgentError("keep() must name what training continues from, got nothing; name modules, optimizers")
         for name, thing in things.items():
-            keeping.state_of(name, thing)  # Refuse now what could not be saved after training.
+            keeping.state_of(name, thing)  # Raise now, not after training.
         found = {name: thing for name, thing in things.items() if isinstance(thing, Optimizer)}
         built = optimizers.read_options(found, self._config)
         if self._states is not None:
@@ -117,9 +116,9 @@ class Run:
         return self._kept
 
     def states(self) -> dict[str, Any]:
-        """Return the states of what is kept, as they are now."""
+        """Return the current states of everything that is kept."""
         if self._kept is None:
-            raise AgentError("a script must say what its training goes on from, got no call of keep()")
+            raise AgentError("a script must name what its training continues from, got no call of keep()")
         return {name: keeping.state_of(name, thing) for name, thing in vars(self._kept).items()}
 
 
@@ -147,7 +146,7 @@ class ScriptAgent(Seeded):
                 try:
                     score: Score = next(steps)
                 except StopIteration:
-                    raise AgentError("a script must yield its score, got to its end without one") from None
+                    raise AgentError("a script must yield its score, but ended without one") from None
                 self._states, self._applied = run.states(), run.applied
         return score
 
@@ -156,11 +155,11 @@ class ScriptAgent(Seeded):
         return self._applied
 
     def save(self, directory: Path) -> None:
-        """Write what the script keeps."""
+        """Write the state of the script."""
         torch.save({"kept": self._states, **self._seeds()}, directory / "script.pt")
 
     def load(self, directory: Path) -> None:
-        """Become what was saved; the next interval begins with it."""
+        """Load a checkpoint; the next interval begins with it."""
         saved = torch.load(directory / "script.pt", weights_only=True)
         self._set_seeds(saved)
         self._states = saved["kept"]

@@ -12,14 +12,14 @@ _LARGEST = 2**31  # NumPy's and Gymnasium's seeds, in any version, are below it.
 
 
 class Seeded:
-    """Base of agents that give every interval new random numbers from a seed that follows from its place in the run.
+    """Base of agents that seed every interval by its position in the run.
 
-    Nothing of a generator's state has to be saved: an interval's seed follows from the seed of the first ancestor, the
-    number of intervals since, and the member and the round that `assigned` told. So a resumed run draws what the whole
-    one would have drawn, and two members that go on from one checkpoint draw different numbers.
+    No generator's state has to be saved: an interval's seed follows from the seed of the first ancestor, the number of
+    intervals since, and the member and the round given to `assigned`. So a resumed run draws the same numbers as an
+    uninterrupted one, and two members that continue from one checkpoint draw different numbers.
 
-    Python's, NumPy's and PyTorch's global generators are left as they were found. They belong to a process, so with
-    `engine="threads"` intervals disturb one another and are not repeatable.
+    Python's, NumPy's and PyTorch's global generators are restored afterwards. They belong to a process, so with
+    `engine="threads"` intervals disturb each other and are not repeatable.
 
     Args:
         seed: Seed of the agent.
@@ -34,7 +34,7 @@ class Seeded:
 
     @contextmanager
     def _new_numbers(self) -> Iterator[int]:
-        """Seed the global generators for the next interval, or for building; yields the seed."""
+        """Seed the global generators for the next interval, or for building; yield the seed."""
         spawn_key = (self._intervals, *self._place) if self._intervals else ()
         self._intervals += 1
         seed = int(np.random.SeedSequence(self._seed, spawn_key=spawn_key).generate_state(1)[0]) % _LARGEST
@@ -42,7 +42,7 @@ class Seeded:
             yield seed
 
     def _seeds(self) -> dict[str, int]:
-        """Return what of this belongs in a checkpoint."""
+        """Return the seed and the count of intervals, for a checkpoint."""
         return {"seed": self._seed, "intervals": self._intervals}
 
     def _set_seeds(self, saved: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ def seeded(seed: int) -> Iterator[None]:
     ...     first == random.random()
     True
     """
-    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 (what others' code draws from)
+    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002 (the generator of users' code)
     devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices):
         random.seed(seed)

@@ -26,8 +26,8 @@ class SB3Agent(Seeded):
 
     Hyperparameters have the names of the algorithm's arguments: learning_rate, gamma, clip_range, ent_coef, n_epochs,
     batch_size, n_steps (on-policy), tau, train_freq, exploration_final_eps, ... In addition, `optimizer` is the name of
-    a class in torch.optim, and options of the optimizer (weight_decay, momentum, ...) go by their own names. What is
-    fixed when a model is built, such as buffer_size or the network, is refused. Values hold for a whole interval.
+    a class in torch.optim, and options of the optimizer (weight_decay, momentum, ...) have their own names. Settings
+    that are fixed in a built model, such as buffer_size or the network, are refused. Values hold for a whole interval.
 
     A checkpoint holds `model.zip`, which the algorithm's own `load` reads, the replay buffer and the running scales of
     a VecNormalize. Environments cannot be saved: every interval begins with a reset.
@@ -64,7 +64,7 @@ class SB3Agent(Seeded):
         self._steps, self._episodes = steps, episodes
         self._config: dict[str, Any] = {}
         self._tuned: set[str] = set()
-        # SB3 writes into the dicts it is given, which other agents are given too.
+        # SB3 writes into the dicts it gets, which other agents get too.
         own = {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
         with self._new_numbers() as number:
             self.model = algorithm(policy, _build(env), seed=number, **own)
@@ -72,7 +72,7 @@ class SB3Agent(Seeded):
         self._built = sb3_hyperparameters.built_with(self.model)
 
     def train(self, config: dict[str, Any]) -> Outcome:
-        """Put the hyperparameters in, and train for one interval."""
+        """Set the hyperparameters, and train for one interval."""
         with self._new_numbers() as number:
             model, self._config = self.model, config
             sb3_hyperparameters.take_back(model, self._tuned - config.keys(), self._built)
@@ -81,7 +81,7 @@ class SB3Agent(Seeded):
             if hasattr(model, "replay_buffer"):
                 sb3_files.close_trajectory(model)
             model.set_random_seed(number)
-            model._last_obs = None  # which makes `learn` reset the environments
+            model._last_obs = None  # makes `learn` reset the environments
             before, trained = model.num_timesteps, list[float]()
             model.learn(self._steps, callback=lambda seen, _: _note_returns(seen, trained), reset_num_timesteps=False)
             returns = trained if self._evaluation is None else self._evaluate(number)
@@ -106,13 +106,13 @@ class SB3Agent(Seeded):
         (directory / "agent.json").write_text(json.dumps(self._seeds() | {"tuned": sorted(self._tuned)}))
 
     def load(self, directory: Path) -> None:
-        """Become what was saved; its hyperparameters are replaced by those of the next interval."""
+        """Load a checkpoint; its hyperparameters are replaced by those of the next interval."""
         saved = json.loads((directory / "agent.json").read_text())
         self._set_seeds(saved)
         self._tuned = set(saved["tuned"])
         old = self.model
         with seeded(0), warnings.catch_warnings():  # Building a model seeds the global generators.
-            warnings.filterwarnings("ignore", "`n_steps=")  # SB3 takes its own n-step buffer for somebody's.
+            warnings.filterwarnings("ignore", "`n_steps=")  # SB3 takes its own n-step buffer for a user's.
             self.model = type(old).load(directory / "model.zip", env=old.get_env(), device=old.device)
         if old._custom_logger:
             self.model.set_logger(old.logger)
@@ -147,6 +147,6 @@ def _build(env: str | Callable[[], Any]) -> Any:
 
 
 def _note_returns(seen: dict[str, Any], returns: list[float]) -> bool:
-    """Collect the returns of episodes that a step ended; True, to go on."""
+    """Collect the returns of episodes that a step ended; return True, to continue."""
     returns += [float(info["episode"]["r"]) for info in seen["infos"] if "episode" in info]
     return True

@@ -1,4 +1,4 @@
-"""Your own training loop in PyTorch as an agent: checkpoints and hyperparameters are looked after."""
+"""Your own training loop in PyTorch as an agent, which saves checkpoints and sets hyperparameters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ from popbandits.errors import AgentError
 
 
 class TorchAgent(Seeded):
-    """Base of an agent that is written as `build` and `interval`, and names what it keeps.
+    """Base of an agent that defines `build` and `interval`, and names its state in `kept`.
 
-    `kept` names the attributes that training goes on from: modules, optimizers, schedules, generators, tensors, arrays
-    and plain values. They are saved and loaded; anything else should be the same in every agent, or be made anew in
-    `interval`.
+    `kept` names the attributes that training continues from: modules, optimizers, schedules, generators, tensors,
+    arrays and plain values. They are saved and loaded; anything else should be the same in every agent, or be made
+    again in `interval`.
 
     A hyperparameter with the name of an optimizer's option (lr or learning_rate, weight_decay, momentum, ...) is set in
-    every parameter group before `interval`, whatever a checkpoint brought along, and read back by `applied`. With
+    every parameter group before `interval`, whatever the checkpoint's value, and read back by `applied`. With
     several optimizers, write a nested space to address one: `{"actor": {"lr": ...}, "critic": {"lr": ...}}` for kept
     optimizers of those names.
 
@@ -59,7 +59,7 @@ class TorchAgent(Seeded):
         with self._new_numbers():
             self.build()
         if not self.kept or isinstance(self.kept, str):
-            raise AgentError(f"kept must name what training goes on from, got {self.kept!r}; list modules, optimizers")
+            raise AgentError(f"kept must name the state of training, got {self.kept!r}; list modules, optimizers")
         if missing := [name for name in self.kept if not hasattr(self, name)]:
             raise AgentError(f"build must set every attribute that kept names, got none called {', '.join(missing)}")
 
@@ -78,7 +78,7 @@ class TorchAgent(Seeded):
         raise NotImplementedError("an agent trains; define interval(self, config)")
 
     def train(self, config: dict[str, Any]) -> float | Outcome:
-        """Put the hyperparameters in, and train for one interval."""
+        """Set the hyperparameters, and train for one interval."""
         self._config = config
         for name, optimizer in self._optimizers().items():
             optimizers.put_back(optimizer, self._built[name])  # for options that are inactive now
@@ -94,12 +94,12 @@ class TorchAgent(Seeded):
         return optimizers.read_options(self._optimizers(), self._config)
 
     def save(self, directory: Path) -> None:
-        """Write what is kept."""
+        """Write the attributes named in `kept`."""
         states = {name: keeping.state_of(name, getattr(self, name)) for name in self.kept}
         torch.save({"kept": states, **self._seeds()}, directory / "agent.pt")
 
     def load(self, directory: Path) -> None:
-        """Become what was saved, but for the hyperparameters."""
+        """Load a checkpoint, without its hyperparameters."""
         saved = torch.load(directory / "agent.pt", weights_only=True)
         self._set_seeds(saved)
         things = {name: getattr(self, name) for name in self.kept}

@@ -1,4 +1,4 @@
-"""The commands, a file each, in the order of the help page."""
+"""The commands, one file each, in the order of the help page."""
 
 # isort: off
 from popbandits.commands import demo as demo

@@ -8,19 +8,19 @@ from popbandits.commands.registry import STOPPED, Command, command
 
 @command
 def demo(parser: argparse.ArgumentParser) -> Command:
-    """See it work: tune a PPO agent while it trains, beside random search.
+    """See it work: tune a PPO agent while it trains, and compare with random search.
 
-    Four agents learn to land on the moon, for two minutes and a half in all. Learning
+    Four agents learn to land on the moon, in about two and a half minutes. Learning
     rate, clipping, entropy bonus, GAE's lambda, epochs and the optimizer with its
-    own settings are tuned on the way, over wide ranges. Random search gets the same
-    budget, and one agent with the usual settings that of a member. What each hands
-    over, its best checkpoint, is then scored on fresh episodes. It prints the
-    schedule that won, the three scores, and where everything is kept.
+    own settings are tuned meanwhile, over wide ranges. Random search gets the same
+    budget; one agent with the usual settings gets the budget of one member. The best
+    checkpoint of each is then scored on fresh episodes. The command prints the
+    winning schedule, the three scores and the folder that holds everything.
 
     It needs torch and EnvPool: pip install 'popbandits[rl]'
     """
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (0)")
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="where to keep it (a new folder in runs)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of everything random (0)")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write to (a new one in runs)")
 
     def play(arguments: argparse.Namespace) -> int | None:
         from popbandits.explorers import PatientPBT, RandomSearch
@@ -46,25 +46,25 @@ def demo(parser: argparse.ArgumentParser) -> Command:
                 rounds=task.ROUNDS,
                 seed=arguments.seed,
                 directory=folder / name,
-                engine="processes" if members > 1 else "in-process",  # One alone need not wait for a worker to start.
+                engine="processes" if members > 1 else "in-process",  # One member needs no worker process.
             )
             if not results[name].done:
                 return STOPPED
             print()
-        print("The schedule that won; empty where a value stays as it was:\n")
+        print("The winning schedule; a cell is empty where the value does not change:\n")
         print_schedule(results["tuned"].history)
-        print("\nMean return of the best checkpoint of each, in fresh episodes (200 counts as solved):\n", flush=True)
+        print("\nMean return of each best checkpoint in fresh episodes (200 counts as solved):\n", flush=True)
         for name, result in results.items():
             score = task.evaluate(result.checkpoint, seed=arguments.seed)
             print(f"  {runs[name][0]:<20}{number(score):>10}", flush=True)
-        print(f"\nEverything is kept in {folder}: try `popbandits replay {folder / 'tuned'}`.")
+        print(f"\nEverything is in {folder}: try `popbandits replay {folder / 'tuned'}`.")
         return None
 
     return play
 
 
 def new_folder(where: Path, name: str) -> Path:
-    """A folder that does not exist yet."""
+    """Return a path that does not exist yet."""
     path, number = where / name, 1
     while path.exists():
         number += 1

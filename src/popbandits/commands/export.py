@@ -13,19 +13,19 @@ from popbandits.errors import PopbanditsError
 def export(parser: argparse.ArgumentParser) -> Command:
     """Write every observation of a run as CSV, JSON or Parquet.
 
-    A row for each interval of training: member and round; parent_member and
-    parent_round, whose checkpoint it began with; stage, how long its weights had
-    been trained before; winning, whether the best score descends from it; status,
-    score_before, score, change, steps, seconds; decision_seconds and fallback,
-    what exploring took and why it did without its model, if it did. Then a column
-    for each hyperparameter (config.NAME, empty where it is not active) and for
-    whatever else the agent reported (metrics.NAME). In CSV, text that a
-    spreadsheet would compute (it begins with =, +, - or @) has an apostrophe
-    before it, and control characters are written out.
+    There is a row for each interval of training. Its columns: member and round;
+    parent_member and parent_round, the interval whose checkpoint it loaded; stage,
+    how long its weights were trained before; winning, whether the best score
+    descends from it; status, score_before, score, change, steps, seconds;
+    decision_seconds, the time that exploring took; fallback, why it used no model,
+    if it used none; one for each hyperparameter (config.NAME, empty where it is
+    inactive) and for each other metric of the agent (metrics.NAME). In CSV, an
+    apostrophe precedes text that a spreadsheet would compute (it begins with =, +,
+    - or @), and control characters are escaped.
     """
-    parser.add_argument("run", type=Path, metavar="RUN", help="its folder")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
     kind = parser.add_mutually_exclusive_group(required=True)
-    kind.add_argument("--csv", dest="kind", action="store_const", const="csv", help="a line for each row")
+    kind.add_argument("--csv", dest="kind", action="store_const", const="csv", help="one line for each row")
     kind.add_argument("--json", dest="kind", action="store_const", const="json", help="a list of objects")
     kind.add_argument(
         "--parquet",
@@ -34,27 +34,27 @@ def export(parser: argparse.ArgumentParser) -> Command:
         const="parquet",
         help="typed columns (needs: pip install 'popbandits[report]')",
     )
-    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to; - for the standard output (-)")
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="file to write; - for standard output (-)")
 
     def write(arguments: argparse.Namespace) -> None:
         from popbandits.reports.export import export as export_run
 
         if arguments.output == "-":
             if arguments.kind == "parquet" and sys.stdout.isatty():
-                parser.error("--parquet is nothing to read on a terminal; give a file with -o")
+                parser.error("--parquet is binary and cannot be printed on a terminal; give a file with -o")
             export_run(arguments.run, arguments.kind, sys.stdout.buffer)
             sys.stdout.flush()
             return
         path = Path(arguments.output)
-        beside = path.with_name(f"{path.name}.part")
+        partial = path.with_name(f"{path.name}.part")
         try:
-            with beside.open("wb") as file:
+            with partial.open("wb") as file:
                 rows = export_run(arguments.run, arguments.kind, file)
-            os.replace(beside, path)
+            os.replace(partial, path)
         except OSError as error:
             raise PopbanditsError(f"cannot write to {path}: {error.strerror}; give another file with -o") from error
         finally:
-            beside.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
         print(f"Written: {path} ({rows} rows)")
 
     return write

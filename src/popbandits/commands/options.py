@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from popbandits.run import Experiment
 
 NAMES: Mapping[str, Any] = {"method": METHODS, "selection": SELECTIONS, "engine": ENGINES}
-"""What can be named, by setting."""
+"""Names that a setting takes, by setting."""
 
 
 def add_options(parser: argparse.ArgumentParser, resumes: bool) -> None:
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser, resumes: bool) -> None:
 
 
 def _help(name: str) -> str:
-    """Return the first clause of a setting's text, and what can be named."""
+    """Return the first clause of a setting's text, and the names it takes."""
     clause = re.split(r"[:.](?:\s|$)", " ".join(TEXTS.get(name, "").split()))[0].replace("%", "%%")
     return clause[:1].lower() + clause[1:] + (f": one of {', '.join(NAMES[name])}" if name in NAMES else "")
 
@@ -42,10 +42,10 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name in SETTINGS if (value := getattr(arguments, name, None)) is not None}
 
 
-def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experiment":
-    """The experiment with the options that were given; ArgumentError if one of them is wrong."""
+def apply_options(experiment: "Experiment", arguments: argparse.Namespace) -> "Experiment":
+    """Return the experiment with the options that were given; ArgumentError if one of them is wrong."""
     given, selection = given_settings(arguments), experiment.chosen.selection
-    if "method" in given:  # Who explores, and a selection that it brings, stand above the experiment's.
+    if "method" in given:  # The method's own exploration and selection override the experiment's.
         given = {"explore": None} | find_method(given["method"]).brings | given
     if "selection" in given:  # A quantile stays with another selection.
         given = {"quantile": getattr(selection, "quantile", None)} | given
@@ -54,5 +54,5 @@ def changed(experiment: "Experiment", arguments: argparse.Namespace) -> "Experim
             raise ArgumentError(f"quantile: {type(selection).__name__} has none, got {given['quantile']}; leave it out")
         given |= {"selection": replace(cast("Any", selection), quantile=given["quantile"]), "quantile": None}
     experiment = replace(experiment, **given)
-    experiment.make_population()  # Complains about what only a population can judge.
+    experiment.make_population()  # Raises on what only a population can check.
     return experiment

@@ -1,4 +1,4 @@
-"""What `popbandits run --dry-run` prints."""
+"""The plan that `popbandits run --dry-run` prints."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +13,11 @@ from popbandits.wording import counted, duration
 
 TOLD = {"agent", "space", "method", "population", "rounds", "seed", "mode", "quantile", "explore", "synchronous"}
 TOLD |= {"directory", "engine", "workers", "round_timeout", "start", "selection", "callbacks", "progress"}
-"""Settings that a plan tells in its own words; of the others it tells the values."""
+"""Settings that a plan describes in words; it prints the values of the others."""
 
 
 def print_plan(experiment: Experiment) -> int:
-    """Print what would run; the exit status, 1 if its folder is taken."""
+    """Print what would run; return the exit status, 1 if its folder is taken."""
     population = experiment.make_population()
     where = experiment.directory
     print("Would run:")
@@ -25,7 +25,7 @@ def print_plan(experiment: Experiment) -> int:
         [
             ("agent", getattr(experiment.agent, "__qualname__", repr(experiment.agent))),
             ("method", repr(population.method)),
-            ("population", f"{counted(population.size, 'member')}, {_who(population)}"),
+            ("population", f"{counted(population.size, 'member')}, {_exploring(population)}"),
             ("selection", repr(population.selection)),
             ("start", _start(population)),
             ("budget", _budget(experiment)),
@@ -42,8 +42,8 @@ def print_plan(experiment: Experiment) -> int:
         print(f"\nWarning: {remark}")
     taken = where is not None and schema.holds_run(Path(where) / schema.FILE)
     if taken:
-        go_on = resume_command(str(where))
-        print(f"\nIt cannot: {where} holds a run already; give another folder with -o, or go on with: {go_on}")
+        command = resume_command(str(where))
+        print(f"\nIt cannot run: {where} already holds a run; give another folder with -o, or resume it: {command}")
     return int(taken)
 
 
@@ -54,8 +54,8 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _who(population: Population) -> str:
-    who = "those that are replaced explore" if population.explore == "replaced" else "everybody explores"
+def _exploring(population: Population) -> str:
+    who = "replaced members explore" if population.explore == "replaced" else "all members explore"
     when = "in rounds" if population.synchronous else "each at its own pace"
     return f"{who}, {when}"
 
@@ -64,9 +64,9 @@ def _start(population: Population) -> str:
     if not population.start:
         return "random configurations"
     source = population.start[0].decision["start"]
-    said = {"given": "given configurations", "defaults": "the defaults"}.get(source, source)
+    label = {"given": "given configurations", "defaults": "the defaults"}.get(source, source)
     chosen = len(population.start)
-    return f"{counted(chosen, 'member')} from {said}, {population.size - chosen} random"
+    return f"{counted(chosen, 'member')} from {label}, {population.size - chosen} random"
 
 
 def _budget(experiment: Experiment) -> str:
@@ -74,17 +74,17 @@ def _budget(experiment: Experiment) -> str:
         return "no set end"
     intervals = experiment.population * experiment.rounds
     limit = experiment.round_timeout
-    longest = "" if limit is None else f", each {duration(limit)} at the longest"
+    longest = "" if limit is None else f", at most {duration(limit)} each"
     return f"{counted(experiment.rounds, 'round')}, {counted(intervals, 'interval')} of training{longest}"
 
 
 def space_rows(space: Space) -> list[tuple[str, str, str]]:
-    """What may be tried: each hyperparameter with its values and condition, and what is never tried together."""
+    """List each hyperparameter with its values and condition, then the forbidden combinations."""
     kinds = {parameter.name: parameter for parameter in (*space.numerical, *space.categorical)}
     conditions = {condition.child.name: condition for condition in space.configuration_space.conditions}
     rows = []
     for name in space.names:
-        values = str(kinds[name]).partition(": ")[2] if name in kinds else "always the same"
+        values = str(kinds[name]).partition(": ")[2] if name in kinds else "constant"
         condition = str(conditions[name]).replace(f"{name} | ", "") if name in conditions else ""
         rows.append((name, values, condition and f"if {condition}"))
     clauses = space.configuration_space.forbidden_clauses

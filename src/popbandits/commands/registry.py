@@ -1,4 +1,4 @@
-"""What a command is, and what several commands need."""
+"""Registration of commands, and functions that several commands share."""
 
 import argparse
 import os
@@ -9,26 +9,26 @@ from typing import Any, NoReturn
 from popbandits.errors import PopbanditsError
 
 Command = Callable[[argparse.Namespace], int | None]
-"""Does it; the exit status, None for 0."""
+"""Runs a command and returns its exit status; None for 0."""
 Definition = Callable[[argparse.ArgumentParser], Command]
 
 COMMANDS: dict[str, Definition] = {}
 
 STOPPED = 130
-"""The exit status of what was stopped by Ctrl-C."""
+"""Exit status after Ctrl-C."""
 
 
 def command(define: Definition) -> Definition:
-    """Make a function a command of its name: it adds its arguments to a parser and returns what to run.
+    """Register a function as the command of its name: it adds arguments to a parser and returns what to run.
 
-    Its docstring is its help. Whatever is slow to import is imported when it runs, so that help answers at once.
+    Its docstring is its help. Slow imports happen when the command runs, so that help prints at once.
     """
     COMMANDS[define.__name__] = define
     return define
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors that say what is wrong, and where to read on."""
+    """An argument parser whose errors say what is wrong, and point to the help."""
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
@@ -43,30 +43,30 @@ def output(parser: argparse.ArgumentParser, default: Path) -> None:
         type=Path,
         default=default,
         metavar="DIR",
-        help=f"where files are written ({default})",
+        help=f"folder to write to ({default})",
     )
 
 
 def agent_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--agent`, for a run whose record cannot say where its own is."""
+    """Add `--agent`, for a run whose record does not name its agent."""
     parser.add_argument(
         "--agent",
         metavar="MODULE:NAME",
-        help="what builds an agent from a seed, also as file.py:name (the one on record)",
+        help="function that builds an agent from a seed, also as file.py:name (the recorded one)",
     )
 
 
 def trust_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--trust`, for a run that somebody else started."""
+    """Add `--trust`, for a run that someone else started."""
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="run whatever code the record names (only popbandits' own, and yours, without it)",
+        help="run any code that the record names (without it: only popbandits' own code and yours)",
     )
 
 
-def loaded(where: str | None) -> Any:
-    """What `module:name` or `file.py:name` names, its `experiment` if no name is given; None for None."""
+def load_named(where: str | None) -> Any:
+    """Load the object `module:name` or `file.py:name`; without a name, its `experiment`; None for None."""
     from popbandits.run.recipes import load
 
     if where is None:
@@ -75,8 +75,8 @@ def loaded(where: str | None) -> Any:
     return load(named, Path.cwd())
 
 
-def made(folder: Path) -> Path:
-    """The folder, made if need be: a command finds out at its start whether it can write at its end."""
+def make_folder(folder: Path) -> Path:
+    """Make a folder unless it exists, and check before the work begins that it can be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         reason = None if os.access(folder, os.W_OK) else "permission denied"
@@ -89,6 +89,6 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def say_where(paths: Sequence[Path]) -> None:
-    """Name the files that were written."""
+def print_written(paths: Sequence[Path]) -> None:
+    """Print the paths of the files that were written."""
     print("Written:", *paths, sep="\n  ")

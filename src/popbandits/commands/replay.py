@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from popbandits.agent import MakeAgent
-from popbandits.commands.registry import Command, agent_option, command, loaded, trust_option
+from popbandits.commands.registry import Command, agent_option, command, load_named, trust_option
 from popbandits.errors import ArgumentError
 
 
@@ -12,37 +12,37 @@ from popbandits.errors import ArgumentError
 def replay(parser: argparse.ArgumentParser) -> Command:
     """Train one agent from scratch along the winning schedule of a run.
 
-    The schedule is the lineage that ends with the best score: which hyperparameters
-    in which interval. With the seed that the run used, an agent that depends on
-    nothing else scores the same again; with others one sees how much was luck.
+    The schedule is the lineage that ends with the best score: its hyperparameters,
+    interval by interval. With the seed of the run, a deterministic agent reaches
+    the same score again; other seeds show how much of the score was luck.
     """
-    parser.add_argument("run", type=Path, metavar="RUN", help="its folder")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
     agent_option(parser)
     trust_option(parser)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--seed", type=int, metavar="N", help="of the agent (the one that the run used)")
+    which.add_argument("--seed", type=int, metavar="N", help="seed of the agent (the seed of the run)")
     which.add_argument("--seeds", type=int, metavar="N", help="replay with N other seeds, 0 to N - 1")
-    parser.add_argument("--save", type=Path, metavar="DIR", help="keep the checkpoint at the end, in a new folder")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="save the last checkpoint in a new folder")
 
     def start(arguments: argparse.Namespace) -> None:
         if arguments.seeds is not None and arguments.seeds < 1:
             parser.error(f"--seeds must be at least 1, got {arguments.seeds}")
         if arguments.seeds is not None and arguments.save is not None:
-            parser.error("--save keeps one agent, and --seeds trains several; give --seed instead")
+            parser.error("--save saves one agent, and --seeds trains several; give --seed instead")
         try:
-            agent = loaded(arguments.agent)
+            agent = load_named(arguments.agent)
         except ArgumentError as error:
             parser.error(f"--agent: {error}")
         if arguments.seeds is None:
-            once(arguments.run, agent, arguments.seed, arguments.save, arguments.trust)
+            replay_once(arguments.run, agent, arguments.seed, arguments.save, arguments.trust)
         else:
-            several(arguments.run, agent, arguments.seeds, arguments.trust)
+            replay_seeds(arguments.run, agent, arguments.seeds, arguments.trust)
 
     return start
 
 
-def once(run: Path, agent: MakeAgent, seed: int | None, save: Path | None, trust: bool) -> None:
-    """Replay, with a line for each interval."""
+def replay_once(run: Path, agent: MakeAgent, seed: int | None, save: Path | None, trust: bool) -> None:
+    """Replay, and print a line for each interval."""
     from popbandits.history import Observation
     from popbandits.run.replay import replay as replay_run
     from popbandits.wording import number
@@ -54,14 +54,14 @@ def once(run: Path, agent: MakeAgent, seed: int | None, save: Path | None, trust
     print(f"{'member, round':>14}  {'recorded':>10}  {'replayed':>10}", flush=True)
     done = replay_run(run, agent, seed, save, say, trust=trust)
     same = done.scores == tuple(observation.score for observation in done.recorded)
-    beside = "exactly as recorded" if same else f"recorded was {done.recorded[-1].score!r}"
-    print(f"\nScore {done.score!r} with seed {done.seed}: {beside}.")
+    comparison = "exactly as recorded" if same else f"the run recorded {done.recorded[-1].score!r}"
+    print(f"\nScore {done.score!r} with seed {done.seed}: {comparison}.")
     if save is not None:
         print(f"Its checkpoint: {save}")
 
 
-def several(run: Path, agent: MakeAgent, seeds: int, trust: bool) -> None:
-    """Replay with several seeds: the score of each, their mean and spread."""
+def replay_seeds(run: Path, agent: MakeAgent, seeds: int, trust: bool) -> None:
+    """Replay with several seeds, and print the score of each, their mean and spread."""
     from statistics import mean, stdev
 
     from popbandits.run.replay import replay as replay_run

@@ -4,22 +4,22 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands import options
-from popbandits.commands.registry import Command, agent_option, command, loaded, trust_option
-from popbandits.commands.run import summary
+from popbandits.commands.registry import Command, agent_option, command, load_named, trust_option
+from popbandits.commands.run import print_summary
 from popbandits.errors import ArgumentError
 
 
 @command
 def resume(parser: argparse.ArgumentParser) -> Command:
-    """Go on with a run that was stopped or killed, as if it had never stopped.
+    """Resume a run that was stopped or killed, as if it had never stopped.
 
-    What it did is read from its folder, and what comes next is what would have
-    come. `--rounds` gives a finished run more to do.
+    Its past is read from its folder, and it continues as it would have without the
+    stop. `--rounds` extends a finished run.
 
-    A record names the code that trains. What popbandits ships, and what you started
-    yourself, is run; a folder that you were sent needs --trust, or --agent.
+    A record names the code that trains. Code of popbandits and runs that you started
+    need nothing more; a folder from someone else needs --trust or --agent.
     """
-    parser.add_argument("run", type=Path, metavar="RUN", help="its folder")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
     agent_option(parser)
     trust_option(parser)
     parser.add_argument("--callbacks", metavar="MODULE:NAME", help="a list of callbacks, also as file.py:name (none)")
@@ -27,16 +27,16 @@ def resume(parser: argparse.ArgumentParser) -> Command:
 
     def start(arguments: argparse.Namespace) -> int | None:
         from popbandits.run import Experiment
-        from popbandits.run import resume as resume_it
+        from popbandits.run import resume as resume_run
         from popbandits.storage import Store
 
         try:
-            changes = options.given_settings(arguments) | {"agent": loaded(arguments.agent)}
-            changes["callbacks"] = loaded(arguments.callbacks)
+            changes = options.given_settings(arguments) | {"agent": load_named(arguments.agent)}
+            changes["callbacks"] = load_named(arguments.callbacks)
             with Store.open(arguments.run, readonly=True) as store:
                 Experiment.recorded(store, arguments.trust, **changes)
         except ArgumentError as error:
             parser.error(str(error))
-        return summary(resume_it(arguments.run, trust=arguments.trust, **changes).directory)
+        return print_summary(resume_run(arguments.run, trust=arguments.trust, **changes).directory)
 
     return start

@@ -4,26 +4,26 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands import options
-from popbandits.commands.registry import STOPPED, Command, command, loaded
+from popbandits.commands.registry import STOPPED, Command, command, load_named
 from popbandits.errors import ArgumentError
 
 
 @command
 def run(parser: argparse.ArgumentParser) -> Command:
-    """Run an experiment: tune the agent of your file, from the start.
+    """Run an experiment: tune an agent, from the start.
 
-    An experiment is an object in a file or module of yours:
+    An experiment is an object in your file or module:
 
       from popbandits import Experiment
       experiment = Experiment(make_agent, space, population=4, rounds=50)
 
-    Give the file, and the object's name unless that is `experiment`. The options
-    below stand above what the object says.
+    Give the file, and the object's name unless it is `experiment`. The options
+    below override the object's settings.
 
-    Everything is kept in one folder: the record of every interval and decision
-    (run.sqlite, readable while it runs) and the checkpoints that are needed. The
-    first Ctrl-C lets what is in training end; a second one stops at once. Either
-    way, and after a crash, `popbandits resume DIR` goes on.
+    Everything is in one folder: the record of every interval and decision
+    (run.sqlite, readable during the run) and the checkpoints that are needed. The
+    first Ctrl-C waits for intervals in training; a second one stops at once. In
+    both cases, and after a crash, `popbandits resume DIR` continues the run.
     """
     parser.add_argument("experiment", metavar="FILE[:NAME]", help="such as train.py:experiment, or package.module:name")
     parser.add_argument("--dry-run", action="store_true", help="print what would run, and write nothing")
@@ -32,26 +32,26 @@ def run(parser: argparse.ArgumentParser) -> Command:
 
     def start(arguments: argparse.Namespace) -> int | None:
         from popbandits.run import Experiment
-        from popbandits.run import run as run_it
+        from popbandits.run import run as run_experiment
 
         try:
-            experiment = loaded(arguments.experiment)
+            experiment = load_named(arguments.experiment)
             if not isinstance(experiment, Experiment):
-                raise ArgumentError(f"{arguments.experiment}: an Experiment is run, got {experiment!r:.80}; name one")
-            experiment = options.changed(experiment, arguments)
+                raise ArgumentError(f"{arguments.experiment} must be an Experiment, got {experiment!r:.80}; name one")
+            experiment = options.apply_options(experiment, arguments)
         except ArgumentError as error:
             parser.error(str(error))
         if arguments.dry_run:
             from popbandits.commands.plan import print_plan
 
             return print_plan(experiment)
-        return summary(run_it(experiment).directory)
+        return print_summary(run_experiment(experiment).directory)
 
     return start
 
 
-def summary(directory: Path) -> int | None:
-    """Say what a run came to and where it is; the exit status."""
+def print_summary(directory: Path) -> int | None:
+    """Print the best score of a run and its folder; return the exit status."""
     from popbandits.reports.status import status
     from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
     from popbandits.wording import number
@@ -61,6 +61,6 @@ def summary(directory: Path) -> int | None:
         member, round_ = now.best_key
         print(f"Best score {number(now.best)} (member {member}, round {round_}), mean {number(now.mean)}.")
         print(f"Its checkpoint: {Checkpoints(directory / CHECKPOINTS).path(now.best_key)}")
-    print(f"The run is kept in {directory}")
+    print(f"The run is in {directory}")
     over = now.rounds is not None and now.round >= now.rounds
     return None if over else STOPPED

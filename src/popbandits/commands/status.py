@@ -10,14 +10,14 @@ from popbandits.errors import HistoryError
 
 @command
 def status(parser: argparse.ArgumentParser) -> Command:
-    """Show how runs stand, also while they go on.
+    """Show the state of runs, also while they train.
 
     A run is running while a process holds its folder, finished when every member
-    has done its last round, and stopped or killed otherwise: `popbandits resume`
-    goes on with those.
+    has trained its last round, and otherwise stopped or killed: `popbandits resume`
+    continues those.
     """
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="their folders, or folders of runs")
-    parser.add_argument("--json", action="store_true", help="print a JSON list, with every figure in full")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or their parent folders")
+    parser.add_argument("--json", action="store_true", help="print a JSON list, with numbers in full precision")
 
     def show(arguments: argparse.Namespace) -> int:
         import json

@@ -1,1 +1,1 @@
-"""Where intervals are trained: in this process, in threads, processes, one batch, or a Ray cluster."""
+"""Engines that train intervals: in this process, in threads, processes, one batch, or a Ray cluster."""

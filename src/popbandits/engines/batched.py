@@ -1,12 +1,12 @@
 """The engine for a population that is one program: every member trains in the same call.
 
-Between intervals members stay in memory, and a parent that is in memory is copied there. A checkpoint of each is sealed
-all the same, so that a run is recorded, resumed and reported as on any other engine. It is loaded when its state is not
-in memory: after a resume, a failure, or where an asynchronous member goes on from what a parent was a while ago.
+Members stay in memory between intervals, and a parent that is in memory is copied there. A checkpoint of each member is
+sealed all the same, so that a run is recorded, resumed and reported as on any other engine. It is loaded if its state
+is not in memory: after a resume, a failure, or if an asynchronous member continues from an older state of a parent.
 
-The number of members never changes. One that has nothing to do in a call, or whose checkpoint cannot be loaded, trains
-as a copy of one that has: same state, same hyperparameters, so it cannot do anything that the other does not. What it
-becomes is forgotten.
+The number of members never changes. A member without a job in a call, or whose checkpoint cannot be loaded, trains as a
+copy of a member with a job: same state, same hyperparameters, so it does nothing that the other does not. Its result is
+discarded.
 """
 
 import copy
@@ -38,35 +38,35 @@ METHODS = ("train", "copy", "reset", "save", "load")
 
 
 class Batched(Engine):
-    """Collects the jobs of a round, and does them in one call."""
+    """An engine that collects the jobs of a round, and does them in one call."""
 
     def __init__(self, make_agents: MakeAgents, size: int):
         self._batch = Batch(make_agents, size)
         self._jobs: list[Job] = []
 
     def submit(self, job: Job) -> None:
-        """Put it with the others."""
+        """Queue a job."""
         self._jobs.append(job)
 
     def wait(self) -> list[Report]:
-        """Do all jobs that were submitted; the reports come in the same order."""
+        """Do all queued jobs; the reports are in the same order."""
         jobs, self._jobs = self._jobs, []
         return self._batch.do(jobs) if jobs else []
 
     def close(self) -> None:
-        """Let the agents go."""
+        """Close the agents."""
         self._jobs.clear()
         self._batch.close()
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One member of a batch, for what is done to each by itself."""
+    """One member of a batch, with the checkpoint methods of an agent."""
 
     agents: BatchedAgents
     member: int
     used: Mapping[str, Any] = field(default_factory=dict)
-    """The hyperparameters that it says it trained with."""
+    """Hyperparameters that it reports it trained with."""
 
     def save(self, directory: Path) -> None:
         """Save this member."""
@@ -77,20 +77,20 @@ class Slot:
         self.agents.load(self.member, directory)
 
     def applied(self) -> Mapping[str, Any]:
-        """Tell what it trained with."""
+        """Return the hyperparameters that it reports it trained with."""
         return self.used
 
 
 class Batch:
-    """The members in memory, and which interval each of them has just done."""
+    """The members in memory, and the interval that each has done last."""
 
     def __init__(self, make_agents: MakeAgents, size: int):
         self._make_agents, self._size = make_agents, size
         self._agents: BatchedAgents | None = None
-        self._holds: list[Key | None] = [None] * size  # whose state, after which round; None for what nobody may use
+        self._holds: list[Key | None] = [None] * size  # by slot: (member, round) of its state; None if unusable
 
     def do(self, jobs: Sequence[Job]) -> list[Report]:
-        """Do the jobs of different members in one call. Whatever goes wrong ends up in the reports."""
+        """Do the jobs of different members in one call. Failures are in the reports."""
         start = time.perf_counter()
         ends: dict[Key, Outcome | Failure] = {}
         try:
@@ -100,19 +100,19 @@ class Batch:
                 raise
             for job in jobs:
                 ends.setdefault(job.assignment.key, failure_of(error, job.draft))
-            self.close()  # Who knows what state it is in.
+            self.close()  # Its state is unknown.
         else:
             self._save(trained, ends)
-        seconds = (time.perf_counter() - start) / len(jobs)  # A share each, so that they add up.
+        seconds = (time.perf_counter() - start) / len(jobs)  # An equal share each, so that they add up.
         return [_report(job.assignment.key, seconds, ends[job.assignment.key]) for job in jobs]
 
     def close(self) -> None:
-        """Let the agents give back what they hold, and forget them."""
+        """Close the agents and drop them."""
         dismiss(self._agents)
         self._agents, self._holds = None, [None] * self._size
 
     def _prepare(self, jobs: Sequence[Job], ends: dict[Key, Outcome | Failure]) -> tuple[BatchedAgents, list[Job]]:
-        """Bring members to where their intervals begin; the jobs for which that worked, the others are in `ends`."""
+        """Set members to the start of their intervals; return the jobs for which it worked, others are in `ends`."""
         new = self._agents is None
         if self._agents is None:
             self._agents = self._build(jobs)
@@ -126,7 +126,7 @@ class Batch:
                 apart.append(job)
         self._holds = [None] * self._size
         copy_members(agents, sources)
-        for job in apart:  # After the copies: these overwrite what may be copied from.
+        for job in apart:  # After the copies: these may overwrite a source.
             try:
                 if job.source is None:
                     call(agents.reset, job.assignment.member, job.seed)
@@ -139,12 +139,12 @@ class Batch:
         return agents, [job for job in jobs if job.assignment.key not in ends]
 
     def _build(self, jobs: Sequence[Job]) -> BatchedAgents:
-        """Build the members; those that do not start afresh are overwritten, whatever their seeds."""
+        """Build the members. Those that do not start afresh are overwritten, so that their seeds do not matter."""
         seeds = {job.assignment.member: job.seed for job in jobs}
         return build_batch(self._make_agents, [seeds.get(member, member) for member in range(self._size)])
 
     def _train(self, agents: BatchedAgents, jobs: Sequence[Job]) -> list[tuple[Job, Slot, Any]]:
-        """Train in one call; give each job with its member and what that returned."""
+        """Train in one call; return each job with its member and its result."""
         if not jobs:
             return []
         due = {job.assignment.member: job.assignment for job in jobs}
@@ -159,11 +159,11 @@ class Batch:
         return [(job, Slot(agents, m, used[m]), scores[m]) for job, m in zip(jobs, due, strict=True)]
 
     def _save(self, trained: Sequence[tuple[Job, Slot, Any]], ends: dict[Key, Outcome | Failure]) -> None:
-        """Judge and save each member by itself; what came of it goes to `ends`."""
+        """Check and save each member by itself; put the result in `ends`."""
         full: Failure | None = None
         for job, slot, score in trained:
             key = job.assignment.key
-            if full is not None:  # Nobody else's checkpoint has a place on the disk either.
+            if full is not None:  # The disk has no space for the other checkpoints either.
                 ends[key] = full
                 continue
             try:
@@ -181,7 +181,7 @@ def _report(key: Key, seconds: float, end: Outcome | Failure) -> Report:
 
 
 def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
-    """Build a population, and see that it has the methods of one."""
+    """Build batched agents, and check that they have all methods."""
     try:
         signature(make_agents, follow_wrapped=False).bind(seeds)
     except TypeError:
@@ -189,7 +189,7 @@ def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
             f"engine='batched' calls make_agents with the list of all seeds, got {make_agents!r}, which does not take "
             "one; choose another engine for agents that are built one by one"
         ) from None
-    except ValueError:  # Some builtins do not say what they take.
+    except ValueError:  # Some builtins have no signature.
         pass
     agents = call(make_agents, seeds)
     if missing := [name for name in METHODS if not callable(getattr(agents, name, None))]:
@@ -201,13 +201,13 @@ def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
 
 
 def copy_members(agents: BatchedAgents, sources: list[int]) -> None:
-    """Let members become what others are, unless all go on."""
+    """Copy the state of source members, unless each is its own source."""
     if sources != list(range(len(sources))):
         call(agents.copy, sources)
 
 
 def scores_of(results: Any, size: int) -> Sequence[Any]:
-    """List what `train` returned for each member; AgentError if it is not that."""
+    """List the result of `train` for each member; raise AgentError if there is not one for each."""
     try:
         found = None if isinstance(results, str | bytes | Mapping | set) else list(results)
     except TypeError:
@@ -218,7 +218,7 @@ def scores_of(results: Any, size: int) -> Sequence[Any]:
 
 
 def applied_by(agents: BatchedAgents, size: int) -> Sequence[Mapping[str, Any]]:
-    """List the hyperparameters that each member says it trained with, none where the batch does not tell."""
+    """List the hyperparameters that each member reports it trained with; empty if the batch has no `applied`."""
     if not callable(applied := getattr(agents, "applied", None)):
         return [{}] * size
     used = list(call(applied))

@@ -1,4 +1,4 @@
-"""The contract of an engine: who does jobs, where; and the simplest one, which does them itself."""
+"""The contract of an engine, which does jobs, and the simplest engine, which does them in the calling thread."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -8,37 +8,37 @@ from popbandits.engines.work import Bench, Job, Report
 
 
 class Engine(ABC):
-    """Does jobs and reports on each exactly once, whatever happens to agents and workers."""
+    """An engine does jobs and reports on each exactly once, whatever happens to agents and workers."""
 
     @abstractmethod
     def submit(self, job: Job) -> None:
-        """Take a job; jobs of one member follow one another."""
+        """Accept a job; a member has one job at a time."""
 
     @abstractmethod
     def wait(self) -> list[Report]:
-        """Reports on jobs that ended, at least one; none only if there is nothing to do."""
+        """Wait until a job ends, and return the reports on all that ended; none only if there are no jobs."""
 
     @abstractmethod
     def close(self) -> None:
-        """End everything at once; jobs that are not done are forgotten."""
+        """End everything at once; unfinished jobs are dropped."""
 
 
 class InProcess(Engine):
-    """One job after another, in the calling thread: nothing to set up, and debuggers and profilers see everything."""
+    """An engine that does one job after another in the calling thread; debuggers and profilers see everything."""
 
     def __init__(self, make_agent: MakeAgent):
         self._bench = Bench(make_agent)
         self._jobs: deque[Job] = deque()
 
     def submit(self, job: Job) -> None:
-        """Queue it."""
+        """Queue a job."""
         self._jobs.append(job)
 
     def wait(self) -> list[Report]:
-        """Do the first of the queue."""
+        """Do the first job of the queue."""
         return [self._bench.do(self._jobs.popleft())] if self._jobs else []
 
     def close(self) -> None:
-        """Let the agents go."""
+        """Close the agents."""
         self._jobs.clear()
         self._bench.close()

@@ -1,8 +1,8 @@
-"""An engine whose workers are Ray actors: on this machine, or on whatever cluster Ray is connected to.
+"""An engine whose workers are Ray actors: on this machine, or on the cluster that Ray is connected to.
 
-As many actors are asked for as members may train at a time. Those that get their resources do the jobs, of any member,
-so a cluster that is too small is slower and nothing else, and one that grows is used as it grows. Agents stay where
-they are as long as their actor is free: every interval begins with a checkpoint, so any actor can do any job.
+It requests as many actors as members may train at a time. Those that get their resources do the jobs of any member. So
+a cluster that is too small is only slower, and one that grows is used as it grows. An agent stays with its actor as
+long as that is free: every interval begins with a checkpoint, so any actor can do any job.
 """
 
 import io
@@ -30,13 +30,13 @@ from popbandits.storage.disk import required
 
 
 class Host:
-    """What an actor runs."""
+    """The class that an actor runs."""
 
     def __init__(self, make_agent: MakeAgent):
         self._bench = Bench(make_agent)
 
     def ready(self, marker: Path) -> tuple[str, bool]:
-        """The node it is on, and whether it sees the run's folder."""
+        """Return the actor's node, and whether it sees the run's folder."""
         import ray
 
         return ray.get_runtime_context().get_node_id(), marker.exists()
@@ -46,7 +46,7 @@ class Host:
         return self._bench.do(job)
 
     def do_apart(self, job: Job, source: bytes | None) -> tuple[Report, bytes | None]:
-        """Do a job where there is no such folder: checkpoints come and go as bytes."""
+        """Do a job without access to the run's folder: checkpoints are sent as bytes."""
         with scratch() as folder:
             if source is not None:
                 unpack(source, folder / "source")
@@ -61,21 +61,21 @@ class Seat:
     def __init__(self, actor: Any, coming: Any, lost_before: frozenset[str]):
         self.actor = actor
         self.coming = coming
-        """What it will answer next: that it is ready, or a report; None if it has nothing to do."""
+        """Reference to its next answer: that it is ready, or a report; None if it has nothing to do."""
         self.lost_before = lost_before
-        """The nodes that were lost when it was asked for."""
+        """Nodes that were lost already when it was requested."""
         self.is_doubtful = False
-        """Whether it was out of reach while it had its job, and is asked if it still is there."""
+        """Whether it was unreachable during its job, and has been asked if it is still alive."""
         self.job: Job | None = None
         self.since = 0.0
-        """When its job was sent."""
+        """Time at which its job was sent."""
         self.node: str | None = None
-        """Where it is; None until it is ready."""
+        """Its node; None until it is ready."""
         self.sees_folder = False
 
 
 class RayEngine(Engine):
-    """Actors that stay. One that dies is replaced, and what it did is done again if its whole node was lost."""
+    """An engine with long-lived actors. One that dies is replaced; if its node was lost, its job is done again."""
 
     def __init__(
         self,
@@ -93,14 +93,14 @@ class RayEngine(Engine):
             ) from error
         self._ray: Any = ray
         self._started_ray = not ray.is_initialized()
-        if self._started_ray:  # It goes to the cluster that RAY_ADDRESS names, or to one of this machine.
+        if self._started_ray:  # It connects to the cluster of RAY_ADDRESS, or starts one on this machine.
             ray.init(include_dashboard=False, log_to_driver=False)
         self.round_timeout = round_timeout
         self._queue: deque[Job] = deque()
-        self._homes: dict[int, Seat] = {}  # where each member trained last
+        self._homes: dict[int, Seat] = {}  # by member: where it trained last
         self._early_deaths = 0
         self._seats: list[Seat] = []
-        # A temporary name among the checkpoints: what a killed run leaves there is removed when it is resumed.
+        # A temporary name among the checkpoints: if the run is killed, it is removed on resume.
         self._marker = directory.resolve() / CHECKPOINTS / f"seen-{uuid.uuid4().hex}-0"
         self._marker.mkdir(parents=True)
         try:
@@ -109,18 +109,18 @@ class RayEngine(Engine):
             self.close()
             raise ArgumentError(
                 f"engine='ray' sends the agent's maker to other processes, got {make_agent!r}, which cannot be pickled "
-                f"({error}); build what it holds inside of it"
+                f"({error}); build what it holds inside the function"
             ) from None
         self._host: Any = ray.remote(**_options(resources or {}))(Host)
         self._seats += [self._start() for _ in range(workers)]
 
     def submit(self, job: Job) -> None:
-        """Queue it."""
+        """Queue a job."""
         self._queue.append(job)
         self._send()
 
     def wait(self) -> list[Report]:
-        """Until a job is done, an actor dies, or one is past its deadline."""
+        """Wait until a job is done, an actor dies, or one is past its deadline; return the reports."""
         reports: list[Report] = []
         while not reports and (self._queue or any(seat.job for seat in self._seats)):
             reports += self._send()
@@ -134,7 +134,7 @@ class RayEngine(Engine):
         return reports
 
     def close(self) -> None:
-        """End every actor, and Ray where it was started here."""
+        """End every actor, and Ray if this engine started it."""
         for seat in self._seats:
             self._ray.kill(seat.actor)
         self._seats.clear()
@@ -152,19 +152,19 @@ class RayEngine(Engine):
         return Seat(actor, actor.ready.remote(self._marker), lost)
 
     def _replace(self, seat: Seat) -> None:
-        """Put a new actor in the place of one that is no use any more."""
+        """Replace an actor by a new one."""
         self._ray.kill(seat.actor)
         self._seats[self._seats.index(seat)] = self._start()
         self._homes = {member: home for member, home in self._homes.items() if home is not seat}
 
     def _patience(self, seat: Seat) -> float:
-        """How many seconds its job may still take, 0 for none. Resources are waited for as long as it takes."""
+        """Return the seconds that its job may still take. Waiting for resources has no limit."""
         if self.round_timeout is None or seat.job is None:
             return math.inf
         return max(0.0, seat.since + self.round_timeout - time.monotonic())
 
     def _send(self) -> list[Report]:
-        """Hand jobs to actors with nothing to do, if possible to those that have the member's agent; reports on those
+        """Send jobs to free actors, if possible to those that have the member's agent; return reports on the jobs
         whose checkpoint cannot be read."""
         reports: list[Report] = []
         free = [seat for seat in self._seats if seat.node is not None and seat.job is None]
@@ -195,13 +195,13 @@ class RayEngine(Engine):
     # Answers
 
     def _receive(self, seat: Seat) -> list[Report]:
-        """What an actor has to say: that it is ready, or a report; or that it is no more."""
+        """Handle an actor's answer, that it is ready or a report, or its death; return the reports."""
         errors = self._ray.exceptions
         try:
             answer = self._ray.get(seat.coming)
         except errors.RayTaskError as error:
             return self._finish(seat, Failure("raised", f"{type(error).__name__}: {error}"[:1000]))
-        except errors.ActorUnavailableError:  # Ray does not know yet whether it is dead, nor whether its node is.
+        except errors.ActorUnavailableError:  # Ray does not know yet whether it or its node is dead.
             seat.is_doubtful, seat.coming = seat.job is not None, seat.actor.ready.remote(self._marker)
             return []
         except errors.RayError as error:
@@ -211,7 +211,7 @@ class RayEngine(Engine):
             (seat.node, seat.sees_folder), self._early_deaths = answer, 0
             return []
         if seat.is_doubtful:
-            self._put_back(seat)  # It lives, but its report was lost on the way.
+            self._put_back(seat)  # It is alive, but its report was lost.
             self._replace(seat)
             return []
         job, seat.job = seat.job, None
@@ -226,7 +226,7 @@ class RayEngine(Engine):
         return [report]
 
     def _bury(self, seat: Seat, error: Exception) -> list[Report]:
-        """An actor died: alone, or with its node."""
+        """Replace an actor that died, alone or with its node; return a report if the job failed."""
         if self._is_node_lost(seat):
             self._put_back(seat)
         elif seat.node is None:
@@ -238,11 +238,11 @@ class RayEngine(Engine):
     def _is_node_lost(self, seat: Seat) -> bool:
         if seat.node is not None:
             return seat.node not in self._nodes(alive=True)
-        # Where it was to be, it did not come to say.
+        # It died before it could report its node.
         return not self._nodes(alive=False) <= seat.lost_before
 
     def _put_back(self, seat: Seat) -> None:
-        """Let another actor do a job again. What happened is no agent's fault, so nobody is to learn from it."""
+        """Queue an actor's job again. No agent is at fault, so that no failure is recorded."""
         if seat.job is not None:
             self._ray.kill(seat.actor)
             shutil.rmtree(seat.job.draft, ignore_errors=True)
@@ -253,7 +253,7 @@ class RayEngine(Engine):
         return self._finish(seat, Failure("timeout", f"did not end within {self.round_timeout:g} seconds"))
 
     def _finish(self, seat: Seat, failure: Failure) -> list[Report]:
-        """Let an actor go, and report on the job that it had."""
+        """Replace an actor, and report on its job."""
         self._replace(seat)
         if seat.job is None:
             return []
@@ -269,7 +269,7 @@ def _options(resources: Resources) -> dict[str, Any]:
 
 
 def pack(folder: Path) -> bytes:
-    """A folder as bytes."""
+    """Return a folder as bytes."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         archive.add(folder, arcname=".")
@@ -277,7 +277,7 @@ def pack(folder: Path) -> bytes:
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """The folder of which `content` is `pack(folder)`, on the disk when this returns."""
+    """Write a folder from the bytes of `pack`, and flush it to the disk."""
     folder.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         archive.extractall(folder, filter="data")

@@ -1,4 +1,4 @@
-"""Temporary folders for checkpoints, removed also after a kill."""
+"""Temporary folders for checkpoints, which are removed even after a kill."""
 
 import os
 import shutil
@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory, gettempdir
 
 PREFIX = "popbandits-scratch-"
 YOUNG = 60.0
-"""Seconds in which a folder may not be locked yet."""
+"""Seconds during which a new folder may not be locked yet."""
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Make a temporary folder for as long as it is used, and remove those of this user whose process was killed."""
+    """Make a temporary folder for the block, and remove this user's folders whose process was killed."""
     for left in Path(gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             _remove_if_left(left)
@@ -30,8 +30,9 @@ def scratch() -> Iterator[Path]:
 
 
 def _lock(folder: Path) -> int | None:
-    """Lock a folder until the handle is closed, at the latest by the end of the process; None where there are no such
-    locks. OSError if somebody else has it."""
+    """Lock a folder until the handle is closed, at the latest at the end of the process; raise OSError if it is locked.
+
+    Return None on Windows, which has no such locks."""
     if sys.platform == "win32":
         return None
     import fcntl

@@ -1,4 +1,4 @@
-"""Processes that end with their owner, whatever ends it."""
+"""Processes that end when their owner ends, even if it is killed."""
 
 import os
 import signal
@@ -11,13 +11,13 @@ from multiprocessing.connection import Connection
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def end_with(line: Connection) -> None:
-    """Let this process, and all that it started in its group, end when the other end of the line is closed: as it also
-    is if its owner is killed."""
+    """End this process and its group when the other end of the pipe is closed, which also happens if its owner is
+    killed."""
     leads = hasattr(os, "getpgid") and os.getpgid(0) == os.getpid()
 
     def wait() -> None:
@@ -26,7 +26,7 @@ def end_with(line: Connection) -> None:
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
-    with suppress(OSError):  # Not every kernel knows how to.
+    with suppress(OSError):  # Not every kernel can.
         _kill_on_close(line.fileno(), -os.getpid() if leads else os.getpid())
     threading.Thread(target=wait, daemon=True).start()
 
@@ -46,13 +46,13 @@ def _kill_on_close(handle: int, victim: int) -> None:
 
 @contextmanager
 def spawning(environment: Mapping[str, str]) -> Iterator[None]:
-    """What processes inherit that are started meanwhile: variables, and a deaf ear for Ctrl-C."""
+    """Set what processes started in the block inherit: environment variables, and a blocked Ctrl-C."""
     masks = hasattr(signal, "pthread_sigmask")  # Windows has none, nor the tracker below.
-    if masks:  # The first process to be spawned would start this one too, which unblocks Ctrl-C for itself and for us.
+    if masks:  # The first spawned process would start the tracker too, which unblocks Ctrl-C for itself and for us.
         resource_tracker.ensure_running()
     before = {name: os.environ.get(name) for name in environment}
     os.environ.update(environment)
-    # Blocked, not ignored: a Ctrl-C meanwhile is delivered afterwards.
+    # Blocked, not ignored: a Ctrl-C during the block is delivered afterwards.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else None
     try:
         yield

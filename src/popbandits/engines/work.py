@@ -1,4 +1,4 @@
-"""One assignment, done: build or load the agent, train, check, save. The same for every engine."""
+"""The work of one job, the same for every engine: build or load the agent, train, check, save."""
 
 import copy
 import math
@@ -25,31 +25,31 @@ from popbandits.wording import error_text, storable
 T = TypeVar("T")
 
 TRACEBACK = 20_000
-"""How many characters of a traceback are kept, from its end."""
+"""Maximum number of characters of a traceback that are recorded, from its end."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """An assignment with all that a worker must know to do it."""
+    """An assignment with everything that a worker needs to do it."""
 
     assignment: Assignment
     seed: int
-    """For an agent that has to be built."""
+    """Seed for an agent that has to be built."""
     source: Path | None
     """The parent's checkpoint; None for a fresh start."""
     draft: Path
-    """Where to save."""
+    """Folder to save to."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no outcome."""
+    """The reason why a job has no outcome."""
 
     kind: Literal["raised", "score", "timeout", "died", "lost", "incomplete", "misapplied", "disk"]
-    """`lost`: the parent's checkpoint is missing or damaged. `incomplete`: the agent lacks a method. This one,
+    """`lost`: the parent's checkpoint is missing or damaged. `incomplete`: the agent lacks a method. `incomplete`,
     `misapplied` and `disk` end the run."""
     text: str
-    """In a sentence."""
+    """The reason in one sentence."""
     traceback: str = ""
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of a job: an outcome and a sealed draft, or a failure."""
+    """The result of a job: an outcome and a sealed draft, or a failure."""
 
     key: Key
     seconds: float
@@ -71,24 +71,24 @@ class Checkpointed(Protocol):
     """Anything with checkpoints: an agent, or one member of a batch."""
 
     def save(self, directory: Path, /) -> None:
-        """Write everything to an empty folder."""
+        """Write the whole state to an empty folder."""
         ...
 
     def load(self, directory: Path, /) -> None:
-        """Become what was saved there."""
+        """Restore the state that was saved there."""
         ...
 
 
 class Bench:
-    """A worker's place: the agents of its members, kept from interval to interval."""
+    """The agents of a worker's members, which stay in memory between intervals."""
 
     def __init__(self, make_agent: MakeAgent, abandoned: threading.Event | None = None):
         self._make_agent = make_agent
         self._agents: dict[int, Agent] = {}
-        self._abandoned = abandoned or threading.Event()  # Once it is set nobody waits for reports any more.
+        self._abandoned = abandoned or threading.Event()  # Once set, no reports are awaited.
 
     def do(self, job: Job) -> Report:
-        """Do a job. Whatever an agent does wrong ends up in the report."""
+        """Do a job. Errors of the agent are in the report."""
         start = time.perf_counter()
         try:
             outcome = self._train(job)
@@ -97,13 +97,13 @@ class Bench:
             if is_ctrl_c(error):
                 raise
             outcome, failure = None, failure_of(error, job.draft)
-            self._dismiss(job.assignment.member)  # Who knows what state it is in.
+            self._dismiss(job.assignment.member)  # Its state is unknown.
         if self._abandoned.is_set():
             shutil.rmtree(job.draft, ignore_errors=True)
         return Report(job.assignment.key, time.perf_counter() - start, outcome, failure)
 
     def close(self) -> None:
-        """Let the agents give back what they hold."""
+        """Close all agents."""
         for member in list(self._agents):
             self._dismiss(member)
 
@@ -116,7 +116,7 @@ class Bench:
         return accept(agent, job, result, self._abandoned)
 
     def _agent(self, job: Job) -> Agent:
-        """The member's own; a new one for a fresh start, or if it has none here."""
+        """Return the member's agent; build one for a fresh start, or if there is none."""
         member = job.assignment.member
         if job.source is None:
             self._dismiss(member)
@@ -129,7 +129,7 @@ class Bench:
 
 
 def call(method: Callable[..., T], *args: Any) -> T:
-    """Call an agent's code. A process that it forks ends here, instead of going on as a second worker or driver."""
+    """Call an agent's code. A process that it forks ends here, so that it does not become a second worker or driver."""
     pid = os.getpid()
     try:
         return method(*args)
@@ -139,7 +139,7 @@ def call(method: Callable[..., T], *args: Any) -> T:
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Tell a real Ctrl-C from an agent's: only Python's own handler raises it here, and a run replaces that one."""
+    """Tell whether an error is a real Ctrl-C: only Python's own handler raises one here, and a run replaces that."""
     return (
         isinstance(error, KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()
@@ -148,7 +148,7 @@ def is_ctrl_c(error: BaseException) -> bool:
 
 
 def build(make_agent: MakeAgent, seed: int) -> Agent:
-    """Build an agent, and see that it has the methods of one: before it trains, not when it is to be saved."""
+    """Build an agent, and check that it has all methods, before it trains."""
     agent: object = _make(make_agent, seed)
     if agent is None or isinstance(agent, type):
         got = "None; return the agent" if agent is None else f"the class {agent.__name__}; call it"
@@ -160,10 +160,10 @@ def build(make_agent: MakeAgent, seed: int) -> Agent:
 
 
 def _make(make_agent: MakeAgent, seed: int) -> Agent:
-    """Call what takes a seed, or nothing."""
+    """Call a function that takes a seed, or nothing."""
     try:
         called = signature(make_agent)
-    except (TypeError, ValueError):  # Some builtins do not say; the contract does.
+    except (TypeError, ValueError):  # Some builtins have no signature; follow the contract.
         return make_agent(seed)
     parameters = called.parameters.values()
     takes = any(p.kind is not Parameter.KEYWORD_ONLY and p.kind is not Parameter.VAR_KEYWORD for p in parameters)
@@ -181,29 +181,29 @@ def _make(make_agent: MakeAgent, seed: int) -> Agent:
 
 
 def dismiss(agent: object) -> None:
-    """Let an agent give back what it holds, if it has a way to."""
+    """Call the agent's `close`, if it has one."""
     if callable(close := getattr(agent, "close", None)):
         try:
             call(close)
-        except BaseException as error:  # The agent is gone anyway.
+        except BaseException as error:  # The agent is dropped anyway.
             if is_ctrl_c(error):
                 raise
 
 
 def load_verified(agent: Checkpointed, source: Path) -> None:
-    """Load a checkpoint that is what was saved."""
+    """Verify a checkpoint and load it."""
     verify(source)
     call(agent.load, source)
 
 
 def accept(agent: Checkpointed, job: Job, result: Any, abandoned: threading.Event | None = None) -> Outcome:
-    """Judge what `train` returned, and save the agent to a sealed draft, unless nobody waits for it any more."""
+    """Check the result of `train`, and save the agent to a sealed draft, unless the job was abandoned."""
     outcome = as_outcome(result)
     if not math.isfinite(outcome.score):
         raise _NoScore(f"the score must be finite, got {outcome.score}")
     call(require_applied, agent, job.assignment.config)
     if abandoned is not None and abandoned.is_set():
-        raise TimeoutError("the interval ended after it was given up")
+        raise TimeoutError("the interval ended after its time limit")
     with required("write to", job.draft):
         job.draft.mkdir()
     call(agent.save, job.draft)
@@ -212,19 +212,19 @@ def accept(agent: Checkpointed, job: Job, result: Any, abandoned: threading.Even
 
 
 def announce(agent: Agent, key: Key) -> None:
-    """Tell an agent which interval comes next, if it wants to know."""
+    """Call the agent's `assigned` with the next interval, if it has one."""
     if callable(assigned := getattr(agent, "assigned", None)):
         assigned(*key)
 
 
 def as_outcome(result: Any) -> Outcome:
-    """What `train` returned, in Python's own numbers; AgentError if it is not what the contract says."""
+    """Convert the result of `train` to an Outcome with Python numbers; raise AgentError if it breaks the contract."""
     given = result if isinstance(result, Outcome) else Outcome(result)
     try:
-        if isinstance(given.score, str | bytes | bool):  # float() would read some of them
+        if isinstance(given.score, str | bytes | bool):  # float() would accept some of them.
             raise TypeError
         score = float(given.score)
-    except (TypeError, ValueError, RuntimeError):  # the last is torch's, for a tensor of several numbers
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: torch's, for a tensor of several numbers.
         raise AgentError(
             f"train must return a number or an Outcome, got {result!r}; return the score at the end of the interval"
         ) from None
@@ -236,7 +236,7 @@ def as_outcome(result: Any) -> Outcome:
 
 
 def require_applied(agent: Checkpointed, config: Mapping[str, Any]) -> None:
-    """Raise unless the hyperparameters that an agent says it trained with are those it was given."""
+    """Raise unless the hyperparameters that an agent reports it trained with are those it was given."""
     if not callable(applied := getattr(agent, "applied", None)):
         return
     wrong = differences(config, applied())
@@ -249,10 +249,10 @@ def require_applied(agent: Checkpointed, config: Mapping[str, Any]) -> None:
 
 
 def differences(asked: Mapping[str, Any], applied: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """The hyperparameters that differ, a phrase each; those that only one of the two names are not compared.
+    """List the hyperparameters that differ, a phrase each; those that are in only one of the dicts are not compared.
 
     >>> differences({"lr": 0.1, "optimizer": "adam"}, {"lr": 0.2, "optimizer": "adam", "momentum": 0.9})
-    ['lr is 0.2, asked for was 0.1']
+    ['lr is 0.2, expected 0.1']
     """
     found = []
     for name in applied.keys() & asked.keys():
@@ -260,12 +260,12 @@ def differences(asked: Mapping[str, Any], applied: Mapping[str, Any], prefix: st
         if isinstance(value, Mapping) and isinstance(wanted, Mapping):
             found += differences(wanted, value, f"{prefix}{name}.")
         elif not _equal(wanted, value):
-            found.append(f"{prefix}{name} is {value!r}, asked for was {wanted!r}")
+            found.append(f"{prefix}{name} is {value!r}, expected {wanted!r}")
     return sorted(found)
 
 
 def _equal(asked: Any, applied: Any) -> bool:
-    """Numbers to the precision of a 32-bit float, in which agents may keep them."""
+    """Compare two values, numbers to the precision of a 32-bit float, which agents may use."""
     if is_real(asked) and is_real(applied):
         return math.isclose(asked, applied, rel_tol=1e-6, abs_tol=1e-12)
     return bool(asked == applied)
@@ -276,7 +276,7 @@ class Incomplete(AgentError):
 
 
 class Misapplied(AgentError):
-    """An agent trained with other hyperparameters than it was given."""
+    """An agent did not train with the hyperparameters it was given."""
 
 
 class _NoScore(AgentError):
@@ -284,12 +284,12 @@ class _NoScore(AgentError):
 
 
 def failure_of(error: BaseException, draft: Path) -> Failure:
-    """Put an error in the words of a report; `draft` is where the agent was to write."""
+    """Convert an error to a Failure; `draft` is the folder that the agent was to write to."""
     name, said = type(error).__name__, error_text(error)
     text = f"{name}: {said}" if said else name
     try:
         trace = "".join(traceback.format_exception(error))[-TRACEBACK:]
-    except BaseException:  # Whatever an exception of somebody's does when it is looked at.
+    except BaseException:  # A user's exception may raise when it is formatted.
         trace = ""
     match error:
         case _NoScore():

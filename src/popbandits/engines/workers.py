@@ -1,7 +1,7 @@
-"""Engines with workers: threads that share an accelerator, or processes with one each in turn.
+"""Engines with workers: threads that share an accelerator, or processes, each with one of the GPUs.
 
-Every member has its worker (member modulo workers), which keeps the member's agent. A worker has one job at a time; the
-rest waits here, so that a worker's death costs one job, and the clock of `round_timeout` starts when its job does.
+Every member has a worker (member modulo workers), which holds the member's agent. A worker has one job at a time; the
+others wait here, so that a worker's death costs one job, and `round_timeout` is measured from the start of its job.
 """
 
 import math
@@ -28,42 +28,42 @@ from popbandits.wording import error_text
 
 READY = "ready"
 STARTS = 5
-"""How many times in a row a process may die before it is ready for its first job."""
+"""Number of deaths in a row before a first job that end the run."""
 START_SECONDS = 120.0
-"""How long it may take to be ready, at least, where there is a limit: it imports whatever its agents need."""
+"""Minimum time limit for the start of a process, which imports everything that its agents need."""
 TICK = 1.0
-"""Seconds after which a wait looks up: for a signal that arrived just before it, and for workers that died."""
+"""Maximum seconds of one wait: a signal may have arrived just before it, and workers may have died."""
 
 
 class Worker:
-    """One thread or process, as its engine sees it."""
+    """One thread or process, in the engine's process."""
 
     def __init__(self, connection: Connection):
         self.connection = connection
-        """To send jobs and to receive reports."""
+        """Pipe for jobs and reports."""
         self.jobs: deque[Job] = deque()
-        """Not sent yet."""
+        """Jobs not sent yet."""
         self.job: Job | None = None
-        """Sent, and not reported on."""
+        """Job that was sent and not reported on yet."""
         self.ready = False
         self.since = time.monotonic()
-        """When it was started, or its job was sent."""
+        """Time at which it was started, or its job was sent."""
 
     def is_dead(self) -> bool:
-        """Tell whether it ended on its own. Its line may not say so: what it forked keeps that open."""
+        """Tell whether it ended on its own. Its pipe may still be open in a process that it forked."""
         return False
 
     def death(self) -> str | None:
-        """How it ended on its own; None if it lives."""
+        """Describe how it ended on its own; None if it is alive."""
         return None
 
     def end(self) -> None:
-        """End it now, or turn away from it where it cannot be ended."""
+        """End it now, or abandon it if it cannot be ended."""
         self.connection.close()
 
 
 class WorkerEngine(Engine):
-    """Hands jobs to workers, watches over them, and replaces those that hang or die."""
+    """An engine that sends jobs to workers, and replaces workers that hang or die."""
 
     def __init__(self, make_agent: MakeAgent, workers: int, round_timeout: float | None = None):
         self.make_agent, self.round_timeout = make_agent, round_timeout
@@ -78,16 +78,16 @@ class WorkerEngine(Engine):
 
     @abstractmethod
     def start(self, number: int) -> Worker:
-        """A new worker, to be the one of this number."""
+        """Start a worker with this number."""
 
     def submit(self, job: Job) -> None:
-        """Queue it with its member's worker."""
+        """Queue a job for its member's worker."""
         worker = self._workers[job.assignment.member % len(self._workers)]
         worker.jobs.append(job)
         self._send(worker)
 
     def wait(self) -> list[Report]:
-        """Until a job is done, a worker dies, or one is past its deadline."""
+        """Wait until a job is done, a worker dies, or one is past its deadline; return the reports."""
         reports: list[Report] = []
         while not reports and any(worker.job or worker.jobs for worker in self._workers):
             patience = min(TICK, *map(self._patience, self._workers))
@@ -109,7 +109,7 @@ class WorkerEngine(Engine):
         self._workers.clear()
 
     def _patience(self, worker: Worker) -> float:
-        """How many seconds it may still take, 0 for none."""
+        """Return the seconds that it may still take."""
         if self.round_timeout is None or (worker.ready and worker.job is None):
             return math.inf
         limit = self.round_timeout if worker.ready else max(self.round_timeout, START_SECONDS)
@@ -118,11 +118,11 @@ class WorkerEngine(Engine):
     def _send(self, worker: Worker) -> None:
         if worker.ready and worker.job is None and worker.jobs:
             worker.job, worker.since = worker.jobs.popleft(), time.monotonic()
-            with suppress(OSError):  # A broken line is seen when it is next read from.
+            with suppress(OSError):  # A broken pipe is noticed at the next read.
                 worker.connection.send(worker.job)
 
     def _receive(self, number: int, worker: Worker) -> list[Report]:
-        """What a worker has to say: that it is ready, a report, or, when its line is broken, nothing any more."""
+        """Handle a worker's message, that it is ready or a report, or its broken pipe; return the reports."""
         try:
             message = worker.connection.recv()
         except (EOFError, OSError, pickle.UnpicklingError):
@@ -137,14 +137,14 @@ class WorkerEngine(Engine):
         return [] if message == READY else [message]
 
     def _replace(self, number: int, worker: Worker, failure: Failure) -> list[Report]:
-        """Put a new worker in the place of one that is no use any more, and report on the job that it had."""
+        """Replace a worker by a new one, and report on its job."""
         worker.end()
         if not worker.ready:
             self._early_deaths += 1
             if self._early_deaths >= STARTS:
                 raise RunError(
                     f"workers must be able to start, got {STARTS} in a row that {failure.text} before their first job; "
-                    "in a script of your own call tune below `if __name__ == '__main__':`"
+                    "in a script, call tune below `if __name__ == '__main__':`"
                 )
         self._workers[number] = self.start(number)
         self._workers[number].jobs = worker.jobs
@@ -154,7 +154,7 @@ class WorkerEngine(Engine):
 
 
 def serve(connection: Connection, make_agent: MakeAgent, abandoned: threading.Event | None = None) -> None:
-    """A worker's life: do one job after another until nobody listens."""
+    """Do one job after another until the pipe is closed."""
     bench = Bench(make_agent, abandoned)
     with suppress(EOFError, OSError):
         connection.send(READY)
@@ -164,20 +164,20 @@ def serve(connection: Connection, make_agent: MakeAgent, abandoned: threading.Ev
 
 
 class ThreadWorker(Worker):
-    """A thread, which cannot be ended: one that hangs is left behind, and saves nothing any more."""
+    """A thread. It cannot be ended: one that hangs is abandoned, and saves nothing more."""
 
     def __init__(self, connection: Connection, abandoned: threading.Event):
         super().__init__(connection)
         self.abandoned = abandoned
 
     def end(self) -> None:
-        """Turn away from it."""
+        """Abandon it."""
         self.abandoned.set()
         super().end()
 
 
 class Threads(WorkerEngine):
-    """A thread for each member: they share one accelerator, and one trains while another steps its environments."""
+    """An engine with threads: they share one accelerator, and one trains while another steps its environments."""
 
     def start(self, number: int) -> Worker:
         """Start a thread."""
@@ -189,7 +189,7 @@ class Threads(WorkerEngine):
 
 
 class ProcessWorker(Worker):
-    """A process, in a group of its own with whatever its agents start."""
+    """A process, in its own process group, with every process that its agents start."""
 
     def __init__(self, connection: Connection, process: Any, line: Connection):
         super().__init__(connection)
@@ -200,18 +200,18 @@ class ProcessWorker(Worker):
         return not self.process.is_alive()
 
     def death(self) -> str | None:
-        """Its exit status in words."""
-        self.process.join(5)  # The line breaks a moment before the process is gone.
+        """Describe its exit status."""
+        self.process.join(5)  # The pipe breaks a moment before the process ends.
         code = self.process.exitcode
         if code is None:
             return None
         return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with status {code}"
 
     def end(self) -> None:
-        """Kill it and what it started."""
+        """Kill it and the processes that it started."""
         super().end()
-        if hasattr(os, "killpg"):  # Also if it died: what it had started lives on in its group.
-            with suppress(ProcessLookupError, PermissionError):  # Nobody is left in it, or there is none yet.
+        if hasattr(os, "killpg"):  # Even if it died: processes that it started may still be in its group.
+            with suppress(ProcessLookupError, PermissionError):  # The group is empty, or does not exist yet.
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.line.close()
         self.process.kill()
@@ -220,7 +220,7 @@ class ProcessWorker(Worker):
 
 
 class Processes(WorkerEngine):
-    """Spawned processes that stay; where there are several GPUs, each sees one of them in turn."""
+    """An engine with long-lived spawned processes; if there are several GPUs, each process sees one, in turn."""
 
     def __init__(self, make_agent: MakeAgent, workers: int, round_timeout: float | None = None):
         try:
@@ -248,11 +248,11 @@ class Processes(WorkerEngine):
 
 
 def _serve_alone(connection: Connection, line: Connection, packed: bytes) -> None:
-    """The main function of a worker process."""
+    """Run a worker process."""
     if hasattr(os, "setsid"):
         os.setsid()
     end_with(line)
-    signal.signal(signal.SIGINT, lambda number, frame: None)  # Ctrl-C is the driver's: who raises it here is an agent.
+    signal.signal(signal.SIGINT, lambda number, frame: None)  # Ctrl-C is for the driver; one raised here is an agent's.
     try:
         make_agent = pickle.loads(packed)
     except BaseException as error:
@@ -262,7 +262,7 @@ def _serve_alone(connection: Connection, line: Connection, packed: bytes) -> Non
 
 
 def visible_gpus(environment: Mapping[str, str], known: Path = Path("/proc/driver/nvidia/gpus")) -> Sequence[str]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    """List the GPUs that this process may use, as named in CUDA_VISIBLE_DEVICES."""
     if "CUDA_VISIBLE_DEVICES" in environment:
         return [name for name in environment["CUDA_VISIBLE_DEVICES"].split(",") if name.strip()]
     return [str(number) for number in range(len(list(known.iterdir())))] if known.is_dir() else []

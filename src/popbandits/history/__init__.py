@@ -1,4 +1,4 @@
-"""What happened: frozen observations, and the arrays that decisions are made from."""
+"""The history of a run: frozen observations, and the arrays that decisions are made from."""
 
 from popbandits.history.history import History
 from popbandits.history.rows import Rows

@@ -1,4 +1,4 @@
-"""Checks observations on their way into a history, and encodes them together. It must not import `History`."""
+"""Checks and encodes observations before they are added to a history. It must not import `History`."""
 
 import math
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ from popbandits.space import Points
 
 
 class Adding:
-    """Checks that observations follow a history, and finds what their columns need; the history stays as it is.
+    """New observations, checked against a history and encoded as columns; the history is not changed.
 
-    A member that carries on has the encoding of its last row: computing it again would be waste.
+    A member that keeps its configuration reuses the encoding of its last row, to save time.
     """
 
     def __init__(self, history: Any, new: Sequence[Observation]):
         self.history, self.new = history, new
         self.start = len(history)
-        """The place of the first of them."""
+        """Index of the first new observation."""
         self.rows: dict[int, list[int]] = {}
-        """By member, which of them are its next rounds."""
-        self._finished: dict[int, int] = {}  # rounds that members had finished before
+        """The new rows of each member, in order."""
+        self._finished: dict[int, int] = {}  # by member: rounds finished before
         self._stages: list[int] = []
-        self._encodings: list[int] = []  # by row: which of those to make; below 0, which of those to look up
+        self._encodings: list[int] = []  # by row: index in `_make`; below 0, -1 - index in `_look_up`
         self._make: list[Config] = []
         self._look_up: list[int] = []
         self._news: list[bool] = []
         self._follow()
 
     def columns(self) -> dict[str, Any]:
-        """A value for each of the new rows, by column."""
+        """Return the values of the new rows, by column."""
         sign, new = self.history.sign, self.new
         x, h = self._encoded()
         return {
@@ -50,22 +50,22 @@ class Adding:
         }
 
     def _encoded(self) -> tuple[Any, Any]:
-        """The columns x and h."""
-        made, known = self._make, self._look_up
-        if len(self.new) == 1 and known:  # What a run adds most often; for one, arrays take several times as long.
+        """Return the columns x and h."""
+        make, known = self._make, self._look_up
+        if len(self.new) == 1 and known:  # The usual case in a run; for one row, arrays take several times as long.
             return [self.history.at("x", known[0])], [self.history.at("h", known[0])]
-        encoded = [self.history.space.encode(made)] if made else []
+        encoded = [self.history.space.encode(make)] if make else []
         if known:
-            places = np.array(known, np.int64)
-            encoded.append(Points(self.history.column("x", places), self.history.column("h", places)))
+            indices = np.array(known, np.int64)
+            encoded.append(Points(self.history.column("x", indices), self.history.column("h", indices)))
         at = np.array(self._encodings, np.int64)
-        points = Points.concatenate(encoded)[np.where(at < 0, len(made) - 1 - at, at)] if len(at) > 1 else encoded[0]
+        points = Points.concatenate(encoded)[np.where(at < 0, len(make) - 1 - at, at)] if len(at) > 1 else encoded[0]
         return points.x, points.h
 
     def _follow(self) -> None:
-        """Check each, and find its stage and its encoding: from those before it, or the history.
+        """Check each observation, and find its stage and encoding from the ones before it, or from the history.
 
-        One loop over local names: with a call for each step, half of the time of loading a long history is spent here.
+        One loop over local names: with a call for each step, half the time of loading a long history is spent here.
         """
         history, new, size, begins = self.history, self.new, self.history.size, self._finished
         rows_of, stages, encodings, make, news = self.rows, self._stages, self._encodings, self._make, self._news
@@ -80,7 +80,7 @@ class Adding:
             if round_ != begin + len(mine):
                 raise HistoryError(
                     f"member {member} is at round {begin + len(mine)}, got an observation of its round {round_}; "
-                    "keep the order"
+                    "append rounds in order"
                 )
             if size is not None and member >= size:
                 raise HistoryError(
@@ -110,6 +110,6 @@ class Adding:
             mine.append(row)
 
     def _meet(self, member: int) -> list[int]:
-        """Begin to count a member's rounds."""
+        """Start counting a member's rounds, and return the list for its rows."""
         self._finished[member] = self.history.finished(member)
         return self.rows.setdefault(member, [])

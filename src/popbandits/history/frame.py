@@ -1,4 +1,4 @@
-"""A history as a table: for pandas, and as notebooks show it. `History` calls it, so it does not import it."""
+"""A history as a table, for pandas and notebooks. `History` calls it, so it does not import `History`."""
 
 import importlib.util
 import json
@@ -18,13 +18,13 @@ OF_ALL = (
     *("member", "round", "parent_member", "parent_round", "stage", "winning", "status"),
     *("score_before", "score", "change", "steps", "seconds", "fallback"),
 )
-"""The columns that every run has."""
+"""Columns that every run has."""
 SHOWN = 10
-"""Intervals of the winning lineage that a notebook shows."""
+"""Number of intervals of the winning lineage shown in a notebook."""
 
 
 def frame(history: Any) -> "pandas.DataFrame":
-    """A row for each observation, in order; the columns are those of `popbandits export`.
+    """Return a table with a row for each observation, in order, and the columns of `popbandits export`.
 
     A hyperparameter that is not active is missing (NaN); one whose label is None is None.
     """
@@ -42,13 +42,13 @@ def frame(history: Any) -> "pandas.DataFrame":
     whole = {
         "parent_member": "Int64",
         "parent_round": "Int64",
-    }  # Int64 holds what is missing without turning to floats.
+    }  # Int64 holds missing values without becoming float.
     numbers = dict.fromkeys(("score_before", "score", "change", "steps", "seconds"), "float64")
     return table.astype({**whole, **numbers})
 
 
 def history_html(history: Any) -> str:
-    """What a notebook shows: how it stands, and the end of the winning schedule."""
+    """Return the HTML for notebooks: a summary, and the end of the winning schedule."""
     names = list(history.space.names)
     lineage = history.lineage()
     head = "".join(f"<th>{escape(name)}</th>" for name in ("member", "round", "score", *names))
@@ -67,7 +67,7 @@ def history_html(history: Any) -> str:
 
 
 def table_row(o: Observation, space: Space, stage: int, winning: bool) -> dict[str, Any]:
-    """An observation by column: those of all, `config.` and `metrics.`; without hyperparameters that are not active."""
+    """Map column names to an observation's values: OF_ALL, `config.` (active hyperparameters) and `metrics.`."""
     parent_member, parent_round = o.parent or (None, None)
     values = (o.member, o.round, parent_member, parent_round, stage, winning, o.status, o.score_before, o.score)
     return (
@@ -78,7 +78,7 @@ def table_row(o: Observation, space: Space, stage: int, winning: bool) -> dict[s
 
 
 def flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Nested dicts as one, by dotted names.
+    """Flatten nested dicts into one with dotted names.
 
     >>> flat({"loss": {"policy": 0.5}, "episodes": 3}, "metrics.")
     {'metrics.loss.policy': 0.5, 'metrics.episodes': 3}
@@ -90,7 +90,7 @@ def flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def text(value: Any) -> str:
-    """Return a value of a column that holds text, or anything; letters that UTF-8 has not are written out.
+    """Convert a value to text; characters that UTF-8 cannot encode are escaped.
 
     >>> text("crop"), text(None), text(0.1), text(True), text((3, 3))
     ('crop', 'None', '0.1', 'true', '[3, 3]')
@@ -101,18 +101,18 @@ def text(value: Any) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a value as text for a table that a spreadsheet opens, or a terminal shows.
+    """Convert a value to text that is safe in a spreadsheet and on a terminal.
 
-    What would be a formula begins with an apostrophe, and control characters are written out.
+    An apostrophe precedes a formula, and control characters are escaped.
 
     >>> cell("=1+1"), cell("-1"), cell(-1.0), cell("a\\x1b[2J")
     ("'=1+1", '-1', '-1.0', 'a\\\\x1b[2J')
     """
-    said = visible(text(value))
-    if not (isinstance(value, str) and said.lstrip().startswith(("=", "+", "-", "@"))):
-        return said
+    shown = visible(text(value))
+    if not (isinstance(value, str) and shown.lstrip().startswith(("=", "+", "-", "@"))):
+        return shown
     try:
-        float(said)
+        float(shown)
     except ValueError:
-        return f"'{said}"
-    return said
+        return f"'{shown}"
+    return shown

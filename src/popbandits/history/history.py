@@ -15,7 +15,7 @@ import numpy as np
 from popbandits.errors import HistoryError
 from popbandits.history import rows
 from popbandits.history.adding import Adding
-from popbandits.history.memory import NOWHERE, Bests, Column, Columns, Places, Shelf, Standing
+from popbandits.history.memory import NOWHERE, Bests, Column, Columns, Indices, Observations, Standing
 from popbandits.history.rows import Rows
 from popbandits.records import Config, Key, Observation
 from popbandits.rules import whole
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     import pandas
 
 _ABOUT: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
-"""What a run's file says of its history; it may say more, of how the run is made."""
+"""Metadata in a run's file that concerns the history, with defaults."""
 
 AT_A_TIME = 8192
-"""Observations that are added at a time, of many."""
+"""Maximum number of observations added at a time."""
 
 IN_MEMORY = 4096
-"""At least so many of the last observations stay in memory when a run's file keeps the others."""
+"""Minimum number of the last observations held in memory when a run's file has the others."""
 
 ROUNDS_BEHIND = 16
-"""How many rounds the numbers stay in memory beyond those that a decision looks at: a resumed run decides for a slow
+"""Number of rounds whose columns stay in memory beyond those that a decision uses: a resumed run decides for a slow
 member from the history as it was when that member became idle."""
 
 
 class History(Sequence[Observation]):
-    """Every observation of a run, in the order in which they were told.
+    """Every observation of a run, in the order in which they were reported.
 
-    A decision may depend on nothing else than this (and the seed), which is why a resumed run decides as an
-    uninterrupted one. `until` gives the history as it was, without copying.
+    A decision depends only on this and the seed, so a resumed run decides like an uninterrupted one. `until` returns
+    the history at an earlier time, without copying.
 
     Args:
         space: The search space, as `Population` takes it.
-        observations: What happened so far, in order. Default ().
+        observations: Observations so far, in order. Default ().
         mode: Which scores are better. Default "max". Use "min" for losses and errors.
         size: Number of members. None (default) if unknown.
         rounds: Intervals that each member trains. None (default) if unknown, or without a set end.
@@ -70,38 +70,38 @@ class History(Sequence[Observation]):
         self.space = Space(space)
         self.mode: Mode = mode
         self.size = size
-        """Members of the population, where known."""
+        """Number of members; None if unknown."""
         self.rounds = rounds
         """The horizon T; None if the run has no set end."""
-        self._observations = Shelf()
+        self._observations = Observations()
         labels = [len(variable.labels) for variable in self.space.categorical]
         self._columns = Columns(len(self.space.numerical), len(labels), max(labels, default=0))
-        self._places = Places()
-        self._store: Store | None = None  # that has what is forgotten
+        self._indices = Indices()
+        self._store: Store | None = None  # It has the observations dropped from memory.
         self._standing = None if size is None else Standing.of(size)
         self._bests = Bests(self.sign)
-        self._lost: dict[Key, int] = {}  # whose checkpoint was missed, and where the observation stands that says so
-        self._length: int | None = None  # of a view made by `until`
+        self._lost: dict[Key, int] = {}  # lost checkpoint -> index of the observation that reports it
+        self._length: int | None = None  # length of a view made by `until`
         self.extend(observations)
 
     @property
     def sign(self) -> float:
-        """+1 where more is better, -1 where less is: the one place where the direction is turned."""
+        """+1 if higher scores are better, -1 if lower ones are."""
         return 1.0 if self.mode == "max" else -1.0
 
     def append(self, observation: Observation) -> None:
-        """Add what happened; the rounds of a member follow one another."""
+        """Add an observation; the rounds of a member must be added in order."""
         self._take([observation])
 
     def extend(self, observations: Iterable[Observation]) -> None:
-        """Add what happened, in order; many at a time take a fraction of the time."""
+        """Add observations in order; this is much faster than `append` for each."""
         left = iter(observations)
-        with _all_is_kept():
+        with _no_garbage_collection():
             while some := list(islice(left, AT_A_TIME)):
                 self._take(some)
 
     def _take(self, new: Sequence[Observation]) -> None:
-        """Add some, or none of them if one does not fit."""
+        """Add all of the observations, or none if one is invalid."""
         if self._length is not None:
             raise HistoryError("an earlier state of a history is read-only; append to the history itself")
         adding = Adding(self, new)
@@ -109,12 +109,12 @@ class History(Sequence[Observation]):
         self._columns.put(len(new), columns)
         self._observations.extend(new)
         for member, added in adding.rows.items():
-            self._places.extend(member, [adding.start + row for row in added])
-        self._keep_up(adding.start, new, columns)
+            self._indices.extend(member, [adding.start + row for row in added])
+        self._summarize(adding.start, new, columns)
         self._forget()
 
-    def _keep_up(self, start: int, new: Sequence[Observation], columns: Mapping[str, Any]) -> None:
-        """Find what would take a walk over the history to find again."""
+    def _summarize(self, start: int, new: Sequence[Observation], columns: Mapping[str, Any]) -> None:
+        """Update the lost checkpoints, the best and the state of members, so that no search is needed later."""
         for row in compress(range(len(new)), columns["lost"]):
             if (parent := new[row].parent) is not None:
                 self._lost.setdefault(parent, start + row)
@@ -123,14 +123,14 @@ class History(Sequence[Observation]):
             self._standing.extend(start, columns["score"], columns["round"], columns["member"])
 
     def _forget(self) -> None:
-        """Leave to the run's file what no decision looks at any more, now and then."""
+        """Drop from memory what no decision uses any more, if enough has accumulated; the run's file has it."""
         if self._store is not None and self._columns.forget(self._wanted):
-            self._places.leave(self._columns.whole_from, self._store)
+            self._indices.offload(self._columns.whole_from, self._store)
 
     def _wanted(self) -> IntArray:
-        """Places that a decision looks at however old they are: the first ones, where members stand, and the best."""
+        """Return the indices that a decision uses at any age: the first ones, each member's last ones, and the best."""
         completed = [] if self._standing is None else self._standing.completed.tolist()
-        return np.array([*range(rows.EARLY), *self._places.latest(), *completed, self._bests.of(len(self))])
+        return np.array([*range(rows.EARLY), *self._indices.latest(), *completed, self._bests.of(len(self))])
 
     def __len__(self) -> int:
         return len(self._observations) if self._length is None else self._length
@@ -148,7 +148,7 @@ class History(Sequence[Observation]):
         return (self._observations[i] for i in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same happened, in whatever order members were told within a round."""
+        """Compare mode and observations, whatever the order of members within a round."""
         if not isinstance(other, History):
             return NotImplemented
         mine, theirs = (sorted(history, key=lambda o: (o.round, o.member)) for history in (self, other))
@@ -163,72 +163,72 @@ class History(Sequence[Observation]):
             if best is None
             else f"best score {best.score:g} (member {best.member}, round {best.round})"
         )
-        return f"History({len(self)} observations of {len(self._places)} members, {score})"
+        return f"History({len(self)} observations of {len(self._indices)} members, {score})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML for notebooks."""
         from popbandits.history.frame import history_html
 
         return history_html(self)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """A row for each observation, in order; the columns are those of `popbandits export`."""
+        """Return a table with a row for each observation, in order, and the columns of `popbandits export`."""
         from popbandits.history.frame import frame
 
         return frame(self)
 
     def until(self, length: int) -> "History":
-        """The history when it had `length` observations: shares everything, copies nothing, read-only."""
+        """Return a read-only view of the first `length` observations, without copying."""
         view = History.__new__(History)
         view.__dict__.update(self.__dict__)
         view._length = max(0, min(length, len(self)))
         return view
 
     def finished(self, member: int) -> int:
-        """How many rounds a member has finished."""
-        return self._places.finished(member, len(self))
+        """Count the rounds that a member has finished."""
+        return self._indices.finished(member, len(self))
 
     def find(self, key: Key) -> Observation | None:
-        """The observation of (member, round), if it is there."""
+        """Return the observation of (member, round), or None."""
         return self._observations[self.place(key)] if 0 <= key[1] < self.finished(key[0]) else None
 
     def place(self, key: Key) -> int:
-        """Where the observation of (member, round) stands."""
-        return self._places[key]
+        """Return the index of the observation of (member, round)."""
+        return self._indices[key]
 
     def stage(self, parent: Key | None) -> int:
-        """For how many intervals the weights of `parent` had been trained, itself included; 0 for a fresh start."""
+        """Count the intervals that the weights of `parent` have been trained for, its own included; 0 for None."""
         if parent is None:
             return 0
-        place = self.place(parent)
-        if self._store is not None and not self._columns.holds(place):  # A member may tell long after it began.
+        index = self.place(parent)
+        if self._store is not None and not self._columns.holds(index):  # A slow member's parent may be old.
             return self._store.generations(parent)
-        return int(self._columns.at("stage", place)) + 1
+        return int(self._columns.at("stage", index)) + 1
 
     def latest(self, member: int) -> Observation | None:
-        """The last round that a member finished."""
+        """Return the last observation of a member, or None."""
         finished = self.finished(member)
         return self._observations[self.place((member, finished - 1))] if finished else None
 
     def last_completed(self, member: int) -> Observation | None:
-        """The last round that a member finished without failing."""
-        place = self._completed(member)
-        return None if place == NOWHERE else self._observations[place]
+        """Return the last completed observation of a member, or None."""
+        index = self._completed(member)
+        return None if index == NOWHERE else self._observations[index]
 
     def _completed(self, member: int) -> int:
         finished = self.finished(member)
         if finished and self._standing is not None and self._standing.completed[member] < len(self):
             return int(self._standing.completed[member])
         back = (self.place((member, round_)) for round_ in range(finished - 1, -1, -1))
-        return next((place for place in back if math.isfinite(self._columns.at("score", place))), NOWHERE)
+        return next((index for index in back if math.isfinite(self._columns.at("score", index))), NOWHERE)
 
     def standing(self) -> Standing:
-        """Where every member stands, for a history whose size is known; as long as nothing is appended."""
+        """Return the state of every member; the size must be known. It is valid until something is appended."""
         assert self._standing is not None, "the size is unknown"
         end = len(self)
         if end == len(self._observations):
             return self._standing
-        # Members that have observations since are put back to where they stood.
+        # Members with later observations are set back to their state at that time.
         then = self._standing.copy()
         for member in np.flatnonzero(then.latest >= end).tolist():
             finished = self.finished(member)
@@ -237,36 +237,36 @@ class History(Sequence[Observation]):
         return then
 
     def intervals(self) -> tuple[IntArray, IntArray]:
-        """The members and the rounds of all observations, in the order of telling."""
-        return self._places.intervals(len(self))
+        """Return the members and the rounds of all observations, in order."""
+        return self._indices.intervals(len(self))
 
     def scores(self, places: IntArray) -> FloatArray:
-        """The scores at these places, turned so that more is better; NaN where the interval failed, and for NOWHERE."""
+        """Return the scores at these indices, times `sign`; NaN if the interval failed, and for NOWHERE."""
         found, known = np.full(len(places), np.nan), places != NOWHERE
         found[known] = self._columns.take("score", places[known])
         return found
 
     def column(self, name: str, places: IntArray) -> Column:
-        """One of the columns that decisions are made from, at these places."""
+        """Return the values at these indices of a column that decisions are made from."""
         return self._columns.take(name, places)
 
     def at(self, name: str, place: int) -> Any:
-        """The same at one place."""
+        """Return the value of a column at one index."""
         return self._columns.at(name, place)
 
     @property
     def lost(self) -> set[Key]:
-        """Whose checkpoints were missing or damaged when somebody wanted to start from them."""
-        return {key for key, place in self._lost.items() if place < len(self)}
+        """(member, round) of the checkpoints that were missing or damaged when a member was to load them."""
+        return {key for key, index in self._lost.items() if index < len(self)}
 
     @property
     def best(self) -> Observation | None:
-        """The completed observation with the best score; of equals that of the last round, and of the last member."""
-        place = self._bests.of(len(self))
-        return None if place == NOWHERE else self._observations[place]
+        """The completed observation with the best score; ties go to the later round, then the higher member."""
+        index = self._bests.of(len(self))
+        return None if index == NOWHERE else self._observations[index]
 
     def lineage(self, observation: Observation | None = None) -> list[Observation]:
-        """Who an observation descends from, first ancestor first; the best one's if none is given."""
+        """List an observation and its ancestors, the first ancestor first; by default, of the best observation."""
         return list(self.ancestors(self.best if observation is None else observation))[::-1]
 
     def ancestors(self, observation: Observation | None) -> Iterator[Observation]:
@@ -276,20 +276,20 @@ class History(Sequence[Observation]):
             observation = None if observation.parent is None else self.find(observation.parent)
 
     def schedule(self, observation: Observation | None = None) -> list[Config]:
-        """The configurations along a lineage, one an interval: training with them in turn replays it."""
+        """Return the configurations along a lineage, one per interval: training with them in turn replays it."""
         return [copy.deepcopy(step.config) for step in self.lineage(observation)]
 
     def recent(self, window: int | None = None) -> Rows:
-        """The last `window` observations as arrays (whole rounds where the size is known), by round and member."""
+        """Return the last `window` observations as arrays (whole rounds if the size is known), by round and member."""
         end = len(self)
         return rows.cut(self._columns, end, rows.recent(self._columns, end, self.size or 1, window))
 
     def remembered(self, window: int | None = None) -> Rows:
-        """Up to `window` observations that say most, by round and member: recent ones, and of the rest the new ones.
+        """Return up to `window` informative observations as arrays, by round and member.
 
-        Half are the most recent observations. The other half are older ones whose configuration was new then; where
-        these are too many, those of every 2nd, 4th, 8th … round. A model that saw recent rows alone would forget what
-        is bad, once everybody does what is good, and try it again.
+        Half are the most recent observations. The other half are older ones whose configuration was new then; if there
+        are too many, those of every 2nd, 4th, 8th … round. A model that saw only recent rows would forget which
+        configurations are bad, once all members use good ones, and try them again.
         """
         end = len(self)
         if window is None or end <= window:
@@ -297,13 +297,13 @@ class History(Sequence[Observation]):
         return rows.cut(self._columns, end, rows.remembered(self._columns, end, self.size or 1, window))
 
     def backwards(self) -> Iterator[Observation]:
-        """The observations, the latest first."""
+        """Iterate over the observations, the latest first."""
         return (self._observations[i] for i in range(len(self) - 1, -1, -1))
 
     def save(self, directory: str | Path) -> None:
-        """Write the history to a run's folder; into a folder that holds its beginning, what is new.
+        """Write the history to a run's folder, or append what is new if the folder holds its beginning.
 
-        So it can be called after every `tell`, and what was written is never written again.
+        It can be called after every `tell`: nothing is written twice.
         """
         about = {name: getattr(self, name) for name in _ABOUT}
         with Store.open_or_create(directory, self.space, about) as store:
@@ -313,40 +313,40 @@ class History(Sequence[Observation]):
 
     @staticmethod
     def load(directory: str | Path) -> "History":
-        """The history of any run, finished or not."""
+        """Load the history of any run, finished or not."""
         with reading(directory) as store:
             about = store.about
             known = {name: about.get(name, default) for name, default in _ABOUT.items()}
             return History(store.space, store.observations(), **known)
 
     def keep(self, store: Store) -> None:
-        """Let a run's file hold the observations, so that memory does not grow with them.
+        """Use a run's file for old observations, so that memory does not grow with the run.
 
-        What the file has and the history has not is appended. From then on whoever appends an observation also writes
-        it to the file; what the file has is dropped from memory when it is old, and read back when it is asked for.
-        One observation is read by itself. For the arrays everything is read, after which more of them stays in memory.
+        Observations that only the file has are appended. From then on the caller must also write each observation that
+        it appends to the file. Old ones are dropped from memory, and read back when needed: a single observation by
+        itself, and the arrays all together, after which more of them stay in memory.
         """
         if not self._agrees(store):
             raise HistoryError(f"{store.path} holds another run; give the file of this one")
         size = self.size or 1
         enough = max(IN_MEMORY, 2 * size)
-        self._observations.keep(store, enough)
+        self._observations.offload(store, enough)
         tail = rows.LOOK_BACK + IN_MEMORY + ROUNDS_BEHIND * size
-        self._columns.keep(store, tail, partial(_read_columns, self.space, self.mode, store, enough))
+        self._columns.offload(store, tail, partial(_read_columns, self.space, self.mode, store, enough))
         self._store = store
         self._forget()
         with store.blamed():
             self.extend(store.observations(after=len(self)))
 
     def _agrees(self, store: Store) -> bool:
-        """Whether the last observation that both have is the same."""
+        """Tell whether the last observation that both have is the same."""
         both = min(len(self), len(store))
         return not both or self[both - 1] == store[both - 1]
 
 
 @contextmanager
-def _all_is_kept() -> Iterator[None]:
-    """Keep Python from looking for garbage among objects that all stay: of a long history that takes a fifth of it."""
+def _no_garbage_collection() -> Iterator[None]:
+    """Pause the garbage collector while many objects are made that all stay: it takes a fifth of the time to load."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -357,9 +357,9 @@ def _all_is_kept() -> Iterator[None]:
 
 
 def _read_columns(space: Space, mode: Mode, store: Store, enough: int, count: int) -> Columns:
-    """The columns of the first `count` observations of a run's file, to the last bit as they were."""
-    store[count - 1]  # A file that no longer has them says so.
+    """Read the columns of the first `count` observations from a run's file, equal to the last bit."""
+    store[count - 1]  # Raises if the file no longer has them.
     again = History(space, mode=mode)
-    again._observations.keep(store, enough)
+    again._observations.offload(store, enough)
     again.extend(islice(store.observations(), count))
     return again._columns

@@ -3,7 +3,7 @@
 from popbandits.errors import MissingExtraError
 
 try:
-    import ray.tune  # noqa: F401 (to say early, and in one place, what is missing)
+    import ray.tune  # noqa: F401 (to fail early, and in one place)
 except ImportError as error:
     raise MissingExtraError(
         f"popbandits.ray needs Ray Tune, and {error.name or error} is not installed: pip install 'popbandits[ray]'"

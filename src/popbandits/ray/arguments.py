@@ -1,4 +1,4 @@
-"""Arguments of Ray's schedulers that ours take in another form, and those that have nothing to set here."""
+"""Arguments of Ray's schedulers that ours take in another form, and those that have no effect here."""
 
 import warnings
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from popbandits.typing import is_real
 
 
 def make_explorer(kind: type[Explorer], resample_probability: float | None, perturbation_factors: Any) -> Explorer:
-    """Make an explorer with what Ray's PBT sets; a warning where the method has nothing of that kind.
+    """Make an explorer with the settings of Ray's PBT; warn where the method has no such setting.
 
     >>> from popbandits.explorers import PBT
     >>> make_explorer(PBT, 0.1, (1.5, 0.5))
@@ -49,7 +49,7 @@ def _read_factors(factors: Any) -> tuple[float, ...]:
 
 
 def check_quantile_fraction(quantile_fraction: float | None) -> None:
-    """Raise unless some trials are replaced by as many others."""
+    """Raise unless the fraction is above 0 and at most 0.5."""
     if quantile_fraction is not None and not (is_real(quantile_fraction) and 0 < quantile_fraction <= 0.5):
         raise ArgumentError(
             f"quantile_fraction must be above 0 and at most 0.5, got {quantile_fraction!r}; to replace no trial, give "
@@ -58,7 +58,7 @@ def check_quantile_fraction(quantile_fraction: float | None) -> None:
 
 
 def check_log_config(log_config: bool | None) -> None:
-    """Warn who counts on the text files of Ray's schedulers."""
+    """Warn users who expect the text files of Ray's schedulers."""
     if log_config:
         warnings.warn(
             "log_config=True: no pbt_policy_*.txt is written, since run.sqlite in the experiment's folder has every "
@@ -68,7 +68,7 @@ def check_log_config(log_config: bool | None) -> None:
 
 
 def read_wanted(space: Any, bounds: Any, mutations: Any) -> tuple[str, Mapping[Path, Wanted]]:
-    """Read what a scheduler is asked to explore, and which argument says so."""
+    """Return the name of the argument that sets the search space, and what it asks to explore."""
     names = {"space": space, "hyperparam_bounds": bounds, "hyperparam_mutations": mutations}
     given = [name for name, value in names.items() if value is not None]
     if len(given) > 1:

@@ -1,4 +1,4 @@
-"""Ray's `custom_explore_fn`: a function of the user's that may change what a method has chosen."""
+"""Ray's `custom_explore_fn`: a user's function that may change a configuration that a method chose."""
 
 import copy
 import warnings
@@ -21,7 +21,7 @@ Function = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class CustomExplorer(Explorer):
-    """Explore as a method does, and let a function change the result; what it returns is trained and recorded.
+    """Explores with a method, then lets a function change the result, which is trained and recorded.
 
     Args:
         method: The method that explores.
@@ -42,7 +42,7 @@ class CustomExplorer(Explorer):
         parents: Sequence[Observation | None],
         rng: np.random.Generator,
     ) -> list[Proposal]:
-        """Choose as the method does, then let the function change it."""
+        """Choose configurations with the method, then let the function change them."""
         chosen = self.method.explore_round(space, history, pending, parents, rng)
         return [replace(proposal, config=self._change(space, proposal.config)) for proposal in chosen]
 
@@ -73,7 +73,7 @@ class CustomExplorer(Explorer):
 
 
 def _within(number: Numerical, value: float) -> float:
-    """Return the value in the range that is nearest; a warning if it is another one."""
+    """Return the nearest value in the range; warn if it differs."""
     nearest = min(max(value, number.lower), number.upper)
     if nearest != value:
         warnings.warn(
@@ -85,7 +85,7 @@ def _within(number: Numerical, value: float) -> float:
 
 
 def shared_constants(config: Mapping[str, Any], param_space: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """Return the constants of a `param_space`, which all trials share, as a trial has them."""
+    """Return the constants of a `param_space`, which all trials share, with the values that a trial has."""
     shared: dict[str, Any] = {}
     for path, value in leaves(param_space):
         if not (is_open(value) or is_drawn(value) or ".".join(path) in space.names):

@@ -1,4 +1,4 @@
-"""Distributions as Ray Tune's users write them, read as a range or as labels, and in the terms of ConfigSpace."""
+"""Distributions of Ray Tune, read as a range or as labels, and converted to ConfigSpace."""
 
 import math
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from popbandits.space import Space
 from popbandits.typing import is_real
 
 LEVELS = 256
-"""How many steps of a quantized range are told apart; of more, so many are taken, evenly on its scale."""
+"""Maximum levels of a quantized range; of more, this many are taken, evenly on its scale."""
 OBJECT, FUNCTION = "__ref_ph", "__fn_ph"
-"""First entries of the tuples that Tune puts in the place of objects, and of `sample_from`."""
+"""First entries of the tuples with which Tune replaces objects, and `sample_from`."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Values to choose among; neighbours are alike if they are ordered."""
+    """Values to choose from; neighbours are similar if they are ordered."""
 
     values: tuple[Any, ...]
     ordered: bool = False
@@ -31,12 +31,12 @@ class Labels:
         return f"one of {', '.join(map(repr, self.values))}"
 
     def holds(self, value: Any) -> bool:
-        """Tell whether a value is one of the labels; a boolean is no number."""
+        """Tell whether a value is one of the labels; a boolean is not a number."""
         return any(value == label and isinstance(value, bool) == isinstance(label, bool) for label in self.values)
 
     def hyperparameter(self, name: str) -> Any:
         """Make ConfigSpace's hyperparameter; SpaceError if a label cannot be one."""
-        [made] = Space({name: list(self.values)}).configuration_space.values()  # which checks the labels
+        [made] = Space({name: list(self.values)}).configuration_space.values()  # This checks the labels.
         return OrdinalHyperparameter(name, list(self.values)) if self.ordered and len(self.values) > 1 else made
 
 
@@ -68,7 +68,7 @@ class Range:
         return UniformFloat(name, float(self.lower), float(self.upper), log=self.log)
 
     def levels(self, name: str) -> tuple[float, ...]:
-        """List the multiples of the step; of many, some, evenly on the range's scale."""
+        """List the multiples of the step; if there are many, some of them, evenly on the range's scale."""
         step = self.step or 1.0
         first, last = math.ceil(self.lower / step - 1e-9), math.floor(self.upper / step + 1e-9)
         if first > last:
@@ -78,7 +78,7 @@ class Range:
         spaced = np.linspace if not self.log else np.geomspace
         for count in range(min(LEVELS, last - first + 1), 0, -1):
             indices = np.rint(spaced(max(first, 1) if self.log else first, last, count))
-            # Near the lower end of a log range the steps are wide: there are only so many that are even on its scale.
+            # Near the lower end of a log range the steps are wide: only few levels are even on its scale.
             if len(np.unique(indices)) == count:
                 break
         values = [float(index * step) for index in indices.tolist()]
@@ -89,7 +89,7 @@ Domain = Labels | Range
 
 
 def read_domain(name: str, domain: Any) -> Domain:
-    """Read one of Tune's distributions; SpaceError unless it says which values there are."""
+    """Read one of Tune's distributions; SpaceError unless it has bounds or choices."""
     sampler = domain.get_sampler()
     step = None
     if isinstance(sampler, sample.Quantized):
@@ -126,5 +126,5 @@ def read_labels(name: str, values: Any) -> Labels:
 
 
 def is_placeholder(value: Any) -> bool:
-    """Tell whether Tune has put this in the place of something else."""
+    """Tell whether Tune has replaced something by this value."""
     return isinstance(value, tuple) and bool(value) and value[0] in (OBJECT, FUNCTION)

@@ -1,4 +1,4 @@
-"""When a trial's interval ends, by what it reports; and whether it reports what it should."""
+"""Decides by a trial's results when its interval ends, and checks the results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from popbandits.ray.record import TIME
 from popbandits.typing import is_real
 
 APPLIED = "applied"
-"""The entry of a result in which a trainable may say which hyperparameters it really trained with."""
+"""Entry of a result in which a trainable may report the hyperparameters it really trained with."""
 
 Result = Mapping[str, Any]
-"""What a trial reports, flat, by names with slashes."""
+"""A trial's report, flat, by names with slashes."""
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """How long intervals are, and in which units."""
+    """Length of intervals, and its unit."""
 
     time_attr: str
     length: float
@@ -33,25 +33,25 @@ class Intervals:
             raise ArgumentError(f"perturbation_interval must be above 0, got {self.length!r}")
 
     def begins(self, source: Observation | None) -> float:
-        """Where the observation ended that an interval begins with."""
+        """Return the time at which an interval begins: the end of its source."""
         return 0.0 if source is None else float(source.metrics[TIME])
 
     def ends(self, source: Observation | None) -> float:
-        """When the interval that begins so may end."""
+        """Return the time from which an interval with this source may end."""
         return max(self.begins(source) + self.length, self.burn_in)
 
     def is_complete(self, result: Result, metric: str) -> bool:
-        """Whether a result has what is needed of it; an error, unless such results are to be passed over."""
+        """Tell whether a result has time and metric; raise if not, unless `require_attrs` is False."""
         missing = [name for name in (self.time_attr, metric) if name not in result]
         if missing and self.require_attrs:
             raise ArgumentError(
                 f"a result must have time_attr and metric, {self.time_attr!r} and {metric!r}, got {sorted(result)}; "
-                "report them, or pass such results over with require_attrs=False"
+                "report them, or set require_attrs=False to skip such results"
             )
         return not missing
 
     def check_patience(self, trial: str, source: Observation | None, result: Result) -> None:
-        """Raise if a function goes on and on without a checkpoint."""
+        """Raise if a function trains an interval too long without a checkpoint."""
         now = float(result[self.time_attr])
         if now >= self.ends(source) + self.length:
             raise RunError(
@@ -61,12 +61,12 @@ class Intervals:
 
 
 def check_applied(trial: str, assignment: Assignment, result: Result) -> None:
-    """Raise unless what a trainable says it trained with is what it was given."""
+    """Raise unless a trainable reports the hyperparameters that it was given."""
     asked = flatten_dict(assignment.config)
-    for place in ("config", APPLIED):
-        said = {name: result[key] for name in asked if (key := f"{place}/{name}") in result}
-        if wrong := differences(asked, said):
+    for entry in ("config", APPLIED):
+        reported = {name: result[key] for name in asked if (key := f"{entry}/{name}") in result}
+        if wrong := differences(asked, reported):
             raise Misapplied(
-                f"trial {trial} must train with the hyperparameters it is given, but its result's {place!r} says "
+                f"trial {trial} must train with the hyperparameters it is given, but its result's {entry!r} says "
                 f"otherwise: {'; '.join(wrong)}; set them after loading a checkpoint, and in reset_config"
             )

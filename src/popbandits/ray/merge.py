@@ -1,8 +1,8 @@
-"""What is explored and where it begins: a scheduler's arguments and `param_space`, joined name by name.
+"""Joins a scheduler's arguments with `param_space`, name by name, into the search space and its first values.
 
-Ray's schedulers draw the first values from `param_space` and explore `hyperparam_bounds` or `hyperparam_mutations`. So
-it is here too, and whatever those leave unsaid is `param_space`'s: the scale and the type of a range, and all the names
-that they do not have.
+Ray's schedulers draw the first values from `param_space` and explore `hyperparam_bounds` or `hyperparam_mutations`. The
+same is done here. What those do not give comes from `param_space`: the scale and type of a range, and all names that
+they do not have.
 """
 
 import math
@@ -22,34 +22,34 @@ from popbandits.space.build import unbox
 from popbandits.typing import is_real
 
 Drawn = list[dict[str, Any]]
-"""A configuration for each member, as Tune would draw them from `param_space`."""
+"""One configuration for each member, as Tune would draw them from `param_space`."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One hyperparameter: what is explored, and where it begins."""
+    """The values of one hyperparameter that are explored, and those that members begin with."""
 
     explored: Domain
     begins: Domain
     first: Mapping[int, Any] = field(default_factory=dict)
-    """Values that members begin with; the others begin anywhere in `begins`."""
+    """First values by member; the other members begin anywhere in `begins`."""
 
 
 @dataclass
 class Search:
-    """All hyperparameters, and what to say about them."""
+    """All hyperparameters, and remarks for the user."""
 
     parts: dict[Path, Part]
     remarks: list[str] = field(default_factory=list)
 
     @property
     def space(self) -> Space:
-        """Make the space that is explored."""
+        """The space that is explored."""
         return _nest({path: part.explored for path, part in self.parts.items()})
 
     @property
     def begins(self) -> Space | None:
-        """Make the space that the first configurations are drawn from; None if it is all that is explored."""
+        """The space of the first configurations; None if it is the space that is explored."""
         if all(part.begins == part.explored and not part.first for part in self.parts.values()):
             return None
         return _nest({path: part.begins for path, part in self.parts.items()})
@@ -58,7 +58,7 @@ class Search:
 def merge(
     argument: str, wanted: Mapping[Path, Wanted], param_space: Mapping[str, Any], draw: Callable[[], Drawn]
 ) -> Search:
-    """Join what `argument`, a name of Ray's, wants to be explored with a `param_space`.
+    """Join the values that Ray's `argument` asks to explore with a `param_space`.
 
     >>> from ray import tune
     >>> given = {"lr": tune.loguniform(1e-4, 1e-1), "act": tune.choice(["relu", "tanh"])}
@@ -90,7 +90,7 @@ def merge(
 
 
 class _Given:
-    """A `param_space`, and how a wanted range or list fits what it has under the same name."""
+    """A `param_space`, to which the wanted ranges and lists are fitted name by name."""
 
     def __init__(self, argument: str, values: dict[Path, Any], draw: Callable[[], Drawn]):
         self.argument, self.values, self._draw = argument, values, draw
@@ -98,7 +98,7 @@ class _Given:
         self._drawn: Drawn | None = None
 
     def can_read(self, path: Path) -> bool:
-        """Tell whether `param_space` itself says which values there are."""
+        """Tell whether `param_space` itself has bounds or choices for a name."""
         value = self.values.get(path)
         return is_open(value) and not is_drawn(value)
 
@@ -108,21 +108,21 @@ class _Given:
         if path not in self.values:
             return self._absent(name, path, want)
         value = self.values[path]
-        said = f"{name!r}: {self.argument} has {want}"
+        remark = f"{name!r}: {self.argument} has {want}"
         if is_drawn(value):
-            return self._begin(said, want, self._draws(path), "draws")
+            return self._begin(remark, want, self._draws(path), "draws")
         if not is_open(value):
-            return self._begin(said, want, [value], "has")
+            return self._begin(remark, want, [value], "has")
         have = read_domain(name, value)
         if isinstance(want, Unreadable):
-            self.remarks.append(f"{said}, whose range cannot be read; param_space's is explored, {have}")
+            self.remarks.append(f"{remark}, whose range cannot be read; param_space's is explored, {have}")
             return Part(have, have)
         if isinstance(have, Labels) or isinstance(want, Labels):
-            return self._labelled(said, path, want, have)
-        return self._ranges(said, want, have)
+            return self._labelled(remark, path, want, have)
+        return self._ranges(remark, want, have)
 
     def _absent(self, name: str, path: Path, want: Wanted) -> Part:
-        """Explore what `param_space` does not have: Ray adds it too."""
+        """Explore a name that `param_space` does not have: Ray adds it too."""
         for other in self.values:
             if other[: len(path)] == path or path[: len(other)] == other:
                 raise SpaceError(
@@ -137,66 +137,66 @@ class _Given:
         domain = _complete(want)
         return Part(domain, domain)
 
-    def _ranges(self, said: str, want: Bounds | Range, have: Range) -> Part:
-        """Explore the wanted range, on a log scale if either has one; begin in what the two have in common."""
+    def _ranges(self, remark: str, want: Bounds | Range, have: Range) -> Part:
+        """Explore the wanted range, on a log scale if either has one; begin in the overlap of the two."""
         explored = _complete(want, have)
         assert isinstance(explored, Range)
         if isinstance(want, Range) and want.log != have.log:
-            self.remarks.append(f"{said}, and param_space has {have}; the log scale is kept")
+            self.remarks.append(f"{remark}, and param_space has {have}; the log scale is kept")
         if explored.log and explored.lower <= 0:
             explored = replace(explored, lower=have.lower)
             self.remarks.append(
-                f"{said}, and param_space has {have}; a log range is above 0, so {explored} is explored"
+                f"{remark}, and param_space has {have}; a log range is above 0, so {explored} is explored"
             )
         common = replace(explored, lower=max(explored.lower, have.lower), upper=min(explored.upper, have.upper))
         if not common.lower <= common.upper:
-            raise SpaceError(f"{said}, and param_space has {have}: they have nothing in common; make them agree")
+            raise SpaceError(f"{remark}, and param_space has {have}: they have nothing in common; make them agree")
         if (explored.lower, explored.upper) != (common.lower, common.upper):
             self.remarks.append(
-                f"{said}, which reaches beyond what param_space has, {have}; trials begin in both, and all of "
+                f"{remark}, which reaches beyond what param_space has, {have}; trials begin in both, and all of "
                 f"{explored} is explored, as in Ray; make the two agree to stay in param_space's"
             )
         if explored.step is None or common == explored:
             return Part(explored, common)
-        levels = tuple(filter(common.holds, explored.levels(said)))
+        levels = tuple(filter(common.holds, explored.levels(remark)))
         return Part(explored, Labels(levels, ordered=True) if levels else explored)
 
-    def _labelled(self, said: str, path: Path, want: Any, have: Domain) -> Part:
-        """Explore what is wanted, where one of the two is a list; begin with what the two have in common."""
-        apart = SpaceError(f"{said}, but param_space has {have}: they have nothing in common; drop one of the two")
+    def _labelled(self, remark: str, path: Path, want: Any, have: Domain) -> Part:
+        """Explore the wanted values, where one of the two is a list; begin with the values in both."""
+        apart = SpaceError(f"{remark}, but param_space has {have}: they have nothing in common; drop one of the two")
         if isinstance(want, Bounds | Range):
             assert isinstance(have, Labels)
             explored = _complete(want, values=have.values)
             if not any(map(explored.holds, have.values)):
                 raise apart
             self.remarks.append(
-                f"{said}, and param_space has {have}; trials begin with those, and all of {explored} is explored, as "
+                f"{remark}, and param_space has {have}; trials begin with those, and all of {explored} is explored, as "
                 f"in Ray; take the name out of {self.argument} to stay with those"
             )
-            return self._begin(said, want, self._draws(path), "draws")
+            return self._begin(remark, want, self._draws(path), "draws")
         if isinstance(have, Range):
-            self.remarks.append(f"{said}, and param_space has {have}; trials begin with the listed values")
+            self.remarks.append(f"{remark}, and param_space has {have}; trials begin with the listed values")
             return Part(want, want)
         common = Labels(tuple(filter(have.holds, want.values)), want.ordered)
         if not common.values:
             raise apart
         if len(common.values) < len(want.values):
             self.remarks.append(
-                f"{said}, and param_space has {have}; trials begin with what is in both, and all of the former are "
+                f"{remark}, and param_space has {have}; trials begin with what is in both, and all of the former are "
                 "tried, as in Ray; make the two agree to stay in param_space's"
             )
         return Part(want, common if len(common.values) < len(want.values) else want)
 
-    def _begin(self, said: str, want: Wanted, values: list[Any], verb: Literal["has", "draws"]) -> Part:
-        """Begin with values of `param_space`'s own: a constant for one member, or a draw for each."""
+    def _begin(self, remark: str, want: Wanted, values: list[Any], verb: Literal["has", "draws"]) -> Part:
+        """Begin with values from `param_space`: a constant for one member, or a draw for each."""
         values = [tuple(value) if isinstance(value, list) else unbox(value) for value in values]
         if isinstance(want, Bounds | Range) and (odd := [value for value in values if not is_real(value)]):
-            raise SpaceError(f"{said}, but param_space {verb} {odd[0]!r}, which is no number; drop one of the two")
+            raise SpaceError(f"{remark}, but param_space {verb} {odd[0]!r}, which is no number; drop one of the two")
         explored = _complete(want, values=values)
         outside = [value for value in values if not explored.holds(value)]
         if outside:
             self.remarks.append(
-                f"{said}, and param_space {verb} {outside[0]!r}, which is outside; no trial begins with that"
+                f"{remark}, and param_space {verb} {outside[0]!r}, which is outside; no trial begins with that"
             )
         first = {member: _nearest(explored, v) for member, v in enumerate(values) if explored.holds(v)}
         return Part(explored, explored, first)
@@ -209,12 +209,12 @@ class _Given:
 
 
 def _complete(want: Wanted, have: Range | None = None, values: Sequence[Any] = ()) -> Domain:
-    """Complete a wanted range with the scale and type of what `param_space` has: a range, or values."""
+    """Complete a wanted range with the scale and type from `param_space`, which has a range or values."""
     if not isinstance(want, Bounds | Range):
         assert isinstance(want, Labels)
         return want
     ends = want.lower, want.upper
-    # Values are whole numbers as they begin, in Ray; not so here where the bounds say that this makes no sense.
+    # In Ray, values stay whole numbers if they begin so; here only if the bounds are whole too.
     whole = bool(values) and all(map(_is_integer, values)) and all(float(end).is_integer() for end in ends)
     whole = whole or any(isinstance(each, Range) and each.integer for each in (have, want))
     lower, upper = (math.ceil(ends[0]), math.floor(ends[1])) if whole else map(float, ends)
@@ -223,7 +223,7 @@ def _complete(want: Wanted, have: Range | None = None, values: Sequence[Any] = (
     if have is None:
         return Range(lower, upper, integer=whole)
     if have.integer and have.step is None and upper == have.upper + 1:
-        upper = have.upper  # The same numbers as in tune.randint, which leaves its upper one out.
+        upper = have.upper  # As in tune.randint, whose upper bound is exclusive.
     return replace(have, lower=lower, upper=upper)
 
 
@@ -232,7 +232,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _nearest(domain: Domain, value: Any) -> Any:
-    """Return the value as the domain, which holds it, has it."""
+    """Convert a value that a domain holds to the domain's type and step."""
     if isinstance(domain, Labels):
         return value
     if domain.step is not None:

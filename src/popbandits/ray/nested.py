@@ -1,4 +1,4 @@
-"""Nested dicts by the keys that lead to a value."""
+"""Access to nested dicts by path: the keys that lead to a value."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -33,7 +33,7 @@ def find(part: Any, path: Path) -> Any:
 
 
 def put(part: dict[str, Any], path: Path, value: Any) -> None:
-    """Set the value at a path, and make the dicts on the way."""
+    """Set the value at a path; missing dicts on the way are made."""
     *groups, key = path
     for group in groups:
         part = part.setdefault(group, {})

@@ -1,7 +1,7 @@
-"""A Tune experiment's population and its record, the run's file in the experiment's folder. It knows no trials.
+"""Population and record of a Tune experiment; the record is the run's file in the experiment's folder.
 
-The record is all the state there is: decisions follow from it and the seed, so a restored experiment goes on from what
-is in it, however old Tune's own snapshot of the trials is.
+The record is the only state: decisions follow from it and the seed. So a restored experiment resumes from the record,
+however old Tune's own snapshot of the trials is.
 """
 
 import time
@@ -19,24 +19,24 @@ from popbandits.run.recorder import Recorder
 from popbandits.storage import Store
 
 CHECKPOINT = "checkpoint_path"
-"""The metric that names an observation's checkpoint, relative to the experiment's folder."""
+"""Metric with the path of an observation's checkpoint, relative to the experiment's folder."""
 TIME = "time_attr"
-"""The metric that holds an observation's time, in the units of the scheduler's `time_attr`."""
+"""Metric with an observation's time, in the units of the scheduler's `time_attr`."""
 
 
 class Record(Recorder):
-    """The recorder of a Tune experiment, which also knows the member that each trial is."""
+    """The recorder of a Tune experiment, which also maps trials to members."""
 
     def __init__(self, store: Store, population: Population, keep: Callable[[Store], None]):
         super().__init__(population, store, committed=keep)
         self.members: dict[str, int] = {trial: member for member, trial in enumerate(store.about["trials"])}
-        """The member that each trial is, by the trial's id."""
+        """Members by trial id."""
 
     @staticmethod
     def create(
         directory: Path, population: Population, method: Recipe | None, keep: Callable[[Store], None]
     ) -> "Record":
-        """Create the record of a new experiment with a method; `keep` is called whenever it has grown."""
+        """Create the record of a new experiment with a method; `keep` is called after each commit."""
         own = {"population": population.size, "mode": population.history.mode, "rounds": None, "initial_score": None}
         settings = record_of(population, population, population.start, engine="ray-tune", agent=None, **own)
         about = settings | {
@@ -49,12 +49,12 @@ class Record(Recorder):
         return Record(Store.create(directory, population.space, about), population, keep)
 
     def join(self, trial: str) -> int:
-        """The member that a trial is; the next one, for a trial that was not here yet."""
+        """Return the member of a trial; a new trial gets the next one."""
         if trial not in self.members:
             if len(self.members) == self.population.size:
                 raise HistoryError(
                     f"{self.store.path} holds the run of {self.population.size} other trials, got trial {trial}; "
-                    "give the experiment another name, or go on with that one by Tuner.restore"
+                    "give the experiment another name, or resume that one with Tuner.restore"
                 )
             self.members[trial] = len(self.members)
             self.store.describe(trials=list(self.members))
@@ -62,5 +62,5 @@ class Record(Recorder):
         return self.members[trial]
 
     def source(self, assignment: Assignment) -> Observation | None:
-        """The observation whose checkpoint an assignment begins with."""
+        """Return the observation whose checkpoint an assignment begins with."""
         return None if assignment.parent is None else self.population.history.find(assignment.parent)

@@ -1,8 +1,8 @@
 """Schedulers for Ray Tune. They translate between Tune's callbacks and a population, and decide nothing themselves.
 
 A trial is a member. Its interval ends with the first report, `perturbation_interval` after its beginning, that has a
-checkpoint: then the population is told, and what it decides next becomes the trial's configuration and the checkpoint
-that it goes on from.
+checkpoint. Then the population is told, and its next decision sets the trial's configuration and the checkpoint that it
+continues from.
 """
 
 import time
@@ -42,36 +42,36 @@ WAITING = (Trial.PENDING, Trial.PAUSED)
 
 
 class PopulationScheduler(TrialScheduler):
-    """What the schedulers share; a subclass names its explorer.
+    """Base of the schedulers; a subclass names its explorer.
 
     The search space is what `param_space` leaves open (`tune.uniform`, `tune.choice`, ...), joined with
     `hyperparam_bounds` or `hyperparam_mutations`, as Tune's PB2 and PBT take them; or it is `space`, anything that
-    `popbandits.Population` takes. The population begins with configurations of its own, spread over where `param_space`
-    begins; `start` gives its first members others. docs/migration_ray.md has all arguments of Tune's schedulers.
+    `popbandits.Population` takes. The population chooses its first configurations, spread over `param_space`; `start`
+    sets those of the first members. docs/migration_ray.md lists all arguments of Tune's schedulers.
 
     A trainable may report, as `applied`, the hyperparameters that it really trained with (all, or those it can tell);
-    the experiment ends with an error if one differs from what was asked for.
+    the experiment ends with an error if one differs from its configuration.
 
     Args:
-        time_attr: the entry of a result that measures progress.
-        metric: the entry to optimise; here, or in `TuneConfig`.
+        time_attr: entry of a result that measures progress.
+        metric: entry of a result to optimise; here, or in `TuneConfig`.
         mode: "max" or "min"; here, or in `TuneConfig`.
-        perturbation_interval: how long an interval is, in units of `time_attr`.
-        hyperparam_bounds: what is explored, [lower, upper] by name; the scale and all that is left out are
-            `param_space`'s.
-        hyperparam_mutations: what is explored, lists of values and distributions by name, in the same way.
-        burn_in: until when nothing is decided; `burn_in_period` is Tune's name for it.
-        quantile_fraction: how many members are replaced, as a fraction; 0.25 if neither this nor `selection` is given.
-        selection: whose weights and hyperparameters a trial goes on with, or its name; that of the method if left out,
-            or `Truncation(quantile_fraction)`.
-        resample_probability: how often a number is drawn anew, of methods that do so.
-        perturbation_factors: what `PBT` multiplies numbers with.
-        custom_explore_fn: changes a new configuration before it is trained: given tuned values and constants, it
-            returns them with other values of what is tuned.
-        log_config: there is nothing to set; the record has every configuration.
-        require_attrs: whether a result without `time_attr` or `metric` is an error; it is passed over otherwise.
-        synch: whether members wait for one another at the end of each interval.
-        start: what the first members begin with, as `popbandits.Population` takes it: a list of configurations,
+        perturbation_interval: length of an interval, in units of `time_attr`.
+        hyperparam_bounds: ranges to explore, [lower, upper] by name; the scale and all other names come from
+            `param_space`.
+        hyperparam_mutations: values to explore, lists and distributions by name, in the same way.
+        burn_in: time before which nothing is decided; `burn_in_period` is Tune's name for it.
+        quantile_fraction: fraction of members that are replaced; 0.25 if neither this nor `selection` is given.
+        selection: selection of the weights and hyperparameters that a trial continues with, or its name; the method's
+            own if left out, or `Truncation(quantile_fraction)`.
+        resample_probability: probability that a number is drawn again, for methods that do so.
+        perturbation_factors: factors by which `PBT` multiplies numbers.
+        custom_explore_fn: function that changes a new configuration before it is trained: it takes tuned values and
+            constants, and returns them with changed tuned values.
+        log_config: no effect; the record has every configuration.
+        require_attrs: whether a result without `time_attr` or `metric` is an error; otherwise it is skipped.
+        synch: whether members wait for each other at the end of each interval.
+        start: configurations of the first members, as `popbandits.Population` takes them: a list of configurations,
             "defaults", or a past run.
     """
 
@@ -81,8 +81,8 @@ class PopulationScheduler(TrialScheduler):
     _record: Record | None
     _any_trial: AnyTrial
     _trials: dict[int, AnyTrial]  # by member
-    _assigned: dict[int, Assignment]  # what each member trains, or is to train
-    _gone: set[int]  # members that train no more
+    _assigned: dict[int, Assignment]  # pending assignments, by member
+    _gone: set[int]  # members that have ended
 
     def __init__(
         self,
@@ -126,11 +126,11 @@ class PopulationScheduler(TrialScheduler):
         self.__dict__.update(_nothing())
 
     def __getstate__(self) -> dict[str, Any]:
-        """The settings. All else that matters is in the record."""
+        """Return the settings; everything else is in the record."""
         return self.__dict__ | _nothing()
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Take what `TuneConfig` says; False if the scheduler was told already."""
+        """Take metric and mode from `TuneConfig`; False if the scheduler has them already."""
         if (self._metric and metric) or (self._mode and mode):
             return False
         self._metric, self._mode = metric or self._metric, cast("Mode | None", mode) or self._mode
@@ -138,16 +138,16 @@ class PopulationScheduler(TrialScheduler):
             self._metric = DEFAULT_METRIC
         return True
 
-    # What Tune tells
+    # Callbacks of Tune
 
     def on_trial_add(self, tune_controller: Any, trial: AnyTrial) -> None:
-        """A trial is new, is restored with its experiment, or is tried again after a failure."""
+        """Add a trial that is new, restored with its experiment, or tried again after a failure."""
         if self._record is None or self._record.store.path != trials.folder(trial) / FILE:
             self._begin(tune_controller, trial)
         restored = trial.trial_id in self._opened.members
         member = self._opened.join(trial.trial_id)
         if self._trials.get(member) is trial:
-            trials.try_again(tune_controller, trial)  # with what it was given, from its last checkpoint
+            trials.try_again(tune_controller, trial)  # the same assignment, from its last checkpoint
             return
         self._trials[member] = trial
         if restored:
@@ -161,7 +161,7 @@ class PopulationScheduler(TrialScheduler):
             trial.set_status(Trial.PAUSED)  # It waits for its round; Tune starts whatever is pending.
 
     def on_trial_result(self, tune_controller: Any, trial: AnyTrial, result: dict[str, Any]) -> str:
-        """A trial reports; it goes on, or has ended its interval."""
+        """Handle a trial's report: continue the trial, or end its interval."""
         member = self._opened.members[trial.trial_id]
         assignment = self._assigned[member]
         if not self._ends_interval(trial, assignment, result):
@@ -173,7 +173,7 @@ class PopulationScheduler(TrialScheduler):
         self._tell(assignment, result, trials.location(trial, saved.checkpoint))
         decided = self._decide()
         following = self._assigned.get(member)
-        if not self._synch and following is not None and _goes_on(following, assignment):
+        if not self._synch and following is not None and _continues(following, assignment):
             trials.mark(trial, self._opened.population.space, following)
             return str(self.CONTINUE if self.choose_trial_to_run(tune_controller) is None else self.PAUSE)
         trials.pause(tune_controller, trial, saved)
@@ -181,7 +181,7 @@ class PopulationScheduler(TrialScheduler):
         return str(self.NOOP)
 
     def on_trial_complete(self, tune_controller: Any, trial: AnyTrial, result: dict[str, Any]) -> None:
-        """A trial has met its stopping criterion."""
+        """Handle a trial that has met its stopping criterion."""
         member = self._opened.members[trial.trial_id]
         assignment = self._assigned.get(member)
         if assignment is not None and self._ends_interval(trial, assignment, result):
@@ -189,8 +189,8 @@ class PopulationScheduler(TrialScheduler):
         self._leave(member)
 
     def on_trial_error(self, tune_controller: Any, trial: AnyTrial) -> None:
-        """A trial failed. Tune tries it again, in the same interval and from its last checkpoint, or gives it up."""
-        if trial.status == Trial.ERROR:  # It has been stopped already: it is tried again.
+        """Handle a failed trial. Tune tries it again, in the same interval from its last checkpoint, or gives it up."""
+        if trial.status == Trial.ERROR:  # It has been stopped already, and is tried again.
             return
         member = self._opened.members[trial.trial_id]
         if member in self._assigned:
@@ -198,11 +198,11 @@ class PopulationScheduler(TrialScheduler):
         self._leave(member)
 
     def on_trial_remove(self, tune_controller: Any, trial: AnyTrial) -> None:
-        """A trial is stopped while it waits."""
+        """Remove a trial that is stopped while it waits."""
         self._leave(self._opened.members[trial.trial_id])
 
     def choose_trial_to_run(self, tune_controller: Any) -> AnyTrial | None:
-        """Of those that wait for resources, the one that is furthest behind."""
+        """Return the trial furthest behind among those that wait for resources."""
         for assignment in sorted(self._assigned.values(), key=lambda a: (a.round, a.member)):
             trial = self._trials.get(assignment.member)
             if trial is not None and assignment.member not in self._gone and trial.status in WAITING:
@@ -210,7 +210,7 @@ class PopulationScheduler(TrialScheduler):
         return None
 
     def debug_string(self) -> str:
-        """How far the population is."""
+        """Return the current round as text."""
         rounds = [assignment.round for assignment in self._assigned.values()]
         return f"{type(self).__name__}: round {min(rounds, default=0)}"
 
@@ -222,7 +222,7 @@ class PopulationScheduler(TrialScheduler):
         return self._record
 
     def _begin(self, tune_controller: Any, trial: AnyTrial) -> None:
-        """Open the experiment's record, or make one."""
+        """Open the experiment's record, or create it."""
         self._forget()
         self._any_trial = trial
         name, generator = type(self).__name__, tune_controller.search_alg
@@ -234,7 +234,7 @@ class PopulationScheduler(TrialScheduler):
         kept = trial.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep
         if kept is not None and kept <= 2:
             warnings.warn(
-                f"num_to_keep should be more than 2: other trials may need what is removed, got {kept}",
+                f"num_to_keep should be more than 2: other trials may need a removed checkpoint, got {kept}",
                 stacklevel=2,
             )
         keep = partial(trials.keep_record, trial)
@@ -278,53 +278,50 @@ class PopulationScheduler(TrialScheduler):
         )
 
     def _selected(self, trial: AnyTrial) -> Selection:
-        """Return the selection, planned for as many rounds as Tune lets a trial train, where it says so."""
+        """Return the selection, planned for the rounds that Tune's stopping criterion allows, if it has one."""
         end = trial.stopping_criterion.get(self._intervals.time_attr)
         return self._selection.planned(int(end // self._intervals.length)) if is_real(end) else self._selection
 
     def _decide(self) -> list[int]:
-        """Ask the population until somebody can train, or all wait for those who do; the members that were given
-        something."""
+        """Ask the population until a member can train, or all wait for others; return the members with assignments."""
         given: list[int] = []
         live = set(range(self._opened.population.size)) - self._gone
         while live:
             if self._synch and not live & self._assigned.keys():
                 for member in list(self._assigned):
-                    self._fail(member, "its trial trains no more")
+                    self._fail(member, "its trial has ended")
             if not (assignments := self._opened.ask()):
                 break
             for assignment in assignments:
                 self._assigned[assignment.member] = assignment
                 if assignment.member not in self._gone and self._is_lost(assignment):
-                    text = "the checkpoint of member {} in round {} is not there any more".format(
-                        *assignment.parent or ()
-                    )
+                    text = "the checkpoint of member {} in round {} no longer exists".format(*assignment.parent or ())
                     self._fail(assignment.member, text, lost=True)
                 else:
                     given.append(assignment.member)
         return given
 
     def _is_lost(self, assignment: Assignment) -> bool:
-        """Whether an assignment begins with a checkpoint that is not there. Any trial can tell where that should be."""
+        """Tell whether the checkpoint of an assignment is missing. Any trial knows where it should be."""
         source = self._opened.source(assignment)
         return source is not None and trials.stored(self._any_trial, source) is None
 
     def _hand_out(self, members: Iterable[int]) -> None:
-        """Set up the trials of members that were given something."""
+        """Set up the trials of members with new assignments."""
         for member in members:
             if member in self._trials and member not in self._gone:
                 self._set_up(member)
 
     def _set_up(self, member: int) -> None:
-        """Let a trial that waits begin with what its member was given."""
+        """Prepare a waiting trial for its member's assignment."""
         trial, assignment = self._trials[member], self._assigned[member]
         source = self._opened.source(assignment)
         start = None if source is None else trials.stored(trial, source)
         trials.assign(trial, self._opened.population.space, assignment, start)
 
     def _has_begun(self, trial: AnyTrial, assignment: Assignment) -> bool:
-        """Whether a restored trial can go on as Tune knows it: it was set up for this interval, and the checkpoint that
-        it goes on from is of this interval or what that begins with."""
+        """Tell whether a restored trial can resume as Tune has it: it was set up for this interval, and its checkpoint
+        is from this interval or is the one that the interval begins with."""
         if not trials.is_marked(trial, self._opened.population.space, assignment):
             return False
         latest = trial.latest_checkpoint_result
@@ -335,7 +332,7 @@ class PopulationScheduler(TrialScheduler):
         )
 
     def _tell(self, assignment: Assignment, result: Result, checkpoint: str | None) -> None:
-        """An interval has ended."""
+        """Tell the population that an interval has ended."""
         source = self._opened.source(assignment)
         before = 0.0 if source is None else source.metrics.get(TIME_TOTAL_S, 0.0)
         now = float(result[self._intervals.time_attr])
@@ -351,23 +348,23 @@ class PopulationScheduler(TrialScheduler):
         )
 
     def _fail(self, member: int, text: str, lost: bool = False) -> None:
-        """Nothing came of a member's interval."""
+        """Tell the population that a member's interval failed."""
         assignment = self._assigned.pop(member)
         kind = "lost" if lost else "raised"
         self._opened.tell(assignment, None, event=Event(kind, text, *assignment.key, time=time.time()))
 
     def _leave(self, member: int) -> None:
-        """A member trains no more; the others do not wait for it."""
+        """End a member, so that the others do not wait for it."""
         self._gone.add(member)
         if len(self._gone) == self._opened.population.size:
-            self._opened.say(Event("finished", "no trial trains any more"))
+            self._opened.say(Event("finished", "all trials have ended"))
             self._opened.store.close()
             self._forget()
             return
         self._hand_out(self._decide())
 
     def _ends_interval(self, trial: AnyTrial, assignment: Assignment, result: Result) -> bool:
-        """Whether a result is that of the end of an interval; it is checked on the way."""
+        """Check a result, and tell whether it ends the interval."""
         if not self._intervals.is_complete(result, str(self._metric)):
             return False
         check_applied(trial.trial_id, assignment, result)
@@ -375,10 +372,10 @@ class PopulationScheduler(TrialScheduler):
 
 
 def _nothing() -> dict[str, Any]:
-    """What a scheduler knows of an experiment before it begins."""
+    """Return the state of a scheduler before an experiment begins."""
     return {"_record": None, "_any_trial": None, "_trials": {}, "_assigned": {}, "_gone": set()}
 
 
-def _goes_on(following: Assignment, assignment: Assignment) -> bool:
-    """Whether a member just trains on: with its own weights and the same configuration."""
+def _continues(following: Assignment, assignment: Assignment) -> bool:
+    """Tell whether a member continues with its own weights and the same configuration."""
     return following.parent == assignment.key and following.config == assignment.config

@@ -1,4 +1,4 @@
-"""What Ray Tune's own generator of trials says: the search space, the first draws, and how many trials there are."""
+"""Search space, first draws and number of trials, from Ray Tune's own generator of trials."""
 
 import sys
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def is_open(value: Any) -> bool:
 
 
 def is_drawn(value: Any) -> bool:
-    """Tell whether Tune draws a value for each trial from what has no bounds: sample_from, grid_search, randn."""
+    """Tell whether Tune draws a value for each trial without bounds: sample_from, grid_search, randn."""
     if is_open(value):
         sampler = value.get_sampler()
         return isinstance(getattr(sampler, "sampler", sampler), sample.Normal)
@@ -30,13 +30,13 @@ def is_drawn(value: Any) -> bool:
 
 def of_generator(generator: Any) -> dict[str, Any]:
     """Return the `param_space` that Tune's own generator of trials draws from."""
-    # Schedulers are told of no search space; the generator holds the specification as it was written.
+    # Schedulers get no search space; the generator holds the specification as it was written.
     specifications = [iterator.unresolved_spec for iterator in getattr(generator, "_iterators", [])]
     return dict(specifications[0].get("config", {})) if specifications else {}
 
 
 def draw(param_space: Mapping[str, Any], tune_controller: Any, size: int, seed: int) -> list[dict[str, Any]]:
-    """Draw as many configurations as Tune does, in the same way; those of a grid come in its order."""
+    """Draw `size` configurations as Tune does; a grid is followed in its order."""
     rng = np.random.default_rng(seed)
     drawn: list[dict[str, Any]] = []
     resolvers = getattr(getattr(tune_controller, "_tune_controller", tune_controller), "_placeholder_resolvers", None)
@@ -50,12 +50,12 @@ def draw(param_space: Mapping[str, Any], tune_controller: Any, size: int, seed: 
 
 
 def population_size(generator: Any, name: str) -> int:
-    """Return how many trials there will be."""
+    """Return the number of trials."""
     if not isinstance(generator, BasicVariantGenerator):
         raise ArgumentError(f"{name} chooses every configuration itself, got search_alg={generator!r}; drop it")
     size, together = generator.total_samples, generator.max_concurrent
     if size >= sys.maxsize:
-        raise ArgumentError(f"a population has a size, got num_samples=-1 for {name}; say how many")
+        raise ArgumentError(f"num_samples must be the size of the population, got -1 for {name}")
     if 0 < together < size:
         raise ArgumentError(
             f"all {size} trials of {name} are trained in turns, got max_concurrent_trials={together}; drop it: "

@@ -1,4 +1,4 @@
-"""The search of an experiment, from what the scheduler and `param_space` say, and its first configurations."""
+"""The search space of an experiment, from the scheduler's arguments and `param_space`, and its first configurations."""
 
 import warnings
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from popbandits.ray.wanted import Wanted
 from popbandits.space import Space
 
 ORIGIN = {"start": "param_space"}
-"""Where a first configuration comes from, as its record says it."""
+"""Origin of a first configuration, as it is recorded."""
 
 
 def find_search(
@@ -27,15 +27,15 @@ def find_search(
     seed: int,
     start: Start,
 ) -> tuple[Space, Start]:
-    """Return what is tuned and what members begin with, and say what is to be said about it.
+    """Return the search space and the first configurations; remarks are given as warnings.
 
     Args:
-        wanted: What the scheduler is asked to explore, after the name of the argument that says so.
-        tune_controller: Tune's, whose generator has the `param_space`.
-        explorer: Who explores.
+        wanted: Name of the scheduler's argument, and the values that it asks to explore.
+        tune_controller: Tune's controller, whose generator has the `param_space`.
+        explorer: Explorer of the run.
         size: Number of members.
-        seed: Seed of what is drawn.
-        start: What the first members are to begin with; the others begin as `param_space` does.
+        seed: Seed of the draws.
+        start: Configurations of the first members; the others follow `param_space`.
     """
     param_space = of_generator(tune_controller.search_alg)
     search = merge(*wanted, param_space, partial(draw, param_space, tune_controller, size, seed))
@@ -51,9 +51,9 @@ def find_search(
 
 
 def _first(search: Search, explorer: Explorer, size: int, seed: int) -> list[Proposal]:
-    """Return what members begin with, where `param_space` says more than what is explored; else nothing.
+    """Return the first configurations, if `param_space` restricts them; else an empty list.
 
-    They are the population's own, spread over where the search begins, with Tune's draws and constants put in.
+    They are the population's own, spread over the first values, with Tune's draws and constants put in.
     """
     begins = search.begins
     if begins is None:

@@ -1,6 +1,6 @@
-"""What the schedulers do to Tune's trials: checkpoints, configurations, and the tags that tell which round it is.
+"""Operations of the schedulers on Tune's trials: checkpoints, configurations, and tags with the round.
 
-Tune keeps these in places that are its own; all such knowledge (Ray 2.60) is in this file.
+They use Tune's internals; all code that does so (for Ray 2.60) is in this file.
 """
 
 import copy
@@ -24,21 +24,21 @@ from popbandits.storage import Store
 from popbandits.storage.schema import FILE
 
 AnyTrial = Any
-"""A `ray.tune.experiment.Trial`, whose annotations say of much that is always there that it may be None."""
+"""A `ray.tune.experiment.Trial`, whose annotations allow None for much that is always set."""
 
 
 def folder(trial: AnyTrial) -> Path:
-    """Where the run's file is used: in the experiment's folder; where that is not on a disk, in one of the driver's."""
+    """Return the folder of the run's file: the experiment's; if that is not on a disk, one of the driver's."""
     storage = trial.storage
     if isinstance(storage.storage_filesystem, fs.LocalFileSystem):
         return Path(storage.experiment_fs_path)
-    # Not in the staging folder itself: Tune would copy the file without what is still in its log.
+    # Not in the staging folder itself: Tune would copy the file without its write-ahead log.
     return Path(storage.experiment_driver_staging_path).parent / "record"
 
 
 def fetch_record(trial: AnyTrial) -> None:
-    """Get the run's file from where Tune keeps results, if that is not on a disk and the file is not here."""
-    system, there, here = _kept(trial)
+    """Download the run's file from Tune's storage, if that is not on a disk and the file is missing here."""
+    system, there, here = _paths(trial)
     if not (here.exists() or isinstance(system, fs.LocalFileSystem) or _is_gone(system, there)):
         here.parent.mkdir(parents=True, exist_ok=True)
         with system.open_input_stream(there) as stream:
@@ -46,19 +46,19 @@ def fetch_record(trial: AnyTrial) -> None:
 
 
 def keep_record(trial: AnyTrial, store: Store) -> None:
-    """Put the run's file to where Tune keeps results, if that is not on a disk."""
-    system, there, here = _kept(trial)
+    """Upload the run's file to Tune's storage, if that is not on a disk."""
+    system, there, here = _paths(trial)
     if isinstance(system, fs.LocalFileSystem):
         return
-    whole = here.with_name(f"{here.name}.whole")  # without the log beside it
+    whole = here.with_name(f"{here.name}.whole")  # without a log next to it
     store.copy(whole)
     system.create_dir(str(Path(there).parent))
     with system.open_output_stream(there) as stream:
         stream.write(whole.read_bytes())
 
 
-def _kept(trial: AnyTrial) -> tuple[Any, str, Path]:
-    """Where the run's file is kept, and where it is used."""
+def _paths(trial: AnyTrial) -> tuple[Any, str, Path]:
+    """Return Tune's file system, the path of the run's file in it, and the local path of that file."""
     storage = trial.storage
     return storage.storage_filesystem, str(Path(storage.experiment_fs_path, FILE)), folder(trial) / FILE
 
@@ -68,17 +68,17 @@ def _is_gone(system: Any, path: str) -> bool:
 
 
 def location(trial: AnyTrial, checkpoint: Any) -> str:
-    """A checkpoint's path, relative to the experiment's folder, which may be moved."""
+    """Return a checkpoint's path relative to the experiment's folder, which may be moved."""
     return str(Path(checkpoint.path).relative_to(trial.storage.experiment_fs_path))
 
 
 def is_function(trial: AnyTrial) -> bool:
-    """Whether it is a function that is trained; a function says itself when it has a checkpoint."""
+    """Tell whether the trainable is a function; a function reports its checkpoints itself."""
     return issubclass(trial.get_trainable_cls(), FunctionTrainable)
 
 
 def save(tune_controller: Any, trial: AnyTrial, result: Mapping[str, Any]) -> _TrainingResult | None:
-    """The checkpoint of the moment of a result; None if there is none."""
+    """Save a checkpoint at a result, and return it; None if there is none."""
     if not is_function(trial):
         future = tune_controller._schedule_trial_save(trial, result=dict(result))
         return None if future is None else future.resolve()
@@ -89,16 +89,16 @@ def save(tune_controller: Any, trial: AnyTrial, result: Mapping[str, Any]) -> _T
 
 
 def pause(tune_controller: Any, trial: AnyTrial, saved: _TrainingResult) -> None:
-    """Let a trial wait, whose checkpoint this is."""
-    # Not by returning PAUSE: when the checkpoint is taken in, it would become the one that the trial goes on from. And
-    # not while Tune believes it to be saving: it would keep in mind to stop it, and do so the next time that it saves.
+    """Pause a trial that has saved this checkpoint."""
+    # Not by returning PAUSE: once registered, this checkpoint would become the one that the trial resumes from. And not
+    # while Tune believes it is saving: Tune would remember to stop the trial, and do so at its next save.
     trial.temporary_state.saving_to = None
     tune_controller.pause_trial(trial, should_checkpoint=False)
     trial.on_checkpoint(saved)
 
 
 def last_location(trial: AnyTrial, time_attr: str, result: Mapping[str, Any]) -> str | None:
-    """Where the checkpoint of a trial's last result is; None if it has none."""
+    """Return the location of the checkpoint of a trial's last result; None if it has none."""
     latest = trial.latest_checkpoint_result
     if latest is None or flatten_dict(latest.metrics).get(time_attr) != result[time_attr]:
         return None
@@ -106,7 +106,7 @@ def last_location(trial: AnyTrial, time_attr: str, result: Mapping[str, Any]) ->
 
 
 def stored(trial: AnyTrial, source: Observation) -> _TrainingResult | None:
-    """The checkpoint of any trial's observation; None if it is gone."""
+    """Return the checkpoint of any trial's observation; None if it is gone."""
     if (path := source.metrics.get(CHECKPOINT)) is None:
         return None
     system, whole = trial.storage.storage_filesystem, str(Path(trial.storage.experiment_fs_path, path))
@@ -116,7 +116,7 @@ def stored(trial: AnyTrial, source: Observation) -> _TrainingResult | None:
 
 
 def assign(trial: AnyTrial, space: Space, assignment: Assignment, start: _TrainingResult | None) -> None:
-    """Let a trial that is not running go on with a configuration, from a checkpoint; None for a fresh start."""
+    """Let a trial that is not running continue with a configuration, from a checkpoint; None for a fresh start."""
     config = copy.deepcopy(trial.config)
     _without(config, space.nest(dict.fromkeys(space.names)))
     _merge(config, copy.deepcopy(assignment.config))
@@ -128,12 +128,12 @@ def assign(trial: AnyTrial, space: Space, assignment: Assignment, start: _Traini
 
 
 def mark(trial: AnyTrial, space: Space, assignment: Assignment) -> None:
-    """Say in a trial's tag what it trains: Tune shows it, and keeps it for a restored experiment."""
+    """Set a trial's tag to its assignment: Tune shows it, and saves it for a restored experiment."""
     trial.set_experiment_tag(_tag(space, assignment))
 
 
 def is_marked(trial: AnyTrial, space: Space, assignment: Assignment) -> bool:
-    """Whether this is what a trial trains."""
+    """Tell whether a trial's tag is this assignment."""
     return bool(trial.experiment_tag == _tag(space, assignment))
 
 
@@ -144,17 +144,17 @@ def _tag(space: Space, assignment: Assignment) -> str:
 
 
 def try_again(tune_controller: Any, trial: AnyTrial) -> None:
-    """Let a trial that has failed wait for its turn."""
-    # Tune tells twice of an actor that dies while it is given to another trial. After the first time the trial is
-    # pending again, and a pending trial that fails is given up, whatever max_failures says; a paused one is not. And
-    # what Tune believes to be given an actor gets no other.
+    """Let a failed trial wait for its turn."""
+    # Tune reports twice that an actor died while it was given to another trial. After the first report the trial is
+    # pending again, and a pending trial that fails is given up, whatever max_failures says; a paused one is not. And a
+    # trial that Tune believes is getting an actor gets no other.
     controller = getattr(tune_controller, "_tune_controller", tune_controller)
     controller._resetting_trials.discard(trial)
     controller._set_trial_status(trial, Trial.PAUSED)
 
 
 def skip_used_checkpoints(trial: AnyTrial) -> None:
-    """Let a restored trial number its checkpoints after all that it ever wrote: Tune's snapshot of it may be older."""
+    """Number a restored trial's checkpoints after all that it ever wrote: Tune's snapshot may be older."""
     storage = trial.storage
     selector = fs.FileSelector(storage.trial_fs_path, allow_not_found=True)
     names = [info.base_name for info in storage.storage_filesystem.get_file_info(selector)]
@@ -163,7 +163,7 @@ def skip_used_checkpoints(trial: AnyTrial) -> None:
 
 
 def _without(config: dict[str, Any], names: Mapping[str, Any]) -> None:
-    """Take names out of a nested dict."""
+    """Remove names from a nested dict."""
     for key, inner in names.items():
         if isinstance(inner, Mapping):
             if isinstance(config.get(key), dict):

@@ -1,4 +1,4 @@
-"""What a scheduler is asked to explore: `hyperparam_bounds` of Ray's PB2, `hyperparam_mutations` of its PBT."""
+"""Readers of `hyperparam_bounds` of Ray's PB2 and `hyperparam_mutations` of its PBT."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from popbandits.typing import is_real
 
 @dataclass(frozen=True)
 class Bounds:
-    """A range [lower, upper] of which nothing is said but its ends."""
+    """A range [lower, upper] of unknown scale and type."""
 
     lower: float
     upper: float
@@ -25,7 +25,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A function, which tells its range to nobody."""
+    """A function, whose range cannot be read."""
 
     function: Callable[..., Any]
 
@@ -52,7 +52,7 @@ def read_bounds(bounds: Any) -> dict[Path, Wanted]:
 def read_mutations(mutations: Any) -> dict[Path, Wanted]:
     """Read `hyperparam_mutations`: lists of values, Tune's distributions, and functions, which cannot be read.
 
-    Numbers in order are stepped along, as in Tune; other lists are choices without an order.
+    A sorted list of numbers is ordered, as in Tune; other lists are choices without an order.
 
     >>> read_mutations({"batch": [16, 32, 64], "act": ["relu", "tanh"]})
     {('batch',): Labels(values=(16, 32, 64), ordered=True), ('act',): Labels(values=('relu', 'tanh'), ordered=False)}

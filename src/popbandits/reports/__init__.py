@@ -1,1 +1,1 @@
-"""Tables and figures, made from a run's numbers alone."""
+"""Tables and figures, made only from a run's file."""

@@ -2,18 +2,18 @@
 
 | column | meaning |
 |---|---|
-| member, round | which interval of training |
-| parent_member, parent_round | whose checkpoint it began with; empty for a fresh start |
-| stage | for how many intervals its weights had been trained before |
+| member, round | the interval of training |
+| parent_member, parent_round | the interval whose checkpoint it loaded; empty for a fresh start |
+| stage | number of intervals that its weights were trained before |
 | winning | whether the best observation descends from it |
 | status | completed, failed or lost |
-| score_before, score, change | the parent's, its own, the difference; empty where there is none |
-| steps, seconds | what the interval cost |
-| decision_seconds, fallback | what exploring for it took; why the explorer did without its model, if it did |
-| config.NAME | a hyperparameter; empty where it is not active |
-| metrics.NAME | what else the agent reported |
+| score_before, score, change | the parent's score, its own, the difference; empty where there is none |
+| steps, seconds | the cost of the interval |
+| decision_seconds, fallback | seconds that exploring took; why the explorer used no model, if it used none |
+| config.NAME | a hyperparameter; empty where it is inactive |
+| metrics.NAME | another metric that the agent reported |
 
-In CSV, text that a spreadsheet would compute begins with an apostrophe, and control characters are written out.
+In CSV, text that a spreadsheet would compute begins with an apostrophe, and control characters are escaped.
 """
 
 import csv
@@ -53,15 +53,15 @@ COLUMNS: dict[str, type] = {
 }
 
 Row = dict[str, Any]
-"""By column. What a row does not have is empty; None in a `config.` column is a label that is None."""
+"""Values by column. Missing ones are empty; None in a `config.` column is a label that is None."""
 
 
 def export(directory: str | Path, kind: Kind, file: IO[bytes]) -> int:
-    """Write the observations of a run; how many they are."""
+    """Write the observations of a run, and return their number."""
     if kind == "parquet":
         require_extra()
     with reading(directory) as store:
-        store.begin()  # Also if the run goes on meanwhile, everything is of one moment.
+        store.begin()  # One snapshot, even if the run continues meanwhile.
         survey = Survey(store)
         columns = COLUMNS | _config_types(store.space) | dict.fromkeys(sorted(survey.metrics), object)
         write = {"csv": _write_csv, "json": _write_json, "parquet": _write_parquet}[kind]
@@ -70,12 +70,12 @@ def export(directory: str | Path, kind: Kind, file: IO[bytes]) -> int:
 
 
 class Survey:
-    """What one row cannot know, gathered in a first pass."""
+    """Facts about the whole run that rows need, gathered in a first pass."""
 
     def __init__(self, store: Store):
         self.store = store
         self.metrics: set[str] = set()
-        """Columns of what agents reported."""
+        """Columns of the agents' metrics."""
         self.stages: dict[Key | None, int] = {None: -1}
         for observation in store.observations():
             key = observation.key
@@ -85,11 +85,11 @@ class Survey:
             self.metrics.update(flat(observation.metrics, "metrics."))
         best = store.best()
         self.winning: set[Key] = set() if best is None else {(m, r) for m, r, _ in store.lineage(best.key)}
-        """The winning lineage."""
+        """Intervals of the winning lineage."""
         self.deciding = store.deciding()
 
     def rows(self) -> Iterator[Row]:
-        """A row for each observation, in order."""
+        """Yield a row for each observation, in order."""
         return map(self._row, self.store.observations())
 
     def _row(self, o: Observation) -> Row:
@@ -103,7 +103,7 @@ def _empty(value: Any) -> bool:
 
 
 def _config_types(space: Space) -> dict[str, type]:
-    """The type of each hyperparameter's column; object where values differ in type."""
+    """Return the type of each hyperparameter's column; object where values differ in type."""
     kinds: dict[str, type] = dict.fromkeys(space.names, object)
     for categorical in space.categorical:
         kinds[categorical.name] = common(categorical.labels)
@@ -114,7 +114,7 @@ def _config_types(space: Space) -> dict[str, type]:
 
 
 def common(values: Iterable[Any]) -> type:
-    """The one of bool, int, float and str that holds all values; object if none does.
+    """Return the type among bool, int, float and str that holds all values; object if none does.
 
     >>> common([1, 2.5]), common(["crop", "flip"]), common(["crop", None]), common([True, 1])
     (<class 'float'>, <class 'str'>, <class 'object'>, <class 'object'>)
@@ -138,7 +138,7 @@ def _write_csv(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]
 
 
 def _write_json(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]) -> None:
-    """A list with a line for each observation. JSON has no NaN: a metric that is one is null."""
+    """Write a list with a line for each observation. JSON has no NaN: it is written as null."""
     between = b"[\n"
     for row in rows:
         whole = dict.fromkeys(COLUMNS) | row
@@ -148,7 +148,7 @@ def _write_json(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes
 
 
 def finite(value: Any) -> Any:
-    """The value with None for every number in it that is not finite: JSON has no other word for those."""
+    """Replace every number that is not finite by None: JSON has no NaN."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -157,7 +157,7 @@ def finite(value: Any) -> Any:
 
 
 def require_extra() -> None:
-    """Raise an error unless what Parquet is written with is installed."""
+    """Raise an error unless pyarrow is installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingExtraError(
             "Parquet is written with pyarrow, which is not installed; run: pip install 'popbandits[report]'"

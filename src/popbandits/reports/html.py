@@ -1,4 +1,4 @@
-"""The page of a report: one file that opens anywhere, offline, and shows whatever a user named as text."""
+"""The page of a report: one file that opens anywhere, offline, and shows users' names and labels as text."""
 
 import base64
 import hashlib
@@ -15,30 +15,30 @@ PAGE = Path(__file__).parent / "page"
 
 
 def markup(tag: str, *inside: str, **attributes: Any) -> str:
-    """An element around markup; attributes are escaped, those that are None left out.
+    """Return an element around markup; attributes are escaped, and left out if None.
 
     >>> markup("p", escape("1 < 2"), class_="note", hidden=None)
     '<p class="note">1 &lt; 2</p>'
     """
     given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
-    said = "".join(f' {name}="{escape(str(value))}"' for name, value in given.items())
-    return f"<{tag}{said}>{''.join(inside)}</{tag}>"
+    written = "".join(f' {name}="{escape(str(value))}"' for name, value in given.items())
+    return f"<{tag}{written}>{''.join(inside)}</{tag}>"
 
 
 def strict_json(value: Any) -> str:
-    """JSON that every browser reads, as short as it can be: what is no finite number is null.
+    """Return compact JSON that every browser reads: numbers that are not finite become null.
 
     >>> strict_json({"score": 1.5, "change": float("-inf")})
     '{"score":1.5,"change":null}'
     """
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
-    except ValueError:  # Seldom: scores so large that their difference is not a number.
+    except ValueError:  # Rare: scores so large that their difference overflows.
         return json.dumps(finite(value), allow_nan=False, separators=(",", ":"))
 
 
 def script_json(value: Any) -> str:
-    r"""JSON that may stand in a script element: nothing in it can end the element or begin a comment.
+    r"""Return JSON for a script element: nothing in it can end the element or begin a comment.
 
     >>> script_json({"label": "</script><!--\u2028"})
     '{"label":"\\u003c/script\\u003e\\u003c!--\\u2028"}'
@@ -48,12 +48,12 @@ def script_json(value: Any) -> str:
 
 
 def bullets(sentences: Iterable[str]) -> str:
-    """A list of sentences."""
+    """Return a list of sentences."""
     return markup("ul", *(markup("li", escape(sentence)) for sentence in sentences))
 
 
 def findings(mattered: Sequence[str], not_clear: Sequence[str], never: Sequence[str]) -> str:
-    """Show what mattered and what is not clear, beside what was never tried."""
+    """Return what mattered and what is not clear, next to what was never tried."""
     everything = "Every label was trained with, and no wide stretch of a range was left out."
     left = markup("h3", "What mattered") + (bullets(mattered) if mattered else "")
     left += "".join(markup("p", escape(sentence)) for sentence in not_clear)
@@ -61,19 +61,19 @@ def findings(mattered: Sequence[str], not_clear: Sequence[str], never: Sequence[
     return markup("div", markup("div", left), markup("div", right), class_="pair")
 
 
-def warned(sentences: Sequence[str]) -> str:
-    """Show warnings, where there are any."""
+def show_warnings(sentences: Sequence[str]) -> str:
+    """Return a box of warnings, if there are any."""
     return markup("div", markup("h3", "Worth a look"), bullets(sentences), class_="warned") if sentences else ""
 
 
 def cards(facts: Mapping[str, str]) -> str:
-    """A few numbers to begin with."""
+    """Return a row of key figures."""
     parts = (markup("div", markup("dt", escape(k)), markup("dd", escape(v))) for k, v in facts.items())
     return markup("dl", *parts, class_="cards")
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], numbers: bool = True) -> str:
-    """A table of texts, the first of each row its heading; markup only where a cell is `Markup`."""
+    """Return a table; the first cell of each row is its heading, and all but `Markup` is escaped."""
     align = "number" if numbers else None
     heading = markup(
         "tr", *(markup("th", escape(name), scope="col", class_=align if i else None) for i, name in enumerate(head))
@@ -95,7 +95,7 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], numb
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is already markup."""
 
     __slots__ = ()
 
@@ -105,7 +105,7 @@ def _cell(cell: Any) -> str:
 
 
 def figure(one: Figure) -> str:
-    """Where a figure is drawn, with its words."""
+    """Return the element that a figure is drawn in, with its title and caption."""
     caption = markup("h3", escape(one.title)) + markup("p", escape(one.caption))
     label = f"{one.title}. {one.caption}"
     place = markup("div", class_="chart", data_figure=one.name, role="img", aria_label=label, tabindex="0")
@@ -113,7 +113,7 @@ def figure(one: Figure) -> str:
 
 
 def filled_table(name: str, columns: Sequence[str], caption: str, example: str, more: str = "") -> str:
-    """A table that a script fills, filters, sorts and pages (table.js); `more` is markup beside the filter."""
+    """Return a table that a script fills, filters, sorts and pages (table.js); `more` is markup next to the filter."""
     heads = (markup("th", markup("button", escape(column), type="button"), scope="col") for column in columns)
     controls = (
         f'<label>Filter <input id="{name}-filter" type="search" placeholder="{example}" autocomplete="off"></label>'
@@ -128,7 +128,7 @@ def filled_table(name: str, columns: Sequence[str], caption: str, example: str, 
 
 
 def scripts(*names: str) -> str:
-    """Scripts of the page folder as one."""
+    """Join scripts of the page folder."""
     return "\n".join((PAGE / f"{name}.js").read_text("utf-8") for name in names)
 
 
@@ -140,12 +140,12 @@ def page(
     libraries: Callable[[], str],
     intervals: Mapping[str, Any] | None = None,
 ) -> str:
-    """The whole page: sections of markup by heading, the figures in them, the rows of the table."""
+    """Return the whole page: sections of markup by heading, the figures in them, the rows of the table."""
     specs = {one.name: bare(one.spec) for one in figures}
     data = {"figures": specs, "configs": themes(), "table": intervals}
     parts_of_script = [libraries(), scripts("theme", "charts", "table", "page")]
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in parts_of_script)
-    # Nothing is loaded, and no script runs but these two. Vega compiles its expressions.
+    # Nothing is loaded, and only these two scripts run. Vega compiles its expressions.
     policy = (
         f"default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -184,12 +184,12 @@ def page(
 
 
 def themes() -> dict[str, Any]:
-    """How charts look in both."""
+    """Return the chart configurations of both themes."""
     return {"light": config(), "dark": config(dark=True)}
 
 
 def bare(spec: dict[str, Any]) -> dict[str, Any]:
-    """Without title and colours, which the page has of its own."""
+    """Remove title and colours from a specification: the page has its own."""
     return {name: value for name, value in spec.items() if name not in ("title", "config")}
 
 

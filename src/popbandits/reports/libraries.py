@@ -9,25 +9,25 @@ PROGRAM = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript
 
 
 class Libraries:
-    """The script, in the making while something else is done.
+    """The script, bundled in the background.
 
-    vl-convert takes two seconds or three to bundle it and keeps Python waiting meanwhile, hence a process of its own.
+    vl-convert takes two or three seconds and blocks Python meanwhile, so it runs in its own process.
     """
 
     def __init__(self) -> None:
-        # -P: not from the working folder, which may hold what somebody sent.
+        # -P: import nothing from the working folder, which may hold a stranger's files.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen([sys.executable, "-P", "-c", PROGRAM], stdout=subprocess.PIPE, env=environment)
 
     def text(self) -> str:
-        """The script, when it is there."""
-        made, _ = self._process.communicate()
+        """Wait for the script, and return it."""
+        script, _ = self._process.communicate()
         if self._process.returncode:
             raise RuntimeError(f"vl-convert could not bundle Vega: exit status {self._process.returncode}")
-        return made.decode()
+        return script.decode()
 
     def stop(self) -> None:
-        """Do without it, if it is not there yet."""
+        """Stop bundling."""
         with self._process:
             self._process.kill()
 

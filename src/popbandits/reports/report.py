@@ -1,4 +1,4 @@
-"""`write_report`: one run told in full, or several side by side."""
+"""`write_report`: the report of one run, or a comparison of several."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ from popbandits.storage.folders import run_folders
 
 
 def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | Path | None = None) -> list[Path]:
-    """Write the report of a run, or of several side by side, as one page; returns what was written.
+    """Write the report of a run, or a comparison of several, as one page; return the paths written.
 
     Args:
-        runs: their folders, or such that hold them.
-        output: the page.
-        figures: a folder for the figures as PNG, SVG, PDF and Vega-Lite.
+        runs: Run folders, or their parent folders.
+        output: Path of the page.
+        figures: Folder for the figures as PNG, SVG, PDF and Vega-Lite. None (default) for none.
     """
     require_extra()
     if not runs:

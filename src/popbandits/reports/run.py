@@ -1,4 +1,4 @@
-"""What a report needs of a run, read from its file once."""
+"""The data of a run that a report needs, read from its file once."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ from popbandits.typing import BoolArray, FloatArray, IntArray
 from popbandits.wording import printable, setting
 
 LABEL = 60
-"""Characters of a label, a name or a value that figures show."""
+"""Maximum characters of a label, a name or a value in figures."""
 
 CONFIG = 400
-"""Characters of a configuration that a figure shows under the pointer."""
+"""Maximum characters of a configuration in a figure's tooltip."""
 
 CELLS = 10_000_000
-"""A table of rounds and members may have as many cells, whatever the run."""
+"""Maximum cells of a table of rounds and members, for any run."""
 
 LINES = 1_000
-"""A text that may be longer than this may have several lines."""
+"""Texts with a longer limit than this may have several lines."""
 
 TRACEBACK = 6_000
-"""Characters of a traceback that a report shows."""
+"""Maximum characters of a traceback in a report."""
 
 
 @dataclass(frozen=True)
 class Mishap:
-    """An interval that failed, and what is known of why."""
+    """An interval that failed, and the reason on record."""
 
     member: int
     round: int
@@ -48,7 +48,7 @@ class Mishap:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Intervals that trained, as figures draw them."""
+    """Intervals that trained, in the form that figures draw."""
 
     points: Points
     member: IntArray
@@ -58,7 +58,7 @@ class Intervals:
 
 
 class Drawn(Protocol):
-    """What learning curves and schedules are drawn from: a run that was read whole, or one that is followed."""
+    """The data of learning curves and schedules: a run that was read whole, or one that is followed."""
 
     @property
     def space(self) -> Space:
@@ -74,7 +74,7 @@ class Drawn(Protocol):
 
     @property
     def best_by_round(self) -> FloatArray:
-        """(rounds,) the best member's score in each round; NaN where nobody completed it."""
+        """(rounds,) the best member's score in each round; NaN where no member completed it."""
 
     @property
     def horizon(self) -> int:
@@ -94,10 +94,10 @@ class Drawn(Protocol):
 
     @property
     def trained(self) -> int:
-        """How many intervals trained, in the sample or not."""
+        """Number of intervals that trained, in the sample or not."""
 
-    def described(self, key: Key) -> str | None:
-        """The configuration of an interval on a line, if it is to be shown with its point."""
+    def describe(self, key: Key) -> str | None:
+        """Return an interval's configuration on one line, or None if its point does not show it."""
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ class Run:
     deciding: Mapping[Key, float]
     """Seconds that exploring took, by the interval explored for."""
     said: Mapping[Key, Mishap]
-    """What was put on record when an interval failed."""
+    """Failures on record, by interval."""
 
     @staticmethod
     def read(directory: str | Path) -> "Run":
-        """The run in this folder, as it stands now."""
+        """Read the run in a folder as it is now."""
         with reading(directory) as store:
             about, deciding = store.about, store.deciding()
             said = {
@@ -123,8 +123,8 @@ class Run:
                     event.member,
                     event.round,
                     event.kind,
-                    shortened(event.text, TRACEBACK),
-                    shortened(str(event.data.get("traceback", "")), TRACEBACK),
+                    shorten(event.text, TRACEBACK),
+                    shorten(str(event.data.get("traceback", "")), TRACEBACK),
                 )
                 for event in store.events()
                 if event.member is not None and event.round is not None
@@ -133,10 +133,10 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What to call it: its folder, and if that is but a number (a seed, say) the one above as well."""
+        """Name of the folder; if that is only a number (such as a seed), with its parent folder."""
         folder = self.directory if self.directory.name else self.directory.resolve()
         name = f"{folder.parent.name}/{folder.name}" if folder.name.isdecimal() else folder.name or str(folder)
-        return shortened(name.lstrip("/"), LABEL)
+        return shorten(name.lstrip("/"), LABEL)
 
     @property
     def space(self) -> Space:
@@ -150,12 +150,12 @@ class Run:
 
     @property
     def method(self) -> str:
-        """What the method is called, or what the agent is, if nothing was tuned."""
-        return method_said(self.about, self.space)
+        """Name of the method, or of the agent if nothing was tuned."""
+        return method_label(self.about, self.space)
 
     @cached_property
     def rows(self) -> Rows:
-        """Every interval that trained, as the models see it, by round and member: with its change per usual budget."""
+        """Intervals that trained, as the models see them, by round and member: with the change per usual budget."""
         return self.history.recent()
 
     @cached_property
@@ -167,12 +167,12 @@ class Run:
 
     @cached_property
     def measured(self) -> BoolArray:
-        """Of the rows, those whose change was measured, not guessed."""
+        """Mask of the rows whose change was measured, not guessed."""
         return np.isfinite(self.rows.change) & ~self.rows.guessed
 
     @property
     def trained(self) -> int:
-        """How many intervals trained."""
+        """Number of intervals that trained."""
         return len(self.rows)
 
     @cached_property
@@ -202,7 +202,7 @@ class Run:
 
     @cached_property
     def best_by_round(self) -> FloatArray:
-        """(rounds,) the best member's score in each round; NaN where nobody completed it."""
+        """(rounds,) the best member's score in each round; NaN where no member completed it."""
         return best_of_rounds(self.scores, self.sign)
 
     @property
@@ -213,7 +213,7 @@ class Run:
 
     @cached_property
     def explored(self) -> frozenset[Key]:
-        """For whom a configuration was chosen, the first ones apart."""
+        """Intervals for which a configuration was chosen, except the first ones."""
         if self.deciding:
             return frozenset(key for key in self.deciding if key[1] > 0)
         found, configs = set(), dict[int, Any]()
@@ -228,17 +228,17 @@ class Run:
         """The intervals that failed, in order."""
         for o in self.history:
             if o.failed:
-                yield self.said.get(o.key) or Mishap(o.member, o.round, o.status, "it was told as NaN", "")
+                yield self.said.get(o.key) or Mishap(o.member, o.round, o.status, "its score was NaN", "")
 
-    def described(self, key: Key) -> str:
-        """The configuration of an interval, on a line."""
+    def describe(self, key: Key) -> str:
+        """Return an interval's configuration on one line."""
         observation = self.history.find(key)
         assert observation is not None, f"{key} is not in {self.directory}"
-        return described(self.space, observation.config)
+        return describe_config(self.space, observation.config)
 
 
 def require_dense(shape: tuple[int, int], observations: int, directory: Path) -> None:
-    """Raise HistoryError where a table of rounds and members would be far larger than what is known of the run."""
+    """Raise HistoryError if a table of rounds and members would be far larger than the number of observations."""
     if (cells := int(shape[0]) * int(shape[1])) > max(CELLS, 100 * observations):
         raise HistoryError(
             f"{directory / FILE} is damaged: {observations:,} observations cannot be drawn as "
@@ -246,34 +246,34 @@ def require_dense(shape: tuple[int, int], observations: int, directory: Path) ->
         )
 
 
-def method_said(about: Mapping[str, Any], space: Space) -> str:
-    """What the method of a run is called, in a length that can be shown."""
-    return shortened(method_name(about, space) or "method not on record", LABEL)
+def method_label(about: Mapping[str, Any], space: Space) -> str:
+    """Return the name of a run's method, short enough to show."""
+    return shorten(method_name(about, space) or "method not on record", LABEL)
 
 
 def best_of_rounds(scores: FloatArray, sign: float) -> FloatArray:
-    """The best of each row; NaN where all are."""
+    """Return the best of each row; NaN where all are."""
     turned = np.where(np.isnan(scores), -np.inf, sign * scores).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(turned), sign * turned, np.nan)
 
 
-def described(space: Space, config: Mapping[str, Any]) -> str:
-    """A configuration on a line, of a length that can be shown.
+def describe_config(space: Space, config: Mapping[str, Any]) -> str:
+    """Return a configuration on one line, short enough to show.
 
-    >>> described(Space({"lr": (0.0, 1.0), "act": ["relu", None]}), {"lr": 0.12345, "act": None})
+    >>> describe_config(Space({"lr": (0.0, 1.0), "act": ["relu", None]}), {"lr": 0.12345, "act": None})
     'lr 0.123 · act None'
     """
-    return shortened(" · ".join(f"{name} {setting(value)}" for name, value in space.flatten(config).items()), CONFIG)
+    return shorten(" · ".join(f"{name} {setting(value)}" for name, value in space.flatten(config).items()), CONFIG)
 
 
-def shortened(given: str, length: int) -> str:
-    """The text, or its beginning and end with a note of what is left out; a name or a line of it is on one line.
+def shorten(given: str, length: int) -> str:
+    """Shorten a text; a long limit keeps its beginning and end, a short one also puts it on one line.
 
-    >>> shortened("abcdefghij", 10), shortened("label " + 100 * "x", 12), shortened("two\\nlines", 20)
+    >>> shorten("abcdefghij", 10), shorten("label " + 100 * "x", 12), shorten("two\\nlines", 20)
     ('abcdefghij', 'label xxxxx…', 'two lines')
     """
     if length < LINES:
-        # Vega's expressions, which hold names of labels, know only one kind of line end in a string: none.
+        # Vega's expressions, which hold names of labels, allow no line breaks in a string.
         given = printable(given[: length + 1])
     if len(given) <= length:
         return given
@@ -284,13 +284,13 @@ def shortened(given: str, length: int) -> str:
 
 
 def label_names(labels: tuple[Any, ...]) -> list[str]:
-    """Labels as text of a length that can be shown, each different.
+    """Return labels as text short enough to show, each different.
 
     >>> label_names(("crop", None, 3, "3"))
     ['crop', 'None', '3', '3 (4)']
     """
     names: list[str] = []
     for number, label in enumerate(labels, 1):
-        name = shortened(text(label), LABEL) or "(empty)"
+        name = shorten(text(label), LABEL) or "(empty)"
         names.append(f"{name} ({number})" if name in names else name)
     return names

@@ -1,4 +1,4 @@
-"""The schedule that won: which hyperparameters in which interval."""
+"""The winning schedule: its hyperparameters, interval by interval."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from popbandits.wording import number, printable, setting
 
 
 def table(history: History) -> Table:
-    """The winning lineage, a row for each interval; values that stay as they were are left out."""
+    """Make a table of the winning lineage, a row for each interval; unchanged values are left out."""
     lineage = history.lineage()
     flat = [history.space.flatten(observation.config) for observation in lineage]
     names = [name for name in history.space.names if any(name in config for config in flat)]
@@ -39,7 +39,7 @@ def _cell(before: dict[str, Any], config: dict[str, Any], name: str) -> str:
 
 
 def print_schedule(history: History, console: Console | None = None) -> None:
-    """Print the table, as wide as it is."""
+    """Print the table at its full width."""
     console = console or Console()
     view = table(history)
     console.width = max(console.width, console.measure(view, options=console.options.update(width=10_000)).maximum)

@@ -1,4 +1,4 @@
-"""The page of several runs, side by side."""
+"""The page that compares several runs."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,26 +16,26 @@ from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import Markup, cards, figure, findings, markup, page, table
 from popbandits.reports.run import Run
-from popbandits.reports.tables import Cell, ScoreTable, Tasks, grouped, score_tables
+from popbandits.reports.tables import Cell, ScoreTable, Tasks, group_runs, score_tables
 from popbandits.reports.words import never_explored, not_clear, what_mattered
 from popbandits.wording import counted, number
 
 
-@np.errstate(over="ignore", invalid="ignore")  # Of scores near 1e308 the page shows what it can.
+@np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
 def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
-    """The page of several runs, and its figures."""
+    """Return the page that compares several runs, and its figures."""
     begun = [run for run in runs if len(run.history)]
     if not begun:
-        raise ArgumentError("runs are compared by what they observed, got runs without any; wait for a first interval")
-    tasks = grouped(begun)
+        raise ArgumentError("runs are compared by their observations, got runs without any; wait for a first interval")
+    tasks = group_runs(begun)
     drawn = [curves(tasks), finals(tasks), regrets(tasks)]
     sections = {"In short": _compared(runs, tasks), "By method": "".join(map(figure, drawn))}
     sections["By method"] += "".join(_score_table(one, begun[0].sign) for one in score_tables(tasks))
-    for place, (task, groups) in enumerate(_tuned(tasks).items()):
+    for index, (task, groups) in enumerate(_tuned(tasks).items()):
         members = [run for group in groups.values() for run in group]
         found = effects(members)
         made = [schedules(groups), effects_figure(members, found), arms(members), deciding(groups)]
-        own = [_numbered(one, place) for one in made if one is not None]
+        own = [_number(one, index) for one in made if one is not None]
         words = findings(what_mattered(found), not_clear(members, found), never_explored(members))
         sections[f"What was tried: {task}" if len(tasks) > 1 else "What was tried"] = words + "".join(map(figure, own))
         drawn += own
@@ -46,17 +46,17 @@ def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, lis
 
 
 def _tuned(tasks: Tasks) -> Tasks:
-    """Without the runs in which there was nothing to try."""
+    """Leave out the runs in which nothing was tuned."""
     left = {task: {m: g for m, g in groups.items() if not g[0].space.fixed} for task, groups in tasks.items()}
     return {task: groups for task, groups in left.items() if groups}
 
 
-def _numbered(one: Figure, place: int) -> Figure:
-    """Names of figures are names of files: one for each task."""
+def _number(one: Figure, index: int) -> Figure:
+    """Number a figure's name, which names its files, by task."""
     return (
         one
-        if not place
-        else Figure(f"{one.name}-{place + 1}", one.title, one.caption, one.panels, one.data, one.by_member)
+        if not index
+        else Figure(f"{one.name}-{index + 1}", one.title, one.caption, one.panels, one.data, one.by_member)
     )
 
 
@@ -90,7 +90,7 @@ def _score_table(scores: ScoreTable, sign: float) -> str:
     if scores.normalised:
         rows.append(row(f"in % of {scores.baseline}", scores.normalised))
     note = (
-        f"{scores.measure} of the member that is best in the end: mean ± standard deviation over runs; "
+        f"{scores.measure} of the member that is best at the end: mean ± standard deviation over runs; "
         f"{'more' if sign > 0 else 'less'} is better. Bold: within one standard deviation of the best mean. "
         f"★: better than {scores.baseline} with p < 0.05 in Welch's t-test."
     )
@@ -99,8 +99,8 @@ def _score_table(scores: ScoreTable, sign: float) -> str:
 
 def _score(cell: Cell) -> Markup:
     p = "" if math.isnan(cell.p) else f" (p = {cell.p:.2g})"
-    said = escape(f"{cell}{' ★' if cell.starred else ''}")
-    return Markup((markup("strong", said) if cell.best else said) + escape(p))
+    shown = escape(f"{cell}{' ★' if cell.starred else ''}")
+    return Markup((markup("strong", shown) if cell.best else shown) + escape(p))
 
 
 def _runs(runs: Sequence[Run], tasks: Tasks) -> str:
@@ -116,4 +116,4 @@ def _runs(runs: Sequence[Run], tasks: Tasks) -> str:
             [str(run.directory), task, method, run.about.get("seed", "–"), how.state, rounds, last, best, how.failures]
         )
     head = ["run", "task", "method", "seed", "state", "rounds", "final score", "best score", "failed"]
-    return table("For one run in full, make its own report: popbandits report RUN.", head, rows, numbers=False)
+    return table("For details of one run, make its own report: popbandits report RUN.", head, rows, numbers=False)

@@ -20,25 +20,25 @@ from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.html import cards, figure, filled_table, findings, markup, page, table, warned
-from popbandits.reports.run import LABEL, Run, shortened
+from popbandits.reports.html import cards, figure, filled_table, findings, markup, page, show_warnings, table
+from popbandits.reports.run import LABEL, Run, shorten
 from popbandits.reports.status import selection_name
 from popbandits.reports.words import never_explored, not_clear, spans, summary, what_mattered
 from popbandits.wording import counted, first_line, number, setting
 
 ROWS = 3_000
-"""Intervals in the table of a page."""
+"""Maximum intervals in the table of a page."""
 SPANS = 60
-"""Rows of the table of the winning schedule."""
+"""Maximum rows of the table of the winning schedule."""
 MISHAPS = 50
-"""Failures that are told one by one."""
+"""Maximum failures listed one by one."""
 WINNING = '<label><input id="winning" type="checkbox"> winning lineage only</label>'
 METRICS = 12
-"""Columns of what agents reported."""
+"""Maximum columns of agents' metrics."""
 
 
 def figures_of(run: Run) -> dict[str, Figure]:
-    """Every figure of a run that there is something to draw for, by name."""
+    """Draw every figure of a run that has data, by name."""
     require_extra()
     if not len(run.history):
         return {}
@@ -55,9 +55,9 @@ def figures_of(run: Run) -> dict[str, Figure]:
     return {one.name: one for one in made if one is not None}
 
 
-@np.errstate(over="ignore", invalid="ignore")  # Of scores near 1e308 the page shows what it can.
+@np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
 def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
-    """The page of one run, and its figures."""
+    """Return the page of one run, and its figures."""
     drawn = figures_of(run)
     columns, rows, note = intervals(run)
     sections = {
@@ -71,7 +71,7 @@ def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     }
     if len(drawn) and run.scores.shape[1] > 1:
         sections["How it learned"] = _member_choice(run.scores.shape[1]) + sections["How it learned"]
-    task = f"{shortened(str(run.about['task']), LABEL)} · " if run.about.get("task") else ""
+    task = f"{shorten(str(run.about['task']), LABEL)} · " if run.about.get("task") else ""
     subtitle = f"{task}{run.method} · seed {run.about.get('seed', '–')} · {run.directory}"
     made = list(drawn.values())
     return page(run.name, subtitle, sections, made, libraries, {"columns": columns, "rows": rows}), made
@@ -86,7 +86,7 @@ def _figures(drawn: dict[str, Figure], *names: str) -> str:
 def _member_choice(members: int) -> str:
     options = "".join(markup("option", f"member {m}", value=m) for m in range(min(members, 200)))
     choice = markup("select", markup("option", "all members", value=-1), options, id="member")
-    return markup("div", markup("label", "Bring out ", choice), class_="controls")
+    return markup("div", markup("label", "Highlight ", choice), class_="controls")
 
 
 def _short(run: Run) -> str:
@@ -99,7 +99,7 @@ def _short(run: Run) -> str:
         "failed intervals": f"{how.failures:,}",
     }
     told = "".join(markup("p", escape(sentence)) for sentence in summary(run))
-    worth = warned([one.text for one in advise(run.history, selection_name(run.about))])
+    worth = show_warnings([one.text for one in advise(run.history, selection_name(run.about))])
     found = effects([run])
     mattered = findings(what_mattered(found), not_clear([run], found), never_explored([run]))
     return cards(facts) + worth + told + mattered
@@ -110,14 +110,14 @@ def _schedule(run: Run) -> str:
     if not way:
         return ""
     names = [name for name in run.space.names if any(name in run.space.flatten(span.config) for span in way)]
-    note = "The winning lineage, round by round; what was not active is left empty."
+    note = "The winning lineage, round by round; a cell is empty where the hyperparameter was inactive."
     if len(way) > SPANS:
         note += f" The last {SPANS} of {len(way):,} configurations."
     rows = []
     for span in way[-SPANS:]:
         config = run.space.flatten(span.config)
         rounds = str(span.first) if span.first == span.last else f"{span.first}–{span.last}"
-        values = [shortened(setting(config[name]), 60) if name in config else "" for name in names]
+        values = [shorten(setting(config[name]), 60) if name in config else "" for name in names]
         rows.append([rounds, ", ".join(map(str, span.members)), *values, number(span.score)])
     return table(note, ["rounds", "member", *names, "score after"], rows)
 
@@ -126,43 +126,43 @@ def _failures(run: Run) -> str:
     total = run.status.failures
     if not total:
         return markup("p", "None.")
-    said = f"{counted(total, 'interval')} of {len(run.history):,} did not complete."
-    said += "" if total <= MISHAPS else f" The first {MISHAPS}:"
+    intro = f"{counted(total, 'interval')} of {len(run.history):,} did not complete."
+    intro += "" if total <= MISHAPS else f" The first {MISHAPS}:"
     parts = []
     for one in islice(run.mishaps, MISHAPS):
         title = f"Member {one.member}, round {one.round}, {one.kind}: {first_line(one.text)}"
         more = "\n".join(part for part in (one.text, one.traceback) if part)
         parts.append(markup("details", markup("summary", escape(title)), markup("pre", escape(more))))
-    return markup("p", escape(said)) + "".join(parts)
+    return markup("p", escape(intro)) + "".join(parts)
 
 
 def _replay(run: Run) -> str:
     folder = str(run.directory)
     command = f"popbandits replay {shlex.quote(folder)}"
-    program = f"from popbandits import History\n\nHistory.load({folder!r}).schedule()  # one configuration an interval"
+    program = f"from popbandits import History\n\nHistory.load({folder!r}).schedule()  # one configuration per interval"
     return (
         markup("p", "Train one agent from scratch along the winning schedule, with the run's seed or with others:")
         + markup("pre", markup("code", escape(command)))
-        + markup("p", "Or take the schedule into a program of yours:")
+        + markup("p", "Or use the schedule in your own program:")
         + markup("pre", markup("code", escape(program)))
     )
 
 
 def intervals(run: Run) -> tuple[list[str], list[list[Any]], str]:
-    """The table of intervals: columns, rows, and a note of which they are."""
+    """Return the table of intervals: columns, rows, and a note on which intervals it has."""
     history = run.history
-    places = range(len(history))
+    indices = range(len(history))
     note = "Click a heading to sort."
     if len(history) > ROWS:
         won = sorted(history.place(key) for key in run.winning)[-ROWS // 2 :]
         latest = range(len(history) - (ROWS - len(won)), len(history))
-        places = sorted({*won, *latest})  # type: ignore[assignment]
+        indices = sorted({*won, *latest})  # type: ignore[assignment]
         folder = shlex.quote(str(run.directory))
         note = (
-            f"{len(places):,} of {len(history):,} intervals: the latest, and the winning lineage. All of them: "
+            f"{len(indices):,} of {len(history):,} intervals: the latest, and the winning lineage. All of them: "
             f"popbandits export {folder}. {note}"
         )
-    kept = [history[i] for i in places]
+    kept = [history[i] for i in indices]
     metrics = [flat(o.metrics, "") for o in kept]
     extra = sorted({name for one in metrics for name in one})[:METRICS]
     names = list(run.space.names)
@@ -174,14 +174,14 @@ def intervals(run: Run) -> tuple[list[str], list[list[Any]], str]:
         fixed = [o.member, o.round, o.status, o.key in run.winning, parent, o.score, o.change, o.seconds]
         chosen = [text(config[name]) if config.get(name, 0) is None else config.get(name) for name in names]
         rows.append([_plain(value) for value in (*fixed, *chosen, *(reported.get(name) for name in extra))])
-    heads = [shortened(name, 60) for name in (*names, *extra)]
+    heads = [shorten(name, 60) for name in (*names, *extra)]
     return [*columns, *heads], rows, note
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON holds, short."""
+    """Convert a value to short JSON."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value if isinstance(value, int) and abs(value) < 2**53 else shortened(text(value), 150)
+    return value if isinstance(value, int) and abs(value) < 2**53 else shorten(text(value), 150)

@@ -1,4 +1,4 @@
-"""The arithmetic of the paper's tables, and of what mattered."""
+"""Statistics of the paper's tables, and of which hyperparameters mattered."""
 
 import math
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from scipy.stats import kendalltau
 from popbandits.typing import FloatArray
 
 ENOUGH, APART = 8, 3
-"""Points that a rank correlation takes, and how many of them must differ from the commonest value, in x and in y."""
+"""Points that a rank correlation needs, and the number of them that differ from the commonest value, in x and in y."""
 
 
 @dataclass(frozen=True)
 class Association:
-    """Rank correlation of x and y, as far as it differs from zero."""
+    """Rank correlation of x and y, and how far it is from zero."""
 
     tau: float
     """Kendall's tau-b, from -1 to +1."""
@@ -26,7 +26,7 @@ class Association:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean of some numbers, also where their sum is more than a float holds.
+    """Return the mean of numbers, even if their sum overflows.
 
     >>> mean([1.0, 2.0]), mean([1.5e308, 1.5e308])
     (1.5, 1.5e+308)
@@ -36,10 +36,10 @@ def mean(values: Sequence[float]) -> float:
 
 
 def association(x: FloatArray, y: FloatArray) -> Association | None:
-    """Correlate the ranks of x and y; None where too few points carry it.
+    """Correlate the ranks of x and y; None if there are too few points.
 
-    Ranks bound the weight of an outlier, but not where ties leave little else: one point alone at its x and at its y
-    would correlate perfectly. So `ENOUGH` points are asked for, of which `APART` differ from the commonest value.
+    Ranks bound the weight of an outlier, except among ties: if one point differs in x and in y and all others are
+    equal, the correlation is perfect. So `ENOUGH` points are needed, of which `APART` differ from the commonest value.
 
     >>> found = association(np.arange(8.0), np.array([1.0, 2.0, 4.0, 3.0, 5.0, 6.0, 7.0, -900.0]))
     >>> round(found.tau, 3), round(found.z, 2)
@@ -61,13 +61,13 @@ def association(x: FloatArray, y: FloatArray) -> Association | None:
 
 
 def _tied(counts: FloatArray) -> tuple[float, float, float]:
-    """Sum what groups of equal values take from the variance of Kendall's statistic (Kendall 1970, chapter 5)."""
+    """Sum the terms of groups of equal values in the variance of Kendall's statistic (Kendall 1970, chapter 5)."""
     pairs = counts * (counts - 1)
     return float(pairs.sum()), float((pairs * (counts - 2)).sum()), float((pairs * (2 * counts + 5)).sum())
 
 
 def critical(comparisons: int) -> float:
-    """Bound |z| so that, with nothing to be found, one of so many exceeds it with a probability of 0.05 at most.
+    """Return a bound on |z| that, without any effect, one of `comparisons` exceeds with probability 0.05 at most.
 
     >>> round(critical(1), 2), round(critical(20), 2)
     (1.96, 3.02)
@@ -76,10 +76,10 @@ def critical(comparisons: int) -> float:
 
 
 def deviation(values: Sequence[float]) -> float:
-    """The standard deviation of a sample; NaN of a single value."""
+    """Return the standard deviation of a sample; NaN for a single value."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Of the mean; NaN of a single value."""
+    """Return the standard error of the mean; NaN for a single value."""
     return deviation(values) / math.sqrt(len(values)) if len(values) else math.nan

@@ -1,4 +1,4 @@
-"""How runs stand: read from their files with a few queries, however long they are and whoever is running them."""
+"""The state of runs, read from their files with a few queries, however long they are, also while they train."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ STYLES: dict[State, str] = {"running": "cyan", "finished": "green", "stopped": "
 
 @dataclass(frozen=True)
 class Status:
-    """How a run stands. What is not known is None."""
+    """The state of a run. Unknown values are None."""
 
     directory: str
     state: State
@@ -34,37 +34,37 @@ class Status:
     size: int | None
     rounds: int | None
     round: int
-    """How many rounds every member could have finished."""
+    """Number of intervals by number of members, rounded down."""
     intervals: int
     failures: int
-    """How many of the intervals failed."""
+    """Number of intervals that failed."""
     best: float | None
     best_key: tuple[int, int] | None
-    """The member and round of the best score."""
+    """Member and round of the best score."""
     mean: float | None
-    """Over members, of the last score of each."""
+    """Mean of the members' last scores."""
     begun: float | None
-    """When it was first started, in seconds since 1970."""
+    """Time of the first start, in seconds since 1970."""
     changed: float
-    """When its file was last written to."""
+    """Time of the last write to its file."""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the fields as plain values."""
         return asdict(self)
 
 
 def status(directory: str | Path) -> Status:
-    """How the run in this folder stands."""
+    """Read the state of the run in a folder."""
     directory = Path(directory)
-    goes_on = running(directory)  # Before its file is read, so that a run that ends meanwhile is not called killed.
+    active = running(directory)  # Before its file is read, so that a run that ends meanwhile is not called killed.
     with reading(directory) as store:
         about = store.about
-        store.begin()  # All figures are of one moment.
+        store.begin()  # one snapshot
         intervals, failures, seen = counts(store)
         members = about.get("size") or seen or 1
         best, last = store.best(), last_scores(store)
         rounds = about.get("rounds")
-        state = state_of(store, goes_on, rounds is not None and intervals >= members * rounds)
+        state = state_of(store, active, rounds is not None and intervals >= members * rounds)
         return Status(
             directory=str(directory),
             state=state,
@@ -82,9 +82,9 @@ def status(directory: str | Path) -> Status:
         )
 
 
-def state_of(store: Store, goes_on: bool, complete: bool) -> State:
-    """The state of a run, which somebody is running or not, and which has all its intervals or not."""
-    if goes_on:
+def state_of(store: Store, active: bool, complete: bool) -> State:
+    """Return the state of a run, given whether a process runs it and whether it has all its intervals."""
+    if active:
         return "running"
     if complete:
         return "finished"
@@ -93,7 +93,7 @@ def state_of(store: Store, goes_on: bool, complete: bool) -> State:
 
 
 def method_name(about: Mapping[str, Any], space: Space) -> str | None:
-    """Name the method of a run, by what is known of the run; None if that is not on record."""
+    """Name the method of a run by its metadata; None if it is not on record."""
     if about.get("name"):
         return printable(str(about["name"]))
     if space.fixed:
@@ -110,13 +110,13 @@ def method_name(about: Mapping[str, Any], space: Space) -> str | None:
 
 
 def selection_name(about: Mapping[str, Any]) -> str:
-    """Name the class that a run selects by; runs from before there was a choice had truncation."""
+    """Name the class of a run's selection; old runs without a record of it had truncation."""
     make = (about.get("selection") or {}).get("make") or "Truncation"
     return str(make).rpartition(":")[2]
 
 
 def table(statuses: Sequence[Status]) -> Table:
-    """A row for each run."""
+    """Make a table with a row for each run."""
     view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("run", "state", "method", "rounds", "best", "mean", "failed", "begun", "changed"):
         left = name in ("run", "state", "method")
@@ -137,7 +137,7 @@ def table(statuses: Sequence[Status]) -> Table:
 
 
 def print_table(statuses: Sequence[Status], console: Console | None = None) -> None:
-    """Print the table: as wide as the terminal at most, as wide as it is elsewhere."""
+    """Print the table: on a terminal within its width, elsewhere at full width."""
     console = console or Console()
     view = table(statuses)
     if not console.is_terminal:

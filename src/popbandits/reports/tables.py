@@ -1,4 +1,4 @@
-"""Several runs side by side: by task and method, and the paper's tables of them."""
+"""Runs grouped by task and method, and the paper's tables of them."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 
 from popbandits.history.frame import flat, text
-from popbandits.reports.run import LABEL, Run, shortened
+from popbandits.reports.run import LABEL, Run, shorten
 from popbandits.reports.stats import deviation
 from popbandits.reports.status import selection_name
 from popbandits.selection.t_test import welch
 from popbandits.wording import number
 
 BASELINES = ("PB2-Rand", "PBT")
-"""Whom the others are tested against: the paper's choice, or what comes next to it; else the first method."""
+"""Methods that the others are tested against: the paper's choice, then its nearest; else the first method."""
 
 ALGORITHM = "algorithm"
-"""The setting of an agent that says how it learns: part of a run's method, not of its task."""
+"""The agent's setting that names its learning algorithm: part of a run's method, not of its task."""
 
 NAMES = ("task", "game", "env", "environment")
-"""Settings of an agent that name its task, where the run has no name for it."""
+"""Agent settings that name the task, if the run does not."""
 
 WHERE = ("device", "at_a_time")
-"""Settings of an agent that say where it trains: no other task, though devices round differently."""
+"""Agent settings of where it trains: they do not change the task, though devices round differently."""
 
 Tasks = Mapping[str, Mapping[str, Sequence[Run]]]
 """Runs by task, then by method."""
@@ -32,19 +32,19 @@ Tasks = Mapping[str, Mapping[str, Sequence[Run]]]
 
 @dataclass(frozen=True)
 class Cell:
-    """What a method came to on a task."""
+    """The result of a method on a task."""
 
     values: tuple[float, ...]
     best: bool
     """Bold: within one standard deviation, the best method's, of the best mean."""
     p: float
-    """Of Welch's t-test that the baseline has the same mean; NaN where it cannot be told."""
+    """p-value of Welch's t-test that the baseline has the same mean; NaN if it cannot be computed."""
     better: bool
     """Whether the mean is on the better side of the baseline's."""
 
     @property
     def mean(self) -> float:
-        """Over runs."""
+        """Mean over runs."""
         return float(np.mean(self.values))
 
     @property
@@ -66,17 +66,17 @@ class ScoreTable:
     methods: tuple[str, ...]
     rows: Mapping[str, Mapping[str, Cell]]
     normalised: Mapping[str, Cell]
-    """In percent of the baseline's mean on the same task; empty where that means nothing."""
+    """Percent of the baseline's mean on the same task; empty where that is meaningless."""
 
 
-def grouped(runs: Iterable[Run]) -> dict[str, dict[str, list[Run]]]:
-    """Runs by task, then by method: both named by what differs among these runs.
+def group_runs(runs: Iterable[Run]) -> dict[str, dict[str, list[Run]]]:
+    """Group runs by task, then by method: both are named by what differs among these runs.
 
-    Agents whose settings were tuned, and those whose settings were fixed, learn the same task.
+    Agents with tuned and with fixed settings learn the same task.
     """
     runs = list(runs)
     tasks = _named([_task(run) for run in runs])
-    # Two tasks under one name are told apart by their spaces.
+    # Two tasks of one name are distinguished by their spaces.
     spaces: dict[str, list[str]] = {}
     for task, run in zip(tasks, runs, strict=True):
         if not run.space.fixed and (space := run.space.to_json()) not in spaces.setdefault(task, []):
@@ -117,7 +117,7 @@ def _settings(run: Run, what: str) -> dict[str, Any]:
 
 
 def _named(described: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for each description: what it is, and the settings that differ among those that are the same thing.
+    """Name each description: its own name, and the settings that differ among descriptions of the same name.
 
     >>> _named([{"": "PBT"}, {"": "PB2-Mix", "window": 9}, {"": "PB2-Mix", "window": None}])
     ['PBT', 'PB2-Mix, window 9', 'PB2-Mix, window None']
@@ -127,12 +127,12 @@ def _named(described: Sequence[Mapping[str, Any]]) -> list[str]:
         alike = [other for other in described if other[""] == one[""]]
         differ = [key for key in one if key and len({text(other.get(key)) for other in alike}) > 1]
         parts = (f"{key} {text(one[key])}" for key in differ)
-        names.append(shortened(", ".join([one[""], *parts]), LABEL))
+        names.append(shorten(", ".join([one[""], *parts]), LABEL))
     return names
 
 
 def score_table(tasks: Tasks, measure: str, value: Callable[[Run], float | None], sign: float) -> ScoreTable | None:
-    """The table of one measure; None if no run has it."""
+    """Make the table of one measure; None if no run has it."""
     found: dict[str, dict[str, tuple[float, ...]]] = {}
     for task, groups in tasks.items():
         for method, runs in groups.items():
@@ -171,7 +171,7 @@ def _row(groups: Mapping[str, Sequence[float]], base: Sequence[float], sign: flo
 
 
 def score_tables(tasks: Tasks) -> list[ScoreTable]:
-    """Of the final score, and of what the agents reported as measured on a test: of the member best by its score."""
+    """Make the tables of the final score, and of metrics named `test...`, of the member with the best final score."""
     runs = [run for groups in tasks.values() for members in groups.values() for run in members]
     sign = runs[0].sign
     reported = [set(_numbers(run)) for run in runs if run.final is not None]
@@ -182,6 +182,6 @@ def score_tables(tasks: Tasks) -> list[ScoreTable]:
 
 
 def _numbers(run: Run) -> dict[str, float]:
-    """What the best member in the end reported beside its score."""
+    """Return the numerical metrics of the member that is best at the end."""
     metrics = flat({} if run.final is None else run.final.metrics, "")
     return {k: float(v) for k, v in metrics.items() if type(v) in (int, float) and math.isfinite(v)}

@@ -1,4 +1,4 @@
-"""A run in sentences: how it went, what mattered, what was never tried."""
+"""Sentences about a run: its course, what mattered, what was never tried."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from popbandits.typing import FloatArray
 from popbandits.wording import clock, counted, number, setting
 
 GAP = 0.2
-"""A stretch of a number's scale that nobody entered is worth a word from this share of it."""
+"""Smallest unvisited share of a number's scale that is mentioned."""
 
 STATES = {
     "running": "is running",
     "finished": "is finished",
     "stopped": "was stopped",
-    "killed": "ended without saying so",
+    "killed": "was killed",
 }
 
 
@@ -37,7 +37,7 @@ class Span:
 
 
 def spans(run: Run) -> list[Span]:
-    """The winning schedule, consecutive intervals with the same configuration as one."""
+    """Return the winning schedule; consecutive intervals with the same configuration are one span."""
     found: list[Span] = []
     for o in run.history.lineage():
         if found and found[-1].config == o.config:
@@ -50,7 +50,7 @@ def spans(run: Run) -> list[Span]:
 
 
 def summary(run: Run) -> list[str]:
-    """How it went."""
+    """Summarise the course of a run."""
     how = run.status
     rounds = f"{how.round}" if how.rounds is None else f"{how.round} of {how.rounds}"
     members = counted(run.scores.shape[1], "member")
@@ -85,7 +85,7 @@ def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
 
 
 def not_clear(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
-    """Say that nothing had a clear effect, and of which hyperparameters nothing can be told, and why."""
+    """Say if nothing had a clear effect, and for which hyperparameters the data are too few."""
     judged = {e.parameter for e in effects}
     names = [parameter.name for parameter in runs[0].space.numerical]
     left = [name for name in names if name not in judged]
@@ -106,7 +106,7 @@ def not_clear(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
 
 
 def never_explored(runs: Sequence[Run]) -> list[str]:
-    """Labels that nobody trained with, and stretches of a number's scale that nobody entered."""
+    """List the labels, and the stretches of numbers' scales, that no member trained with."""
     space = runs[0].space
     found = []
     for v, variable in enumerate(space.categorical):
@@ -125,8 +125,7 @@ def _gaps(parameter: Numerical, visited: FloatArray) -> Iterator[str]:
         yield "never active"
         return
     edges = np.array([0.0, *visited, 1.0])
-    places = np.flatnonzero(np.diff(edges) >= GAP)
-    for i in places.tolist():
+    for i in np.flatnonzero(np.diff(edges) >= GAP).tolist():
         low, high = (_value(parameter, float(edges[k])) for k in (i, i + 1))
         if i == 0:
             yield f"below {high}"

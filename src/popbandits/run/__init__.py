@@ -1,4 +1,4 @@
-"""Who runs it where: engines, the run loop, checkpoints, `tune` and `resume`."""
+"""Runs: experiments, the run loop, results, `tune` and `resume`."""
 
 from popbandits.run.experiment import Experiment
 from popbandits.run.result import Result

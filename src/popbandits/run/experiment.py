@@ -1,4 +1,4 @@
-"""Everything that makes a run, in one object: what `tune` takes, a user's file holds, and the record keeps."""
+"""All settings of a run in one object, for `tune`, a user's file and the record."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -36,22 +36,22 @@ UNSUITED = {
     ),
     ("round_timeout", "batched"): ("cannot end a program that hangs", "leave it out"),
 }
-"""Settings that an engine cannot do, by name: why, and what to do."""
+"""Pairs of setting and engine that do not work together: the reason, and the fix."""
 
 
 @complete_args(TEXTS)
 @dataclass(frozen=True)
 class Experiment(Settings):
-    """Hold everything that makes a run: `popbandits run file.py:experiment` runs one, and `tune` makes one.
+    """All settings of a run: `popbandits run file.py:experiment` runs one, and `tune` makes one.
 
-    `Population` says more of the arguments that it takes too.
+    `help(Population)` says more about the arguments that it shares.
 
     >>> Experiment(agent=None, space={"lr": (0.0, 1.0)}, rounds=0)
     Traceback (most recent call last):
     popbandits.errors.ArgumentError: agent must be callable: make_agent(seed) builds an agent, got None; ...
     """
 
-    # The list of settings cannot name these types: they are defined after it.
+    # `Settings` cannot name these types: they are defined after it.
     start: Start = None
     selection: Selection | str | None = None
     callbacks: Sequence[View] = field(default=(), kw_only=True)
@@ -68,10 +68,10 @@ class Experiment(Settings):
             if value is not None and engine == self.engine and (name, engine, value) != ("workers", "in-process", 1):
                 raise ArgumentError(f"the {engine} engine {why}, got {name}={value:g}; {fix}")
         if self.resources is not None and self.engine != "ray":
-            raise ArgumentError(f"only Ray deals out resources, got resources for {self.engine}; use engine='ray'")
+            raise ArgumentError(f"only Ray assigns resources, got resources for {self.engine}; use engine='ray'")
 
     def make_population(self, history: Any = ()) -> Population:
-        """The population that decides."""
+        """Make the population."""
         known = signature(Population).parameters
         taken = {each.key: getattr(self, name) for name, each in SETTINGS.items() if each.key in known}
         with history.blamed() if isinstance(history, Store) else nullcontext():
@@ -79,11 +79,11 @@ class Experiment(Settings):
 
     @property
     def chosen(self) -> Choice:
-        """The method, the selection and who explores: what was named is built, what was left out filled in."""
+        """Method, selection and explore: names are resolved to objects, and None to defaults."""
         return choose(self.method, self.selection, self.quantile, self.explore)
 
     def make_engine(self) -> Engine:
-        """The engine that trains."""
+        """Make the engine."""
         if self.engine == "batched":
             return Batched(cast(MakeAgents, self.agent), self.population)
         agent = cast(MakeAgent, self.agent)
@@ -96,32 +96,30 @@ class Experiment(Settings):
 
     @property
     def at_a_time(self) -> int:
-        """How many members train at a time."""
+        """Number of members that train at a time."""
         if self.engine == "in-process":
             return 1
         return min(self.population, self.workers or (cores() if self.engine == "processes" else self.population))
 
     def record(self) -> dict[str, Any]:
-        """What the run's file says of it, in plain values."""
+        """Return the metadata of the run for its file, in plain values."""
         start = resolve(self.start, Space(self.space), self.population)
         return record_of(self, self.chosen, start, agent=recipe(self.agent))
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
-        """The experiment of a stored run, with what is not None changed; `trust` as `resume` takes it."""
+        """Rebuild the experiment of a stored run, with the changes that are not None; `trust` as in `resume`."""
         about, given = store.about, {name: value for name, value in changes.items() if value is not None}
         if "seed" not in about:
-            raise RunError(
-                f"{store.path} holds a history but not how it was made; go on by hand with Population(history=…)"
-            )
+            raise RunError(f"{store.path} holds a history without its settings; continue it with Population(history=…)")
         if isinstance(given.get("method"), str):
             given = find_method(given["method"]).brings | given
-        kept = {name: about[each.key] for name, each in SETTINGS.items() if each.recorded and each.key in about}
-        kept |= {"space": store.space, "directory": store.path.parent}
-        with store.blamed():  # What is on record must hold by itself; what is given is the caller's to answer for.
-            kept |= {"population": about["size"], "start": from_record(about.get("start", []))}
-            Experiment(**(kept | {"agent": Experiment, "method": None, "selection": None})).make_population()
-        before, after = kept["engine"], given.get("engine", kept["engine"])
+        stored = {name: about[each.key] for name, each in SETTINGS.items() if each.recorded and each.key in about}
+        stored |= {"space": store.space, "directory": store.path.parent}
+        with store.blamed():  # Errors here are the record's; below they are the caller's.
+            stored |= {"population": about["size"], "start": from_record(about.get("start", []))}
+            Experiment(**(stored | {"agent": Experiment, "method": None, "selection": None})).make_population()
+        before, after = stored["engine"], given.get("engine", stored["engine"])
         if (before == "batched") != (after == "batched") and "agent" not in given:
             one, all_ = "an agent from a seed", "all members from a list of seeds"
             wanted, there = (all_, one) if after == "batched" else (one, all_)
@@ -129,23 +127,23 @@ class Experiment(Settings):
                 f"engine={after!r} takes what builds {wanted}, got a run whose agent builds {there}; keep "
                 f"engine={before!r}, or give another agent too, which reads the same checkpoints"
             )
-        if before != after:  # Settings of the one may not suit the other.
-            kept |= {"workers": None, "resources": None, "round_timeout": None}
+        if before != after:  # Settings of one engine may not suit another.
+            stored |= {"workers": None, "resources": None, "round_timeout": None}
         roles: tuple[Role, ...] = ("agent", "method", "selection")
         for name in roles:
-            if name != "selection" or name in about:  # Runs from before there was a choice keep their quantile.
-                kept[name] = None if name in given else on_record(about, name, store.path.parent, "resume", trust)
+            if name != "selection" or name in about:  # Runs from before selections existed keep their quantile.
+                stored[name] = None if name in given else on_record(about, name, store.path.parent, "resume", trust)
         if "selection" in given:
-            kept["quantile"] = None
-        made = Experiment(**(kept | given))
-        made.make_population()  # Complains about what was given before the record could be blamed for it.
-        return made
+            stored["quantile"] = None
+        experiment = Experiment(**(stored | given))
+        experiment.make_population()  # Raises here, where an error is not blamed on the record.
+        return experiment
 
 
 def record_of(
     run: Experiment | Population, chosen: Choice | Population, start: Sequence[Proposal], **values: Any
 ) -> dict[str, Any]:
-    """Put the settings of a run on record in plain values; those given by name stand above its own."""
+    """Return the settings of a run as plain values for its record; `values` override the run's own."""
     made = {"method": recipe(chosen.method), "selection": recipe(chosen.selection), "start": to_record(start)}
     values = {**made, "explore": chosen.explore, "quantile": getattr(chosen.selection, "quantile", None), **values}
     recorded = [name for name, each in SETTINGS.items() if each.recorded]

@@ -1,9 +1,9 @@
-"""The run loop: ask the population, let the engine train, keep the record. Everything is on disk before it is built on.
+"""The run loop: ask the population, let the engine train, write the record. Everything is on disk before it is used.
 
-An interval is accepted in this order, so that a kill at any instant loses what was in training and nothing else:
-its checkpoint gets its final name; the observation is committed; the next decisions are made and committed; only then
-are checkpoints removed that nobody needs any more. What a killed run leaves is a checkpoint without an observation at
-most, which is removed when the run is opened again.
+An interval is accepted in this order, so that a kill at any time loses only what was in training: its checkpoint gets
+its final name; the observation is committed; the next decisions are made and committed; only then are checkpoints
+removed that are no longer needed. A killed run leaves at most a checkpoint without an observation, which is removed
+when the run is opened again.
 """
 
 import os
@@ -28,14 +28,14 @@ from popbandits.storage.store import Store
 from popbandits.views.view import View
 
 AGENT = 3
-"""What a stream of random numbers is for, after those of the population: the seeds of agents."""
+"""Purpose of a random stream, besides those of the population: the seeds of agents."""
 
 PATIENCE = 8
-"""At least so many failures in a row, and two of each member, end a run: nothing works any more."""
+"""Minimum number of failures in a row that end a run; at least two per member."""
 
 
 class Loop:
-    """A population, its record, its checkpoints and an engine, brought together."""
+    """The loop that connects a population, its record, its checkpoints and an engine."""
 
     def __init__(
         self,
@@ -51,19 +51,19 @@ class Loop:
         self.view, self.max_failures = view, max_failures
         self._make_engine = make_engine
         self.stopping = False
-        """Whether it was asked to stop: what is in training ends, nothing new begins."""
-        self._reason = ""  # of a view that asked it to stop
-        self._at_once = False  # without waiting for what is in training
-        self._asked_to_end = False  # the process, not the run alone
-        self._waiting: list[Assignment] = []  # decided, and not with the engine yet
+        """Whether it was asked to stop: intervals in training finish, and no new ones start."""
+        self._reason = ""  # why a view asked it to stop
+        self._at_once = False  # stop without waiting for what is in training
+        self._asked_to_end = False  # end the process too, not only the run
+        self._waiting: list[Assignment] = []  # decided, but not submitted to the engine yet
         self._jobs: dict[Key, Job] = {}
         self._best: Key | None = None
-        self._last: dict[int, Key] = {}  # the last checkpoint of each member
-        self._failures = 0  # since it was opened: who resumes a run has mended something
+        self._last: dict[int, Key] = {}  # by member: its last checkpoint
+        self._failures = 0  # since the run was opened: before a resume the cause may have been fixed
         self._in_a_row = 0
 
     def run(self) -> None:
-        """Until every member has finished its last round, or the run is stopped."""
+        """Train until every member has finished its last round, or the run is stopped."""
         with self._signals():
             try:
                 self._open()
@@ -71,7 +71,7 @@ class Loop:
                     self._train()
             finally:
                 done = self.population.done
-                with suppress(DiskError, HistoryError):  # A full disk has been complained about.
+                with suppress(DiskError, HistoryError):  # A full disk has been reported already.
                     stopped = "stopped", f"{self._reason}it can be resumed"
                     self._say(*(("finished", "every member is done") if done else stopped))
                 self.view.closed()
@@ -79,16 +79,16 @@ class Loop:
             raise SystemExit(128 + signal.SIGTERM)
 
     def _train(self) -> None:
-        # Now rather than before: workers print to what the view has put in the terminal's place.
+        # Not earlier: workers inherit the output that the view captures.
         engine = self._make_engine()
         try:
             while not self.population.done:
                 self._ask_views()
                 self._submit(engine)
                 reports = engine.wait()
-                if self._at_once:  # Whatever an agent made of the interrupt.
+                if self._at_once:  # Even if an agent caught the interrupt.
                     raise KeyboardInterrupt
-                if not reports:  # Stopped, and nothing is in training any more.
+                if not reports:  # Stopped, and nothing is in training.
                     break
                 for report in reports:
                     self._accept(report)
@@ -98,7 +98,7 @@ class Loop:
                 self.checkpoints.discard(job.draft)
 
     def _open(self) -> None:
-        """Find out what is needed, and remove what a killed run left behind."""
+        """Hold the checkpoints that are needed, and remove what a killed run left behind."""
         history = self.population.history
         for member in range(self.population.size):
             if (last := history.last_completed(member)) is not None:
@@ -113,7 +113,7 @@ class Loop:
         self.checkpoints.tidy(lambda key: (o := history.find(key)) is not None and not o.failed)
 
     def _decide(self) -> None:
-        """Ask the population, and hold the weights that it wants."""
+        """Ask the population, and hold the checkpoints of the parents."""
         assignments = self.recorder.ask()
         if not assignments:
             return
@@ -124,13 +124,13 @@ class Loop:
         self.view.asked(self.population.decided)
 
     def _ask_views(self) -> None:
-        """Stop as after a first Ctrl-C if a view says why to."""
+        """Stop as after a first Ctrl-C if a view gives a reason."""
         if not self.stopping and (reason := self.view.stop()):
             self.stopping, self._reason = True, f"{reason}; "
-            self.view.happened(Event("stopping", "what is in training ends first", data={"reason": reason}))
+            self.view.happened(Event("stopping", "intervals in training end first", data={"reason": reason}))
 
     def _submit(self, engine: Engine) -> None:
-        """Hand what was decided to the engine, unless the run is to stop."""
+        """Submit the assignments to the engine, unless the run is to stop."""
         if self.stopping:
             return
         self._decide()
@@ -143,7 +143,7 @@ class Loop:
         self._waiting.clear()
 
     def _accept(self, report: Report) -> None:
-        """Take in what came of a job."""
+        """Record the result of a job."""
         job = self._jobs.pop(report.key)
         failure, outcome = report.failure, report.outcome
         if failure is not None and failure.kind in ("incomplete", "misapplied", "disk"):
@@ -165,7 +165,7 @@ class Loop:
             self.view.happened(event)
         self.view.told(observation)
         if not self.population.synchronous:
-            self._decide()  # Before anything is removed: a member decided for later would still want it.
+            self._decide()  # Before checkpoints are removed: a decision may need them.
         if outcome is not None:
             self._hold(observation.key)
         if job.assignment.parent is not None:
@@ -173,7 +173,7 @@ class Loop:
         self._count(failure)
 
     def _hold(self, key: Key) -> None:
-        """A member's last checkpoint is needed, and the best so far; those before them no longer."""
+        """Hold a member's new checkpoint, and release its last one; likewise for the best so far."""
         before, self._last[key[0]] = self._last.get(key[0]), key
         self.checkpoints.hold(key)
         if before is not None:
@@ -188,11 +188,11 @@ class Loop:
     # Faults
 
     def _count(self, failure: Failure | None) -> None:
-        """End a run that only fails."""
+        """Count failures, and end a run with too many."""
         if failure is None:
             self._in_a_row = 0
             return
-        if failure.kind == "lost":  # No agent's fault, and it ends by itself: with a fresh start, if all are lost.
+        if failure.kind == "lost":  # Not an agent's fault, and it ends: if all are lost, members start afresh.
             return
         self._failures += 1
         self._in_a_row += 1
@@ -206,18 +206,18 @@ class Loop:
             return
         raise RunError(
             f"a run ends when {what}; the last failure: {failure.text}. Everything so far is in "
-            f"{self.store.path.parent}: mend the agent, then resume it\n{failure.traceback}".rstrip()
+            f"{self.store.path.parent}: fix the agent, then resume it\n{failure.traceback}".rstrip()
         )
 
     def _end(self, job: Job, failure: Failure) -> None:
-        """Stop for a failure that is no interval's own; the assignment is done again after a resume."""
-        self.checkpoints.discard(job.draft)  # First: what is recorded may need the room.
+        """Stop for a failure that does not count for the interval; the assignment is done again after a resume."""
+        self.checkpoints.discard(job.draft)  # First: the record may need the space.
         with suppress(DiskError):
             self._record(_event(failure, job.assignment))
         if failure.kind != "disk":
             raise AgentError(failure.text)
         raise DiskError(
-            f"{failure.text}; everything so far is in {self.store.path.parent}: mend the disk, then resume the run"
+            f"{failure.text}; everything so far is in {self.store.path.parent}: fix the disk, then resume the run"
         )
 
     def _say(self, kind: str, text: str) -> None:
@@ -229,7 +229,9 @@ class Loop:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """The first Ctrl-C lets what is in training end, the second is at once; SIGTERM then ends the process too."""
+        """Stop on Ctrl-C or SIGTERM: the first lets what is in training end, the second stops at once.
+
+        SIGTERM then ends the process too."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -239,7 +241,7 @@ class Loop:
                 self._at_once = True
                 raise KeyboardInterrupt
             self.stopping, self._asked_to_end = True, number == signal.SIGTERM
-            self.view.happened(Event("stopping", "what is in training ends first; again to stop at once"))
+            self.view.happened(Event("stopping", "intervals in training end first; again to stop at once"))
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -250,7 +252,7 @@ class Loop:
 
 
 def agent_seed(seed: int, key: Key) -> int:
-    """The seed of an agent that is built for an interval: its own for every run, member and round."""
+    """Return the seed of an agent that is built for an interval, different for every run, member and round."""
     return int(np.random.SeedSequence(seed, spawn_key=(AGENT, *key)).generate_state(1)[0])
 
 

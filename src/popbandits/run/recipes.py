@@ -1,8 +1,8 @@
-"""Recipes: a function, a class or an explorer by where it is imported from and its settings, to be built again later.
+"""Recipes: the import path and settings of a function, a class or an explorer, to build it again later.
 
-A record says what built a run's agents, its method and its selection. Building it again runs code, so a record alone
-may only name what popbandits ships (`is_ours`), and what this account itself put on record (`signing`). Anything else
-needs the caller's word: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
+A record has recipes of a run's agent, method and selection. Building them runs code, so a record alone may only name
+what popbandits ships (`is_ours`), and what this account itself recorded (`signing`). Anything else needs the caller's
+permission: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
 """
 
 import json
@@ -29,7 +29,7 @@ KINDS = ("import", "make", "partial")
 
 
 def recipe(value: Any) -> Recipe | None:
-    """How to get `value` back, in plain values: a function or class, a dataclass object, or a partial of keywords.
+    """Return the recipe of a function or class, a dataclass object, or a partial of keywords; None if there is none.
 
     >>> from popbandits.explorers import PBT
     >>> prepare(recipe(PBT()), "method") == PBT()
@@ -52,7 +52,7 @@ def recipe(value: Any) -> Recipe | None:
     try:
         given: Recipe = {kind: where, "settings": pack(settings, "settings"), "root": _root(value)}
         given |= {"parts": parts} if parts else {}
-    except SpaceError:  # Not all of it is plain.
+    except SpaceError:  # Some values are not plain.
         return None
     if any(is_ours(role, kind, where) for role in get_args(Role)):
         return given
@@ -66,26 +66,26 @@ def _is_object(value: Any) -> bool:
 
 
 def prepare(given: Any, role: Role, trust: bool = False) -> Any:
-    """Build what a recipe was made of; ArgumentError unless it may be built, RunError if it is none."""
+    """Build the object of a recipe; raise Untrusted unless it may be built, RunError if the recipe is invalid."""
     kind, where, settings, root = _parts(given)
     parts = given.get("parts", {})
     if is_ours(role, kind, current(where)):
-        made = load(current(where))
+        loaded = load(current(where))
     else:
         content = {kind: where, "settings": settings, "root": root} | ({"parts": parts} if parts else {})
         if not (trust or signing.is_ours(content, given.get("signed"))):
             raise Untrusted(where, root)
-        if Path(root).is_absolute() and root not in sys.path:  # Last, so that it can be found and hides nothing.
+        if Path(root).is_absolute() and root not in sys.path:  # At the end, so that it hides nothing.
             sys.path.append(root)
-        made = load(where)
+        loaded = load(where)
     keywords = unpack(json.dumps(settings)) | {name: prepare(part, role, trust) for name, part in parts.items()}
     if kind == "import":
-        return made
-    return made(**keywords) if kind == "make" else partial(made, **keywords)
+        return loaded
+    return loaded(**keywords) if kind == "make" else partial(loaded, **keywords)
 
 
 class Untrusted(PopbanditsError):
-    """A record names code that it may not run by itself."""
+    """A record names code that may not be run without permission."""
 
     def __init__(self, where: str, root: str):
         super().__init__(where, root)
@@ -93,7 +93,7 @@ class Untrusted(PopbanditsError):
 
 
 def _parts(given: Any) -> tuple[str, str, dict[str, Any], str]:
-    """Take a recipe apart: its kind, where it is imported from, the settings, and the folder to import from."""
+    """Split a recipe into its kind, its import path, the settings, and the folder to import from."""
     if isinstance(given, dict) and len(named := [kind for kind in KINDS if kind in given]) == 1:
         where, settings, root = given[named[0]], given.get("settings"), given.get("root")
         parts = given.get("parts", {})
@@ -103,13 +103,14 @@ def _parts(given: Any) -> tuple[str, str, dict[str, Any], str]:
 
 
 def on_record(about: Mapping[str, Any], role: Role, run: Path, command: str, trust: bool = False) -> Any:
-    """Build the agent, method or selection of a run from its record; RunError where it needs the caller's word.
+    """Build the agent, method or selection of a run from its record; raise RunError if it needs permission.
 
     Args:
-        about: what is known of the run.
-        run: its folder.
-        command: `resume` or `replay`, for the command to type.
-        trust: whether the record may name any code.
+        about: Metadata of the run.
+        role: Which of the three to build.
+        run: Folder of the run.
+        command: `resume` or `replay`, for the command in the error.
+        trust: Whether the record may name any code.
     """
     give = f"give it with {role}=" + (", or with --agent file.py:make_agent" if role == "agent" else "")
     if about.get(role) is None:
@@ -118,31 +119,31 @@ def on_record(about: Mapping[str, Any], role: Role, run: Path, command: str, tru
         return prepare(about[role], role, trust)
     except Untrusted as asked:
         typed = shlex.join(["popbandits", command, str(run)])
-        own = f", or with an agent of your own: {typed} --agent FILE.py:NAME" if role == "agent" else ""
+        own = f", or with your own agent: {typed} --agent FILE.py:NAME" if role == "agent" else ""
         raise RunError(
-            f"{run} names {_said(asked.where)} (from {_said(asked.root)}) as its {role}: that is not part of "
-            f"popbandits, nor was it put on record by this account, so it is not run unasked. If you trust the folder: "
+            f"{run} names {_shown(asked.where)} (from {_shown(asked.root)}) as its {role}: that is not part of "
+            f"popbandits, nor was it recorded by this account, so it is not run unasked. If you trust the folder: "
             f"{typed} --trust{own} (in Python: trust=True, or {role}=)"
         ) from None
     except ArgumentError as error:
         raise RunError(
             f"a run needs its {role}, and that of {run} is not where it was: {error.__cause__ or error}; {give}"
         ) from error
-    except (PopbanditsError, TypeError) as error:  # TypeError: settings that it does not take.
+    except (PopbanditsError, TypeError) as error:  # TypeError: unknown settings.
         raise RunError(f"a run needs its {role}, and that of {run} cannot be made: {visible(str(error))}") from error
 
 
-def _said(text: str) -> str:
-    """Text of a record, of a length and in characters that can be shown."""
+def _shown(text: str) -> str:
+    """Make text of a record safe to show: shortened, without control characters."""
     return visible(text[:200]) or "an empty name"
 
 
 def address(value: Any) -> str | None:
-    """The name `module:name` from which something can be imported again; None if it cannot be."""
+    """Return the name `module:name` from which a value can be imported again; None if it cannot be."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if module not in sys.modules or not name or "<" in name:
         return None
-    if module == "__main__":  # The script that was run, by the name under which it can be imported.
+    if module == "__main__":  # A script is imported by its path.
         script = getattr(sys.modules["__main__"], "__file__", None)
         return f"{Path(script).resolve()}:{name}" if script else None
     return f"{module}:{name}"
@@ -152,14 +153,14 @@ OURS: dict[Role, set[str | None]] = {
     "method": set(map(address, (BGPBT, PBT, PatientPBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch))),
     "selection": set(map(address, (Truncation, Patient, Smoothed, TTest, MFPBT, Restarts))),
 }
-"""Methods and selections that any record may name, by their addresses. Agents: `AGENTS` of the package they are in."""
+"""Addresses of methods and selections that any record may name. For agents, see `AGENTS` of their package."""
 
 MOVED = ("popbandits.rl.", "popbandits.paper.")
-"""Where modules were when older records were written, and where those are that have left."""
+"""Package of modules in older records, and the package that some of them have moved to."""
 
 
 def is_ours(role: Role, kind: str, where: str) -> bool:
-    """Return whether any record may name this code, because popbandits ships it for that."""
+    """Tell whether any record may name this code, because popbandits ships it for that."""
     if role != "agent":
         return kind == "make" and where in OURS[role]
     package = _package(where, 2)
@@ -167,7 +168,7 @@ def is_ours(role: Role, kind: str, where: str) -> bool:
 
 
 def current(where: str) -> str:
-    """Return the address today of what an older record names.
+    """Return the current address for an address in an older record.
 
     >>> current("popbandits.rl.ppo:PPO")
     'popbandits.rl.ppo:PPO'
@@ -185,7 +186,7 @@ def _package(where: str, depth: int) -> str | None:
 
 
 def _root(value: Any) -> str:
-    """The folder from which its module was imported."""
+    """Return the folder from which a value's module was imported."""
     module = sys.modules[value.__module__]
     inside = module.__name__.count(".") + hasattr(module, "__path__")
     return str(Path(getattr(module, "__file__", None) or "").resolve().parents[inside])
@@ -209,7 +210,7 @@ def load(where: str, search: Path | None = None) -> Any:
 
 
 def _import(module: str, search: Path | None) -> Any:
-    """A module by its dotted name, or a file; a file's folder becomes importable, as if it had been run."""
+    """Import a module by its dotted name, or a file; a file's folder is added to the path, as if it had been run."""
     path = Path(module)
     if path.suffix != ".py":
         if search is not None and str(search) not in sys.path:

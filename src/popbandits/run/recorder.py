@@ -1,4 +1,4 @@
-"""A population and its record: everything is on disk before it is built on."""
+"""A population with its record: everything is on disk before it is used."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,21 +9,21 @@ from popbandits.storage import Store
 
 
 class Recorder:
-    """Asks and tells a population, and commits what it decided and what happened before anybody acts on it.
+    """Asks and tells a population, and commits each decision and result before it is used.
 
-    A WriteError says that the disk refused; the run can be resumed from what was committed before.
+    It raises WriteError if the disk refuses; the run can be resumed from the last commit.
 
     Args:
-        population: The population that decides.
+        population: The population of the run.
         store: The run's file.
-        committed: Called after each commit. Default: nothing is.
+        committed: Function to call after each commit. Default: none.
     """
 
     def __init__(self, population: Population, store: Store, committed: Callable[[Store], None] = lambda store: None):
         self.population, self.store, self._committed = population, store, committed
 
     def ask(self) -> list[Assignment]:
-        """Return what the population decides now; `population.decided` says from what."""
+        """Ask the population and return its assignments; `population.decided` has the decisions."""
         assignments = self.population.ask()
         if assignments:
             self._commit(decisions=self.population.decided)
@@ -39,7 +39,7 @@ class Recorder:
         metrics: Mapping[str, Any] | None = None,
         event: Event | None = None,
     ) -> Observation:
-        """Take in what came of an assignment; an event says why, where nothing did. Of kind "lost", its parent was."""
+        """Tell the population a result; for a failure, `event` has the reason. Kind "lost": its parent was lost."""
         lost = event is not None and event.kind == "lost"
         self.population.tell(assignment, score, steps=steps, seconds=seconds, metrics=metrics, lost=lost)
         observation = self.population.history[-1]
@@ -47,7 +47,7 @@ class Recorder:
         return observation
 
     def say(self, event: Event) -> None:
-        """Put on record what else happened."""
+        """Record any other event."""
         self._commit(events=[event])
 
     def _commit(self, **records: Any) -> None:

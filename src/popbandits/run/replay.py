@@ -21,18 +21,18 @@ from popbandits.storage.store import reading
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of training along a schedule again."""
+    """The result of training along a schedule again."""
 
     seed: int
-    """Of the agent."""
+    """Seed of the agent."""
     recorded: tuple[Observation, ...]
     """The winning lineage, as the run recorded it."""
     scores: tuple[float, ...]
-    """What the replay scored, after each interval."""
+    """Scores of the replay, after each interval."""
 
     @property
     def score(self) -> float:
-        """What it scored in the end."""
+        """Score of the replay at the end."""
         return self.scores[-1]
 
 
@@ -47,17 +47,17 @@ def replay(
 ) -> Replay:
     """Train one agent from scratch along the winning schedule of a run.
 
-    It is saved and loaded between intervals as it was in the run, so an agent that depends on nothing but its seed and
-    its checkpoint scores what it scored then, to the last bit; with other seeds one sees how much was luck.
+    It is saved and loaded between intervals as in the run. So an agent that depends only on its seed and its checkpoint
+    gets the same scores, to the last bit; other seeds show how much was luck.
 
     Args:
-        directory: the run's folder.
-        agent: builds an agent from a seed (all members from a list of seeds, if the run was batched: then the whole
-            population trains along the schedule, in the shapes of the run); None for the run's own.
-        seed: of the agent; None for that with which the run built the first ancestor.
-        save: a folder that does not exist yet, for the checkpoint at the end.
-        after: told of each interval, what was recorded and what it scored now.
-        trust: whether the record may name any code as its agent; `resume` says more.
+        directory: Folder of the run.
+        agent: Function that builds an agent from a seed (all members from a list of seeds, if the run was batched: then
+            the whole population trains along the schedule, in the shapes of the run). None for the run's own.
+        seed: Seed of the agent. None for the seed of the first ancestor in the run.
+        save: New folder for the checkpoint at the end.
+        after: Function to call after each interval, with the recorded observation and the new score.
+        trust: Whether the record may name any code as its agent; see `resume`.
     """
     directory, save = anchored(directory), None if save is None else anchored(save, "save")
     if save is not None and save.exists():

@@ -1,4 +1,4 @@
-"""What a run came to."""
+"""The result of a run."""
 
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from popbandits.storage.disk import anchored
 
 
 class Result:
-    """Show what a run came to so far, read from its folder: `Result("runs/x")` works for any run, whoever made it.
+    """The result of a run so far, read from its folder: `Result("runs/x")` works for any run.
 
     Args:
         directory: Folder of the run.
@@ -21,7 +21,7 @@ class Result:
 
     @cached_property
     def history(self) -> History:
-        """Every observation."""
+        """The history, with every observation."""
         return History.load(self.directory)
 
     @property
@@ -40,16 +40,16 @@ class Result:
 
     @property
     def schedule(self) -> list[Config]:
-        """The configurations along the winning lineage, one an interval: training with them in turn replays it."""
+        """The configurations along the winning lineage, one per interval: training with them in turn replays it."""
         return self.history.schedule(self.best)
 
     @property
     def checkpoint(self) -> Path:
-        """The folder of the best one's checkpoint: what `load` of an agent takes."""
+        """Folder of the best observation's checkpoint, for an agent's `load`."""
         return Checkpoints(self.directory / CHECKPOINTS).path(self.best.key)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML for notebooks."""
         return self.history._repr_html_()
 
     def __repr__(self) -> str:

@@ -1,7 +1,8 @@
-"""Signs what a run's record names with a key of this account, so that its own runs resume without a word.
+"""Signatures for the code that a run's record names, so that an account resumes its own runs without `trust`.
 
-A record can say anything, and its sender wrote it. What a sender cannot have is the key: 32 random bytes in a file that
-only this account reads, outside every run's folder. Without a place for it nothing is signed, and the caller is asked.
+A record from someone else can name any code. Its sender does not have this account's key: 32 random bytes in a file
+that only this account can read, outside every run's folder. If the key cannot be stored, nothing is signed, and a
+resume needs `trust`.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ BYTES = 32
 
 
 def signature(content: Mapping[str, Any]) -> str | None:
-    """Sign plain values; None where there is no key and none can be made."""
+    """Sign plain values; return None if there is no key and none can be made."""
     key = _key(make=True)
     return None if key is None else _digest(key, content)
 
@@ -42,13 +43,13 @@ def _key(make: bool) -> bytes | None:
         if make and not path.exists():
             _make(path)
         key = path.read_bytes()
-    except (OSError, RuntimeError):  # RuntimeError: an account without a home.
+    except (OSError, RuntimeError):  # RuntimeError: an account without a home folder.
         return None
     return key if len(key) == BYTES else None
 
 
 def _make(path: Path) -> None:
-    """Write a new key, whole or not at all: of two that start at once, the first one's stays."""
+    """Write a new key, complete or not at all; if two processes do so at once, the first one's key stays."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f"key-{secrets.token_hex(8)}")
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -30,12 +30,12 @@ P = ParamSpec("P")
 
 _CHANGES = (
     f"Give settings of `tune` that differ from now on:\n        {', '.join(CHANGEABLE)}.\n        "
-    "Give the agent, method or selection if the record cannot say where it is imported from."
+    "Give the agent, method or selection if the record does not say where to import it from."
 )
 
 
 def _takes(make: Callable[P, Experiment]) -> Callable[[Callable[[Experiment], Result]], Callable[P, Result]]:
-    """Give a function of an experiment the arguments of an experiment."""
+    """Let a function of an experiment take the arguments of `make` instead."""
 
     def decorate(function: Callable[[Experiment], Result]) -> Callable[P, Result]:
         @wraps(function)
@@ -56,7 +56,7 @@ def _takes(make: Callable[P, Experiment]) -> Callable[[Callable[[Experiment], Re
 def tune(experiment: Experiment) -> Result:
     """Tune the hyperparameters of agents while they train.
 
-    The run is kept in its folder as it goes: after Ctrl-C or a crash, `resume` goes on.
+    The run is saved in its folder as it trains: after Ctrl-C or a crash, `resume` continues it.
 
     >>> class Climber:
     ...     height = 0.0
@@ -81,28 +81,28 @@ def tune(experiment: Experiment) -> Result:
 
 
 def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
-    """Run an experiment in a folder of its own; `progress` stands above the experiment's, unless it is None."""
+    """Run an experiment in its own folder; `progress` overrides the experiment's, unless it is None."""
     directory = anchored(experiment.directory) if experiment.directory is not None else _new_folder()
     shown = experiment.progress if progress is None else progress
     experiment = replace(experiment, directory=directory, progress=shown)
-    population = experiment.make_population()  # Complains about bad arguments before anything is written.
+    population = experiment.make_population()  # Raises for bad arguments before anything is written.
     experiment = replace(experiment, start=population.start)  # A past run is read once.
-    made = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
+    origin = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
     with required("make", directory):
         if directory.is_file():
             raise ArgumentError(f"directory must be a folder, or a new name, got the file {directory}")
-        if not holds_run(directory / RECORD):  # That is complained about below, or by whoever runs it.
+        if not holds_run(directory / RECORD):  # If it does, an error is raised below, or by the lock.
             Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
     lock = Lock(directory)
     try:
         if holds_run(directory / RECORD):
             raise HistoryError(
-                f"{directory} holds a run already; give another directory, or go on with: {resume_command(directory)}"
+                f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
             )
         with required("write to", directory):
-            Store.create(directory, population.space, experiment.record() | made).close()
-        return _go(experiment, directory)
+            Store.create(directory, population.space, experiment.record() | origin).close()
+        return _train(experiment, directory)
     finally:
         lock.release()
 
@@ -113,9 +113,9 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
 
     Args:
         directory: Give the folder of the run.
-        trust: Let the record name any code as its agent, method and selection. Default False: it builds what popbandits
-            ships, and what this account put on record itself; anything else is refused by its name. Give True for a
-            folder from somebody you trust.
+        trust: Let the record name any code as its agent, method and selection. Default False: only code that popbandits
+            ships, or that this account recorded itself, is run; anything else is an error that names it. Give True for
+            a folder from someone you trust.
     """
     if wrong := changes.keys() - set(CHANGEABLE):
         names, may = ", ".join(sorted(wrong)), ", ".join(CHANGEABLE)
@@ -129,12 +129,12 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
         experiment = replace(Experiment.recorded(store, trust, **changes), progress=progress)
     lock = Lock(directory)
     try:
-        return _go(experiment, directory)
+        return _train(experiment, directory)
     finally:
         lock.release()
 
 
-def _go(experiment: Experiment, directory: Path) -> Result:
+def _train(experiment: Experiment, directory: Path) -> Result:
     progress = experiment.progress
     view = progress if isinstance(progress, View) else _terminal(experiment.at_a_time) if progress else View()
     with required("use", directory / RECORD, RECORD_ERRORS), Store.open(directory) as store:
@@ -147,13 +147,13 @@ def _go(experiment: Experiment, directory: Path) -> Result:
 
 
 def _terminal(workers: int) -> View:
-    from popbandits.views.terminal import terminal_view  # rich is slow to import
+    from popbandits.views.terminal import terminal_view  # rich is slow to import.
 
     return terminal_view(workers)
 
 
 def _new_folder() -> Path:
-    """A folder in `runs` that does not exist yet."""
+    """Return a folder in `runs` that does not exist yet."""
     stem = time.strftime("%Y-%m-%d-%H%M%S")
     number = 1
     while (path := anchored("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():

@@ -1,4 +1,4 @@
-"""Checks what a run's file says of the run, before anybody computes with it."""
+"""Checks of a run's metadata, as read from its file."""
 
 from typing import Any
 
@@ -8,18 +8,18 @@ from popbandits.settings import MEMBERS as MEMBERS
 from popbandits.settings import SETTINGS
 
 SECONDS = 1e11
-"""Times are before this one, in the year 5138."""
+"""Upper limit of times, in seconds since 1970: the year 5138."""
 
 RULES = {
     "space": Rule(lambda value: isinstance(value, str), "text"),
     "created": real("a time in seconds", lambda number: abs(number) < SECONDS),
     **{each.key: each.stored for each in SETTINGS.values() if each.recorded and each.stored},
 }
-"""What may be known of a run. Other names are somebody's own."""
+"""Rules for the metadata of a run, by name. Other names are the user's."""
 
 
 def check_about(values: dict[str, Any]) -> dict[str, Any]:
-    """The values by name, if each keeps its rule; HistoryError if one does not."""
+    """Return the metadata unchanged; raise HistoryError if a value breaks its rule."""
     for name, rule in RULES.items():
         if name in values:
             rule.check(name, values[name], HistoryError)

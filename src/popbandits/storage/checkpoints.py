@@ -1,11 +1,10 @@
 """Checkpoints: immutable folders named by member and round, each with a manifest of checksums.
 
-An agent writes to a draft beside them; the draft is sealed with its manifest, and renamed into place when its interval
-is accepted. So a folder under its final name is whole, whenever a process was killed; what a disk did to it since then
-is found by `verify`, before anybody trains on it.
+An agent writes to a draft next to them. The draft is sealed with its manifest, and renamed when its interval is
+accepted. So a folder under its final name is complete, even if a process was killed. Later damage by the disk is found
+by `verify`, before the checkpoint is loaded.
 
-Only folders with names of this module's making are ever removed or renamed. Whatever else is there is left alone, links
-included.
+Only folders that this module named are ever removed or renamed. Anything else is left alone, links included.
 """
 
 import hashlib
@@ -26,35 +25,35 @@ from popbandits.settings import Keep
 from popbandits.storage.disk import reason, required
 
 CHECKPOINTS = "checkpoints"
-"""The folder of the checkpoints, in a run's folder."""
+"""Name of the folder of the checkpoints, in a run's folder."""
 MANIFEST = "popbandits.manifest.json"
 _NAME = re.compile(r"member-(0|[1-9][0-9]*)-round-(0|[1-9][0-9]*)")
 _TEMPORARY = re.compile(r"(draft|removed|seen)-[0-9a-f]+-[0-9]+")
 
 
 def seal(directory: Path) -> None:
-    """Write the manifest of what an agent saved, and see that all of it reaches the disk.
+    """Write the manifest of an agent's files, and flush all of them to the disk.
 
-    A machine that loses power must not lose the checkpoints that others were removed for.
+    Older checkpoints are removed in favour of this one, so it must survive a power cut.
     """
     manifest = {}
     with required("write all of", directory):
         for path in sorted(path for path in directory.rglob("*") if path.is_file()):
             name = path.relative_to(directory).as_posix()
             if name == MANIFEST:
-                raise AgentError(f"save must not write {MANIFEST}, got one in {directory}; name that file otherwise")
+                raise AgentError(f"save must not write {MANIFEST}, got one in {directory}; use another name")
             try:
                 manifest[name] = {"bytes": path.stat().st_size, "sha256": _checksum(path)}
                 _flush(path)
             except FileNotFoundError:
-                raise AgentError(f"what save wrote must stay, but {name} is gone from {directory}") from None
+                raise AgentError(f"files written by save must stay, but {name} is gone from {directory}") from None
         written = directory / MANIFEST
         written.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
         _flush(written)
 
 
 def verify(directory: Path) -> None:
-    """Raise CheckpointError unless everything that was saved is there, unchanged; DiskError if that cannot be seen."""
+    """Raise CheckpointError unless every saved file is there, unchanged; DiskError if the files cannot be read."""
     try:
         manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         for name, expected in manifest.items():
@@ -64,30 +63,30 @@ def verify(directory: Path) -> None:
         if not manifest and any(path.name != MANIFEST for path in directory.iterdir()):
             raise CheckpointError(f"the checkpoint {directory} is damaged: its manifest lists none of its files")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        if not directory.parent.is_dir():  # All of them at once: a disk that is not there.
+        if not directory.parent.is_dir():  # All checkpoints are gone: the disk is not mounted.
             raise DiskError(f"could not read {directory.parent}: {reason(error)}") from error
         text = f"{error.strerror}: {error.filename}"
         raise CheckpointError(f"the checkpoint {directory} cannot be read: {text}") from error
-    except OSError as error:  # Perhaps not for long: others must not be told that it is lost.
+    except OSError as error:  # It may be temporary, so the checkpoint does not count as lost.
         raise DiskError(
-            f"could not read {error.filename or directory}: {reason(error)}; if that stays so, remove the checkpoint "
-            f"{directory} to go on without it"
+            f"could not read {error.filename or directory}: {reason(error)}; if this persists, remove the checkpoint "
+            f"{directory} to continue without it"
         ) from error
     except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"the checkpoint {directory} is damaged: its manifest cannot be read") from error
 
 
 class Checkpoints:
-    """The checkpoints of a run. Whoever needs one holds it; those that nobody holds are removed, but for `keep`."""
+    """The checkpoints of a run, with reference counts. Those without references are removed, except the last `keep`."""
 
     def __init__(self, directory: Path, keep: Keep = 0):
         self.directory, self.keep = directory, keep
         self._holds: Counter[Key] = Counter()
-        self._spare: dict[int, deque[Key]] = {}  # of each member, those that nobody holds, the oldest first
+        self._spare: dict[int, deque[Key]] = {}  # by member: checkpoints without references, oldest first
         self._numbers, self._token = count(), uuid4().hex
 
     def require_new(self) -> None:
-        """Raise RunError unless a new run can keep its checkpoints here; nothing is written."""
+        """Raise RunError unless a new run can store its checkpoints here; nothing is written."""
         self._require_own()
         with required("read", self.directory):
             found = sorted(path.name for path in self.directory.iterdir()) if self.directory.is_dir() else []
@@ -103,18 +102,18 @@ class Checkpoints:
                 got = "a file"
             else:
                 return
-        raise RunError(f"{self.directory} must be a folder of the run's own, got {got}; give another directory")
+        raise RunError(f"{self.directory} must be the run's own folder, got {got}; give another directory")
 
     def path(self, key: Key) -> Path:
-        """Where the checkpoint of (member, round) is, or would be."""
+        """Return the path of the checkpoint of (member, round), whether it exists or not."""
         return self.directory / f"member-{key[0]}-round-{key[1]}"
 
     def draft(self) -> Path:
-        """Return a new name beside the checkpoints, for an agent to write to."""
+        """Return a new path next to the checkpoints, for an agent to write to."""
         return self._temporary("draft")
 
     def _temporary(self, kind: str) -> Path:
-        # Not the process's id: a thread that was left behind may still write while the same process resumes the run.
+        # Not the process id: an abandoned thread may still write while the same process resumes the run.
         return self.directory / f"{kind}-{self._token}-{next(self._numbers)}"
 
     def publish(self, draft: Path, key: Key) -> None:
@@ -124,11 +123,11 @@ class Checkpoints:
             os.rename(draft, final)
 
     def hold(self, key: Key) -> None:
-        """Say that a checkpoint is needed, once more."""
+        """Add a reference to a checkpoint."""
         self._holds[key] += 1
 
     def release(self, key: Key) -> None:
-        """Say that it is needed once less; the last one to say so lets it be removed."""
+        """Drop a reference to a checkpoint; without any, it may be removed."""
         self._holds[key] -= 1
         if self._holds[key] > 0:
             return
@@ -136,7 +135,7 @@ class Checkpoints:
         self._set_aside(key)
 
     def _set_aside(self, key: Key) -> None:
-        """Nobody needs it: it is among the `keep` of its member, or removed when it is the oldest of them."""
+        """Keep a checkpoint without references among the last `keep` of its member, and remove older ones."""
         if self.keep == "all":
             return
         spare = self._spare.setdefault(key[0], deque())
@@ -145,17 +144,16 @@ class Checkpoints:
             self.discard(self.path(spare.popleft()))
 
     def discard(self, folder: Path) -> None:
-        """Remove a folder of ours. It loses its name first: nobody must find half of a checkpoint under it."""
+        """Rename a folder, then remove it, so that no partial checkpoint is ever under its final name."""
         doomed = self._temporary("removed")
-        with suppress(OSError):  # What cannot be removed now is removed when the run is next opened.
-            if folder.is_symlink() or not folder.is_dir():  # Nothing that a run makes.
+        with suppress(OSError):  # What cannot be removed now is removed when the run is opened again.
+            if folder.is_symlink() or not folder.is_dir():  # A run does not make these.
                 return
             os.rename(folder, doomed)
             shutil.rmtree(doomed)
 
     def tidy(self, recorded: Callable[[Key], bool]) -> None:
-        """Remove what a killed run left behind: drafts, checkpoints that were never recorded, and those that nobody
-        holds but for `keep`."""
+        """Remove what a killed run left behind: drafts, unrecorded checkpoints, and those no longer needed."""
         self._require_own()
         with required("write to", self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -183,8 +181,8 @@ def _checksum(path: Path) -> str:
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file is on the disk. Names follow with the record's next commit, on file systems with a journal."""
-    # An agent may have made its files read-only; only Windows insists on writing.
+    """Flush a file to the disk. On journaling file systems its name follows with the record's next commit."""
+    # An agent may have made its files read-only; only Windows needs write access.
     handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Rows of a run's tables: what is written of a record, and the record read back, checked as if a stranger wrote it."""
+"""Conversion between records and table rows; rows are checked when read, as the file may come from anyone."""
 
 import json
 import math
@@ -25,7 +25,7 @@ Row = tuple[Any, ...]
 
 
 def observation_row(o: Observation) -> Row:
-    """Values of the columns OBSERVATION."""
+    """Return the values of the columns OBSERVATION."""
     return (
         *o.key,
         json.dumps(pack(o.config, f"configuration of {o.key}")),
@@ -41,7 +41,7 @@ def observation_row(o: Observation) -> Row:
 
 
 def decision_row(d: Decision) -> Row:
-    """Values of the columns DECISION."""
+    """Return the values of the columns DECISION."""
     a = d.assignment
     fallback = a.decision.get("fallback")
     return (
@@ -57,7 +57,7 @@ def decision_row(d: Decision) -> Row:
 
 
 def event_row(e: Event) -> Row:
-    """Values of the columns EVENT."""
+    """Return the values of the columns EVENT."""
     return None, e.time or time.time(), e.kind, e.member, e.round, e.text, json.dumps(dict(e.data))
 
 
@@ -66,7 +66,7 @@ def _pair(key: Key | None) -> tuple[int | None, int | None]:
 
 
 def _null(value: float) -> float | None:
-    """SQLite turns NaN into NULL; say so."""
+    """Turn NaN into None, as SQLite would into NULL."""
     return value if math.isfinite(value) else None
 
 
@@ -74,19 +74,19 @@ def _null(value: float) -> float | None:
 
 
 def observations(rows: Sequence[Row]) -> list[Observation]:
-    """The observations of rows of OBSERVATION, checked column by column; one by one if that finds something wrong."""
+    """Read rows of OBSERVATION, checked column by column; one by one if that check fails, for its error."""
     try:
-        made = _in_bulk(rows)
+        found = _in_bulk(rows)
     except (RecursionError, TypeError, ValueError):
-        made = None
-    made = [observation(row) for row in rows] if made is None else made
-    if (most := max((one.member for one in made), default=0)) >= MEMBERS:
+        found = None
+    found = [observation(row) for row in rows] if found is None else found
+    if (most := max((one.member for one in found), default=0)) >= MEMBERS:
         raise HistoryError(f"members are 0 to {MEMBERS - 1:,}, got an observation of member {most}")
-    return made
+    return found
 
 
 def observation(row: Row) -> Observation:
-    """The observation of one row; HistoryError, or what its JSON raises, if it is none."""
+    """Read an observation from one row; raise HistoryError, or an error of its JSON, if it is invalid."""
     member, round_, config, parent_member, parent_round, before, score, steps, seconds, status, metrics, decision = row
     return Observation(
         member=member,
@@ -104,7 +104,7 @@ def observation(row: Row) -> Observation:
 
 
 def _in_bulk(rows: Sequence[Row]) -> list[Observation] | None:
-    """As one by one, in a tenth of the time; None unless all is as `Observation` wants it."""
+    """Read all rows in a tenth of the time it takes one by one; return None if any is invalid."""
     member, round_, config, of_member, of_round, before, score, steps, seconds, status, metrics, decision = zip(
         *rows, strict=True
     )
@@ -165,7 +165,7 @@ def _finite(values: Sequence[Any]) -> bool:
 
 
 def decision(row: Row) -> Decision:
-    """The decision of one row; HistoryError, or what its JSON raises, if it is none."""
+    """Read a decision from one row; raise HistoryError, or an error of its JSON, if it is invalid."""
     member, round_, config, parent_member, parent_round, given, seconds, how, _, when = row
     known = _dict(json.loads(given), "given")
     assignment = Assignment(
@@ -184,13 +184,13 @@ def decision(row: Row) -> Decision:
 
 
 def duration(row: Row) -> tuple[int, int, float]:
-    """Member, round and seconds, as they are in a row; HistoryError if one of them is something else."""
+    """Read member, round and seconds from a row; raise HistoryError if one is invalid."""
     member, round_, seconds = row
     return *_wholes(member, round_), _real(seconds, "seconds")
 
 
 def event(row: Row) -> Event:
-    """The event of one row; HistoryError, or what its JSON raises, if it is none."""
+    """Read an event from one row; raise HistoryError, or an error of its JSON, if it is invalid."""
     id_, when, kind, member, round_, text, data = row
     if type(kind) is not str or type(text) is not str:
         raise HistoryError(f"kind and text of an event are text, got {kind!r:.60} and {text!r:.60}")

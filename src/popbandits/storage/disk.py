@@ -1,4 +1,4 @@
-"""Files of a run: where they are, and how to tell what the disk did from what an agent did."""
+"""Paths of a run, and how to tell a disk's failure from an agent's."""
 
 import errno
 import os
@@ -14,39 +14,39 @@ from popbandits.rules import PATH
 from popbandits.wording import error_text
 
 REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE}
-"""Errors that only a disk makes, whoever wrote to it."""
+"""Errors that only a disk causes, whatever code wrote to it."""
 
 LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""Errors of a process that has too much open: an agent's doing, also where our own call meets them."""
+"""Errors of a process that uses too many resources: the agent's fault, even if our own call raises them."""
 
-# Libraries that write files themselves pass on the system's words, or their own: the last three are PyTorch's.
+# Libraries that write files themselves use the system's messages, or their own: the last three are PyTorch's.
 _TEXTS = re.compile(
     "|".join(re.escape(os.strerror(number)) for number in sorted(REFUSALS))
     + r"|database or disk is full|PytorchStreamWriter failed|inline_container\.cc.* unexpected pos|iostream error"
 )
 
 RECORD_ERRORS = (sqlite3.Error,)
-"""Errors of a run's file, where others may be an agent's."""
+"""Errors of a run's file; in the same code, others may be an agent's."""
 
 PROBE = 1 << 20
-"""Bytes that a healthy disk takes."""
+"""Bytes written to test a disk."""
 
 
 def anchored(path: str | Path, name: str = "directory") -> Path:
-    """Return a path that stays the same when the working directory changes; `name` is the argument that gave it."""
+    """Return an absolute path, so that the working directory may change; `name` is the argument's name in errors."""
     PATH.check(name, path)
     with required("find", Path(path)):  # The working directory may have been removed.
         return Path(path).absolute()
 
 
 def resume_command(directory: str | Path) -> str:
-    """Return the command that goes on with a run, with a path as short as can be.
+    """Return the command that resumes a run, with a relative path where possible.
 
     >>> resume_command(Path("runs/first").absolute()), resume_command("/elsewhere/two words")
     ('popbandits resume runs/first', "popbandits resume '/elsewhere/two words'")
     """
     path = anchored(directory)
-    with suppress(OSError, ValueError):  # It may be elsewhere, and the working directory may have been removed.
+    with suppress(OSError, ValueError):  # The path may be outside the working directory, which may have been removed.
         path = path.relative_to(Path.cwd())
     return f"popbandits resume {shlex.quote(str(path))}"
 
@@ -56,8 +56,9 @@ def required(what: str, path: Path, kinds: tuple[type[Exception], ...] = (OSErro
     """Turn the failure of a disk into a DiskError: "could not write to runs/x: No space left on device".
 
     Args:
-        what: is done with the path, as a verb.
-        kinds: of exceptions that only a disk can cause here.
+        what: Verb for what is done with the path, such as "write to".
+        path: Path used.
+        kinds: Exceptions that only a disk can cause here.
     """
     try:
         yield
@@ -75,11 +76,11 @@ def reason(error: Exception) -> str:
 
 
 def fault(error: BaseException, folder: Path) -> str | None:
-    """Return what is wrong with the disk if that is why an agent failed, else None.
+    """Return the disk's failure if it made an agent fail, else None.
 
     Args:
-        error: what the agent raised; the exceptions behind it are looked at too, and their texts.
-        folder: where it was to write; if nothing else tells, something is written there to see whether that works.
+        error: Exception of the agent; its causes are examined too, and their texts.
+        folder: Folder that the agent was to write to. Without other evidence, a file is written there as a test.
     """
     causes = list(_behind(error))
     for cause in causes:
@@ -89,13 +90,13 @@ def fault(error: BaseException, folder: Path) -> str | None:
             return f"could not use {cause.filename or folder}: {reason(cause)}"
     if (refused := _probe(folder)) is not None:
         return refused
-    # There may be room again: another member's checkpoint was removed meanwhile.
+    # There may be space again: another member's checkpoint may have been removed since.
     texts = (found[0] for cause in causes if (found := _TEXTS.search(error_text(cause))))
     return next((f"could not write to {folder}: {text}" for text in texts), None)
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:
-    """An exception and all that led to it, each once."""
+    """Yield an exception and all its causes, each once."""
     waiting, seen = [error], set()
     while waiting:
         if id(cause := waiting.pop()) in seen:
@@ -107,7 +108,7 @@ def _behind(error: BaseException) -> Iterator[BaseException]:
 
 
 def _probe(folder: Path) -> str | None:
-    """Write to a folder and remove it; what the disk says against it."""
+    """Write a test file and remove it; return the disk's failure, or None."""
     path, existed = folder / "popbandits.probe", folder.is_dir()
     try:
         folder.mkdir(exist_ok=True)

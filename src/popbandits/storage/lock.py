@@ -1,4 +1,4 @@
-"""One run at a time in a folder, whoever dies how."""
+"""The lock that allows one run at a time in a folder."""
 
 import sqlite3
 from contextlib import closing
@@ -12,10 +12,10 @@ FILE = "run.lock"
 
 
 class Lock:
-    """Holds a run's folder until it is released, or its process ends.
+    """A lock on a run's folder, held until it is released or its process ends.
 
-    The lock is SQLite's own on a file of its own: it works wherever the record does, and the operating system lets it
-    go when a process is killed.
+    It is SQLite's lock on a separate file: it works wherever the record does, and the operating system releases it when
+    a process is killed.
     """
 
     def __init__(self, directory: Path):
@@ -30,18 +30,18 @@ class Lock:
                     raise
                 raise RunError(
                     f"a folder holds one run at a time, and another process is running {directory}; give another "
-                    f"directory, or wait for it or stop it, and then go on with: {resume_command(directory)}"
+                    f"directory, or wait for it or stop it, then resume with: {resume_command(directory)}"
                 ) from None
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the folder."""
         self._connection.close()
 
 
 def running(directory: str | Path) -> bool:
     """Tell whether a process is running the run in this folder."""
     path = Path(directory) / FILE
-    if not is_plain(path):  # None, or none that a run made: a pipe would keep its reader waiting.
+    if not is_plain(path):  # Missing, or not made by a run: reading a pipe would block.
         return False
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as connection:

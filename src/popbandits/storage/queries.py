@@ -1,4 +1,4 @@
-"""What status and the live page ask of a run's file: counts, numbers as arrays, and texts, without whole records."""
+"""Queries of status and the live page: counts, numbers as arrays, and texts, without reading whole records."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -12,7 +12,7 @@ from popbandits.space.storage import unpack
 from popbandits.storage.store import Store
 
 Numbers = np.ndarray[Any, Any]
-"""A row for each observation or decision, with named columns; NaN for NULL."""
+"""Structured array with a row for each observation or decision; NaN for NULL."""
 Source = Literal["observation", "decision"]
 KEYS = ("id", "member", "round", "parent_member", "parent_round")
 COLUMNS: dict[Source, tuple[str, ...]] = {
@@ -20,11 +20,11 @@ COLUMNS: dict[Source, tuple[str, ...]] = {
     "decision": (*KEYS, "seconds", "time"),
 }
 ASKED = 500
-"""Values in one question to SQLite."""
+"""Maximum number of values in one query."""
 
 
 def counts(store: Store) -> tuple[int, int, int]:
-    """Count the observations, those that did not complete, and the members; HistoryError if one is missing."""
+    """Count the observations, the failed ones, and the members; raise HistoryError if an observation is missing."""
     [(rows, failed, members)] = store.ask(
         "SELECT COUNT(*), COUNT(CASE WHEN status != 'completed' THEN 1 END), COUNT(DISTINCT member) FROM observation"
     )
@@ -44,7 +44,7 @@ def last_scores(store: Store) -> list[float]:
 
 
 def last_turn(store: Store) -> str | None:
-    """Return what the run did last, "started", "resumed", "stopped" or "finished"; None if it is not on record."""
+    """Return the run's last state, "started", "resumed", "stopped" or "finished"; None if it is not recorded."""
     turns = (
         "SELECT kind FROM event WHERE kind IN ('started', 'resumed', 'stopped', 'finished') ORDER BY id DESC LIMIT 1"
     )
@@ -60,30 +60,30 @@ def numbers(store: Store, source: Source, after: int = 0) -> Numbers:
 
 
 def no_numbers(source: Source) -> Numbers:
-    """Return the numbers of no observations or decisions."""
+    """Return an empty array with the columns of observations or decisions."""
     return np.empty(0, [(column.split()[-1], np.float64) for column in COLUMNS[source]])
 
 
 def configs(store: Store, source: Source, ids: Sequence[int]) -> dict[int, Any]:
-    """Return the configurations of some rows, by id; HistoryError if one is not of the space."""
+    """Return the configurations of some rows, by id; raise HistoryError if one is not in the space."""
     found: dict[int, Any] = {}
     for some in (ids[i : i + ASKED] for i in range(0, len(ids), ASKED)):
         marks = ", ".join("?" * len(some))
         rows = store.ask(f"SELECT id, config FROM {source} WHERE id IN ({marks})", some)
         with store.blamed():
             found |= {id_: unpack(config) for id_, config in rows}
-            store.space.encode([found[id_] for id_ in some])  # Whoever draws them relies on it.
+            store.space.encode([found[id_] for id_ in some])  # Figures rely on this check.
     return found
 
 
 def fallbacks(store: Store, ids: Sequence[int]) -> dict[int, str]:
-    """Return why the explorer did without its model, by the id of the decision, from the first of `ids` on."""
+    """Map decision ids, from the first of `ids` on, to the reason why the explorer did not use its model."""
     query = "SELECT id, fallback FROM decision WHERE id >= ? AND fallback IS NOT NULL"
     return {id_: str(reason) for id_, reason in (store.ask(query, [min(ids)]) if ids else ())}
 
 
 def latest_events(store: Store, after: int, most: int) -> list[Event]:
-    """Return the events after the id `after`; of more than `most`, the last."""
+    """Return the last `most` events after the id `after`."""
     if not store.keeps_log:
         return []
     [(end,)] = store.ask("SELECT COALESCE(MAX(id), 0) FROM event")
@@ -91,7 +91,7 @@ def latest_events(store: Store, after: int, most: int) -> list[Event]:
 
 
 def failures(store: Store, member: int, since: int) -> dict[int, str]:
-    """Return what was put on record of a member's rounds that failed, by round, with tracebacks."""
+    """Map each failed round of a member, from `since` on, to its recorded text and traceback."""
     query = (
         "SELECT round, kind, text, json_extract(data, '$.traceback') FROM event "
         "WHERE member = ? AND round >= ? ORDER BY id"

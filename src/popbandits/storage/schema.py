@@ -1,4 +1,4 @@
-"""How a run's file is laid out, made and opened: one SQLite file in write-ahead mode, versioned."""
+"""The schema of a run's file, and how it is created and opened: one versioned SQLite file in write-ahead mode."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from popbandits.wording import first_line
 FILE = "run.sqlite"
 VERSION = 2
 PATIENCE = 30.0
-"""Seconds to wait for another process that is writing."""
+"""Maximum seconds to wait for another process that is writing."""
 
 TABLES: dict[int, tuple[str, ...]] = {
     1: (
@@ -46,11 +46,11 @@ TABLES: dict[int, tuple[str, ...]] = {
         )""",
     ),
 }
-"""What each version brought. A file is made, or brought up to date, by making what it lacks."""
+"""Tables added by each version. A file is created or upgraded by creating the tables it lacks."""
 
 
 def holds_run(path: Path) -> bool:
-    """Whether there is a file of a run; an empty one is what a program killed too early left."""
+    """Tell whether the file of a run exists; an empty one was left by a process killed too early."""
     try:
         return path.exists() and path.stat().st_size > 0
     except OSError as error:
@@ -58,7 +58,7 @@ def holds_run(path: Path) -> bool:
 
 
 def is_plain(path: Path) -> bool:
-    """Tell whether there is a regular file of this very name: no link, no pipe that keeps its reader waiting."""
+    """Tell whether the path is a regular file: not a link, nor a pipe that would block its reader."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -66,21 +66,21 @@ def is_plain(path: Path) -> bool:
 
 
 def _require_plain(path: Path) -> None:
-    """Raise HistoryError where opening a run's file, or one of those that SQLite opens with it, could wait for ever."""
+    """Raise HistoryError if a run's file, or one that SQLite opens with it, is a pipe or the like: it could block."""
     if path.exists() and not path.is_file():
         raise HistoryError(f"{path} is not a file, so it holds no run; give the folder of one")
-    for beside in (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm", "journal")):
-        if os.path.lexists(beside) and not is_plain(beside):
-            raise HistoryError(f"{beside} is not a file, as it is beside a run's record; remove it")
+    for companion in (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm", "journal")):
+        if os.path.lexists(companion) and not is_plain(companion):
+            raise HistoryError(f"{companion} must be a regular file, as SQLite opens it; remove it")
 
 
 def make(path: Path, run: Mapping[str, Any]) -> None:
-    """A new file, whole or not at all: it is written beside its place and renamed into it."""
+    """Create a run's file, complete or not at all: it is written under another name, then renamed."""
     new = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for leftover in (new, Path(f"{new}-journal"), Path(f"{path}-wal"), Path(f"{path}-shm")):
-            leftover.unlink(missing_ok=True)  # SQLite would take another file's log for this one's
+            leftover.unlink(missing_ok=True)  # SQLite would apply another file's log to this one.
         connection = sqlite3.connect(new, isolation_level=None)
         try:
             with transaction(connection):
@@ -96,13 +96,13 @@ def make(path: Path, run: Mapping[str, Any]) -> None:
 
 
 def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
-    """The file of a run that exists, and its version; brought up to date unless it is only to be read."""
+    """Open the file of an existing run, and return its version too; upgrade it unless it is read-only."""
     _require_plain(path)
     if not holds_run(path):
         raise HistoryError(f"{path.parent} holds no run: it has no {path.name}; give the folder of a run")
     connection = _reading(path) if readonly else sqlite3.connect(path, PATIENCE, isolation_level=None)
     try:
-        connection.execute("PRAGMA trusted_schema = OFF")  # Nothing in the file is run, whoever wrote it.
+        connection.execute("PRAGMA trusted_schema = OFF")  # No code in the file is run.
         connection.execute("PRAGMA cell_size_check = ON")
         _require_tables(connection, path)
         row = connection.execute("SELECT value FROM run WHERE name = 'version'").fetchone()
@@ -116,7 +116,7 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
         _require_columns(connection, path, version)
         if not readonly:
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")  # what was committed survives a power cut
+            connection.execute("PRAGMA synchronous = FULL")  # Commits survive a power cut.
             if version < VERSION:
                 with transaction(connection):
                     upgrade(connection, version)
@@ -125,7 +125,7 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
         connection.close()
         if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
             raise HistoryError(
-                f"{path} must be open to this user, got: {error}; copy its folder to one of yours"
+                f"{path} must be open to this user, got: {error}; copy its folder to one that you own"
             ) from error
         if isinstance(error, sqlite3.DatabaseError):
             raise HistoryError(f"{path} is not a popbandits run: {error}; give the folder of one") from error
@@ -134,13 +134,13 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
 
 
 def _version(text: Any) -> int | None:
-    """The version that a file says it has, if it is one that can be read."""
+    """Parse the version of a file; None if this popbandits cannot read it."""
     return next((version for version in TABLES if text == str(version)), None)
 
 
 @cache
 def _columns(version: int) -> dict[str, set[str]]:
-    """The columns of each table of a version."""
+    """Return the columns of each table of a version."""
     connection = sqlite3.connect(":memory:")
     try:
         for statement in (text for number, texts in TABLES.items() if number <= version for text in texts):
@@ -152,9 +152,9 @@ def _columns(version: int) -> dict[str, set[str]]:
 
 
 def _require_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise HistoryError for a file with anything that computes, a view say: it could keep its reader busy for ever."""
-    for kind, name, place in connection.execute("SELECT type, name, rootpage FROM sqlite_master"):
-        if kind not in ("table", "index") or not place:
+    """Raise HistoryError for a file with anything that computes, such as a view: reading it could take for ever."""
+    for kind, name, page in connection.execute("SELECT type, name, rootpage FROM sqlite_master"):
+        if kind not in ("table", "index") or not page:
             raise HistoryError(f"{path} is damaged: a run's file holds tables, got the {kind} {name!r:.60}")
 
 
@@ -167,13 +167,13 @@ def _require_columns(connection: sqlite3.Connection, path: Path, version: int) -
 
 
 def _reading(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write; also from a medium or by a user that cannot."""
+    """Open a connection that cannot write; read-only media and users without write access work too."""
     uri = path.resolve().as_uri()
     connection = sqlite3.connect(f"{uri}?mode=ro", PATIENCE, isolation_level=None, uri=True)
     try:
         connection.execute("SELECT 1 FROM sqlite_master")
     except sqlite3.DatabaseError:
-        # SQLite wants to make the index of the log. Without a log nobody is writing, and it can do without.
+        # SQLite wants to create the log's index. Without a log no process is writing, and none is needed.
         if not holds_run(Path(f"{path}-wal")):
             connection.close()
             return sqlite3.connect(f"{uri}?immutable=1", isolation_level=None, uri=True)
@@ -181,7 +181,7 @@ def _reading(path: Path) -> sqlite3.Connection:
 
 
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
-    """Make what a file of this version lacks (0: it has nothing yet); within a transaction."""
+    """Create the tables that a file of this version lacks (0: a new file); within a transaction."""
     for newer in range(version + 1, VERSION + 1):
         for table in TABLES[newer]:
             connection.execute(table)
@@ -189,7 +189,7 @@ def upgrade(connection: sqlite3.Connection, version: int) -> None:
 
 
 def describe(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    """Write what should be known about the run; within a transaction."""
+    """Write metadata of the run; within a transaction."""
     connection.executemany(
         "INSERT OR REPLACE INTO run VALUES (?, ?)", [(name, json.dumps(value)) for name, value in values.items()]
     )
@@ -197,12 +197,12 @@ def describe(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, whatever happens inside."""
+    """Commit at the end, or roll back on any exception."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # a full disk may have ended it already
+        if connection.in_transaction:  # A full disk may have ended it already.
             connection.execute("ROLLBACK")
         raise

@@ -1,4 +1,4 @@
-"""A run's record on disk, written as it happens and readable while the run goes on."""
+"""A run's record on disk, written during the run and readable at any time."""
 
 import json
 import math
@@ -21,7 +21,7 @@ from popbandits.wording import first_line
 Record = TypeVar("Record")
 
 IN_BULK = 8192
-"""Rows that are read at a time."""
+"""Number of rows read at a time."""
 
 DAMAGE = (
     ArithmeticError,
@@ -33,7 +33,7 @@ DAMAGE = (
     ValueError,
     sqlite3.Error,
 )
-"""Errors that reading raises where a file does not hold what a run writes."""
+"""Errors raised while reading a damaged file."""
 
 LINEAGE = """WITH RECURSIVE line (member, round) AS (
     VALUES (?, ?)
@@ -41,13 +41,13 @@ LINEAGE = """WITH RECURSIVE line (member, round) AS (
     SELECT parent_member, parent_round FROM observation JOIN line USING (member, round) WHERE parent_member IS NOT NULL
     LIMIT ?
 )"""
-"""An interval and those that it descends from."""
+"""Query of an interval and all its ancestors."""
 
 
 class Store:
-    """Appends to a run's file and reads it back: observations, decisions, events, and what is known of the run.
+    """The file of a run: observations, decisions, events, and metadata. Records are appended and read back.
 
-    It belongs to the thread that opened it. `Store.open` and `Store.create` make one.
+    It can only be used in the thread that opened it. `Store.open` and `Store.create` make one.
 
     Args:
         connection: Connection to the run's file.
@@ -66,7 +66,7 @@ class Store:
 
     @staticmethod
     def create(directory: str | Path, space: Space, about: dict[str, Any]) -> "Store":
-        """A new file for a run on `space`, with what should be known about it."""
+        """Create the file of a run on `space`, with its metadata `about`, and open it."""
         path = Path(directory) / FILE
         if schema.holds_run(path):
             raise HistoryError(f"{path} holds a run already; give another directory, or load that one")
@@ -75,7 +75,7 @@ class Store:
 
     @staticmethod
     def open_or_create(directory: str | Path, space: Space, about: dict[str, Any]) -> "Store":
-        """The file of the run in this folder if it is on the same space and for the same purpose, else a new one."""
+        """Open the file in this folder if its space and metadata are the same, or create one if there is none."""
         if not schema.holds_run(Path(directory) / FILE):
             return Store.create(directory, space, about)
         store = Store.open(directory)
@@ -87,14 +87,14 @@ class Store:
 
     @staticmethod
     def open(directory: str | Path, readonly: bool = False) -> "Store":
-        """The file of a run that exists. Any number can be open read-only, also while the run goes on."""
+        """Open the file of an existing run. Any number can be open read-only, even while the run trains."""
         path = Path(directory) / FILE
         connection, version = schema.connect(path, readonly)
         return Store(connection, path, version)
 
     @property
     def about(self) -> dict[str, Any]:
-        """What else is known of the run, as it stands now."""
+        """Metadata of the run, as recorded now."""
         return {name: value for name, value in self._run().items() if name not in ("space", "version")}
 
     def _run(self) -> dict[str, Any]:
@@ -103,16 +103,16 @@ class Store:
             return check_about({name: json.loads(value) for name, value in rows})
 
     def describe(self, **values: Any) -> None:
-        """Put on record what should be known about the run, in place of what was said before."""
+        """Write metadata of the run; existing values of the same names are replaced."""
         if taken := values.keys() & {"space", "version"}:
-            raise ArgumentError(f"a run keeps its {taken.pop()}, got a new one; say something else about it")
+            raise ArgumentError(f"a run keeps its {taken.pop()}, got a new one")
         with self._writing():
             schema.describe(self.connection, values)
 
     # Writing
 
     def extend(self, observations: Iterable[Observation]) -> None:
-        """Append, all or nothing."""
+        """Append observations, all or none."""
         self.write(observations)
 
     def write(
@@ -121,7 +121,7 @@ class Store:
         decisions: Iterable[Decision] = (),
         events: Iterable[Event] = (),
     ) -> None:
-        """Append all or nothing. A decision that is there already stays: a resumed run decides the same again."""
+        """Append all records or none. Decisions already stored are skipped: a resumed run makes the same ones again."""
         parts = (
             (_insert("observation", OBSERVATION), map(coding.observation_row, observations)),
             (
@@ -143,7 +143,7 @@ class Store:
             raise HistoryError(f"{self.path} holds each (member, round) once: {error}; append what is new") from error
         except sqlite3.OperationalError as error:
             raise WriteError(
-                f"{self.path} must take what happened, got: {error}; nothing of it was written: "
+                f"could not write to {self.path}: {error}; nothing was saved: "
                 "free space or make the folder writable, then resume"
             ) from error
         except sqlite3.DatabaseError as error:
@@ -153,7 +153,7 @@ class Store:
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """Raise HistoryError, with the name of this file, for whatever is found wrong inside."""
+        """Turn any error of the block into a HistoryError that names this file."""
         try:
             yield
         except PopbanditsError as error:
@@ -165,57 +165,57 @@ class Store:
             raise HistoryError(f"{self.path} is damaged: {first_line(reason)}") from error
 
     def ask(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows that a query has; their values are of any type, as everything in a file that somebody else wrote."""
+        """Return all rows of a query; values may have any type, since the file may come from anyone."""
         with self.blamed():
             return self.connection.execute(query, values).fetchall()
 
     def begin(self) -> None:
-        """See everything as of this moment from now on, whoever writes meanwhile."""
+        """Read the file as of this moment from now on, even if it is written to."""
         self.ask("BEGIN")
 
     def __len__(self) -> int:
-        """How many observations there are; they are numbered without gaps."""
+        """Return the number of observations; they are numbered without gaps."""
         return int(self._one("SELECT COALESCE(MAX(id), 0) FROM observation"))
 
-    def __getitem__(self, place: int) -> Observation:
-        """The observation that was stored after `place` others."""
-        rows = self.ask(f"SELECT {OBSERVATION} FROM observation WHERE id = ?", [place + 1])
+    def __getitem__(self, index: int) -> Observation:
+        """Return the observation at an index, from 0."""
+        rows = self.ask(f"SELECT {OBSERVATION} FROM observation WHERE id = ?", [index + 1])
         if not rows:
-            raise IndexError(f"{self.path} holds {len(self)} observations, got a request for number {place}")
+            raise IndexError(f"{self.path} holds {len(self)} observations, got a request for number {index}")
         with self.blamed():
             return coding.observation(rows[0])
 
     def observations(self, after: int = 0) -> Iterator[Observation]:
-        """What was stored, in order, without the first `after`."""
+        """Yield the observations in order, without the first `after`."""
         expected = after + 1
         for rows in self._select(f"id, {OBSERVATION} FROM observation", after):
             with self.blamed():
                 if [row[0] for row in rows] != list(range(expected, expected + len(rows))):
                     raise HistoryError(f"observations are numbered without gaps, got one missing after {expected - 1}")
                 expected += len(rows)
-                made = coding.observations([row[1:] for row in rows])
-            yield from made
+                found = coding.observations([row[1:] for row in rows])
+            yield from found
 
     def keys(self, count: int) -> Iterator[Key]:
-        """Member and round of the first `count` observations, in order."""
+        """Yield member and round of the first `count` observations, in order."""
         with self.blamed():
             yield from self.connection.execute(
                 "SELECT member, round FROM observation WHERE id <= ? ORDER BY id", [count]
             )
 
     def place(self, key: Key) -> int:
-        """How many observations were stored before that of (member, round)."""
+        """Return the index of the observation of (member, round)."""
         found = self._one("SELECT MAX(id) - 1 FROM observation WHERE member = ? AND round = ?", *key)
         if found is None:
             raise IndexError(f"{self.path} holds no observation of {key}, got a request for it")
         return int(found)
 
     def finished(self, member: int, end: int) -> int:
-        """How many of the first `end` observations are of that member."""
+        """Count the observations of a member among the first `end`."""
         return int(self._one("SELECT COUNT(*) FROM observation WHERE member = ? AND id <= ?", member, end))
 
     def best(self, after: int = 0) -> Observation | None:
-        """Return the completed observation that `records.merit` puts last, without the first `after`."""
+        """Return the best completed observation, by `records.merit`, without the first `after`."""
         way = "ASC" if self.about.get("mode") == "min" else "DESC"
         found = self.ask(
             f"SELECT {OBSERVATION} FROM observation WHERE id > ? AND status = 'completed' "
@@ -226,11 +226,11 @@ class Store:
             return coding.observation(found[0]) if found else None
 
     def lineage(self, key: Key, most: int = -1) -> list[tuple[int, int, float]]:
-        """Return member, round and score of those that (member, round) descends from and itself, the oldest first.
+        """Return member, round and score of the lineage of (member, round), the oldest ancestor first.
 
-        Of a lineage that is longer than `most`, these are the last.
+        If the lineage is longer than `most`, only the last `most` are returned.
         """
-        # CROSS JOIN keeps the order of the tables: SQLite would read every observation to have them by id.
+        # CROSS JOIN fixes the order of the tables: SQLite would read every observation to sort by id.
         rows = self.ask(
             f"{LINEAGE} SELECT member, round, score FROM line CROSS JOIN observation USING (member, round) ORDER BY id",
             [*key, most],
@@ -239,61 +239,61 @@ class Store:
             return [(int(m), int(r), math.nan if score is None else float(score)) for m, r, score in rows]
 
     def generations(self, key: Key) -> int:
-        """How long the lineage of (member, round) is, itself included."""
+        """Return the length of the lineage of (member, round), itself included."""
         return int(self._one(f"{LINEAGE} SELECT COUNT(*) FROM line", *key, -1))
 
     def _one(self, query: str, *values: int) -> Any:
-        """The one value that a query has."""
+        """Return the single value of a query."""
         return self.ask(query, values)[0][0]
 
     def latest(self, member: int, most: int) -> list[Observation]:
-        """The last observations of a member, the latest first."""
+        """Return the last `most` observations of a member, the latest first."""
         query = f"SELECT {OBSERVATION} FROM observation WHERE member = ? ORDER BY round DESC LIMIT ?"
         with self.blamed():
             return coding.observations(self.ask(query, [member, most]))
 
     def last_decision(self, member: int) -> Decision | None:
-        """Return what was decided for a member last."""
+        """Return the last decision for a member."""
         query = f"SELECT {DECISION} FROM decision WHERE member = ? ORDER BY round DESC LIMIT 1"
         with self.blamed():
             return next(map(coding.decision, self.ask(query, [member]) if self.keeps_log else ()), None)
 
     def deciding(self) -> dict[Key, float]:
-        """Seconds that exploring took, by the interval explored for."""
+        """Map each interval to the seconds spent exploring for it."""
         query = "SELECT member, round, seconds FROM decision WHERE seconds IS NOT NULL"
         rows = self.ask(query) if self.keeps_log else []
         with self.blamed():
             return {(member, round_): seconds for member, round_, seconds in map(coding.duration, rows)}
 
     def decisions(self) -> Iterator[Decision]:
-        """What was decided, in order."""
+        """Yield the decisions in order."""
         return self._records(f"{DECISION} FROM decision", 0, coding.decision)
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """What else happened, in order, from the event after that with the id `after`."""
+        """Yield the events in order, after the one with the id `after`."""
         return self._records(f"{EVENT} FROM event", after, coding.event)
 
     @property
     def keeps_log(self) -> bool:
-        """Tell whether decisions and events are kept; the oldest runs had neither."""
+        """Whether decisions and events are recorded; the oldest runs have neither."""
         return self._version > 1
 
-    def _records(self, what: str, after: int, made: Callable[[tuple[Any, ...]], Record]) -> Iterator[Record]:
+    def _records(self, what: str, after: int, read: Callable[[tuple[Any, ...]], Record]) -> Iterator[Record]:
         for rows in self._select(what, after) if self.keeps_log else ():
             for row in rows:
                 with self.blamed():
-                    record = made(row)
+                    record = read(row)
                 yield record
 
     def _select(self, what: str, after: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Rows in the order of their ids, some at a time."""
+        """Yield rows in the order of their ids, in batches."""
         with self.blamed():
             cursor = self.connection.execute(f"SELECT {what} WHERE id > ? ORDER BY id", [after])
             while rows := cursor.fetchmany(IN_BULK):
                 yield rows
 
     def copy(self, path: Path) -> None:
-        """Write the whole record to one file, without a log beside it."""
+        """Write the whole record to one file, without a separate log."""
         with closing(sqlite3.connect(path)) as connection:
             self.connection.backup(connection)
 
@@ -316,6 +316,6 @@ def _insert(table: str, columns: str) -> str:
 
 @contextmanager
 def reading(directory: str | Path) -> Iterator[Store]:
-    """Open a run's file to read it. What its reader finds wrong inside is a HistoryError that names the file."""
+    """Open a run's file to read it. Errors of the block become a HistoryError that names the file."""
     with Store.open(directory, readonly=True) as store, store.blamed():
         yield store

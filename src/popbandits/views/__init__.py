@@ -1,1 +1,1 @@
-"""What can be seen of a run while it trains."""
+"""The views of a run, which show it while it trains."""

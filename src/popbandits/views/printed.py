@@ -1,4 +1,4 @@
-"""What agents, libraries or worker processes print while a view is on the screen: caught, to be shown above it."""
+"""Capture of what agents, libraries and worker processes print while a view is on the screen, to show it above."""
 
 import os
 import sys
@@ -7,17 +7,17 @@ from contextlib import suppress
 from io import TextIOWrapper
 
 ENOUGH = 1 << 16
-"""How many bytes can wait to be shown; of more than these, the last are."""
+"""Maximum bytes buffered; older output is dropped."""
 
 FULL = 1 << 24
-"""Bytes after which the file begins anew, although somebody may be printing just then."""
+"""Size in bytes at which the file is truncated, even if output may be lost."""
 
 
 class Printed:
-    """Catches the standard output and error of this process and its children, where these are the terminal.
+    """The captured standard output and error of this process and its children, where these are the terminal.
 
-    They go to a file: a pipe would block who prints while nobody reads, and a library may print while it keeps every
-    other thread from running.
+    They go to a file: a full pipe would block the printing thread, and a library may print while it holds the
+    interpreter's lock, so that no thread can read.
     """
 
     def __init__(self) -> None:
@@ -25,19 +25,19 @@ class Printed:
         os.close(handle)
         self._into = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         self._from = open(self._path, "rb", buffering=0)  # noqa: SIM115 closed by `close`
-        self._unlink()  # While it is open: a process that is killed leaves nothing behind.
+        self._unlink()  # While it is open, so that a killed process leaves no file behind.
         self._rest = b""
         _flush()
         self._kept = {number: os.dup(number) for number in (1, 2) if os.isatty(number)}
         self.terminal: TextIOWrapper = os.fdopen(
             os.dup(self._kept[2]), "w", encoding=sys.stderr.encoding, errors="replace"
         )
-        """Where the view is drawn."""
+        """The terminal, on which the view is drawn."""
         for number in self._kept:
             os.dup2(self._into, number)
 
     def read(self) -> str:
-        """The whole lines that were printed since last time."""
+        """Return the complete lines that were printed since the last call."""
         new = os.fstat(self._into).st_size - self._from.tell()
         if new > ENOUGH:
             self._from.seek(new - ENOUGH, os.SEEK_CUR)
@@ -51,7 +51,7 @@ class Printed:
         return (whole + newline).decode(errors="replace")
 
     def close(self) -> str:
-        """Let everybody print to the terminal again; what was printed last."""
+        """Direct output to the terminal again, and return what was printed last."""
         _flush()
         for number, kept in self._kept.items():
             os.dup2(kept, number)
@@ -69,5 +69,5 @@ class Printed:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):  # there may be none, or a closed one
+        with suppress(AttributeError, OSError, ValueError):  # The stream may be None, or closed.
             stream.flush()

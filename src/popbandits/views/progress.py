@@ -1,4 +1,4 @@
-"""What there is to show of a run: where every member stands, the best, the pace. Views draw from it."""
+"""The progress of a run, which views draw: the state of every member, the best, the pace."""
 
 import math
 import threading
@@ -21,7 +21,7 @@ State = Literal["training", "waiting", "idle", "failed", "done"]
 
 @dataclass
 class Member:
-    """Where a member stands."""
+    """The state of a member."""
 
     number: int
     last: Observation | None = None
@@ -29,19 +29,19 @@ class Member:
     completed: Observation | None = None
     """Its last interval that completed."""
     next: Assignment | None = None
-    """What it trains, or will when a worker is free."""
+    """Its pending assignment, in training or waiting for a worker."""
 
 
 class Progress(View):
-    """Follows a run, at next to no cost: the figures are made when somebody looks.
+    """A view that follows a run at almost no cost: figures are computed when they are read.
 
-    Whoever looks from another thread holds `lock` meanwhile. It can be taken twice by one thread, since a Ctrl-C is
-    reported by a signal handler, which may interrupt any line.
+    Readers in another thread must hold `lock`. It is reentrant, since a Ctrl-C is reported by a signal handler, which
+    may interrupt any line.
     """
 
     def __init__(self, workers: int | None = None):
         self.workers = workers
-        """How many members train at a time; None if all do."""
+        """Number of members that train at a time; None for all."""
         self.lock = threading.RLock()
         self.members: list[Member] = []
         self.best: Observation | None = None
@@ -49,14 +49,14 @@ class Progress(View):
         self.failed = 0
         self.fallbacks = 0
         self.deciding: float | None = None
-        """Seconds that the last decisions took."""
-        self._given: dict[Key, None] = {}  # what is in training or waits for it, in the order in which it was asked
+        """Seconds taken by the last decisions."""
+        self._given: dict[Key, None] = {}  # pending intervals, in the order of their decisions
         self.ending: Literal["", "stopping", "stopped", "finished"] = ""
         self.reason = ""
         """Why a callback stopped it."""
 
     def opened(self, population: Population, directory: Path) -> None:
-        """Take in what happened before."""
+        """Read the history so far."""
         history = population.history
         self.population, self.directory = population, directory
         self.method = type(getattr(population.method, "plain", population.method)).__name__
@@ -69,7 +69,7 @@ class Progress(View):
             self.members.append(Member(number, history.latest(number), history.last_completed(number)))
 
     def asked(self, decisions: Sequence[Decision]) -> None:
-        """Members have something to do."""
+        """Note the new assignments."""
         with self.lock:
             for assignment in (decision.assignment for decision in decisions):
                 self.members[assignment.member].next = assignment
@@ -81,7 +81,7 @@ class Progress(View):
                 self.deciding = sum(seconds)
 
     def told(self, observation: Observation) -> None:
-        """A member has done it."""
+        """Note the end of an interval."""
         with self.lock:
             member = self.members[observation.member]
             member.last, member.next = observation, None
@@ -96,7 +96,7 @@ class Progress(View):
                 self.best = observation
 
     def happened(self, event: Event) -> None:
-        """A failure, or the end."""
+        """Note a failure, or the end of the run."""
         with self.lock:
             if event.member is not None:
                 self.failures.append(event)
@@ -110,18 +110,18 @@ class Progress(View):
 
     @property
     def mean(self) -> float:
-        """The mean over members of their last scores."""
+        """Mean of the members' last scores."""
         scores = [member.completed.score for member in self.members if member.completed is not None]
         return sum(scores) / len(scores) if scores else math.nan
 
     @property
     def elapsed(self) -> float:
-        """Seconds since it was opened."""
+        """Seconds since the run was opened."""
         return time.monotonic() - self.begun
 
     @property
     def left(self) -> float | None:
-        """Seconds that the rest will take at the pace so far; None if nobody can tell."""
+        """Estimated seconds left, at the pace so far; None if unknown."""
         done = self.done - self.done_before
         if self.total is None or not done:
             return None
@@ -129,14 +129,14 @@ class Progress(View):
         return max(0.0, pace * (self.total - self.done) - (time.monotonic() - self.told_at))
 
     def warnings(self) -> list[str]:
-        """Say what the history warns of."""
+        """List the warnings about the history."""
         try:
             return [one.text for one in advise(self.population.history, type(self.population.selection).__name__)]
-        except (HistoryError, OSError):  # The disk's fault, and not for a view to complain of.
+        except (HistoryError, OSError):  # A disk error, which the run itself reports.
             return []
 
     def states(self) -> list[State]:
-        """What every member is doing."""
+        """Return the state of every member."""
         rounds = self.population.rounds
         training = self._training()
         found: list[State] = []
@@ -152,7 +152,7 @@ class Progress(View):
         return found
 
     def _training(self) -> set[Key]:
-        """Of each worker's members, the one that it was given first."""
+        """Return the intervals in training: for each worker, the first pending one of its members."""
         heads: dict[int, Key] = {}
         workers = self.workers or len(self.members)
         for key in self._given:
@@ -160,12 +160,12 @@ class Progress(View):
         return set(heads.values())
 
     def ranking(self) -> list[int]:
-        """Members by their last completed interval, the best first; those without one last."""
+        """Rank members by their last completed interval, the best first; those without one come last."""
         done = [member.completed for member in self.members if member.completed is not None]
         done.sort(key=lambda o: merit(o, self.sign), reverse=True)
         return [o.member for o in done] + [member.number for member in self.members if member.completed is None]
 
 
 def copied_from(member: int, parent: Key | None) -> int | None:
-    """Whose weights it took; None if it goes on with its own, or starts afresh."""
+    """Return the member whose weights were copied; None if it continues with its own, or starts afresh."""
     return None if parent is None or parent[0] == member else parent[0]

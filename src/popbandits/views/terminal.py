@@ -1,4 +1,4 @@
-"""A run as its terminal shows it: a live view on a terminal, plain lines elsewhere."""
+"""The views for a terminal: a live screen, or plain lines if the output is not a terminal."""
 
 import math
 import os
@@ -26,25 +26,25 @@ from popbandits.views.view import View
 from popbandits.wording import clock, counted, duration, first_line, number, printable, setting
 
 SHORTEST = 0.25
-"""Seconds between two drawings, at least."""
+"""Minimum seconds between two drawings."""
 SHARE = 0.01
-"""Of one core, what drawing may take: it pauses for as long as this takes."""
+"""Maximum share of one core used for drawing; pauses grow with the time that drawing takes."""
 BEST, WORST = 10, 2
-"""How many members are shown of a population that is larger than both."""
+"""Number of members shown from the top and the bottom of a larger population."""
 LEAST = WORST + 2
-"""How many lines of members are shown on the smallest terminal."""
+"""Number of lines for members on the smallest terminal."""
 COLUMNS = ("member", "state", "round", "score", "change", "copied")
 GAP = 2
 COPIES, FAILURES = 6, 3
-"""How many copies a line names, and how many failures of a round have a line of their own."""
+"""Maximum number of copies named in a line, and of failures per round with their own line."""
 
 STYLES: dict[State, str] = {"training": "cyan", "waiting": "dim", "idle": "dim", "failed": "red", "done": "green"}
 
 
 def terminal_view(workers: int | None = None) -> View:
-    """A live view if the standard error is a terminal, else a line now and then.
+    """Return a live view if the standard error is a terminal, else one that prints a line per round.
 
-    `workers` is how many members train at a time; None if all do.
+    `workers` is the number of members that train at a time; None for all.
     """
     if sys.stderr is None:
         return View()
@@ -53,7 +53,7 @@ def terminal_view(workers: int | None = None) -> View:
 
 
 class Lines(Progress):
-    """A line for every round; in asynchronous mode, for as many intervals as there are members."""
+    """A view that prints a line for every round; in asynchronous mode, whenever as many intervals have ended."""
 
     def __init__(self, workers: int | None = None):
         super().__init__(workers)
@@ -62,7 +62,7 @@ class Lines(Progress):
         self._since = 0.0
 
     def opened(self, population: Population, directory: Path) -> None:
-        """Say what runs."""
+        """Print the run's folder, method and size."""
         super().opened(population, directory)
         self._since = self.begun
         rounds = "no set end" if population.rounds is None else counted(population.rounds, "round")
@@ -71,14 +71,14 @@ class Lines(Progress):
         _remark(population)
 
     def asked(self, decisions: Sequence[Decision]) -> None:
-        """Note who copies whom."""
+        """Note which member copies which."""
         super().asked(decisions)
         for assignment in (decision.assignment for decision in decisions):
             if (source := copied_from(assignment.member, assignment.parent)) is not None:
                 self._copies.append(f"{assignment.member} copied {source}")
 
     def told(self, observation: Observation) -> None:
-        """Say how a round went when its last member is done."""
+        """Print the results of a round when its last member is done."""
         super().told(observation)
         self._failed += observation.failed
         if self.done % len(self.members):
@@ -97,7 +97,7 @@ class Lines(Progress):
         self._copies.clear()
 
     def happened(self, event: Event) -> None:
-        """Say what failed, and how it ends."""
+        """Print failures, and the end of the run."""
         super().happened(event)
         if event.member is not None:
             self._named += 1
@@ -110,7 +110,7 @@ class Lines(Progress):
 
 
 def _say(line: str) -> None:
-    # A view changes nothing: a log that is full or gone must not end a run, nor may a Ctrl-C in the midst of a line.
+    # A view must not affect a run: neither a log that is full or gone may end it, nor a Ctrl-C in the middle of a line.
     with suppress(OSError, ValueError, RuntimeError):
         print(line, file=sys.stderr, flush=True)
 
@@ -128,21 +128,21 @@ def _ending(progress: Progress) -> str:
     match progress.ending:
         case "stopping":
             if progress.reason:
-                return f"Stopping when what is in training has ended: {printable(progress.reason)}."
-            return "Stopping when what is in training has ended. Ctrl-C again stops at once."
+                return f"Stopping after the intervals in training: {printable(progress.reason)}."
+            return "Stopping after the intervals in training. Ctrl-C again stops at once."
         case "stopped":
-            return f"Stopped. To go on: popbandits resume {progress.directory}"
+            return f"Stopped. To resume: popbandits resume {progress.directory}"
         case "finished":
             if progress.done == progress.done_before:
                 rounds = counted(progress.population.rounds or 0, "round")
                 more = f"popbandits resume {progress.directory} --rounds N"
-                return f"Nothing to do: every member has finished its {rounds}. To train on: {more}"
+                return f"Nothing to do: every member has finished its {rounds}. To train more: {more}"
             return f"Finished in {duration(progress.elapsed)}."
-    return "Ctrl-C stops it when what is in training has ended; it can be resumed."
+    return "Ctrl-C stops it after the intervals in training; it can be resumed."
 
 
 class LiveView(Progress):
-    """Redrawn by a thread of its own, so that the clock goes on while an agent trains."""
+    """A live screen, redrawn by its own thread, so that the clock advances while an agent trains."""
 
     def __init__(self, workers: int | None = None):
         super().__init__(workers)
@@ -150,21 +150,21 @@ class LiveView(Progress):
         self._thread: threading.Thread | None = None
 
     def opened(self, population: Population, directory: Path) -> None:
-        """Begin to draw."""
+        """Start drawing."""
         super().opened(population, directory)
         _remark(population)
         try:
             self._printed = Printed()
-        except OSError:  # A full disk: a run can do without a view.
+        except OSError:  # A full disk: a run does not need a view.
             return
         console = Console(file=self._printed.terminal, force_terminal=True)
         self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
         self._live.start()
-        self._thread = threading.Thread(target=self._go_on, name="popbandits-view", daemon=True)
+        self._thread = threading.Thread(target=self._keep_drawing, name="popbandits-view", daemon=True)
         self._thread.start()
 
     def closed(self) -> None:
-        """Leave the last state on the screen, and below it what to look at."""
+        """Leave the last state on the screen, with warnings below it."""
         if self._thread is None:
             return
         self._ended.set()
@@ -177,7 +177,7 @@ class LiveView(Progress):
                 self._live.console.print(Text(f"Warning: {warning}", "yellow"))
             self._printed.terminal.close()
 
-    def _go_on(self) -> None:
+    def _keep_drawing(self) -> None:
         with suppress(OSError):
             while not self._ended.is_set():
                 before = time.thread_time()
@@ -197,8 +197,8 @@ class LiveView(Progress):
 
 
 def screen(progress: Progress, width: int, height: int) -> RenderableType:
-    """Everything, for a terminal of this size."""
-    room = height - 8  # beside what follows, and the line of the cursor
+    """Draw everything, for a terminal of this size."""
+    room = height - 8  # Other lines below, and the cursor's line, take 8.
     failures = list(progress.failures)
     failures = failures[max(0, len(failures) - max(0, room - LEAST)) :]
     parts: list[RenderableType] = [_title(progress), _pace(progress, width), _scores(progress), ""]
@@ -258,9 +258,9 @@ def _members(progress: Progress, width: int, room: int) -> RenderableType:
     rows = [_gap(len(states) - len(shown) + 1) if m is None else _row(progress.members[m], states[m]) for m in shown]
     configs = [{} if m is None else _config(progress, progress.members[m]) for m in shown]
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
-    for place, name in enumerate(COLUMNS):
+    for index, name in enumerate(COLUMNS):
         table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
-        width -= GAP + max(len(name), *(row[place].cell_len for row in rows))
+        width -= GAP + max(len(name), *(row[index].cell_len for row in rows))
     names = _fitting(_varied(progress), configs, width)
     for name in names:
         table.add_column(Text(printable(name)), no_wrap=True)
@@ -290,14 +290,14 @@ def _gap(others: int) -> list[Text]:
 
 
 def _varied(progress: Progress) -> list[str]:
-    """The hyperparameters that have more than one value, in the order of the space."""
+    """List the hyperparameters that have more than one value, in the order of the space."""
     space = progress.population.space
     varied = {parameter.name for parameter in (*space.numerical, *space.categorical)}
     return [name for name in space.names if name in varied]
 
 
 def _config(progress: Progress, member: Member) -> dict[str, Text]:
-    """The values of a member's hyperparameters, those in bold that are new to it."""
+    """Return the values of a member's hyperparameters, with new values in bold."""
     at = member.next or member.last
     if at is None:
         return {}
@@ -308,7 +308,7 @@ def _config(progress: Progress, member: Member) -> dict[str, Text]:
 
 
 def _fitting(names: Sequence[str], configs: Sequence[dict[str, Text]], width: int) -> list[str]:
-    """The first of the hyperparameters, as many as there is room for, and for a count of the others."""
+    """Return as many of the first hyperparameters as fit, with room for a count of the others."""
     widths = [GAP + max([cell_len(name), *(c[name].cell_len for c in configs if name in c)]) for name in names]
     taken = list(accumulate(widths))
     if taken and taken[-1] <= width + GAP:

@@ -1,4 +1,4 @@
-"""What can be seen of a run while it goes on. A view is told what happens; all it can do is to ask for an end."""
+"""The contract of a view: it is told what happens in a run. It can ask for an end, and changes nothing else."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from popbandits.population import Population
 
 
 class View:
-    """See nothing of a run. Give `tune` a subclass with the methods that you care for.
+    """A view that shows nothing. Give `tune` a subclass with the methods that you need.
 
     >>> class Scores(View):
     ...     def told(self, observation):
@@ -16,40 +16,40 @@ class View:
     """
 
     def opened(self, population: Population, directory: Path) -> None:
-        """Take in that the run begins, or is resumed.
+        """Handle the start or resume of the run.
 
         Args:
-            population: The population that decides; not to be changed.
+            population: The population of the run; do not change it.
             directory: Folder of the run.
         """
 
     def asked(self, decisions: Sequence[Decision]) -> None:
-        """Take in that members begin to train, or wait for a worker.
+        """Handle new decisions: members start training, or wait for a worker.
 
         Args:
-            decisions: What was decided for each of them.
+            decisions: The decision for each of these members.
         """
 
     def told(self, observation: Observation) -> None:
-        """Take in that an interval ended.
+        """Handle the end of an interval.
 
         Args:
-            observation: What came of it; the population's history has it already.
+            observation: Its result; the population's history already contains it.
         """
 
     def happened(self, event: Event) -> None:
-        """Take in something worth recording.
+        """Handle any other event.
 
         Args:
-            event: What happened, such as a failure with its traceback.
+            event: The event, such as a failure with its traceback.
         """
 
     def stop(self) -> str | None:
-        """Return why the run is to stop, or None to go on; called before members are given something to train.
+        """Return the reason to stop the run, or None to continue; called before assignments are submitted.
 
-        What is in training then ends, nothing new begins, and the run can be resumed.
+        Intervals in training then finish, no new ones start, and the run can be resumed.
         """
         return None
 
     def closed(self) -> None:
-        """Take in that the run ended, or was stopped."""
+        """Handle the end of the run, or its stop."""

@@ -98,6 +98,7 @@ class NarrowTask(Task):
         return super().__call__(seed)
 
 
+@pytest.mark.slow  # The contract suite of the engines holds it for small agents.
 def test_every_engine_comes_to_the_same_history(tmp_path: Path) -> None:
     task = NarrowTask("bossfight", "ppo", 2, interval=128, **TINY.agents)
     space = {name: SPACE[name] for name in published_values("ppo")}

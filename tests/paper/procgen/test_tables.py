@@ -17,7 +17,7 @@ from popbandits.paper.procgen import published
 from popbandits.paper.procgen.methods import LABELS, TUNED
 from popbandits.paper.procgen.tables import AGENT, comparable, print_tables, score_tables, trials
 from popbandits.reports.run import Run
-from popbandits.reports.tables import grouped
+from popbandits.reports.tables import group_runs
 from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits.storage.folders import run_folders
@@ -257,7 +257,7 @@ def test_the_name_of_a_game_is_text(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_stored_runs_from_before_a_record_had_a_task_are_one_game_and_four_methods() -> None:
-    tasks = grouped(map(Run.read, run_folders([STORED / "procgen"])))
+    tasks = group_runs(map(Run.read, run_folders([STORED / "procgen"])))
     assert {task: {m: len(group) for m, group in groups.items()} for task, groups in tasks.items()} == {
         "bigfish": {"PB2-Mix": 1, "drac": 3, "ppo": 3, "ucb-drac": 1}
     }

@@ -140,5 +140,5 @@ def test_a_member_that_diverged_does_not_disturb_the_pool_that_all_share(name: s
 
 
 def test_a_task_whose_actions_have_other_bounds_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"between -1 and 1, got Pendulum-v1, where they lie between -2"):
+    with pytest.raises(ArgumentError, match=r"between -1 and 1, got Pendulum-v1, whose actions are between -2"):
         PoolWorld("Pendulum-v1", 200)

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from popbandits.commands.registry import STOPPED, Command, command, made, output
+from popbandits.commands.registry import STOPPED, Command, command, make_folder, output
 from popbandits.errors import ArgumentError
 from popbandits.paper.procgen.methods import ALONE, LABELS, TUNED, parse_steps, short
 
@@ -95,7 +95,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
             experiments = list(_experiments(arguments))
         except ArgumentError as error:
             parser.error(str(error))
-        made(arguments.output)
+        make_folder(arguments.output)
         finished = run_grid(
             experiments,
             lambda experiment: terminal_view(experiment.at_a_time),

@@ -4,7 +4,7 @@ import argparse
 from contextlib import suppress
 from pathlib import Path
 
-from popbandits.commands.registry import Command, command, made, output, say_where
+from popbandits.commands.registry import Command, command, make_folder, output, print_written
 from popbandits.errors import ArgumentError, MissingExtraError
 from popbandits.methods import COMPARED, METHODS
 
@@ -56,7 +56,7 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
             experiment = Synthetic(tuple(arguments.methods), tuple(arguments.sizes), arguments.seeds, arguments.rounds)
         except ArgumentError as error:
             parser.error(str(error))
-        folder = made(arguments.output)
+        folder = make_folder(arguments.output)
         screen = Console(stderr=True)
         try:
             require_extra()
@@ -77,6 +77,6 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
         regret.print_table(results)
         with suppress(MissingExtraError):
             paths += regret.write_figure(results, folder)
-        say_where(paths)
+        print_written(paths)
 
     return run

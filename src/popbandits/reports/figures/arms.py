@@ -1,4 +1,4 @@
-"""Arms: which labels were chosen, with what chance, and what they gained (the paper's figure 5b)."""
+"""Arms: the labels that were chosen, their probabilities, and what they gained (the paper's figure 5b)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from popbandits.reports.figures.figure import (
     panel_title,
     record,
     rounds_axis,
-    thinned,
+    thin,
 )
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import standard_error
@@ -25,11 +25,11 @@ from popbandits.space.parameters import Categorical
 
 HALVES = ["first half", "second half"]
 ARMS = 30
-"""Labels of a choice that are drawn; of more, those that were chosen most."""
+"""Maximum labels drawn of a choice; of more, the most used."""
 
 
 def arms(runs: Sequence[Run]) -> Figure | None:
-    """For each choice of labels: mean gain and times chosen in both halves, chances over time; None without choices."""
+    """Draw mean gain and times chosen in both halves, and probabilities over time, of each choice; None without any."""
     import altair as alt
 
     space = runs[0].space
@@ -63,14 +63,14 @@ def arms(runs: Sequence[Run]) -> Figure | None:
 
 
 def _kept(runs: Sequence[Run], v: int, variable: Categorical) -> Any:
-    """The labels to draw."""
+    """Return the labels to draw."""
     played = np.concatenate([run.rows.points.h[:, v] for run in runs])
     count = np.bincount(played[played >= 0], minlength=len(variable.labels))
     return np.sort(np.argsort(-count, kind="stable")[:ARMS])
 
 
 def _half(run: Run, v: int, half: int) -> tuple[list[Any], Any]:
-    """By label, the gains measured in one half of a run and how often it was chosen there."""
+    """Return, by label, the gains measured in one half of a run and how often it was chosen there."""
     rows, labels = run.rows, len(run.space.categorical[v].labels)
     middle = run.scores.shape[0] / 2
     inside = (rows.round >= middle) == bool(half)
@@ -92,7 +92,7 @@ def _bar(name: str, half: str, gains: list[Any], chosen: int) -> Record:
 
 
 def _chances(runs: Sequence[Run], variable: Categorical, names: list[str], kept: set[int]) -> list[Record]:
-    """The mean over runs and decisions of a round."""
+    """Return the mean probabilities over the runs and decisions of a round."""
     sums: dict[int, Any] = {}
     for run in runs:
         for o in run.history:
@@ -101,7 +101,7 @@ def _chances(runs: Sequence[Run], variable: Categorical, names: list[str], kept:
                 total, n = sums.get(o.round, (0.0, 0))
                 sums[o.round] = (total + np.array(p), n + 1)
     rounds = sorted(sums)
-    shown = [rounds[i] for i in thinned(np.arange(len(rounds)), max(50, 3_000 // len(names)))]
+    shown = [rounds[i] for i in thin(np.arange(len(rounds)), max(50, 3_000 // len(names)))]
     return [
         record(round=t, label=name, chance=float(sums[t][0][i] / sums[t][1]))
         for i, name in enumerate(names)
@@ -143,16 +143,16 @@ def _strip(v: int, variable: Categorical, order: list[str], chances: bool, last:
     ]
     if chances:
         dashes = [DASHES[i // len(PALETTE) % len(DASHES)] for i in range(len(order))]
-        beside = alt.Legend(orient="right", direction="vertical", symbolLimit=ARMS)
+        legend = alt.Legend(orient="right", direction="vertical", symbolLimit=ARMS)
         lines = (
             alt.Chart(alt.NamedData(f"chances{v}"))
             .mark_line(strokeWidth=2)
             .encode(
                 x=rounds_axis(last),
                 y=alt.Y("chance:Q", title="chance", axis=alt.Axis(format="%", tickCount=4)),
-                color=alt.Color("label:N", title=None, scale=legend_scale(order), legend=beside),
+                color=alt.Color("label:N", title=None, scale=legend_scale(order), legend=legend),
                 strokeDash=alt.StrokeDash(
-                    "label:N", title=None, scale=alt.Scale(domain=order, range=dashes), legend=beside
+                    "label:N", title=None, scale=alt.Scale(domain=order, range=dashes), legend=legend
                 ),
                 tooltip=[
                     alt.Tooltip("label:N"),

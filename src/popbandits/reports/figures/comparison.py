@@ -1,43 +1,43 @@
-"""Several runs side by side: learning curves and final scores by method."""
+"""Comparison of runs: learning curves, regret and final scores by method."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from popbandits.reports.figures.figure import TICK, Figure, Record, legend_scale, panel_title, record, thinned
+from popbandits.reports.figures.figure import TICK, Figure, Record, legend_scale, panel_title, record, thin
 from popbandits.reports.run import Run
 from popbandits.reports.stats import standard_error
 from popbandits.typing import BoolArray, FloatArray
 
 Grouped = Mapping[str, Mapping[str, Sequence[Run]]]
-"""By task, by method."""
+"""Runs by task, then by method."""
 
 
 def curves(tasks: Grouped) -> Figure:
-    """The best member of each round, mean ± 1 standard error over seeds; a panel for each task."""
+    """Draw the best member of each round, mean ± 1 standard error over seeds; a panel for each task."""
     tables = {task: {method: _best(runs) for method, runs in groups.items()} for task, groups in tasks.items()}
-    caption = f"The best member of each round: mean ± 1 standard error over runs ({_seeds(tasks)} a method)."
+    caption = f"The best member of each round: mean ± 1 standard error over runs ({_seeds(tasks)} per method)."
     return _over_rounds("comparison", "Learning curves by method", caption, "score of the best member", tables)
 
 
 def regrets(tasks: Grouped) -> Figure:
-    """What the best member of each round lacks of the best score that any of the runs reached, summed over rounds.
+    """Draw the distance of each round's best member from the best score of any run, summed over rounds.
 
-    The paper's figure 3 has the optimum in its place, which only a made-up problem knows: `popbandits synthetic`.
+    The paper's figure 3 uses the optimum instead, which is known only for synthetic problems: `popbandits synthetic`.
     """
     tables: dict[str, dict[str, FloatArray]] = {}
     for task, groups in tasks.items():
         best = {method: runs[0].sign * _best(runs) for method, runs in groups.items()}
         top = max((float(table[np.isfinite(table)].max(initial=-np.inf)) for table in best.values()), default=0.0)
-        # In a round that nobody completed nothing is known, and nothing added.
+        # A round that no member completed adds nothing.
         tables[task] = {
             method: np.where(_reached(groups[method]), np.nancumsum(top - table, axis=0), np.nan)
             for method, table in best.items()
         }
     caption = (
-        "What the best member of each round lacks of the best score that any of these runs reached, summed over "
-        f"rounds; less is better. Mean ± 1 standard error over runs ({_seeds(tasks)} a method)."
+        "The distance of each round's best member from the best score that any of these runs reached, summed over "
+        f"rounds; less is better. Mean ± 1 standard error over runs ({_seeds(tasks)} per method)."
     )
     return _over_rounds("regret", "Cumulative regret", caption, "cumulative regret", tables)
 
@@ -50,7 +50,7 @@ def _seeds(tasks: Grouped) -> str:
 def _over_rounds(
     name: str, title: str, caption: str, axis: str, tables: Mapping[str, Mapping[str, FloatArray]]
 ) -> Figure:
-    """Mean ± 1 standard error over the columns of each table, round by round; a panel for each task."""
+    """Draw mean ± 1 standard error over the columns of each table, round by round; a panel for each task."""
     import altair as alt
 
     methods = list(dict.fromkeys(method for groups in tables.values() for method in groups))
@@ -59,7 +59,7 @@ def _over_rounds(
     for number, (task, groups) in enumerate(tables.items()):
         rows = []
         for method, table in groups.items():
-            for t in thinned(np.arange(len(table)), 400):
+            for t in thin(np.arange(len(table)), 400):
                 values = table[t][np.isfinite(table[t])].tolist()
                 if not values:
                     continue
@@ -76,7 +76,7 @@ def _over_rounds(
 
 
 def _best(runs: Sequence[Run]) -> FloatArray:
-    """(rounds, runs); NaN where a run is not there yet."""
+    """Return the best scores, (rounds, runs); NaN for rounds that a run has not reached."""
     rounds = max(len(run.best_by_round) for run in runs)
     table = np.full((rounds, len(runs)), np.nan)
     for i, run in enumerate(runs):
@@ -85,7 +85,7 @@ def _best(runs: Sequence[Run]) -> FloatArray:
 
 
 def _reached(runs: Sequence[Run]) -> BoolArray:
-    """(rounds, runs) whether a run got there."""
+    """Return a mask, (rounds, runs), of the rounds that each run reached."""
     lengths = np.array([len(run.best_by_round) for run in runs])
     return np.arange(lengths.max())[:, None] < lengths
 
@@ -115,7 +115,7 @@ def _curves(source: str, methods: list[str], title: str | None, tasks: int, axis
 
 
 def finals(tasks: Grouped) -> Figure:
-    """The final score of every run, and the mean of each method ± 1 standard error."""
+    """Draw the final score of every run, and the mean of each method ± 1 standard error."""
     import altair as alt
 
     methods = list(dict.fromkeys(method for groups in tasks.values() for method in groups))
@@ -158,5 +158,5 @@ def finals(tasks: Grouped) -> Figure:
         ]
         chart = alt.layer(*layers).properties(width=760 if len(tasks) == 1 else 300, height=34 * len(methods))
         panels.append(chart if len(tasks) == 1 else chart.properties(title=panel_title(task)))
-    caption = "Each dot is a run: its best member in the end. Diamond and line: mean ± 1 standard error."
+    caption = "Each dot is a run: its best member at the end. Diamond and line: mean ± 1 standard error."
     return Figure("finals", "Final scores", caption, alt.concat(*panels, columns=1 if len(tasks) == 1 else 2), data)

@@ -1,4 +1,4 @@
-"""What deciding cost, and where an explorer did without its model."""
+"""Cost of decisions, and decisions without the method's model."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,16 +13,16 @@ from popbandits.reports.figures.figure import (
     log_ticks,
     record,
     rounds_axis,
-    thinned,
+    thin,
 )
-from popbandits.reports.run import Run, shortened
+from popbandits.reports.run import Run, shorten
 from popbandits.wording import counted
 
-MODEL, SAMPLED = "as the method means to", "fall-back"
+MODEL, SAMPLED = "by the method", "fall-back"
 
 
 def deciding(groups: Mapping[str, Sequence[Run]]) -> Figure | None:
-    """Seconds for each configuration that was explored; None where nothing is on record."""
+    """Draw the seconds for each configuration that was explored; None if none are on record."""
     import altair as alt
 
     runs = [run for group in groups.values() for run in group]
@@ -32,7 +32,7 @@ def deciding(groups: Mapping[str, Sequence[Run]]) -> Figure | None:
             keys = sorted((round_, member) for member, round_ in run.deciding if run.history.find((member, round_)))
             fallbacks = {o.key: o.fallback for o in run.history if o.fallback is not None}
             reasons += len(fallbacks)
-            for i in thinned(np.arange(len(keys)), 2_000 // len(runs)):
+            for i in thin(np.arange(len(keys)), 2_000 // len(runs)):
                 round_, member = keys[i]
                 reason = fallbacks.get((member, round_))
                 points.append(
@@ -42,7 +42,7 @@ def deciding(groups: Mapping[str, Sequence[Run]]) -> Figure | None:
                         kind=MODEL if reason is None else SAMPLED,
                         group=group,
                         who=f"member {member}, round {round_}",
-                        reason=None if reason is None else shortened(reason, 190),
+                        reason=None if reason is None else shorten(reason, 190),
                     )
                 )
     if not points:
@@ -53,7 +53,7 @@ def deciding(groups: Mapping[str, Sequence[Run]]) -> Figure | None:
     ticks = log_ticks(min(seconds) / 2, 2 * max(seconds))
     y = alt.Y(
         "seconds:Q",
-        title="seconds a configuration",
+        title="seconds per configuration",
         scale=alt.Scale(type="log"),
         axis=alt.Axis(format=TICK, values=ticks),
     )
@@ -76,7 +76,7 @@ def deciding(groups: Mapping[str, Sequence[Run]]) -> Figure | None:
                 *tip,
                 alt.Tooltip("who:N", title="for"),
                 alt.Tooltip("seconds:Q", format=".3~g"),
-                alt.Tooltip("reason:N", title="fall-back because"),
+                alt.Tooltip("reason:N", title="reason for the fall-back"),
             ],
         )
         .properties(width=760, height=170)

@@ -1,4 +1,4 @@
-"""What mattered: rank correlations of the gain with each hyperparameter (after the paper's figure 5a and its grid)."""
+"""Effects: rank correlations of the gain with each hyperparameter (after the paper's figure 5a and its grid)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,39 +7,39 @@ from typing import Any
 import numpy as np
 
 from popbandits.reports.figures.figure import BLUE, GREY, RED, TICK, Figure, legend_scale, panel_title, record
-from popbandits.reports.run import Run, label_names, shortened
+from popbandits.reports.run import Run, label_names, shorten
 from popbandits.reports.stats import APART, ENOUGH, Association, association, critical
 from popbandits.typing import FloatArray, IntArray
 
 ALL = "all intervals"
 UP, DOWN, NEITHER = "more was better", "less was better", "no clear effect"
 ROWS = 40
-"""Labels of all choices together that are drawn."""
+"""Maximum labels drawn, of all choices together."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a hyperparameter did to the change in score, where a label held or overall."""
+    """The effect of a hyperparameter on the change in score, with one label or overall."""
 
     parameter: str
     variable: str | None
-    """The choice that is held at `label`; None overall."""
+    """The choice that has `label`; None overall."""
     label: str
     found: Association
     critical: float
-    """|z| beyond which it is clear, all effects of the report considered."""
+    """|z| beyond which the effect is clear, corrected for all effects of the report."""
 
     @property
     def direction(self) -> str:
-        """What it means."""
+        """Direction of the effect, in words."""
         return NEITHER if abs(self.found.z) <= self.critical else UP if self.found.z > 0 else DOWN
 
 
 def effects(runs: Sequence[Run]) -> list[Effect]:
     """Correlate the change in score with one number each, overall and for each label, over all runs of one space.
 
-    A configuration counts once, with the median change of its intervals: that it was kept for many says nothing more
-    of its values, and that one of them crashed says little. What too few configurations differ in is left out.
+    A configuration counts once, with the median change of its intervals: more intervals say nothing more about its
+    values, and one crash says little. Hyperparameters in which too few configurations differ are left out.
     """
     space = runs[0].space
     tried = [_configurations(run) for run in runs]
@@ -60,18 +60,18 @@ def effects(runs: Sequence[Run]) -> list[Effect]:
 
 
 def _configurations(run: Run) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Return the numbers and labels of each configuration of a run, and its change turned so that more is better."""
+    """Return the numbers and labels of each configuration of a run, and its change, of which more is better."""
     rows = run.rows[run.measured]
     x, h = rows.points.x, rows.points.h
     groups: dict[bytes, list[int]] = {}
     for i, key in enumerate(np.hstack([x, h])):
         groups.setdefault(key.tobytes(), []).append(i)
-    first = [places[0] for places in groups.values()]
-    return x[first], h[first], np.array([np.median(rows.change[places]) for places in groups.values()])
+    first = [indices[0] for indices in groups.values()]
+    return x[first], h[first], np.array([np.median(rows.change[indices]) for indices in groups.values()])
 
 
 def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | None:
-    """A panel for each number, a bar for each label; None if nothing could be estimated."""
+    """Draw a panel for each number, with a bar for each label; None if nothing could be estimated."""
     import altair as alt
 
     if not found:
@@ -79,11 +79,11 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
     several = len(runs[0].space.categorical) > 1
 
     def lane(effect: Effect) -> str:
-        return f"{shortened(effect.variable, 20)}: {effect.label}" if several and effect.variable else effect.label
+        return f"{shorten(effect.variable, 20)}: {effect.label}" if several and effect.variable else effect.label
 
     order = list(dict.fromkeys(lane(e) for e in found))
     parameters = list(dict.fromkeys(e.parameter for e in found))
-    # Labels in the order of the space, those that some number cannot be estimated for in their place.
+    # Labels in the order of the space, also those for which some number cannot be estimated.
     order = [ALL, *[name for name in order if name != ALL]][:ROWS]
     rows = [
         record(
@@ -118,7 +118,7 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
                 alt.Tooltip("high:Q", title="clear beyond", format=".3~f"),
                 alt.Tooltip("tau:Q", title="rank correlation", format="+.3~f"),
                 alt.Tooltip("count:Q", title="configurations"),
-                alt.Tooltip("direction:N", title="so"),
+                alt.Tooltip("direction:N", title="effect"),
             ],
         )
         limits = [
@@ -133,10 +133,10 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
             )
         )
     caption = (
-        "The rank correlation (Kendall's) of the change in score with one hyperparameter at a time, by its standard "
-        "deviation, over all configurations and those with one label. Ticks: p = 0.05 with all bars considered. "
-        f"A bar takes {ENOUGH} configurations, {APART} of them apart from the commonest value. It ignores time and the "
-        f"other hyperparameters.{_cut(found, order, lane)}"
+        "Kendall's rank correlation of the change in score with one hyperparameter at a time, divided by its standard "
+        "deviation, over all configurations and those with one label. Ticks: p = 0.05, corrected for all bars. "
+        f"A bar needs {ENOUGH} configurations, {APART} of them with other values than the commonest. It ignores time "
+        f"and the other hyperparameters.{_cut(found, order, lane)}"
     )
     return Figure(
         "effects", "What mattered", caption, alt.concat(*panels, columns=across, spacing=18), {"effects": rows}

@@ -1,4 +1,4 @@
-"""What all figures share: what a figure is, its colours, its scales, and how much of a long run it shows."""
+"""The parts that figures share: the figure itself, colours, scales, and samples of long runs."""
 
 import importlib.util
 import json
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from popbandits.errors import MissingExtraError
-from popbandits.reports.run import LABEL, label_names, shortened
+from popbandits.reports.run import LABEL, label_names, shorten
 from popbandits.space.parameters import Numerical
 from popbandits.typing import IntArray
 
@@ -23,47 +23,47 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, RED = "#0072B2", "#E69F00", "#009E73", "#CC79A
 GREY = "#8A8F98"
 PALETTE = [BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY, "#A08500"]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
-"""Beyond as many lines as there are colours, they differ in these as well."""
+"""Dash patterns for lines beyond the number of colours."""
 
 POINTS = 3_000
-"""How many marks of a kind a figure draws; of more, a sample."""
+"""Maximum marks of a kind in a figure; of more, a sample is drawn."""
 
 TICK = ".6~g"
-"""How ticks are written. Without digits of its own, Vega would write 300 as 3e+2 where ticks are hundreds."""
+"""Format of ticks. Without a number of digits, Vega would write 300 as 3e+2 where ticks are hundreds."""
 
 WHO = "'member ' + datum.member + ', round ' + datum.round"
-"""What an interval is called, in Vega: said once, not with every point."""
+"""Name of an interval, as a Vega expression: sent once, not with every point."""
 
 MEMBER = "member"
-"""A parameter of the figures that show members: the one to bring out, -1 for all."""
+"""Parameter of figures that show members: the member to highlight, -1 for all."""
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart, its data apart so that panels share them, and the words that belong to it."""
+    """A chart with its title and caption; the data are separate, so that panels share them."""
 
     name: str
-    """Of its files."""
+    """Name of its files."""
     title: str
     caption: str
     panels: Any
     """Layers or panels in Altair, without title and data."""
     data: Mapping[str, Sequence[Record]]
     by_member: bool = False
-    """Whether a member can be brought out."""
+    """Whether a member can be highlighted."""
 
     @property
     def spec(self) -> dict[str, Any]:
-        """In Vega-Lite, complete."""
-        # Unchecked, and the data added afterwards: holding all against the schema takes seconds, and tests do it.
+        """The complete Vega-Lite specification."""
+        # Not validated, and the data added afterwards: validation takes seconds, and tests do it.
         spec: dict[str, Any] = self._styled().to_dict(validate=False)
         return spec | {"datasets": dict(self.data)}
 
     @property
     def chart(self) -> Any:
-        """An Altair chart that shows itself in a notebook, and can be changed."""
+        """An Altair chart, for a notebook or further changes."""
         chart = self._styled()
         chart.datasets = dict(self.data)
         return chart
@@ -72,8 +72,8 @@ class Figure:
         import altair as alt
 
         chart: Any = self.panels.copy(deep=False)
-        # Set, not added by Altair's methods: each of these copies everything.
-        chart.title = alt.Title(self.title, subtitle=wrapped(self.caption, 110), anchor="start", offset=16)
+        # Set directly: each of Altair's methods copies everything.
+        chart.title = alt.Title(self.title, subtitle=wrap(self.caption, 110), anchor="start", offset=16)
         chart.config = config()
         if self.by_member:
             chart.params = [alt.VariableParameter(name=MEMBER, value=-1)]
@@ -97,7 +97,7 @@ class Figure:
 
 
 def require_extra(*more: str) -> None:
-    """Raise an error unless what figures are drawn with is installed, and whatever else is named."""
+    """Raise an error unless the libraries for figures, and those named, are installed."""
     missing = [name for name in ("altair", "vl_convert", *more) if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(
@@ -107,7 +107,7 @@ def require_extra(*more: str) -> None:
 
 
 def config(dark: bool = False) -> dict[str, Any]:
-    """How charts look, on paper and in the dark."""
+    """Return the configuration of charts, light or dark."""
     ink, soft, line, ground = (
         ("#e8eaed", "#b3b9c2", "#343943", "#17191e") if dark else ("#1d2129", "#555c66", "#e4e7eb", "#ffffff")
     )
@@ -142,8 +142,8 @@ def config(dark: bool = False) -> dict[str, Any]:
     }
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most so many characters, cut between words."""
+def wrap(text: str, width: int) -> list[str]:
+    """Split a text between words into lines of at most `width` characters."""
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
@@ -153,7 +153,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def record(**values: Any) -> Record:
-    """A row of data: numbers with six digits, without what is unknown.
+    """Make a row of data: numbers with six digits, without unknown values.
 
     >>> record(member=1, score=0.123456789, change=float("nan"))
     {'member': 1, 'score': 0.123457}
@@ -165,20 +165,20 @@ def record(**values: Any) -> Record:
     }
 
 
-def thinned(places: IntArray, most: int = POINTS) -> IntArray:
-    """At most so many of the places, evenly spread."""
-    return places if len(places) <= most else places[np.linspace(0, len(places) - 1, most).astype(np.int64)]
+def thin(indices: IntArray, most: int = POINTS) -> IntArray:
+    """Return at most `most` of the indices, evenly spread."""
+    return indices if len(indices) <= most else indices[np.linspace(0, len(indices) - 1, most).astype(np.int64)]
 
 
 def panel_title(text: str) -> "alt.Title":
-    """The title of one panel, beside the figure's."""
+    """Make the title of one panel."""
     import altair as alt
 
-    return alt.Title(shortened(text, LABEL), fontSize=13, anchor="start", frame="group", offset=8, limit=320)
+    return alt.Title(shorten(text, LABEL), fontSize=13, anchor="start", frame="group", offset=8, limit=320)
 
 
 def rounds_axis(most: int, title: str | None = "round") -> "alt.X":
-    """Rounds, from 0."""
+    """Make an axis of rounds, from 0."""
     import altair as alt
 
     scale = alt.Scale(domain=[0, max(1, most)], nice=False)
@@ -186,7 +186,7 @@ def rounds_axis(most: int, title: str | None = "round") -> "alt.X":
 
 
 def number_scale(number: Numerical) -> "alt.Scale":
-    """A hyperparameter's own scale, over its whole range."""
+    """Make the scale of a hyperparameter, over its whole range."""
     import altair as alt
 
     domain = [number.lower, number.upper]
@@ -198,21 +198,21 @@ def number_scale(number: Numerical) -> "alt.Scale":
 
 
 def number_axis(number: Numerical, **options: Any) -> "alt.Axis":
-    """Ticks where a hyperparameter has values."""
+    """Make an axis with ticks at values of a hyperparameter."""
     import altair as alt
 
     if number.labels:
         names = json.dumps(label_names(number.labels))
         return alt.Axis(**{"values": list(range(len(number.labels))), "labelExpr": f"{names}[datum.value]", **options})
     if number.log:
-        form = "~e" if number.lower < 1e-3 else TICK  # "0.00001" runs into its neighbour.
+        form = "~e" if number.lower < 1e-3 else TICK  # "0.00001" overlaps its neighbour.
         return alt.Axis(**{"values": log_ticks(number.lower, number.upper), "format": form, **options})
     whole: Record = {"tickMinStep": 1, "format": "~s"} if number.kind == "integer" else {"format": TICK}
     return alt.Axis(**{"tickCount": 4, **whole, **options})
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers along a log axis.
+    """List round numbers along a log axis.
 
     >>> log_ticks(4, 128), log_ticks(1e-6, 0.1)
     ([5.0, 10.0, 20.0, 50.0, 100.0], [1e-06, 1e-05, 0.0001, 0.001, 0.01, 0.1])
@@ -228,17 +228,17 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def legend_scale(names: Sequence[str], colours: Sequence[str] | None = None) -> "alt.Scale":
-    """A colour for each name, in this order."""
+    """Make a scale with a colour for each name, in this order."""
     import altair as alt
 
     return alt.Scale(domain=list(names), range=list(colours or (PALETTE[i % len(PALETTE)] for i in range(len(names)))))
 
 
-def faded(full: float, faint: float = 0.06) -> Any:
-    """Opacity of a mark that belongs to a member: faint while another one is brought out."""
+def fade(full: float, faint: float = 0.06) -> Any:
+    """Make the opacity of a member's mark: faint while another member is highlighted."""
     import altair as alt
 
     test = f"{MEMBER} < 0 || datum.member === {MEMBER}"
-    # Not alt.condition, which takes Altair thirty times as long.
+    # Not alt.condition, which is thirty times slower.
     whole: Any = alt.ConditionalValueDefnumberExprRef(test=test, value=full)  # type: ignore[no-untyped-call]
     return alt.OpacityValue(faint, condition=whole)

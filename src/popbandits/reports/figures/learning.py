@@ -14,33 +14,33 @@ from popbandits.reports.figures.figure import (
     TICK,
     WHO,
     Figure,
-    faded,
+    fade,
     legend_scale,
     record,
     rounds_axis,
-    thinned,
+    thin,
 )
 from popbandits.reports.run import Drawn
 from popbandits.typing import FloatArray
 from popbandits.wording import counted
 
 CURVES = 60
-"""Members drawn one by one."""
+"""Maximum members drawn one by one."""
 CURVES_OF_ALL = ("best member of the round", "mean of the members")
 
 
 def learning(run: Drawn, points: int = 2 * POINTS) -> Figure:
-    """The score of every member after each round, their mean, and the best; about so many of the first at most."""
+    """Draw the score of every member after each round (about `points` of them at most), their mean, and the best."""
     scores = run.scores
     rounds, members = scores.shape
-    drawn = thinned(np.arange(members), CURVES)
-    shown = thinned(np.arange(rounds), max(points // CURVES, points // len(drawn)))
+    drawn = thin(np.arange(members), CURVES)
+    shown = thin(np.arange(rounds), max(points // CURVES, points // len(drawn)))
     lines = [
         record(
             member=int(m),
             round=int(t),
             score=float(scores[t, m]),
-            config=run.described((int(m), int(t))) if np.isfinite(scores[t, m]) else None,
+            config=run.describe((int(m), int(t))) if np.isfinite(scores[t, m]) else None,
         )
         for m in drawn
         for t in shown
@@ -52,13 +52,13 @@ def learning(run: Drawn, points: int = 2 * POINTS) -> Figure:
     ]
     won = [
         record(round=round_, score=float(score), member=member)
-        for member, round_, score in (run.lineage[i] for i in thinned(np.arange(len(run.lineage)), 500))
+        for member, round_, score in (run.lineage[i] for i in thin(np.arange(len(run.lineage)), 500))
     ]
     part = "" if len(drawn) == members else f" {len(drawn)} of {counted(members, 'member')} are drawn."
     part += "" if len(shown) == rounds else f" {len(shown):,} of {rounds:,} rounds are drawn."
     better = "More" if run.sign > 0 else "Less"
     caption = (
-        f"{better} is better. The winning lineage is whom the best score descends from: it changes member where "
+        f"{better} is better. The winning lineage leads to the best score: it changes member where "
         f"weights were copied.{part}"
     )
     return Figure(
@@ -71,7 +71,7 @@ def learning(run: Drawn, points: int = 2 * POINTS) -> Figure:
     )
 
 
-@lru_cache(16)  # A page that follows a run draws the same layers again and again.
+@lru_cache(16)  # A page that follows a run draws the same layers repeatedly.
 def _layers(horizon: int) -> Any:
     import altair as alt
 
@@ -84,12 +84,12 @@ def _layers(horizon: int) -> Any:
     tip = [alt.Tooltip("who:N", title="interval"), alt.Tooltip("score:Q", format=".6~g")]
     each = alt.Chart(alt.NamedData("members")).transform_calculate(curve="'a member'", who=WHO)
     return alt.layer(
-        each.mark_line(strokeWidth=1.2).encode(x=x, y=y, color=colour, detail="member:N", opacity=faded(0.45)),
+        each.mark_line(strokeWidth=1.2).encode(x=x, y=y, color=colour, detail="member:N", opacity=fade(0.45)),
         each.mark_circle(size=26).encode(
             x=x,
             y=y,
             color=colour,
-            opacity=faded(0.35, 0.03),
+            opacity=fade(0.35, 0.03),
             tooltip=[*tip, alt.Tooltip("config:N", title="hyperparameters")],
         ),
         alt.Chart(alt.NamedData("summary"))
@@ -104,7 +104,7 @@ def _layers(horizon: int) -> Any:
 
 
 def _mean(scores: FloatArray) -> FloatArray:
-    """Over the members that completed each round."""
+    """Return the mean over the members that completed each round."""
     count = np.isfinite(scores).sum(axis=1)
-    # Shares are summed: the sum of two scores may be more than a float holds.
+    # Shares are summed: the sum of two scores may overflow.
     return np.where(count > 0, np.nansum(scores / np.maximum(count, 1)[:, None], axis=1), np.nan)

@@ -1,4 +1,4 @@
-"""The lineage tree: who descends from whom."""
+"""The lineage tree: the parent of every interval."""
 
 from typing import Any
 
@@ -12,33 +12,33 @@ from popbandits.reports.figures.figure import (
     RED,
     Figure,
     Record,
-    faded,
+    fade,
     legend_scale,
     record,
     rounds_axis,
-    thinned,
+    thin,
 )
 from popbandits.reports.run import Run
 from popbandits.wording import number
 
-KEPT, COPIED, WON, FAILED = "goes on", "copies weights", "winning lineage", "failed"
+KEPT, COPIED, WON, FAILED = "continues", "copies weights", "winning lineage", "failed"
 
 
 def lineage(run: Run) -> Figure:
-    """A row for each member; a line from every interval to those that started from its weights."""
+    """Draw a row for each member, and a line from every interval to those that started from its weights."""
     import altair as alt
 
     branches = [o for o in run.history if o.parent is not None and o.key not in run.winning]
     copies = np.array([o.parent is not None and o.parent[0] != o.member for o in branches], bool)
     won = [o for o in run.history.lineage() if o.parent is not None]
     room = max(0, POINTS - len(won))
-    kept = {int(i) for i in thinned(np.flatnonzero(copies), room)}
-    kept |= {int(i) for i in thinned(np.flatnonzero(~copies), max(0, room - len(kept)))}
+    kept = {int(i) for i in thin(np.flatnonzero(copies), room)}
+    kept |= {int(i) for i in thin(np.flatnonzero(~copies), max(0, room - len(kept)))}
     edges = [*(_edge(run, branches[i]) for i in sorted(kept)), *(_edge(run, o) for o in _thin(won))]
     failed = [o for o in run.history if o.failed]
     lost = [
         record(member=o.member, round=o.round, kind=FAILED, who=f"member {o.member}, round {o.round}: {o.status}")
-        for o in (failed[i] for i in thinned(np.arange(len(failed)), 500))
+        for o in (failed[i] for i in thin(np.arange(len(failed)), 500))
     ]
     rounds, members = run.scores.shape
     x = rounds_axis(rounds - 1)
@@ -64,10 +64,10 @@ def lineage(run: Run) -> Figure:
         y2="member:Q",
         color=colour,
         size=alt.Size("width:Q", scale=None, legend=None),
-        opacity=faded(0.85, 0.1),
+        opacity=fade(0.85, 0.1),
         tooltip=tip,
     )
-    dots = base.mark_circle(size=22).encode(x=x, y=y, color=colour, opacity=faded(0.9, 0.1), tooltip=tip)
+    dots = base.mark_circle(size=22).encode(x=x, y=y, color=colour, opacity=fade(0.9, 0.1), tooltip=tip)
     crosses = (
         alt.Chart(alt.NamedData("failed"))
         .mark_point(shape="cross", angle=45, size=60, filled=True, opacity=1)
@@ -83,11 +83,11 @@ def lineage(run: Run) -> Figure:
         f"A line leads from an interval to those that began with its weights; {count:,} were copied from another "
         f"member.{part}"
     )
-    return Figure("lineage", "Who descends from whom", caption, chart, {"edges": edges, "failed": lost}, by_member=True)
+    return Figure("lineage", "Lineages", caption, chart, {"edges": edges, "failed": lost}, by_member=True)
 
 
 def _thin(won: list[Observation]) -> list[Observation]:
-    return [won[i] for i in thinned(np.arange(len(won)))]
+    return [won[i] for i in thin(np.arange(len(won)))]
 
 
 def _edge(run: Run, o: Observation) -> Record:
@@ -103,5 +103,5 @@ def _edge(run: Run, o: Observation) -> Record:
         who=f"member {o.member}, round {o.round}",
         start=f"member {parent[0]}, round {parent[1]}",
         score=number(o.score),
-        config=run.described(o.key),
+        config=run.describe(o.key),
     )

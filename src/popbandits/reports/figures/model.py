@@ -1,4 +1,4 @@
-"""The model's view: what the method's Gaussian process expects now, along each number, for each label."""
+"""The model's view: predictions of the method's Gaussian process, along each number, for each label."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,22 +25,22 @@ from popbandits.reports.figures.figure import (
     number_scale,
     panel_title,
     record,
-    thinned,
+    thin,
 )
-from popbandits.reports.run import Run, label_names, shortened
+from popbandits.reports.run import Run, label_names, shorten
 from popbandits.space import Points
 from popbandits.space.parameters import Numerical
 from popbandits.typing import FloatArray, IntArray
 
 ROWS, COLUMNS = 10, 6
-"""Labels and numbers that are drawn."""
+"""Maximum labels and numbers drawn."""
 GRID = 41
 """Points along a curve."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A label to look at, the others being those of the member that is best now."""
+    """One label to draw; the other labels are those of the best member."""
 
     variable: int | None
     label: int
@@ -49,9 +49,9 @@ class Slice:
 
 
 def explorer_of(run: Run) -> tuple[ModelExplorer, bool]:
-    """The run's method where it is one of ours and has a model, else PB2-Mix; and whether it is the run's own."""
+    """Return the run's method if it is ours and has a model, else PB2-Mix; and whether it is the run's own."""
     made = run.about.get("method") or {}
-    # By name among our own: a report imports nothing that a stored file asks for.
+    # By name among our own: a report imports nothing that a stored file names.
     kind: Any = getattr(popbandits.explorers, str(made.get("make", "")).rpartition(":")[2] or "-", None)
     ours = (
         isinstance(kind, type) and issubclass(kind, ModelExplorer) and made["make"].startswith("popbandits.explorers.")
@@ -66,7 +66,7 @@ def explorer_of(run: Run) -> tuple[ModelExplorer, bool]:
 
 
 def model_view(run: Run) -> Figure | None:
-    """Posterior mean and band along each number, a row of panels for each label; None if there is nothing to see."""
+    """Draw posterior mean and band along each number, a row of panels for each label; None if there is none."""
     import altair as alt
 
     explorer, own = explorer_of(run)
@@ -85,26 +85,26 @@ def model_view(run: Run) -> Figure | None:
                 data[f"number{j}"] += curve
                 drawn.add((one.name, j))
     ends = [row[end] for rows in data.values() for row in rows for end in ("low", "high") if end in row]
-    if not ends:  # No curves, or none within what a float holds.
+    if not ends:  # No curves, or all overflow.
         return None
     for j in numbers:
         for one in slices:
             data[f"number{j}"] += _seen(run, models.rows, one, j)
-            # A row of panels also where there is nothing to draw, or the columns would not match.
+            # A row of panels even if it is empty, or the columns would not match.
             value = float(here[j]) if (one.name, j) in drawn else None
             data[f"number{j}"].append(record(row=one.name, kind="here", value=value))
     seen = [row["change"] for rows in data.values() for row in rows if "change" in row]
-    # Outliers would squeeze the curves to a line; they are drawn on the border.
+    # Outliers would flatten the curves; they are drawn on the border.
     inner = np.quantile(seen, [0.03, 0.97]) if seen else np.zeros(2)
     domain = [float(min(*ends, inner[0])), float(max(*ends, inner[1]))]
     width = (740 - 40 * len(numbers)) // max(len(numbers), 2)
     rows = [one.name for one in slices]
     charts = [_column(space.numerical[j], f"number{j}", domain, rows, j == 0, width) for j in numbers]
-    whose = f"{run.method}'s" if own else "the run's method has none; PB2-Mix's"
+    whose = f"{run.method}'s" if own else "the run's method has no model, so PB2-Mix's"
     caption = (
         f"Expected change in score in the next round (line) ± 1 standard deviation (band): {whose} model, fitted as it "
-        "would be now. Everything else is as in the best member (dashed: its value). Dots: what was "
-        f"seen.{_cut(run, slices, numbers)}"
+        "would be now. All other values are the best member's (dashed: its value). Dots: "
+        f"observations.{_cut(run, slices, numbers)}"
     )
     return Figure("model", "What the model expects now", caption, alt.hconcat(*charts, spacing=16), data)
 
@@ -116,10 +116,10 @@ def _slices(run: Run, rows: Rows, point: Points) -> list[Slice]:
     found = []
     for v, variable in enumerate(space.categorical):
         for i, name in enumerate(label_names(variable.labels)):
-            # An inactive choice of the best member gets a label, should this one switch it on.
+            # An inactive choice of the best member gets a label, in case this one activates it.
             labels = np.where(point.h[0] < 0, 0, point.h[0])
             labels[v] = i
-            prefix = f"{shortened(variable.name, 20)}: " if len(space.categorical) > 1 else ""
+            prefix = f"{shorten(variable.name, 20)}: " if len(space.categorical) > 1 else ""
             found.append(Slice(v, i, prefix + name, labels))
     count = [int((rows.points.h[:, s.variable] == s.label).sum()) for s in found]
     kept = np.sort(np.argsort(-np.array(count), kind="stable")[:ROWS])
@@ -129,7 +129,7 @@ def _slices(run: Run, rows: Rows, point: Points) -> list[Slice]:
 def _curves(
     run: Run, models: Models, one: Slice, point: Points, now: Observation, numbers: list[int]
 ) -> Iterator[tuple[int, list[Record]]]:
-    """By number, the posterior along it; only where it is active."""
+    """Yield each number and the posterior along it, where it is active."""
     space = run.space
     try:
         model = models.at(one.labels)
@@ -155,7 +155,7 @@ def _grid(middle: FloatArray, j: int) -> FloatArray:
 
 
 def _units(models: Models, labels: IntArray) -> tuple[float, float]:
-    """Mean and deviation of the changes that the model was fitted to, which it knows standardised."""
+    """Return mean and deviation of the changes that the model was fitted to: it predicts standardised ones."""
     mask = models.explorer.relevant(models.rows, labels)
     rows = models.rows if mask is None else models.rows[mask]
     y = rows[np.isfinite(rows.change) | rows.failed].targets()
@@ -175,7 +175,7 @@ def _curve(
 
 
 def _seen(run: Run, rows: Rows, one: Slice, j: int) -> list[Record]:
-    """What was observed with the label, as far as the model looks back."""
+    """Return the observations with the label, as far as the model looks back."""
     mask = np.isfinite(rows.change) & ~rows.guessed & np.isfinite(rows.points.x[:, j])
     if one.variable is not None:
         mask &= rows.points.h[:, one.variable] == one.label
@@ -188,12 +188,12 @@ def _seen(run: Run, rows: Rows, one: Slice, j: int) -> list[Record]:
             kind="seen",
             who=f"member {rows.member[i]}, round {rows.round[i]}",
         )
-        for i in thinned(np.flatnonzero(mask), 150)
+        for i in thin(np.flatnonzero(mask), 150)
     ]
 
 
 def _column(number: Numerical, source: str, domain: list[float], rows: list[str], first: bool, width: int) -> Any:
-    """The panels of a number, one below the other."""
+    """Draw the panels of a number, one below the other."""
     import altair as alt
 
     across = number_axis(number, grid=False, labelOverlap=True)

@@ -1,4 +1,4 @@
-"""Learned schedules: which values were trained with when, and which of them the winner went through."""
+"""Learned schedules: the values trained with over time, and those of the winning lineage."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -13,14 +13,14 @@ from popbandits.reports.figures.figure import (
     WHO,
     Figure,
     Record,
-    faded,
+    fade,
     legend_scale,
     number_axis,
     number_scale,
     panel_title,
     record,
     rounds_axis,
-    thinned,
+    thin,
 )
 from popbandits.reports.run import Drawn, label_names
 from popbandits.space.parameters import Categorical, Numerical
@@ -28,18 +28,18 @@ from popbandits.typing import BoolArray
 
 OTHERS, WINNER = "a member", "winning lineage"
 PANELS = 8
-"""Of more hyperparameters than this, each gets fewer points."""
+"""Number of hyperparameters above which each gets fewer points."""
 LANES = 30
-"""Labels of a choice that are drawn; of more, those that were tried most."""
+"""Maximum labels drawn of a choice; of more, the most used."""
 LETTERS = 28
-"""Of a label, that an axis shows."""
+"""Maximum letters of a label on an axis."""
 
 Panel = tuple[str, Numerical | None, tuple[str, ...], int, str, int]
-"""What `_panel` is given."""
+"""Arguments of `_panel`."""
 
 
 def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
-    """A panel for each hyperparameter; a column for each group, of runs on one space, where there are several."""
+    """Draw a panel for each hyperparameter; a column for each group of runs on one space, if there are several."""
     runs = [run for group in groups.values() for run in group]
     space = runs[0].space
     last = max(run.horizon for run in runs)
@@ -51,7 +51,7 @@ def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
     room = POINTS * PANELS // max(PANELS, len(parameters)) // len(runs)
     shown = {id(run): _shown(run, room) for run in runs}
     named = [_lanes(parameter, runs) for parameter in parameters]
-    # Long labels take their room from both columns, so that a page need not be scrolled sideways.
+    # Long labels narrow both columns, so that a page need not be scrolled sideways.
     width = 375 - 3 * max(
         0, min(LETTERS, max((len(label) for lanes in named for label in lanes.values()), default=0)) - 7
     )
@@ -64,28 +64,28 @@ def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
             order = tuple(lanes.values())[:: -1 if isinstance(parameter, Numerical) else 1]
             number = parameter if isinstance(parameter, Numerical) and not lanes else None
             panels.append((source, number, order, last, name, 250 if several else width))
-    chart = _concatenated(tuple(panels), len(groups) if several else 2)
+    chart = _concatenate(tuple(panels), len(groups) if several else 2)
     total = sum(run.trained for run in runs)
     drawn = sum(int(mask.sum()) for mask in shown.values())
     part = "" if drawn == total else f" {drawn:,} of {total:,} intervals are drawn, the winning lineage whole."
     caption = (
-        "Every point is an interval of a member. Highlighted: the values that the best score was reached through. "
-        f"A value that a condition switched off is absent.{part}"
+        "Every point is an interval of a member. Highlighted: the values that led to the best score. "
+        f"Inactive values are absent.{part}"
     )
     return Figure("schedules", "Learned schedules", caption, chart, data, by_member=True)
 
 
 def _shown(run: Drawn, most: int) -> BoolArray:
-    """Which rows are drawn: the winning lineage, and as many others as there is room for."""
+    """Return a mask of the rows to draw: the winning lineage, and `most` others at most."""
     rows = run.intervals
     won = np.array([key in run.winning for key in zip(rows.member.tolist(), rows.round.tolist(), strict=True)], bool)
     mask = won.copy()
-    mask[thinned(np.flatnonzero(~won), most)] = True
+    mask[thin(np.flatnonzero(~won), most)] = True
     return mask
 
 
 def _lanes(parameter: Numerical | Categorical, runs: Sequence[Drawn]) -> dict[int, str]:
-    """Of a hyperparameter without a scale, the labels to draw, by index; of a number none."""
+    """Return the labels to draw of a hyperparameter without a scale, by index; none for a number."""
     if not parameter.labels:
         return {}
     names = label_names(parameter.labels)
@@ -97,7 +97,7 @@ def _lanes(parameter: Numerical | Categorical, runs: Sequence[Drawn]) -> dict[in
 
 
 def _codes(run: Drawn, parameter: Numerical | Categorical) -> Any:
-    """A column of the rows: values of a number, indices of labels; NaN or -1 where it is inactive."""
+    """Return a column of the rows: values of a number, indices of labels; NaN or -1 where it is inactive."""
     points, space = run.intervals.points, run.space
     if isinstance(parameter, Categorical):
         return points.h[:, space.categorical.index(parameter)]
@@ -124,17 +124,15 @@ def _points(run: Drawn, parameter: Numerical | Categorical, lanes: Mapping[int, 
     return found
 
 
-@lru_cache(16)  # A page that follows a run draws the same panels again and again.
-def _concatenated(
-    panels: tuple[tuple[str, Numerical | None, tuple[str, ...], int, str, int], ...], columns: int
-) -> Any:
+@lru_cache(16)  # A page that follows a run draws the same panels repeatedly.
+def _concatenate(panels: tuple[tuple[str, Numerical | None, tuple[str, ...], int, str, int], ...], columns: int) -> Any:
     import altair as alt
 
     return alt.concat(*(_panel(*given) for given in panels), columns=columns, spacing=24)
 
 
 def _panel(source: str, number: Numerical | None, lanes: tuple[str, ...], last: int, title: str, width: int) -> Any:
-    """A panel of a number, or of labels."""
+    """Draw a panel of a number, or of labels."""
     import altair as alt
 
     x = rounds_axis(last)
@@ -149,7 +147,7 @@ def _panel(source: str, number: Numerical | None, lanes: tuple[str, ...], last: 
             axis=alt.Axis(grid=True, tickBand="extent"),
             sort=None,
         )
-        # Members on the same label would hide one another.
+        # Members on the same label would hide each other.
         offset = alt.YOffset("member:Q", scale=alt.Scale(zero=False, padding=3))
         height = max(height, 24 * len(lanes))
     else:
@@ -162,11 +160,9 @@ def _panel(source: str, number: Numerical | None, lanes: tuple[str, ...], last: 
     ]
     encoding = {"x": x, "y": y, "yOffset": offset, "color": colour, "tooltip": tip}
     marks = [
-        base.transform_filter(f"datum.kind === '{OTHERS}'")
-        .mark_circle(size=20)
-        .encode(**encoding, opacity=faded(0.45)),
+        base.transform_filter(f"datum.kind === '{OTHERS}'").mark_circle(size=20).encode(**encoding, opacity=fade(0.45)),
         base.transform_filter(f"datum.kind === '{WINNER}'")
         .mark_circle(size=42)
-        .encode(**encoding, opacity=faded(1.0, 0.3)),
+        .encode(**encoding, opacity=fade(1.0, 0.3)),
     ]
     return alt.layer(*marks).properties(width=width, height=height, title=panel_title(title))

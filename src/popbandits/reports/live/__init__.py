@@ -1,1 +1,1 @@
-"""The live page: the runs of a folder, and one of them followed while it trains."""
+"""The live page: lists the runs of a folder, and follows one while it trains."""

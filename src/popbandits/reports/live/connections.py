@@ -1,4 +1,4 @@
-"""Connections of the live page: how many, for how long without a question, and how much is said of bad ones."""
+"""Connections of the live page: limits on their number, their idle time and the lines they log."""
 
 import asyncio
 import logging
@@ -7,20 +7,20 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 PATIENCE = 10.0
-"""Seconds within which a question must have arrived, and within which an answer must be read on."""
+"""Seconds within which a request must arrive, and within which a client must read on."""
 MOST = 200
-"""Connections at a time; further ones are closed at once. A browser opens six at most."""
+"""Maximum connections at a time; more are closed at once. A browser opens six at most."""
 LINES = 100
-"""Lines of the log; whoever sends nonsense could fill a disk with more."""
+"""Maximum lines of the log, so that bad requests cannot fill a disk."""
 
 
 class Impatient(H11Protocol):
-    """Closes connections on which a question does not arrive, or an answer is not read: each holds a descriptor."""
+    """Closes connections on which no request arrives, or an answer is not read: each holds a file descriptor."""
 
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a question; or close, where there are too many already."""
+        """Begin to wait for a request; close if there are too many connections."""
         super().connection_made(transport)
         if len(self.connections) > MOST:
             transport.abort()
@@ -28,21 +28,21 @@ class Impatient(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Go on waiting until the question is whole."""
+        """Wait until the request is complete."""
         super().data_received(data)
-        cycle: Any = self.cycle  # None before the first question, whatever its type says.
+        cycle: Any = self.cycle  # None before the first request, whatever its type says.
         if cycle is None or cycle.response_complete:
             self._wait()
         else:
             self._done()
 
     def pause_writing(self) -> None:
-        """Begin to wait for whoever reads the answer."""
+        """Begin to wait for the client to read the answer."""
         super().pause_writing()
         self._wait()
 
     def resume_writing(self) -> None:
-        """Go on: it was read."""
+        """Stop waiting: the answer was read."""
         super().resume_writing()
         self._done()
 
@@ -52,7 +52,7 @@ class Impatient(H11Protocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        """Close after a while, from when it was first said."""
+        """Close the connection after `PATIENCE`, unless a timer already runs."""
         if self._timer is None:
             self._timer = self.loop.call_later(PATIENCE, self.transport.abort)
 
@@ -63,7 +63,7 @@ class Impatient(H11Protocol):
 
 
 class Few(logging.Filter):
-    """Lets the first lines of a log through."""
+    """Passes only the first lines of a log."""
 
     def __init__(self, most: int):
         super().__init__()

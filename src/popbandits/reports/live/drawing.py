@@ -1,4 +1,4 @@
-"""The figures of the live page, made anew as a run goes on."""
+"""The figures of the live page, updated as a run continues."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from popbandits.reports.live.follow import Followed
 from popbandits.reports.live.pacing import Paced
 
 POINTS = 2_000
-"""About how many scores are drawn one by one."""
+"""Approximate number of scores drawn one by one."""
 
 FIGURES: dict[str, Callable[[Followed], Figure | None]] = {
     "learning": lambda run: learning(run, POINTS),
@@ -22,7 +22,7 @@ FIGURES: dict[str, Callable[[Followed], Figure | None]] = {
 
 
 class Drawing(Paced):
-    """A figure for the page: Vega-Lite that seldom changes, and data that do."""
+    """A figure for the page: a Vega-Lite specification that rarely changes, and data that do."""
 
     short = 0.2
 
@@ -30,7 +30,7 @@ class Drawing(Paced):
         super().__init__()
         self.name = name
         self.made = -1
-        """At which version of the run."""
+        """Version of the run at which it was made."""
         self._panels: Any = None
         self._spec: dict[str, Any] = {}
         self._spec_made = -1
@@ -47,6 +47,6 @@ class Drawing(Paced):
             self.made = version
 
     def since(self, version: int) -> dict[str, Any]:
-        """What a page has to be told that knows this version."""
+        """Return what a page that has this version needs."""
         new = {"spec": self._spec} if self._spec_made > version else {}
         return new | self._rest

@@ -1,4 +1,4 @@
-"""A run as its file tells it so far: read once, then kept up by reading what is new."""
+"""A run that is followed: its file is read once, then only what is new."""
 
 import math
 from functools import cached_property
@@ -19,16 +19,16 @@ from popbandits.storage.store import reading
 from popbandits.typing import FloatArray, IntArray
 
 HUGE = 1e15
-"""Ids, rounds and times are below this."""
+"""Upper bound of ids, rounds and times."""
 DRAWN = 1_000
-"""Intervals whose configurations are drawn; of more, a sample and the winning lineage."""
+"""Maximum intervals whose configurations are drawn; of more, a sample and the winning lineage."""
 
 
 class Followed:
-    """The numbers of every interval, and the configurations of those that a figure draws.
+    """The numbers of every interval, and the configurations of those that figures draw.
 
-    It is what figures need of a run (`Drawn`), for a run of any length: of a long one, they draw a sample. A
-    configuration is read when it is drawn for the first time.
+    It is the `Drawn` of figures, for runs of any length: of a long one, they draw a sample. A configuration is read
+    when it is first drawn.
     """
 
     def __init__(self, directory: Path):
@@ -37,9 +37,9 @@ class Followed:
 
     def _forget(self) -> None:
         self.file: Any = None
-        """Which file it was read from, and what that says of the run: another one is another run."""
+        """Inode of the file, and metadata of the run: if they change, it is another run."""
         self.numbers = no_numbers("observation")
-        """A row for each interval, in the order of telling."""
+        """A row for each interval, in the order they were recorded."""
         self.decided = no_numbers("decision")
         """A row for each decision."""
         self.lineage: list[tuple[int, int, float]] = []
@@ -49,13 +49,13 @@ class Followed:
         self._renew()
 
     def _renew(self) -> None:
-        for name in ("scores", "best_by_round", "places", "winning", "intervals", "last", "asked"):
+        for name in ("scores", "best_by_round", "indices", "winning", "intervals", "last", "asked"):
             self.__dict__.pop(name, None)
 
     def refresh(self) -> None:
-        """Read what is new; everything, if another run took the folder."""
+        """Read what is new; everything, if another run uses the folder now."""
         with reading(self.directory) as store:
-            store.begin()  # All is of one moment.
+            store.begin()  # one snapshot
             file = store.path.stat().st_ino, store.about
             if file != self.file or len(store) < len(self.numbers):
                 self._forget()
@@ -71,7 +71,7 @@ class Followed:
             self._read_configs(store)
 
     def _check(self, new: Numbers, decided: Numbers) -> None:
-        """Raise HistoryError unless rows are numbered, members few, and whoever is descended from comes first."""
+        """Raise HistoryError unless rows are numbered, members are in range, and parents come first."""
         most = self.about.get("size") or MEMBERS
         for what, rows in (("observation", new), ("decision", decided)):
             member, round_ = rows["member"], rows["round"]
@@ -98,7 +98,7 @@ class Followed:
                 raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for a decision of {member:.0f}")
 
     def _find_lineage(self, store: Store) -> None:
-        """Follow the best interval back, where there is a new one: nobody's ancestors ever change."""
+        """Follow a new best interval back to its first ancestor: ancestors never change."""
         new = store.best(after=len(self))
         if new is not None and (self._best is None or merit(new, self.sign) > merit(self._best, self.sign)):
             self._best, self.lineage = new, store.lineage(new.key)
@@ -110,7 +110,7 @@ class Followed:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    # What figures need of a run
+    # Data of figures (`Drawn`)
 
     @property
     def sign(self) -> float:
@@ -119,25 +119,25 @@ class Followed:
 
     @property
     def horizon(self) -> int:
-        """The last round of an axis: that of the run, or one that leaves room to grow, so that the axis stays."""
+        """The last round of an axis: the run's last, or one with room to grow, so that the axis rarely changes."""
         rounds = self.about.get("rounds")
         return int(rounds) - 1 if rounds else 2 ** int(np.ceil(np.log2(max(8, len(self.scores)))))
 
     @property
     def trained(self) -> int:
-        """How many intervals trained, drawn or not."""
+        """Number of intervals that trained, drawn or not."""
         return len(self) - int(self.numbers["lost"].sum())
 
     @cached_property
     def scores(self) -> FloatArray:
         """(rounds, members) as they were told; NaN where there is none."""
-        table = np.full(self.places.shape, np.nan)
+        table = np.full(self.indices.shape, np.nan)
         table[self._ints("round"), self._ints("member")] = self.numbers["score"]
         return table
 
     @cached_property
-    def places(self) -> IntArray:
-        """(rounds, members) where each interval stands in `numbers`; -1 for those that are not there."""
+    def indices(self) -> IntArray:
+        """(rounds, members) index of each interval in `numbers`; -1 for missing ones."""
         member, round_ = self._ints("member"), self._ints("round")
         size = max(self.about.get("size") or 0, member.max(initial=-1) + 1)
         shape = round_.max(initial=-1) + 1, size
@@ -148,34 +148,34 @@ class Followed:
 
     @cached_property
     def best_by_round(self) -> FloatArray:
-        """(rounds,) the best member's score in each round; NaN where nobody completed it."""
+        """(rounds,) the best member's score in each round; NaN where no member completed it."""
         return best_of_rounds(self.scores, self.sign)
 
-    def key(self, place: int) -> Key:
-        """Member and round of an interval."""
-        return int(self.numbers["member"][place]), int(self.numbers["round"][place])
+    def key(self, index: int) -> Key:
+        """Return member and round of an interval."""
+        return int(self.numbers["member"][index]), int(self.numbers["round"][index])
 
     @staticmethod
     def parent(row: Any) -> Key | None:
-        """Whom a row of `numbers` or `decided` begins from."""
+        """Return the parent of a row of `numbers` or `decided`."""
         return None if np.isnan(row["parent_member"]) else (int(row["parent_member"]), int(row["parent_round"]))
 
     @cached_property
     def winning(self) -> frozenset[Key]:
-        """The lineage that ends with the best score."""
+        """Intervals of the lineage that ends with the best score."""
         return frozenset((member, round_) for member, round_, _ in self.lineage)
 
     @property
     def _sample(self) -> IntArray:
-        """Which intervals are drawn one by one: the winning lineage, and about as many others as there is room for.
+        """Indices of the intervals that are drawn one by one: the winning lineage, and a sample of the others.
 
-        An interval stays in the sample until it is halved, so that its configuration is read once.
+        The sample is halved as a run grows, and never gains old intervals, so that a configuration is read once.
         """
         halvings = max(0, int(np.ceil(np.log2(max(1, len(self)) / DRAWN))))
         mixed = np.arange(len(self), dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
         drawn = (mixed < 2 ** (32 - halvings)) & (self.numbers["lost"] == 0)
         for member, round_, _ in self.lineage:
-            drawn[self.places[round_, member]] = True
+            drawn[self.indices[round_, member]] = True
         return np.flatnonzero(drawn)
 
     @cached_property
@@ -186,37 +186,37 @@ class Followed:
         return Intervals(points, self._ints("member")[at], self._ints("round")[at], self.change(at))
 
     @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
-    def change(self, places: Any) -> Any:
-        """Return `Observation.change` of the intervals at these places; NaN where either score is unknown."""
-        return self.numbers["score"][places] - self.numbers["score_before"][places]
+    def change(self, indices: Any) -> Any:
+        """Return `Observation.change` of the intervals at these indices; NaN where either score is unknown."""
+        return self.numbers["score"][indices] - self.numbers["score_before"][indices]
 
-    def described(self, key: Key) -> None:
-        """The page shows a member's configuration when it is chosen, so that it need not be sent for every point."""
+    def describe(self, key: Key) -> None:
+        """Return None: the page loads the configuration of a selected member, so points need not carry it."""
 
-    # Where the members stand
+    # State of the members
 
     @cached_property
     def last(self) -> IntArray:
-        """(members,) where the last interval of each stands; -1 for those that have none."""
-        at = np.full(self.places.shape[1], -1)
+        """(members,) index of each member's last interval; -1 for members without one."""
+        at = np.full(self.indices.shape[1], -1)
         at[self._ints("member")] = np.arange(len(self))
         return at
 
     @property
     def completed(self) -> int:
-        """How many intervals did not fail."""
+        """Number of intervals that did not fail."""
         return int(self.numbers["completed"].sum())
 
     @property
     def mean(self) -> float:
-        """Over members, of the last score of each; NaN where there is none."""
+        """Mean of the members' last scores; NaN if there are none."""
         scored = self.numbers[self.numbers["completed"] > 0]
         last = dict(zip(scored["member"].tolist(), scored["score"].tolist(), strict=True))
         return mean(list(last.values())) if last else math.nan
 
     @cached_property
     def asked(self) -> dict[int, int]:
-        """Where the last decision for each member stands."""
+        """Index of the last decision for each member."""
         return dict(zip(self.decided["member"].astype(int).tolist(), range(len(self.decided)), strict=True))
 
     def _ints(self, column: str) -> IntArray:

@@ -1,4 +1,4 @@
-"""Who may see the pages, and what a browser may do with them."""
+"""Access to the pages, and their security headers."""
 
 import hashlib
 import hmac
@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADERS = {
-    # Scripts and styles of ours, nothing from elsewhere. Vega compiles its expressions, and styles its tooltips.
+    # Only our own scripts and styles. Vega compiles its expressions, and styles its tooltips.
     "content-security-policy": (
         "default-src 'none'; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data: "
         "blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -23,9 +23,9 @@ HEADERS = {
 
 
 class Guard:
-    """Lets in who has the token, where one is needed, and otherwise who asked for this machine by a name of its own.
+    """Admits requests with the token, if one is set; otherwise requests for a local name of this machine.
 
-    Without the second, a page from elsewhere whose name is made to point at this machine could read everything.
+    Without the second check, a page from elsewhere whose name resolves to this machine could read everything.
     """
 
     def __init__(self, app: ASGIApp, token: str | None):
@@ -33,7 +33,7 @@ class Guard:
         self._cookie = b"" if token is None else _digest(token).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass the request on."""
+        """Refuse the request, or pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -53,9 +53,9 @@ class Guard:
         if self.token is None:
             if is_local(headers.get("host", "")):
                 return None
-            return PlainTextResponse("This page answers to localhost alone; popbandits watch --host opens it.\n", 421)
+            return PlainTextResponse("This page answers only to localhost; popbandits watch --host opens it.\n", 421)
         asked = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        cookie = f"popbandits-{(scope.get('server') or ('', ''))[1]}"  # Cookies do not tell ports apart.
+        cookie = f"popbandits-{(scope.get('server') or ('', ''))[1]}"  # Cookies ignore ports.
         given = dict(asked).get("token")
         if given is not None and self._fits(given):
             rest = urlencode([(name, value) for name, value in asked if name != "token"])
@@ -63,7 +63,7 @@ class Guard:
             welcome.set_cookie(cookie, _digest(given), httponly=True, samesite="strict")
             return welcome
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        # Not by Python's parser, which gives up at the first cookie of somebody else's that it does not like.
+        # Not with Python's parser, which stops at the first malformed cookie of another site.
         parts = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
         kept = [value for name, _, value in parts if name == cookie]
         if self._fits(bearer) or any(hmac.compare_digest(value.encode(), self._cookie) for value in kept):
@@ -75,12 +75,12 @@ class Guard:
 
 
 def _digest(token: str) -> str:
-    """Return what a browser keeps of a token: letters that a cookie may have, whatever the token is."""
+    """Return the cookie of a token: a digest, whose letters are valid in a cookie."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def is_local(host: str) -> bool:
-    """Whether a name, with or without a port, is one that only this machine goes by.
+    """Tell whether a name, with or without a port, is local to this machine.
 
     >>> [is_local(host) for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "::1", "example.org", "0.0.0.0", "")]
     [True, True, True, True, False, False, False]

@@ -1,11 +1,11 @@
-"""What a page shows of one member: what it trains with, what became of it, and whom it descends from."""
+"""Data of one member for the page: its configuration, its intervals and its lineage."""
 
 from pathlib import Path
 from typing import Any
 
 from popbandits.history import Assignment, Key, Observation
 from popbandits.reports.export import finite
-from popbandits.reports.run import LABEL, TRACEBACK, described, shortened
+from popbandits.reports.run import LABEL, TRACEBACK, describe_config, shorten
 from popbandits.reports.status import state_of
 from popbandits.storage import Store
 from popbandits.storage.lock import running
@@ -14,22 +14,22 @@ from popbandits.storage.store import reading
 from popbandits.wording import setting
 
 INTERVALS = 100
-"""Of a member that has trained for longer, the last ones are shown."""
+"""Maximum intervals shown of a member, the last ones."""
 ANCESTORS = 10_000
-"""Intervals for which a lineage is followed back."""
+"""Maximum intervals for which a lineage is followed back."""
 
 Shown = dict[str, Any]
 
 
 def member(directory: Path, number: int) -> Shown | None:
-    """All that a page shows of a member; None if there is no such member."""
+    """Return all that a page shows of a member; None if there is no such member."""
     with reading(directory) as store:
         store.begin()
         done, decided = store.latest(number, INTERVALS), store.last_decision(number)
         if decided is None and not done:
             return None
         rounds = [observation.round for observation in done]
-        # Ray Tune may end a run before what was decided last.
+        # Ray Tune may end a run before its last decisions are trained.
         finished = state_of(store, running(directory), complete=False) == "finished"
         asked = None if decided is None else decided.assignment
         training = asked is not None and asked.round not in rounds and not (finished and rounds)
@@ -43,10 +43,10 @@ def member(directory: Path, number: int) -> Shown | None:
             "member": number,
             "round": now.round,
             "training": training,
-            "fallback": None if reason is None else shortened(str(reason), 300),
+            "fallback": None if reason is None else shorten(str(reason), 300),
             "config": [
                 {
-                    "name": shortened(name, LABEL),
+                    "name": shorten(name, LABEL),
                     "value": setting(value, LABEL),
                     "before": None if before.get(name, value) == value else setting(before[name], LABEL),
                 }
@@ -61,8 +61,8 @@ def member(directory: Path, number: int) -> Shown | None:
                     "change": finite(o.change),
                     "from": o.parent,
                     "seconds": o.seconds,
-                    "config": described(store.space, o.config),
-                    "said": shortened(said[o.round], TRACEBACK) if o.failed and o.round in said else None,
+                    "config": describe_config(store.space, o.config),
+                    "said": shorten(said[o.round], TRACEBACK) if o.failed and o.round in said else None,
                 }
                 for o in done
             ],
@@ -70,7 +70,7 @@ def member(directory: Path, number: int) -> Shown | None:
 
 
 def _lineage(store: Store, key: Key, parent: Key | None) -> list[list[int]]:
-    """Whom an interval descends from, itself first: a member, and the first and the last of its rounds, one by one."""
+    """Return the lineage of an interval, itself first, as spans: member, first round and last round."""
     spans = [[key[0], key[1], key[1]]]
     line = [] if parent is None else store.lineage(parent, ANCESTORS)
     for who, round_, _ in reversed(line):

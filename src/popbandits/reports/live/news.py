@@ -1,4 +1,4 @@
-"""What the page of a run is told: all of it at first, then what changed."""
+"""Messages to the page of a run: everything at first, then what changed."""
 
 import math
 import threading
@@ -13,7 +13,7 @@ from popbandits.history import Event, Key
 from popbandits.reports.live.drawing import FIGURES, Drawing
 from popbandits.reports.live.follow import Followed
 from popbandits.reports.live.warned import Warned
-from popbandits.reports.run import described, method_said, shortened
+from popbandits.reports.run import describe_config, method_label, shorten
 from popbandits.reports.status import State, state_of
 from popbandits.storage import Store
 from popbandits.storage.folders import Stamp, stamp
@@ -23,16 +23,16 @@ from popbandits.storage.store import reading
 from popbandits.wording import duration, first_line, number
 
 MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
-"""The columns of the table of members."""
+"""Columns of the table of members."""
 LOG = 200
-"""Entries of the log that a page is given at first, and that it keeps."""
+"""Maximum entries of the log."""
 SETTLED = 1.0
-"""Seconds after a change of the file when it is read once more: SQLite writes to it before others can read that."""
+"""Seconds after a change of the file until it is read once more: SQLite writes before others can read."""
 Message = dict[str, Any]
 
 
 class News:
-    """A run, and what became new at which version of it; one for all who watch the run, from any thread."""
+    """A run, and the version at which each part changed; shared by all pages of the run, thread-safe."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -46,21 +46,21 @@ class News:
         self._begin()
 
     def _begin(self) -> None:
-        """Another run took the folder, or the first: nothing that was told holds."""
+        """Reset for the first run, or another one, in the folder: earlier messages no longer hold."""
         self._begun = self.version
         self._file = self._followed.file
         self._rows: dict[int, tuple[int, list[Any]]] = {}  # member -> the version it changed at, and its row
-        self._texts: dict[int, tuple[tuple[Source, int], str]] = {}  # member -> its config, and what that says
+        self._texts: dict[int, tuple[tuple[Source, int], str]] = {}  # member -> row of its config, and that as text
         self._log: list[tuple[int, Message]] = []
-        self._events, self._decisions = 0, 0  # how many of them are in the log
+        self._events, self._decisions = 0, 0  # numbers of them in the log
         self._figures = [Drawing(name) for name in FIGURES]
         self._warned = Warned()
         self._paced = [*self._figures, self._warned]
 
     def since(self, version: int | None) -> Message | None:
-        """What a page has to be told that knows this version, None if it knows nothing; None if there is no news."""
+        """Return the news for a page at a version, or at None if it has nothing; None if there is no news."""
         with self._lock:
-            self._look(draw=version == self.version)  # Figures take longer, and wait until all else was told.
+            self._look(draw=version == self.version)  # Figures are slower, and wait until all else is sent.
             if version == self.version:
                 return None
             if self._wrong is not None:
@@ -81,14 +81,14 @@ class News:
             }
 
     def _look(self, draw: bool) -> None:
-        """Make a figure or the warnings anew whose turn it is; else take in what is new, if anything is."""
+        """Update the figure or the warnings that are due; else read what is new."""
         due = next((one for one in self._paced if one.is_due), None) if draw else None
         if due is not None:  # Before anything is read: a fast run always has news.
             self.version += 1
             due.make(self._followed, self.version)
             return
-        goes_on = running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
-        now = stamp(self.directory), goes_on
+        active = running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
+        now = stamp(self.directory), active
         if now == self._seen and not self._lags():
             return
         self._seen, self._settles = now, time.monotonic() + SETTLED
@@ -98,19 +98,19 @@ class News:
             if self._followed.file != self._file:
                 self._begin()
             with reading(self.directory) as store:
-                rounds, members = self._followed.about.get("rounds"), self._followed.places.shape[1]
+                rounds, members = self._followed.about.get("rounds"), self._followed.indices.shape[1]
                 complete = rounds is not None and len(self._followed) >= members * rounds > 0
-                self._state = state_of(store, goes_on, complete)
-                self._stand(store)
-                self._tell(store)
+                self._state = state_of(store, active, complete)
+                self._update_rows(store)
+                self._update_log(store)
             self._wrong = None
-        except (HistoryError, OSError) as error:  # It was removed, or is not whole yet.
+        except (HistoryError, OSError) as error:  # It was removed, or is incomplete.
             self._wrong = str(error)
         for one in self._paced:
             one.stale = self._wrong is None and len(self._followed) > 0
 
     def _lags(self) -> bool:
-        """Tell whether the file has observations that nobody could read yet when it changed last."""
+        """Tell whether the file has observations that were not yet readable at its last change."""
         if time.monotonic() < self._settles:
             return False
         self._settles = math.inf
@@ -123,7 +123,7 @@ class News:
     @property
     def _about(self) -> str:
         about = self._followed.about
-        return f"{method_said(about, self._followed.space)} · seed {shortened(str(about.get('seed', '–')), 40)}"
+        return f"{method_label(about, self._followed.space)} · seed {shorten(str(about.get('seed', '–')), 40)}"
 
     @property
     def _facts(self) -> dict[str, str]:
@@ -142,23 +142,23 @@ class News:
 
     @property
     def _rounds(self) -> str:
-        """How many rounds every member could have finished."""
+        """Number of intervals by number of members, rounded down."""
         run = self._followed
-        done, rounds = len(run) // max(1, run.places.shape[1]), run.about.get("rounds")
+        done, rounds = len(run) // max(1, run.indices.shape[1]), run.about.get("rounds")
         return str(done) if rounds is None else f"{done} of {rounds}"
 
     @property
     def _told(self) -> str:
-        """For who hears the page: a sentence that changes with the round, the state and the best score."""
+        """A sentence for screen readers, which changes with the round, the state and the best score."""
         lineage = self._followed.lineage
         best = f"best score {number(lineage[-1][2])}" if lineage else "nothing completed yet"
         return f"{self._state}: round {self._rounds}, {best}"
 
-    def _stand(self, store: Store) -> None:
-        """A row for each member that changed."""
+    def _update_rows(self, store: Store) -> None:
+        """Update the row of each member that changed."""
         run = self._followed
         where: dict[int, tuple[Source, int]] = {}
-        for member in range(run.places.shape[1]):
+        for member in range(run.indices.shape[1]):
             done, asked = int(run.last[member]), run.asked.get(member)
             finished = -1 if done < 0 else run.key(done)[1]
             if asked is not None and run.decided["round"][asked] > finished and self._state != "finished":
@@ -166,30 +166,30 @@ class News:
             elif done >= 0:
                 where[member] = "observation", done
         self._read(store, where)
-        for member, (table, place) in where.items():
-            row = self._row(member, table == "decision", place)
+        for member, (table, index) in where.items():
+            row = self._row(member, table == "decision", index)
             if member not in self._rows or self._rows[member][1] != row:
                 self._rows[member] = self.version, row
 
     def _read(self, store: Store, where: dict[int, tuple[Source, int]]) -> None:
-        """What the members train with, as text, where it is not known yet."""
-        new = {m: place for m, place in where.items() if m not in self._texts or self._texts[m][0] != place}
+        """Read the configurations of members that are not known yet, as text."""
+        new = {m: row for m, row in where.items() if m not in self._texts or self._texts[m][0] != row}
         tables: dict[Source, Numbers] = {"decision": self._followed.decided, "observation": self._followed.numbers}
         for table, rows in tables.items():
-            ids = {int(rows["id"][place]): member for member, (of, place) in new.items() if of == table}
+            ids = {int(rows["id"][index]): member for member, (of, index) in new.items() if of == table}
             for id_, config in configs(store, table, list(ids)).items():
-                self._texts[ids[id_]] = new[ids[id_]], described(store.space, config)
+                self._texts[ids[id_]] = new[ids[id_]], describe_config(store.space, config)
 
-    def _row(self, member: int, in_training: bool, place: int) -> list[Any]:
+    def _row(self, member: int, in_training: bool, index: int) -> list[Any]:
         run = self._followed
         last = int(run.last[member])
-        source = run.decided[place] if in_training else run.numbers[place]
+        source = run.decided[index] if in_training else run.numbers[index]
         parent = run.parent(source)
         if in_training:
             doing = "training" if self._state == "running" else "interrupted"
         else:
-            failed = not run.numbers["completed"][place]
-            ended = self._state == "finished" or run.about.get("rounds") == run.numbers["round"][place] + 1
+            failed = not run.numbers["completed"][index]
+            ended = self._state == "finished" or run.about.get("rounds") == run.numbers["round"][index] + 1
             doing = "failed" if failed else "done" if ended else "waiting"
         score, change = (float(run.numbers["score"][last]), run.change(last)) if last >= 0 else (math.nan, math.nan)
         came = "" if parent is None else "itself" if parent[0] == member else f"member {parent[0]}"
@@ -203,8 +203,8 @@ class News:
             self._texts[member][1],
         ]
 
-    def _tell(self, store: Store) -> None:
-        """Put into the log who copied whom and tries what, and what else happened."""
+    def _update_log(self, store: Store) -> None:
+        """Add events and explored configurations to the log."""
         run = self._followed
         entries = [self._happened(event) for event in latest_events(store, self._events, LOG)]
         self._events = entries[-1]["id"] if entries else self._events
@@ -215,9 +215,9 @@ class News:
         for id_, row in zip(ids, explored, strict=True):
             member, parent = int(row["member"]), run.parent(row)
             copied = "" if parent is None or parent[0] == member else f"copied member {parent[0]} and "
-            text = f"{copied}tries {described(store.space, chosen[id_])}"
+            text = f"{copied}tries {describe_config(store.space, chosen[id_])}"
             reason = reasons.get(id_)
-            text += "" if reason is None else f" (by chance: {first_line(reason)})"
+            text += "" if reason is None else f" (at random: {first_line(reason)})"
             entries.append(_entry(float(row["time"]), "explored", (member, int(row["round"])), text))
         self._decisions = len(run.decided)
         entries.sort(key=lambda entry: entry["time"])
@@ -225,7 +225,7 @@ class News:
 
     def _happened(self, event: Event) -> Message:
         key = None if event.member is None or event.round is None else (event.member, event.round)
-        return _entry(event.time, event.kind, key, shortened(first_line(event.text), 300)) | {"id": event.id}
+        return _entry(event.time, event.kind, key, shorten(first_line(event.text), 300)) | {"id": event.id}
 
 
 def _entry(when: float, kind: str, key: Key | None, text: str) -> Message:
@@ -234,5 +234,5 @@ def _entry(when: float, kind: str, key: Key | None, text: str) -> Message:
 
 
 def _number(value: float) -> float | None:
-    """With six digits; None for what is unknown, since JSON has no NaN."""
+    """Round to six digits; None for an unknown value, since JSON has no NaN."""
     return float(f"{value:.6g}") if math.isfinite(value) else None

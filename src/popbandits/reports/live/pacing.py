@@ -1,4 +1,4 @@
-"""The pace at which the live page makes anew what takes long."""
+"""Pacing of slow updates of the live page."""
 
 import time
 from abc import ABC, abstractmethod
@@ -6,27 +6,27 @@ from abc import ABC, abstractmethod
 from popbandits.reports.live.follow import Followed
 
 PACE = 10.0
-"""What takes long is made anew after so many times as long."""
+"""A slow update is repeated after this many times its duration."""
 
 
 class Paced(ABC):
-    """Something that is made anew as a run goes on, at a pace that depends on how long it takes."""
+    """Something that is updated as a run continues, at a pace that depends on how long an update takes."""
 
     short = 0.0
-    """Seconds that are not long."""
+    """Seconds up to which an update is not slow."""
 
     def __init__(self) -> None:
         self.stale = False
-        """Whether the run went on since it was made."""
+        """Whether the run has continued since the last update."""
         self._due = 0.0
 
     @property
     def is_due(self) -> bool:
-        """Whether it should be made anew now."""
+        """Whether it should be updated now."""
         return self.stale and self._due <= time.monotonic()
 
     def make(self, run: Followed, version: int) -> None:
-        """Make it anew, at this version of the run."""
+        """Update it to this version of the run."""
         began = time.monotonic()
         self._make(run, version)
         took = time.monotonic() - began

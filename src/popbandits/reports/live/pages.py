@@ -1,4 +1,4 @@
-"""The two pages as HTML: what does not change. Their scripts fill in the rest, as text."""
+"""The fixed HTML of the two pages. Their scripts fill in the rest, as text."""
 
 from html import escape
 
@@ -9,7 +9,7 @@ WARNED = '<div id="warned" class="warned" hidden><h3>Worth a look</h3><ul></ul><
 
 
 def shell(title: str, heading: str, main: str, script: str, data: str = "") -> str:
-    """A page around its content."""
+    """Return a page around its content."""
     return "\n".join(
         [
             "<!doctype html>",
@@ -32,18 +32,18 @@ def shell(title: str, heading: str, main: str, script: str, data: str = "") -> s
 
 
 def list_page(root: str) -> str:
-    """The runs of a folder."""
+    """Return the page that lists the runs of a folder."""
     columns = ("run", "state", "method", "rounds", "best", "mean", "failed", "begun", "changed")
     main = '<p id="told" role="status" class="soft">Looking for runs …</p>' + filled_table(
-        "runs", columns, "Kept up to date. Click a heading to sort.", "demo running"
+        "runs", columns, "Updated live. Click a heading to sort.", "demo running"
     )
     heading = markup("div", markup("h1", "Runs"), markup("p", escape(root)))
     return shell("Runs", heading, main, "runs.js")
 
 
 def run_page(name: str, title: str) -> str:
-    """One run."""
-    back = markup("a", "All runs", href="runs") + " · " + markup("a", "Report as it stands", id="report")
+    """Return the page of one run."""
+    back = markup("a", "All runs", href="runs") + " · " + markup("a", "Current report", id="report")
     heading = markup(
         "div",
         markup("h1", escape(title)),
@@ -61,7 +61,7 @@ def run_page(name: str, title: str) -> str:
             section("Learning", figure_place("learning")),
             section(
                 "Members",
-                filled_table("members", MEMBERS, "Choose a member to see more of it.", "training crop")
+                filled_table("members", MEMBERS, "Choose a member for details.", "training crop")
                 + '<section id="member" aria-live="off" hidden></section>',
             ),
             section("Hyperparameters", figure_place("schedules")),
@@ -72,12 +72,12 @@ def run_page(name: str, title: str) -> str:
 
 
 def section(heading: str, inside: str) -> str:
-    """A part of the page under its heading."""
+    """Return a part of the page under its heading."""
     return markup("section", markup("h2", escape(heading)), inside, aria_label=heading)
 
 
 def figure_place(name: str) -> str:
-    """Where a figure is drawn, once there is something to draw."""
+    """Return the element that a figure is drawn in, once there are data."""
     place = markup("div", class_="chart", data_figure=name, role="img", tabindex="0", aria_label="Nothing yet")
     words = '<figcaption><p class="words">Nothing to draw yet.</p></figcaption>'
     return markup("figure", words, place, id=f"figure-{name}")

@@ -1,4 +1,4 @@
-"""The runs in a folder, found by their files and shown by their place in it."""
+"""The runs in a folder, found by their files and named by their paths."""
 
 import os
 import threading
@@ -15,11 +15,11 @@ from popbandits.storage.schema import FILE
 OFTEN = 1.0
 """Seconds after which runs are looked for again."""
 HERE = "."
-"""What a run is called that is in the folder itself."""
+"""Name of a run in the folder itself."""
 
 
 class Runs:
-    """Every run below a folder; nothing outside it, wherever links point. From any thread."""
+    """Every run below a folder, and nothing outside it, wherever links point. Thread-safe."""
 
     def __init__(self, root: Path):
         if not root.is_dir():
@@ -32,7 +32,7 @@ class Runs:
         self._statuses: dict[str, tuple[tuple[Stamp, bool], Status | str]] = {}
 
     def find(self) -> dict[str, Path]:
-        """The folder of every run, by its path from the root."""
+        """Return the folder of every run, by its path from the root."""
         with self._lock:
             if time.monotonic() - self._looked >= OFTEN:
                 below = (folder for folder in runs_below(self.root) if self._inside(folder / FILE))
@@ -47,7 +47,7 @@ class Runs:
         return Path(os.path.realpath(path)).is_relative_to(self.root)  # Path.resolve fails where a link is a circle.
 
     def news(self, name: str) -> News | None:
-        """What is new of a run; None if there is no such run."""
+        """Return the news of a run; None if there is no such run."""
         directory = self.find().get(name)
         if directory is None:
             return None
@@ -55,7 +55,7 @@ class Runs:
             return self._news.setdefault(name, News(directory))
 
     def statuses(self) -> dict[str, Status | str]:
-        """How every run stands, or what is wrong with it."""
+        """Return the state of every run, or the error that reading it gave."""
         return {name: self._status(name, directory) for name, directory in self.find().items()}
 
     def _status(self, name: str, directory: Path) -> Status | str:
@@ -71,5 +71,5 @@ class Runs:
 
 
 def _name(folder: Path) -> str:
-    """The path as text that a page can send back, also where its bytes are no text."""
+    """Return the path as text that a page can send back, even if its bytes are not valid text."""
     return os.fsencode(folder.as_posix()).decode("utf-8", "backslashreplace")

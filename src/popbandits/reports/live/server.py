@@ -1,4 +1,4 @@
-"""The live page's server: reads runs, writes nothing."""
+"""The server of the live page: it reads runs and writes nothing."""
 
 import asyncio
 import json
@@ -38,36 +38,36 @@ from popbandits.storage.store import reading
 from popbandits.wording import visible
 
 USUAL = 8765
-"""The port, if it is free."""
+"""Default port, if it is free."""
 POLL = 0.25
-"""Seconds between two looks at a run that somebody follows."""
+"""Seconds between two checks of a run that a page follows."""
 LOGS = ("uvicorn.error", "asyncio")
 """Names of the loggers that write to the log."""
 SILENCE = 15.0
-"""Seconds after which a page is told that there is nothing, so that nobody in between hangs up."""
+"""Seconds without news after which a comment is sent, so that no proxy closes the connection."""
 
 
 class Pages:
-    """Answers to requests, all of them questions."""
+    """Answers to requests, all of which only read."""
 
     def __init__(self, root: Path):
         self.runs = Runs(root)
         self.ending = asyncio.Event()
-        """Set when the server ends, so that who follows a run does not keep it."""
+        """Set when the server ends, so that streams do not keep it alive."""
         self._libraries: Libraries | None = Libraries()
         self._vega = ""
         self._lock, self._making = threading.Lock(), threading.Lock()
         self._report: tuple[Any, str] = None, ""
 
     def close(self) -> None:
-        """Let those who follow a run go."""
+        """End all streams."""
         self.ending.set()
         with self._lock:
             if self._libraries is not None:
                 self._libraries.stop()
 
     def routes(self) -> list[Route]:
-        """Where everything is."""
+        """List the routes of the pages and their data."""
         return [
             Route("/", self.front),
             Route("/runs", self.all_runs),
@@ -81,12 +81,12 @@ class Pages:
         ]
 
     async def front(self, request: Request) -> Response:
-        """The list; where the folder is a run itself, that run."""
+        """Answer with the list of runs; if the folder is itself a run, redirect to its page."""
         found = await run_in_threadpool(self.runs.find)
         return RedirectResponse(f"run?run={HERE}") if list(found) == [HERE] else HTMLResponse(self._list)
 
     async def all_runs(self, request: Request) -> Response:
-        """The list."""
+        """Answer with the list of runs."""
         return HTMLResponse(self._list)
 
     @property
@@ -94,44 +94,44 @@ class Pages:
         return list_page(str(self.runs.root))
 
     async def run(self, request: Request) -> Response:
-        """The page of a run."""
+        """Answer with the page of a run."""
         name, directory = await self._asked(request)
         return HTMLResponse(run_page(name, directory.name if name == HERE else name))
 
     async def report(self, request: Request) -> Response:
-        """The report of a run as it stands, made when it is asked for."""
+        """Answer with the report of a run as it is now, made on request."""
         _, directory = await self._asked(request)
-        # The report says itself what a browser may do with it: it holds its scripts.
-        return HTMLResponse(await run_in_threadpool(self._reported, directory), headers={"content-security-policy": ""})
+        # The report has its own security policy, with the hashes of its scripts.
+        return HTMLResponse(await run_in_threadpool(self._render, directory), headers={"content-security-policy": ""})
 
-    def _reported(self, directory: Path) -> str:
-        with self._making:  # One at a time: each takes a processor for seconds.
+    def _render(self, directory: Path) -> str:
+        with self._making:  # One at a time: each keeps a core busy for seconds.
             now = directory, stamp(directory)
             if self._report[0] != now:
                 self._report = now, single(Run.read(directory), self._vega_text)[0]
             return self._report[1]
 
     async def failure(self, request: Request) -> Response:
-        """Everything on record of an interval that failed, as text."""
+        """Answer with everything on record about an interval that failed, as text."""
         _, directory = await self._asked(request)
         number, round_ = _whole(request, "member"), _whole(request, "round")
 
-        def said() -> str | None:
+        def read_failure() -> str | None:
             with reading(directory) as store:
                 return failures(store, number, round_).get(round_)
 
-        text = await run_in_threadpool(said)
+        text = await run_in_threadpool(read_failure)
         if text is None:
-            raise HTTPException(404, f"nothing is on record of a failure of member {number} in round {round_}")
+            raise HTTPException(404, f"there is no record of a failure of member {number} in round {round_}")
         return PlainTextResponse(text)
 
     async def statuses(self, request: Request) -> Response:
-        """How every run stands."""
+        """Answer with the state of every run."""
         found = await run_in_threadpool(self.runs.statuses)
         return JSONResponse({"now": time.time(), "rows": [_row(name, how) for name, how in found.items()]})
 
     async def news(self, request: Request) -> Response:
-        """A stream of what is new of a run, until the page hangs up or the server ends."""
+        """Stream the news of a run, until the page disconnects or the server ends."""
         name, _ = await self._asked(request)
         return Stream(self._stream(name), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
@@ -153,7 +153,7 @@ class Pages:
                 continue
 
     async def member(self, request: Request) -> Response:
-        """One member of a run."""
+        """Answer with one member of a run."""
         _, directory = await self._asked(request)
         number = _whole(request, "member")
         shown = await run_in_threadpool(member, directory, number)
@@ -162,7 +162,7 @@ class Pages:
         return JSONResponse(shown)
 
     async def asset(self, request: Request) -> Response:
-        """A style or a script."""
+        """Answer with a style sheet or a script."""
         name = request.path_params["name"]
         if name == "vega.js":
             return Response(await run_in_threadpool(self._vega_text), media_type="text/javascript")
@@ -178,11 +178,11 @@ class Pages:
             return self._vega
 
     async def _asked(self, request: Request) -> tuple[str, Path]:
-        """The run that a request names: one of those that were found, so that no path can lead elsewhere."""
+        """Return the run that a request names; only runs that were found, so that no path leads elsewhere."""
         name = request.query_params.get("run", HERE)
         directory = (await run_in_threadpool(self.runs.find)).get(name)
         if directory is None:
-            raise HTTPException(404, "there is no such run in the folder that is watched")
+            raise HTTPException(404, "there is no such run in the watched folder")
         return name, directory
 
 
@@ -213,15 +213,15 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:
-    """Say what is wrong with the run that was asked for."""
+    """Answer with the error of a run that cannot be read."""
     return PlainTextResponse(f"{visible(str(error))}\n", 422)
 
 
 class Server(uvicorn.Server):
-    """Serves until it is stopped, whoever is still looking."""
+    """A server that ends when it is stopped, even if pages are still open."""
 
     def __init__(self, root: Path, token: str | None = None, ready: Callable[[], None] = lambda: None):
-        import_module("altair")  # It takes a second, which the first to look need not wait for.
+        import_module("altair")  # Slow, so before the first request.
         self.pages, self._ready = Pages(root), ready
         handlers: Any = {HTTPException: _refused, PopbanditsError: _unreadable}
         guard = Middleware(Guard, token=token)
@@ -236,22 +236,22 @@ class Server(uvicorn.Server):
             logging.getLogger(name).addFilter(self._few)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin, and say so: from here on a signal ends it in order."""
+        """Start, then call `ready`: from here on a signal ends the server cleanly."""
         await super().startup(sockets)
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let those who follow a run go, then end."""
+        """End all streams, then the server."""
         self.pages.close()
         await super().shutdown(sockets)
         for name in LOGS:
             logging.getLogger(name).removeFilter(self._few)
 
 
-def bound(host: str, port: int | None) -> socket.socket:
-    """A socket at this address; at any free port if none is given and the usual one is taken."""
+def open_socket(host: str, port: int | None) -> socket.socket:
+    """Open a listening socket; without a port, the usual one, or any free one if that is taken."""
     if port is not None and not 0 <= port <= 65535:
-        raise ArgumentError(f"port must be between 0 and 65535, got {port}; leave it out for one that is free")
+        raise ArgumentError(f"port must be between 0 and 65535, got {port}; leave it out for a free one")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for one in (USUAL, 0) if port is None else (port,):
         made = socket.socket(family)

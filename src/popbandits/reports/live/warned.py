@@ -12,7 +12,7 @@ from popbandits.storage.store import reading
 
 
 class Warned(Paced):
-    """What the run warns of as it stands; what no longer holds is gone."""
+    """The current warnings about a run; those that no longer hold are dropped."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,18 +21,18 @@ class Warned(Paced):
     def _make(self, run: Followed, version: int) -> None:
         try:
             self.texts = _warnings(run)
-        except (HistoryError, OSError):  # Whoever follows the run says what is wrong with its file.
+        except (HistoryError, OSError):  # The follower of the run reports errors of its file.
             self.texts = []
 
 
 def _warnings(run: Followed) -> list[str]:
-    size = run.places.shape[1]
+    size = run.indices.shape[1]
     with reading(run.directory) as store:
 
         def back(key: Key) -> list[float]:
             return [score for *_, score in reversed(store.lineage(key, LINEAGE))]
 
-        if (store.path.stat().st_ino, store.about) != run.file:  # Another run took the folder.
+        if (store.path.stat().st_ino, store.about) != run.file:  # Another run uses the folder now.
             return []
         after = max(0, len(run) - count_recent(len(run), size))
         recent = list(islice(store.observations(after), len(run) - after))

@@ -1,4 +1,4 @@
-// Draws figures with Vega, which has to be there as vegaEmbed; CONFIGS holds the colours of both themes.
+// Draws figures with Vega, which must be loaded as vegaEmbed; CONFIGS holds the colours of both themes.
 
 async function embed(place, spec) {
   const { view } = await vegaEmbed(place, spec, {
@@ -9,11 +9,11 @@ async function embed(place, spec) {
     actions: { export: true, source: false, compiled: false, editor: false },
     downloadFileName: place.dataset.figure,
   });
-  // The chart is described in words beside it; what Vega says of each mark would be read out one by one.
+  // The caption describes the chart; screen readers would read Vega's labels mark by mark.
   place.setAttribute("role", "img");
   return view;
 }
 
-function bringOut(view, member) {
+function highlight(view, member) {
   if ("member" in view.getState().signals) view.signal("member", member).run();
 }

@@ -1,5 +1,5 @@
-// Follows one run: the server sends all of it at first, then what changed.
-// Whatever a user named reaches the page as text only: through textContent, or as data of a chart.
+// Follows one run: the server sends everything at first, then what changed.
+// Users' names and labels reach the page only as text: through textContent, or as data of a chart.
 const run = document.body.dataset.run;
 const at = (path, more = {}) => `${path}?${new URLSearchParams({ run, ...more })}`;
 const place = (id) => document.getElementById(id);
@@ -36,7 +36,7 @@ async function embedChart(name) {
   chart.view?.finalize();
   const where = document.querySelector(`[data-figure=${name}]`);
   chart.view = await embed(where, { ...chart.spec, datasets: chart.data });
-  bringOut(chart.view, chosen ?? -1);
+  highlight(chart.view, chosen ?? -1);
   document.body.dataset.ready = "true";
 }
 
@@ -83,7 +83,7 @@ const members = fillTable("members", "member", {
 function choose(number) {
   chosen = number === chosen ? null : number;
   members.fill();
-  Object.values(charts).forEach(({ view }) => view && bringOut(view, chosen ?? -1));
+  Object.values(charts).forEach(({ view }) => view && highlight(view, chosen ?? -1));
   if (chosen === null) place("member").hidden = true;
   else showMember(true);
 }
@@ -105,7 +105,7 @@ async function showMember(move) {
       element("dt", {}, name),
       element("dd", {}, value, before === null ? null : element("span", { class: "soft" }, ` was ${before}`)),
     ])),
-    known.fallback === null ? "" : element("p", {}, `Chosen by chance, not by the model: ${known.fallback}`),
+    known.fallback === null ? "" : element("p", {}, `Chosen at random, not by the model: ${known.fallback}`),
     element("p", {}, "Descends from: ", ...parents(known.lineage)),
     element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its intervals" },
       intervals(known.intervals)),
@@ -147,13 +147,13 @@ function intervals(known) {
 }
 
 function failure(number, { round, said }, opened) {
-  const whole = element("a", { href: at("failure", { member: number, round }), target: "_blank" }, "all of it, as text");
+  const whole = element("a", { href: at("failure", { member: number, round }), target: "_blank" }, "full text");
   return element("details", { "data-round": round, ...(opened.has(String(round)) ? { open: "" } : {}) },
-    element("summary", {}, `Round ${round}: ${(said ?? "it was told as NaN").split("\n")[0].slice(0, 200)}`),
+    element("summary", {}, `Round ${round}: ${(said ?? "its score was NaN").split("\n")[0].slice(0, 200)}`),
     said === null ? "" : element("pre", {}, said), said === null ? "" : whole);
 }
 
-// What the server says
+// Messages of the server
 
 const LOG = 200;
 let version = null;
@@ -184,7 +184,7 @@ function take(news) {
 function warn(texts) {
   const list = place("warned").querySelector("ul");
   const shown = [...list.children].map((one) => one.textContent);
-  if (JSON.stringify(shown) === JSON.stringify(texts)) return; // Who hears the page hears it once.
+  if (JSON.stringify(shown) === JSON.stringify(texts)) return; // Screen readers read it once.
   list.replaceChildren(...texts.map((text) => element("li", {}, text)));
   place("warned").hidden = !texts.length;
 }
@@ -207,11 +207,11 @@ function follow() {
 place("pause").addEventListener("click", () => {
   const paused = source !== null;
   place("pause").setAttribute("aria-pressed", String(paused));
-  place("pause").textContent = paused ? "Go on" : "Pause";
+  place("pause").textContent = paused ? "Resume" : "Pause";
   if (paused) {
     source.close();
     source = null;
-    say("link", "Paused: the page stays as it is");
+    say("link", "Paused: the page is not updated");
   } else follow();
 });
 

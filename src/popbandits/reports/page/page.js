@@ -1,5 +1,5 @@
-// The report: draws the figures, brings out a member, fills the table.
-// Whatever a user named reaches the page as text only: through textContent, or as data of a chart.
+// The report: draws the figures, highlights a member, fills the table.
+// Users' names and labels reach the page only as text: through textContent, or as data of a chart.
 const data = JSON.parse(document.getElementById("data").textContent);
 const CONFIGS = data.configs;
 const member = document.getElementById("member");
@@ -14,12 +14,12 @@ async function draw() {
     const view = await embed(place, data.figures[place.dataset.figure]);
     if (mine !== drawing) { view.finalize(); return; }
     views.push(view);
-    if (member) bringOut(view, Number(member.value));
+    if (member) highlight(view, Number(member.value));
   }
   document.body.dataset.ready = "true";
 }
 
-member?.addEventListener("change", () => views.forEach((view) => bringOut(view, Number(member.value))));
+member?.addEventListener("change", () => views.forEach((view) => highlight(view, Number(member.value))));
 
 if (data.table) {
   const onlyWinning = document.getElementById("winning");

@@ -1,4 +1,4 @@
-// The list of runs: asked for again every second, as long as somebody looks.
+// The list of runs: reloaded every second while the page is visible.
 const told = document.getElementById("told");
 const runs = fillTable("runs", "run", {
   first: () => document.createElement("a"),
@@ -27,7 +27,7 @@ async function look() {
       runs.update(rows);
       const running = rows.filter((row) => row[1] === "running").length;
       say(rows.length ? `${rows.length} ${rows.length === 1 ? "run" : "runs"}, ${running} running` :
-        "No runs here yet. They appear as they begin.");
+        "No runs here yet. They appear when they start.");
       document.body.dataset.ready = "true";
     } catch (error) {
       say(`Not connected: ${error.message}. Trying again.`);

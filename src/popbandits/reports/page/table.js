@@ -1,4 +1,4 @@
-// A table that is filtered, sorted and paged. Whatever a user named is shown through textContent.
+// A table that is filtered, sorted and paged. Users' names and labels are shown through textContent.
 function show(value) {
   if (value === null || value === undefined) return "";
   if (value === true) return "yes";
@@ -13,8 +13,8 @@ function compare(a, b) {
   return String(a).localeCompare(String(b));
 }
 
-// `first` makes what stands in the first cell of a row and `update` sets it, `mark` sets a row's classes, `keep` filters,
-// `length` is that of a page.
+// `first` makes the content of a row's first cell and `update` sets it, `mark` sets a row's classes, `keep` filters,
+// `length` is the number of rows on a page.
 function fillTable(name, noun, { first, update, mark, keep, length = 50 } = {}) {
   const part = (suffix) => document.getElementById(`${name}-${suffix}`);
   const table = document.getElementById(name);
@@ -40,7 +40,7 @@ function fillTable(name, noun, { first, update, mark, keep, length = 50 } = {}) 
     return order.filter((i) => (!keep || keep(rows[i])) && words.every((word) => texts[i].includes(word)));
   }
 
-  // Rows and cells stay where they are, so that what has the focus keeps it.
+  // Rows and cells are reused, so that the focus stays.
   function fill() {
     const shown = kept();
     const pages = Math.max(1, Math.ceil(shown.length / length));

@@ -1,7 +1,7 @@
-// Light and dark: as the system has it, until somebody chooses.
+// Light and dark: the system's theme, until the user chooses.
 const system = matchMedia("(prefers-color-scheme: dark)");
 let chosenTheme = null;
-try { chosenTheme = localStorage.getItem("popbandits-theme"); } catch { /* A file may not be allowed to remember. */ }
+try { chosenTheme = localStorage.getItem("popbandits-theme"); } catch { /* A file may have no storage. */ }
 const theme = () => chosenTheme ?? (system.matches ? "dark" : "light");
 const redraws = [];
 
