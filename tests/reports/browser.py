@@ -3,7 +3,9 @@
 import os
 import shutil
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None
+)
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",

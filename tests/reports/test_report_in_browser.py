@@ -99,9 +99,9 @@ def test_the_table_filters_sorts_and_pages(page: Page) -> None:
 def test_a_member_can_be_brought_out(page: Page) -> None:
     canvas = page.locator("#figure-schedules canvas")
     before = canvas.evaluate("canvas => canvas.toDataURL()")
-    page.get_by_label("Highlight").select_option("2")
+    page.get_by_role("combobox", name="Highlight").select_option("2")
     page.wait_for_function("url => document.querySelector('#figure-schedules canvas').toDataURL() !== url", arg=before)
-    page.get_by_label("Highlight").select_option("-1")
+    page.get_by_role("combobox", name="Highlight").select_option("-1")
     page.wait_for_function("url => document.querySelector('#figure-schedules canvas').toDataURL() === url", arg=before)
 
 
