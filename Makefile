@@ -25,8 +25,8 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run every test but the slow ones
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict src
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@echo "Types are checked while the tests run."
+	$(BIN)/mypy --strict src & types=$$!; $(BIN)/python -m pytest $(PYTEST_ARGS); tests=$$?; wait $$types && exit $$tests
 
 test-slow: export OPENBLAS_NUM_THREADS = 1
 test-slow: $(VENV)/.has-dev ## Run the cases that `make test` leaves out, each beside one that it has (minutes)
@@ -80,7 +80,7 @@ clean: ## Remove the environment and the caches; runs/ stays
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# A stamp for each set of packages; all share one environment, since constraints.txt makes them agree.
+# Modules are compiled when they are first imported: most never are. A stamp for each set of packages; all share one environment, since constraints.txt makes them agree.
 $(VENV)/.has-rl: EXTRAS = [rl]
 $(VENV)/.has-dev: EXTRAS = [report,rl,ray,dev]
 $(VENV)/.has-docs: EXTRAS = [report,ray,docs]
@@ -88,7 +88,7 @@ $(VENV)/.has-dist: EXTRAS = [dist]
 $(VENV)/.has-integrations: EXTRAS = [report,rl,ray,dev,adapters,trackers]
 $(VENV)/.has-bench: EXTRAS = [report,rl,bench]
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.$(EXTRAS)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.$(EXTRAS)'
 	@touch $@
 
 # What pip cannot install: Qt, with which EnvPool's Procgen draws (it carries it along from Python 3.12 on), and the

@@ -62,7 +62,7 @@ def test_a_killed_run_resumes_with_nothing_lost(
 @pytest.mark.skipif(not can_trace(), reason="calls can be counted on Linux, on x86-64 and ARM")
 @pytest.mark.parametrize(
     ("engine", "synchronous", "kills"),
-    [("in-process", True, 20), ("in-process", False, 10), ("threads", True, 10), ("processes", False, 2)],
+    [("in-process", True, 12), ("in-process", False, 6), ("threads", True, 6), ("processes", False, 2)],
 )
 def test_a_run_that_is_killed_at_a_file_system_call_ends_as_if_it_had_not_been(
     engine: str, synchronous: bool, kills: int
