@@ -29,7 +29,9 @@ TESTS = {
     "selection": ("tests/selection", "tests/engines/test_selected_runs.py"),
     "population": ("tests/population", "tests/explorers/test_methods.py", "tests/test_bad_inputs.py"),
     "engines": ("tests/engines", "tests/test_bad_inputs.py"),
-    "history": ("tests/history", "tests/test_bad_inputs.py"),
+    "run": ("tests/engines", "tests/test_arguments.py", "tests/test_bad_inputs.py", "tests/test_settings.py"),
+    "views": ("tests/engines", "tests/views"),
+    "storage": ("tests/history", "tests/engines", "tests/test_bad_inputs.py"),
 }
 """Tests that should notice a change in each folder, besides the doctests of the file."""
 
