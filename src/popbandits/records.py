@@ -145,7 +145,7 @@ class Observation:
 
     @property
     def failed(self) -> bool:
-        """Whether the interval ended without a usable score."""
+        """True if the interval ended without a usable score."""
         return self.status != "completed"
 
     @property

@@ -47,7 +47,7 @@ class Setting:
     """Rule for the recorded value, if it differs from `rule`."""
     recorded: bool = True
     resumes: bool = False
-    """Whether a resume may change it."""
+    """True if a resume may change it."""
 
 
 def setting(

@@ -88,7 +88,7 @@ class Run:
 
     @property
     def fresh(self) -> bool:
-        """Whether this is a fresh start."""
+        """True if this is a fresh start."""
         return self._states is None
 
     def keep(self, **things: Any) -> Kept:

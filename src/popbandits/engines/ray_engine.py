@@ -65,7 +65,7 @@ class Seat:
         self.lost_before = lost_before
         """Nodes that were lost already when it was requested."""
         self.is_doubtful = False
-        """Whether it was unreachable during its job, and has been asked if it is still alive."""
+        """True if it was unreachable during its job, and has been asked if it is still alive."""
         self.job: Job | None = None
         self.since = 0.0
         """Time at which its job was sent."""

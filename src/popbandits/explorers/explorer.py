@@ -41,9 +41,9 @@ class Explorer:
     """
 
     exploits: bool = True
-    """Whether weak members load the weights of strong ones."""
+    """True if weak members load the weights of strong ones."""
     restarts: bool = False
-    """Whether every interval trains from scratch with a new configuration."""
+    """True if every interval trains from scratch with a new configuration."""
     selection: Selection | None = None
     """The method's own selection, used by a run that names none; None for truncation."""
     concentration: float = 1.0

@@ -89,9 +89,9 @@ class ModelExplorer(Explorer):
     score_before: bool = False
 
     ages: ClassVar[bool] = True
-    """Whether observations lose weight with time."""
+    """True if observations lose weight with time."""
     sees_labels: ClassVar[bool] = True
-    """Whether the kernel compares labels."""
+    """True if the kernel compares labels."""
 
     def __post_init__(self) -> None:
         whole(1).or_none("for all").check("window", self.window)

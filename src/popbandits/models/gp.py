@@ -37,11 +37,11 @@ class Structure:
     context: int = 0
     """Columns of z after the embedded numbers: known quantities such as the score before."""
     labels: bool = True
-    """Whether there are categorical variables."""
+    """True if there are categorical variables."""
     time: bool = True
     """False: observations never age (CoCaBO)."""
     per_dimension: bool = False
-    """Whether each number has its own length-scale, instead of one for all."""
+    """True if each number has its own length-scale, instead of one for all."""
 
     @property
     def numbers(self) -> int:

@@ -112,7 +112,7 @@ class TimedView(View):
 
     @property
     def over(self) -> bool:
-        """Whether another round might not end in time; False before the first round."""
+        """True if another round might not end in time; False before the first round."""
         if self._end is None or not self._longest:
             return False
         return time.monotonic() + SLACK * self._longest > self._end

@@ -170,7 +170,7 @@ class Population:
 
     @property
     def done(self) -> bool:
-        """Whether every member has finished its last round."""
+        """True if every member has finished its last round."""
         return self.rounds is not None and len(self.history) >= self.size * self.rounds
 
     @property

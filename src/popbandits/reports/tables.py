@@ -40,7 +40,7 @@ class Cell:
     p: float
     """p-value of Welch's t-test that the baseline has the same mean; NaN if it cannot be computed."""
     better: bool
-    """Whether the mean is on the better side of the baseline's."""
+    """True if the mean is on the better side of the baseline's."""
 
     @property
     def mean(self) -> float:

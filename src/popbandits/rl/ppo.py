@@ -354,9 +354,9 @@ class Rollout(NamedTuple):
     """(T, N), like all fields below."""
     rewards: Tensor
     terminated: Tensor
-    """Whether the episode ended in a terminal state."""
+    """True if the episode ended in a terminal state."""
     over: Tensor
-    """Whether the episode ended, in a terminal state or by its time limit."""
+    """True if the episode ended, in a terminal state or by its time limit."""
     real: Tensor
     """False where EnvPool only started a new episode, as it does in the step after an episode's end."""
 

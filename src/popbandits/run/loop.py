@@ -51,7 +51,7 @@ class Loop:
         self.view, self.max_failures = view, max_failures
         self._make_engine = make_engine
         self.stopping = False
-        """Whether it was asked to stop: intervals in training finish, and no new ones start."""
+        """True if it was asked to stop: intervals in training finish, and no new ones start."""
         self._reason = ""  # why a view asked it to stop
         self._at_once = False  # stop without waiting for what is in training
         self._asked_to_end = False  # end the process too, not only the run

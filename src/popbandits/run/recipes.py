@@ -110,7 +110,7 @@ def on_record(about: Mapping[str, Any], role: Role, run: Path, command: str, tru
         role: Which of the three to build.
         run: Folder of the run.
         command: `resume` or `replay`, for the command in the error.
-        trust: Whether the record may name any code.
+        trust: Let the record name any code.
     """
     give = f"give it with {role}=" + (", or with --agent file.py:make_agent" if role == "agent" else "")
     if about.get(role) is None:

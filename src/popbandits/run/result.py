@@ -26,7 +26,7 @@ class Result:
 
     @property
     def done(self) -> bool:
-        """Whether every member has finished its last round."""
+        """True if every member has finished its last round."""
         size, rounds = self.history.size, self.history.rounds
         return size is not None and rounds is not None and len(self.history) >= size * rounds
 

@@ -123,7 +123,7 @@ class Starts:
     born: IntArray
     """By member: round of its last start."""
     together: bool
-    """Whether all members have begun the present start; in asynchronous runs they begin one by one."""
+    """True if all members have begun the present start; in asynchronous runs they begin one by one."""
 
     @staticmethod
     def of(history: History) -> "Starts":

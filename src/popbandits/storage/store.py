@@ -275,7 +275,7 @@ class Store:
 
     @property
     def keeps_log(self) -> bool:
-        """Whether decisions and events are recorded; the oldest runs have neither."""
+        """True if decisions and events are recorded; the oldest runs have neither."""
         return self._version > 1
 
     def _records(self, what: str, after: int, read: Callable[[tuple[Any, ...]], Record]) -> Iterator[Record]:

@@ -78,7 +78,7 @@ class Costs:
     population: int = 4
     rounds: int = 50
     batched: bool = False
-    """Whether all members train in one call, and stay in memory."""
+    """True if all members train in one call, and stay in memory."""
 
     @property
     def interval(self) -> float:
@@ -133,7 +133,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there are no problems; there may be warnings."""
+        """True if there are no problems; there may be warnings."""
         return not self.problems
 
     @property

@@ -46,14 +46,14 @@ class Drawn:
     fails: float = 0.0
     """Probability that an interval fails."""
     collapse: bool = False
-    """Whether the whole last round fails."""
+    """True if the whole last round fails."""
     lost: bool = False
-    """Whether the checkpoint of the best member turns out to be lost in the last round."""
+    """True if the checkpoint of the best member turns out to be lost in the last round."""
     ties: bool = False
     uneven: bool = False
-    """Whether members are at different rounds, and the last one has not begun."""
+    """True if members are at different rounds, and the last one has not begun."""
     errors: bool = False
-    """Whether scores come with standard errors."""
+    """True if scores come with standard errors."""
 
     def history(self, seed: int = 0, mode: Mode = "max") -> History:
         """Draw the history; a mode of "min" negates the scores and changes nothing else."""

@@ -61,7 +61,7 @@ class Trials:
         self._rewrites: dict[Trace, Files | None] = {}
         self._size = 0
         self.files_count = True
-        """Whether equal intervals leave equal files, so that different files are significant."""
+        """True if equal intervals leave equal files, so that different files are significant."""
         self.reported: set[str] = set()
         """Hyperparameters that `applied` returned."""
 

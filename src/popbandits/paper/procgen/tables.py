@@ -79,7 +79,7 @@ class Trial:
 
     @property
     def done(self) -> bool:
-        """Whether the run is finished and was tested at the end."""
+        """True if the run is finished and was tested at the end."""
         return self.run.status.state == "finished" and self.final is not None
 
     def result(self, levels: str) -> float | None:

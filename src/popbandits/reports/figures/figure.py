@@ -52,7 +52,7 @@ class Figure:
     """Layers or panels in Altair, without title and data."""
     data: Mapping[str, Sequence[Record]]
     by_member: bool = False
-    """Whether a member can be highlighted."""
+    """True if a member can be highlighted."""
 
     @property
     def spec(self) -> dict[str, Any]:

@@ -17,12 +17,12 @@ class Paced(ABC):
 
     def __init__(self) -> None:
         self.stale = False
-        """Whether the run has continued since the last update."""
+        """True if the run has continued since the last update."""
         self._due = 0.0
 
     @property
     def is_due(self) -> bool:
-        """Whether it should be updated now."""
+        """True if it should be updated now."""
         return self.stale and self._due <= time.monotonic()
 
     def make(self, run: Followed, version: int) -> None:

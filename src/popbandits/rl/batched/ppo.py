@@ -55,7 +55,7 @@ class Settings:
     hidden: int = 32
     """Width of the two hidden layers of policy and critic."""
     tf32: bool = False
-    """Whether a GPU may round the factors of products to 11 bits; three times as fast on wide observations."""
+    """True if a GPU may round the factors of products to 11 bits; three times as fast on wide observations."""
 
     @property
     def steps(self) -> int:

@@ -25,9 +25,9 @@ class Rollout:
     discounted: Tensor
     """Sum of the episode's rewards so far, older ones discounted."""
     terminated: Tensor
-    """Whether the episode ended in a terminal state."""
+    """True if the episode ended in a terminal state."""
     over: Tensor
-    """Whether the episode ended, in a terminal state or by its time limit."""
+    """True if the episode ended, in a terminal state or by its time limit."""
 
     @staticmethod
     def empty(brains: Brains, steps: int, copies: int) -> "Rollout":
@@ -74,7 +74,7 @@ class World(ABC):
     """Number of discrete actions, or dimensions of a continuous one."""
     discrete: bool
     normalise: bool
-    """Whether to normalise observations by a running scale; images of zeros and ones need none."""
+    """True to normalise observations by a running scale; images of zeros and ones need none."""
 
     @abstractmethod
     def play(self, brains: Brains, gamma: Tensor, rollout: Rollout, stream: "torch.cuda.Stream | None") -> Play:
