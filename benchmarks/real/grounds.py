@@ -53,7 +53,11 @@ class Ground:
         return self.updates // rounds
 
 
-PPO_SPACES: dict[Space, Callable[[], ConfigurationSpace]] = {"wide": spaces.wide, "narrow": spaces.narrow}
+PPO_SPACES: dict[Space, Callable[[], ConfigurationSpace]] = {
+    "wide": spaces.wide,
+    "shifted": spaces.shifted,
+    "narrow": spaces.narrow,
+}
 
 
 def _on_device(name: str, task: str, updates: int, tf32: bool = False) -> Ground:

@@ -18,7 +18,7 @@ TENTHS = 10
 DIGITS = 6
 """Significant digits in the files: more precise than any score, and the files stay small."""
 
-Space = Literal["wide", "narrow"]
+Space = Literal["wide", "shifted", "narrow"]
 Group = Literal["device", "envpool"]
 Split = Literal["development", "confirmation"]
 SPACES: tuple[Space, ...] = get_args(Space)

@@ -12,7 +12,7 @@ from benchmarks.real import grounds
 from benchmarks.real.deciding import ALONE, DEFAULTS
 from benchmarks.real.grounds import GROUNDS
 from benchmarks.real.methods import METHODS
-from benchmarks.real.records import RESULTS, SPLITS, Key, append, done
+from benchmarks.real.records import RESULTS, SPACES, SPLITS, Key, append, done
 from benchmarks.real.sitting import Batch, sit
 from popbandits.errors import ArgumentError
 
@@ -22,7 +22,7 @@ COMPARED = (DEFAULTS, "random", "pbt", "patient-pbt", "pb2-rand", "pb2-mult", "p
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a sitting."""
     parser.add_argument("--tasks", nargs="+", choices=GROUNDS, default=list(GROUNDS), metavar="TASK")
-    parser.add_argument("--spaces", nargs="+", choices=("wide", "narrow"), default=["wide"])
+    parser.add_argument("--spaces", nargs="+", choices=SPACES, default=["wide"])
     parser.add_argument(
         "--methods", nargs="+", choices=(DEFAULTS, ALONE, *METHODS), default=list(COMPARED), metavar="METHOD"
     )
@@ -63,6 +63,10 @@ def _batches(options: argparse.Namespace) -> Iterator[Batch]:
             for task in options.tasks:
                 ground = GROUNDS[task]
                 ground.updates_in(rounds)
+                if space not in ground.spaces:
+                    raise ArgumentError(
+                        f"--spaces must be one that {task} has, got {space}; it has {', '.join(ground.spaces)}"
+                    )
                 for seeds in _batches_of_seeds(options):
                     whole = Batch(ground, space, rounds, tuple(options.methods), seeds, options.split)
                     missing = set(whole.keys) - done(whole.keys, options.results)

@@ -135,7 +135,7 @@ def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
     [
         ({"task": "a/b"}, "task must be usable in a file name, got 'a/b'"),
         ({"method": ""}, "method must be a text, got ''"),
-        ({"space": "broad"}, "space must be one of wide, narrow, got 'broad'"),
+        ({"space": "broad"}, "space must be one of wide, shifted, narrow, got 'broad'"),
         ({"split": "test"}, "split must be one of development, confirmation, got 'test'"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"rounds": 30.0}, "rounds must be a whole number of at least 1, got 30.0"),

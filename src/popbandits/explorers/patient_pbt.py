@@ -1,58 +1,120 @@
-"""Patient PBT, the default: PBT that lets members train alone at first, and then searches broadly.
+"""Patient PBT, the default: PBT that lets members train alone at first, searches broadly, and trusts a model if it can.
 
-It differs from PBT (Jaderberg et al. 2017) in four points, each chosen by its effect on real training (docs/default.md
-has the figures):
+It differs from PBT (Jaderberg et al. 2017) in six points, each chosen by its effect on real training or, the last, on
+scores that are running totals (docs/default.md has the figures):
 
 1. No member is replaced in the first quarter of the rounds (`selection.Patient`).
-2. Resampled values and the first configurations are concentrated at the middle of their ranges: people choose ranges
-   around values they trust, and with ten ranges a uniform draw nearly always has some value near an end.
-3. Values are resampled more often. With few members and rounds, a broad search finds more than small steps.
-4. After a collapse of all members, the best checkpoint of the whole run is the parent.
+2. The first configurations lean to the middle of their ranges: people choose ranges around values they trust, and with
+   ten ranges a uniform draw nearly always has some value near an end.
+3. Values are resampled more often, and around a point between the middle and the parent's value. With few members and
+   rounds, a broad search finds more than small steps; and ranges may have been chosen badly.
+4. Some values come from another member instead of the parent.
+5. After a collapse of all members, the best checkpoint of the whole run is the parent.
+6. If scores accumulate, which they show within a few rounds, PB2-Fuse's model chooses instead.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from popbandits.explorers.explorer import Proposal
+from popbandits.explorers.pb2_fuse import PB2Fuse
 from popbandits.explorers.pbt import Perturbation
-from popbandits.rules import PROBABILITY, real
+from popbandits.history import Config, History, Observation
+from popbandits.history.memory import NOWHERE
+from popbandits.rules import FLAG, PROBABILITY, real
 from popbandits.selection import Patient
-from popbandits.space import Space
+from popbandits.selection.accumulation import accumulation
+from popbandits.space import Points, Space
 from popbandits.typing import FloatArray
+
+TRUSTED = (0.05, 0.25)
+"""Evidence of accumulation (`accumulation`) up to which the model never chooses, and from which on it always does."""
+
+_MODEL = PB2Fuse()
 
 
 @dataclass(frozen=True)
 class PatientPBT(Perturbation):
-    """Resample most numbers and labels, near the middle of their ranges, and move the other numbers a little.
+    """Resample most numbers and labels, around good values, and move the other numbers a little.
 
     >>> from popbandits import Population
     >>> Population({"lr": (1e-5, 1e-1)}, PatientPBT()).selection
-    Patient(quantile=0.25, warm_up=0.25, collapse=1.0)
+    Patient(quantile=0.25, warm_up=0.25, collapse=1.0, adaptive=True)
 
     Args:
-        resample: Set the probability of resampling a number. Default 0.6. Lower it in long runs with many members,
+        resample: Set the probability of resampling a number. Default 0.75. Lower it in long runs with many members,
             where small steps pay off.
         resample_label: Set the probability of resampling a label. Default 0.8. Lower it if changing a label disturbs
             training.
         step: Set the standard deviation of the other numbers' moves, as a share of their ranges. Default 0.1. Lower it
             if good values lie in a narrow band.
-        concentration: Set how strongly draws concentrate at the middle of a range: from Beta(c, c), where 1 is uniform.
-            Default 4.0. Lower it if your ranges are not centred on values you trust.
+        concentration: Set how strongly the first configurations concentrate at the middle of a range: numbers come from
+            Beta(c, c), where 1 is uniform. Default 2.0. Raise it to 4 if your ranges are centred on values you trust.
+        focus: Set how strongly resampled numbers concentrate, in the same way. Default 4.0. Lower it to search more
+            broadly.
+        pull: Set where resampled numbers concentrate: 0 at the middle of the range, 1 at the parent's value. Default
+            0.65. Lower it if your ranges are centred on values you trust.
+        crossover: Set the probability that a value comes from another member, not the parent. Default 0.3. Lower it if
+            good values depend on one another.
+        model: Let the model of `PB2Fuse` choose if scores accumulate, as a running total does. Default True. Give False
+            for a method without a model.
     """
 
     selection = Patient()
+    earlier: ClassVar[Mapping[str, Any]] = {"focus": 4.0, "pull": 0.0, "crossover": 0.0, "model": False}
+    """Settings that older records lack, as they were then."""
 
-    resample: float = 0.6
+    resample: float = 0.75
     resample_label: float = 0.8
     step: float = 0.1
-    concentration: float = 4.0
+    concentration: float = 2.0
+    focus: float = 4.0
+    pull: float = 0.65
+    crossover: float = 0.3
+    model: bool = True
 
     def __post_init__(self) -> None:
-        PROBABILITY.check("resample", self.resample)
-        PROBABILITY.check("resample_label", self.resample_label)
-        real("between 1 and 100", lambda c: 1 <= c <= 100, "1 is uniform").check("concentration", self.concentration)
+        for name in ("resample", "resample_label", "crossover"):
+            PROBABILITY.check(name, getattr(self, name))
+        beta = real("between 1 and 100", lambda c: 1 <= c <= 100, "1 is uniform")
         share = real("a share of a range between 0 and 1", lambda step: 0 <= step <= 1, "0.1 is usual")
+        beta.check("concentration", self.concentration)
+        beta.check("focus", self.focus)
         share.check("step", self.step)
+        FLAG.check("model", self.model)
+        real("between 0 and 1", lambda pull: 0 <= pull <= 1, "0 is the middle, 1 the parent").check("pull", self.pull)
+
+    def explore_round(
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parents: Sequence[Observation | None],
+        rng: np.random.Generator,
+    ) -> list[Proposal]:
+        """Let the model choose with the probability that the evidence gives it; else resample and perturb."""
+        if self.model:
+            low, high = TRUSTED
+            trust = (accumulation(history) - low) / (high - low)
+            if trust > 0 and rng.random() < trust:
+                return _MODEL.explore_round(space, history, pending, parents, rng)
+        return super().explore_round(space, history, pending, parents, rng)
+
+    def inherit(self, space: Space, history: History, parent: Observation, rng: np.random.Generator) -> Points:
+        """Return the parent's point, with some values of another member."""
+        own = space.encode([parent.config])
+        if not self.crossover or history.size is None:
+            return own
+        completed = history.standing().completed
+        others = completed[(completed != NOWHERE) & (completed != history.place(parent.key))]
+        if not len(others):
+            return own
+        other = space.encode([history[int(rng.choice(others))].config])
+        x = np.where((rng.random(own.x.shape) < self.crossover) & ~np.isnan(other.x), other.x, own.x)
+        return Points(x, np.where((rng.random(own.h.shape) < self.crossover) & (other.h >= 0), other.h, own.h))
 
     def perturb(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Move numbers by a normal step, reflected at the ends of their ranges."""

@@ -27,9 +27,18 @@ class Perturbation(Explorer):
     resample_label: float
     """Probability of resampling a label."""
 
+    focus: float = 1.0
+    """Concentration of resampled numbers: they come from Beta(c, c); 1 is uniform."""
+    pull: float = 0.0
+    """Mode of resampled numbers: 0 for the middle of the range, 1 for the parent's value."""
+
     def perturb(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Change (1, d) numbers a little."""
         raise NotImplementedError(f"{type(self).__name__} must define perturb")
+
+    def inherit(self, space: Space, history: History, parent: Observation, rng: np.random.Generator) -> Points:
+        """Return the point to change: the parent's."""
+        return space.encode([parent.config])
 
     def explore(
         self,
@@ -42,10 +51,11 @@ class Perturbation(Explorer):
         """Perturb the parent's configuration."""
         if parent is None:
             return sample_config(space, rng, self.concentration)
-        old = space.encode([parent.config])
+        old = self.inherit(space, history, parent, rng)
         x = np.where(rng.random(old.x.shape) < self.resample, np.nan, self.perturb(space, old.x, rng))
         open_ = Points(x, drop_labels(old, self.resample_label, rng))
-        point = complete_point(space, open_, rng, concentration=self.concentration)
+        mode = 0.5 + self.pull * (np.nan_to_num(old.x, nan=0.5) - 0.5)
+        point = complete_point(space, open_, rng, concentration=self.focus, mode=mode)
         return sample_config(space, rng, self.concentration) if point is None else space.decode(point)[0]
 
 

@@ -81,7 +81,9 @@ def prepare(given: Any, role: Role, trust: bool = False) -> Any:
     keywords = unpack(json.dumps(settings)) | {name: prepare(part, role, trust) for name, part in parts.items()}
     if kind == "import":
         return loaded
-    return loaded(**keywords) if kind == "make" else partial(loaded, **keywords)
+    if kind == "make":  # A record made before a setting was added goes on without it.
+        return loaded(**{**getattr(loaded, "earlier", {}), **keywords})
+    return partial(loaded, **keywords)
 
 
 class Untrusted(PopbanditsError):

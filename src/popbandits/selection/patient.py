@@ -2,12 +2,15 @@
 
 Early scores say little about the later success of a configuration. Slow starters rank among the worst, and so do
 members whose exploration pays off late; truncation replaces both within a few rounds, and all members descend from one
-lucky start. So no member is replaced in the first rounds. Later, scores can collapse: when every member has fallen
-below the best score ever, by more than a score usually changes, members load the checkpoint of that best score.
+lucky start. So no member is replaced in the first rounds, unless scores accumulate: then the leaders are known early.
+Later, scores can collapse: when every member has fallen below the best score ever, by more than a score usually
+changes, members load the checkpoint of that best score.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import median_abs_deviation
@@ -16,13 +19,17 @@ from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.memory import NOWHERE
-from popbandits.rules import SHARE
+from popbandits.rules import FLAG, SHARE
+from popbandits.selection.accumulation import accumulation
 from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import Truncation, rank, replace_members
 from popbandits.typing import IntArray, is_real, is_whole
 
 WARM_UP_ROUNDS = 10
 """Rounds without replacement in a run without a set end."""
+
+ACCUMULATES = 0.3
+"""Evidence of accumulation (`accumulation`) that ends the warm-up."""
 
 LOOKED_AT = 512
 """Number of last observations from which the usual change of a score is estimated."""
@@ -44,11 +51,17 @@ class Patient(Selection):
         collapse: Set how far the best member must fall below the best score ever before members return to that
             checkpoint, in robust standard deviations of a score's change. Default 1.0. Raise it if scores are noisy;
             `math.inf` never returns.
+        adaptive: End the warm-up early if scores accumulate, as a running total does. Default True. Give False to
+            compare with fixed warm-ups.
     """
+
+    earlier: ClassVar[Mapping[str, Any]] = {"adaptive": False}
+    """Settings that older records lack, as they were then."""
 
     quantile: float = 0.25
     warm_up: float = 0.25
     collapse: float = 1.0
+    adaptive: bool = True
 
     def __post_init__(self) -> None:
         SHARE.check("quantile", self.quantile)
@@ -59,6 +72,7 @@ class Patient(Selection):
             )
         if not (is_real(self.collapse) and self.collapse >= 0):
             raise ArgumentError(f"collapse must be at least 0, got {self.collapse!r}; 1 is usual, inf never goes back")
+        FLAG.check("adaptive", self.adaptive)
 
     def warm_up_rounds(self, rounds: int | None) -> int:
         """Return how many rounds a member trains before it can be replaced."""
@@ -72,6 +86,8 @@ class Patient(Selection):
         """Pick by the raw scores, once the warm-up is over."""
         ranking = rank(history, self.quantile, rng, history.scores)
         settled = history.standing().finished >= self.warm_up_rounds(history.rounds)
+        if self.adaptive and not settled.all():
+            settled |= accumulation(history) >= ACCUMULATES
         replaced = ranking.failed | (ranking.weak & settled)
         sources = ranking.draw(int(replaced.sum()), rng)
         if len(sources) and (peak := self._lost_peak(history)) != NOWHERE:

@@ -4,18 +4,18 @@ import pytest
 from ConfigSpace import ConfigurationSpace
 
 from popbandits.rl.batched.optimizers import coefficients
-from popbandits.rl.batched.spaces import DEFAULTS, narrow, wide
+from popbandits.rl.batched.spaces import DEFAULTS, narrow, shifted, wide
 from popbandits.space import Space
 
 CHILDREN = {"adam": "beta1", "rmsprop": "smoothing", "sgd": "momentum"}
 
 
-@pytest.mark.parametrize("space", [wide(), narrow()], ids=["wide", "narrow"])
+@pytest.mark.parametrize("space", [wide(), shifted(), narrow()], ids=["wide", "shifted", "narrow"])
 def test_a_default_configuration_is_that_of_the_libraries(space: ConfigurationSpace) -> None:
     assert dict(space.get_default_configuration()) == DEFAULTS
 
 
-@pytest.mark.parametrize("space", [wide(), narrow()], ids=["wide", "narrow"])
+@pytest.mark.parametrize("space", [wide(), shifted(), narrow()], ids=["wide", "shifted", "narrow"])
 def test_a_configuration_has_the_inputs_of_its_optimizer_and_no_others(space: ConfigurationSpace) -> None:
     space.seed(0)
     common = set(DEFAULTS) - {"beta1"}
@@ -39,7 +39,7 @@ def test_an_experts_ranges_lie_within_a_strangers() -> None:
             assert set(values[0]) <= set(values[1])
 
 
-@pytest.mark.parametrize("space", [wide(), narrow()], ids=["wide", "narrow"])
+@pytest.mark.parametrize("space", [wide(), shifted(), narrow()], ids=["wide", "shifted", "narrow"])
 def test_popbandits_encodes_the_space_and_gives_every_input_back(space: ConfigurationSpace) -> None:
     space.seed(1)
     configs = [dict(config) for config in space.sample_configuration(20)]

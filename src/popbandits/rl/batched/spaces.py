@@ -1,4 +1,4 @@
-"""Spaces of PPO's hyperparameters: wide ranges, an expert's narrow ranges, and the defaults of libraries."""
+"""Spaces of PPO's hyperparameters: wide ranges, badly centred ones, an expert's narrow ones, and usual defaults."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -41,6 +41,28 @@ def wide() -> ConfigurationSpace:
             "beta1": (0.5, 0.99),
             "smoothing": (0.9, 0.999),
             "momentum": (0.0, 0.99),
+        },
+        epochs=(1, 10),
+        minibatches=MINIBATCHES,
+        optimizers=("adam", "rmsprop", "sgd"),
+        advantages=ADVANTAGES,
+    )
+
+
+def shifted() -> ConfigurationSpace:
+    """Build wide ranges that are not centred on good values: the usual ones are a quarter or more off the middle."""
+    return _space(
+        {
+            "lr": (1e-6, 1e-2),
+            "one_minus_gamma": (1e-4, 0.05),
+            "gae_lambda": (0.6, 1.0),
+            "clip": (0.1, 1.0),
+            "entropy": (0.0, 0.2),
+            "vf_coef": (0.01, 1.0),
+            "max_grad_norm": (0.2, 20.0),
+            "beta1": (0.0, 0.99),
+            "smoothing": (0.5, 0.999),
+            "momentum": (0.5, 0.99),
         },
         epochs=(1, 10),
         minibatches=MINIBATCHES,
