@@ -1,4 +1,4 @@
-"""Patient PBT: draws lean to the middle, the rest moves a little, and the method brings its selection along."""
+"""Patient PBT: draws lean to good values, the rest moves a little, a model chooses if it can, and its selection."""
 
 from typing import Any
 
@@ -26,17 +26,70 @@ def explored(explorer: PatientPBT, count: int = 2000, parent: Observation | None
 
 
 def test_numbers_that_are_drawn_anew_follow_a_beta_distribution() -> None:
-    configs = explored(PatientPBT(resample=1.0))
+    configs = explored(PatientPBT(resample=1.0, pull=0.0))
     for name in ("a", "b"):
         assert kstest([config[name] for config in configs], beta(4, 4).cdf).pvalue > 0.01
-    uniform = explored(PatientPBT(resample=1.0, concentration=1.0))
+    uniform = explored(PatientPBT(resample=1.0, focus=1.0))
     assert kstest([config["a"] for config in uniform], "uniform").pvalue > 0.01
 
 
+def test_they_are_pulled_from_the_middle_towards_the_parent() -> None:
+    configs = explored(PatientPBT(resample=1.0, focus=4.0, pull=0.5))
+    for name, mode in (("a", 0.7), ("b", 0.275)):  # Halfway between 0.5 and the parent's 0.9 and 0.05.
+        drawn = [config[name] for config in configs]
+        assert kstest(drawn, beta(1 + 6 * mode, 1 + 6 * (1 - mode)).cdf).pvalue > 0.01
+
+
 def test_a_fresh_start_leans_to_the_middle_too() -> None:
-    assert kstest([config["a"] for config in explored(PatientPBT(), parent=None)], beta(4, 4).cdf).pvalue > 0.01
+    assert kstest([config["a"] for config in explored(PatientPBT(), parent=None)], beta(2, 2).cdf).pvalue > 0.01
     rng = np.random.default_rng(0)
     assert kstest([sample_config(SPACE, rng)["a"] for _ in range(2000)], "uniform").pvalue > 0.01
+
+
+def crossed(explorer: PatientPBT, count: int = 2000) -> list[dict[str, Any]]:
+    """Explore from member 0, with one other member."""
+    history = History(SPACE, size=3)
+    parent = Observation(0, 0, PARENT.config, score=1.0)
+    for observation in (parent, Observation(1, 0, {"a": 0.3, "b": 0.3, "label": "y"}, score=0.0)):
+        history.append(observation)
+    rng = np.random.default_rng(0)
+    return [explorer.explore(SPACE, history, [], parent, rng) for _ in range(count)]
+
+
+def test_values_come_from_another_member_as_often_as_asked_for() -> None:
+    configs = crossed(PatientPBT(resample=0.0, resample_label=0.0, step=0.0, crossover=0.3))
+    for name, theirs in (("a", 0.3), ("b", 0.3), ("label", "y")):
+        values = [config[name] for config in configs]
+        assert set(values) == {theirs, PARENT.config[name]}
+        assert np.mean([value == theirs for value in values]) == pytest.approx(0.3, abs=0.04)
+    alone = crossed(PatientPBT(resample=0.0, resample_label=0.0, step=0.0, crossover=0.0), 20)
+    assert all(config == PARENT.config for config in alone)
+
+
+def ran(score: Any, method: PatientPBT, rounds: int = 12) -> Population:
+    """Run a population whose score is a function of a member's past scores and its configuration."""
+    population = Population(SPACE, method, size=4, rounds=rounds, seed=1)
+    while not population.done:
+        for assignment in population.ask():
+            before = 0.0 if assignment.parent is None else population.history.find(assignment.parent).score  # type: ignore[union-attr]
+            population.tell(assignment, score(before, assignment))
+    return population
+
+
+def modelled(population: Population) -> int:
+    return sum("theta" in observation.decision for observation in population.history)
+
+
+def test_the_model_chooses_where_scores_accumulate_and_only_there() -> None:
+    def total(before: float, assignment: Any) -> float:
+        return before + assignment.config["a"]
+
+    def level(before: float, assignment: Any) -> float:
+        return assignment.config["a"] + float(np.random.default_rng([*assignment.key, 7]).normal())
+
+    assert modelled(ran(total, PatientPBT())) >= 4
+    assert modelled(ran(total, PatientPBT(model=False))) == 0
+    assert modelled(ran(level, PatientPBT())) == 0
 
 
 def test_other_numbers_move_by_a_normal_step_and_are_reflected_at_the_ends() -> None:
@@ -75,7 +128,7 @@ def test_first_configurations_lean_as_the_method_does_and_stay_stratified() -> N
     slices = np.floor(64 * beta(4, 4).cdf(points.x)).astype(int)
     assert all(sorted(column) == list(range(64)) for column in slices.T)
     first = Population(SPACE, size=64, seed=3).ask()
-    assert np.std([a.config["a"] for a in first]) == pytest.approx(1 / 6, abs=0.02)
+    assert np.std([a.config["a"] for a in first]) == pytest.approx(20**-0.5, abs=0.02)
     uniform = Population(SPACE, PBT(), size=64, seed=3).ask()
     assert np.std([a.config["a"] for a in uniform]) == pytest.approx(12**-0.5, abs=0.02)
 
@@ -87,6 +140,10 @@ def test_first_configurations_lean_as_the_method_does_and_stay_stratified() -> N
         ({"resample_label": -1}, "resample_label must be a probability between 0 and 1, got -1"),
         ({"step": 2.0}, "step must be a share of a range between 0 and 1, got 2.0"),
         ({"concentration": 0.5}, "concentration must be between 1 and 100, got 0.5"),
+        ({"focus": 0.5}, "focus must be between 1 and 100, got 0.5"),
+        ({"pull": 1.5}, "pull must be between 0 and 1, got 1.5"),
+        ({"crossover": 2}, "crossover must be a probability between 0 and 1, got 2"),
+        ({"model": 1}, "model must be True or False, got 1"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:

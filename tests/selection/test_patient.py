@@ -103,6 +103,7 @@ def test_a_run_without_a_set_end_warms_up_for_ten_rounds() -> None:
         ({"warm_up": 1.5}, "warm_up must be a share of the rounds below 1, or a whole number of rounds, got 1.5"),
         ({"warm_up": -0.1}, "warm_up must be a share of the rounds below 1, or a whole number of rounds, got -0.1"),
         ({"collapse": -1.0}, "collapse must be at least 0, got -1.0"),
+        ({"adaptive": 2}, "adaptive must be True or False, got 2"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:

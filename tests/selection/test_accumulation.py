@@ -1,0 +1,94 @@
+"""Evidence that scores accumulate: positive for running totals, not for noisy levels, and 0 without comparisons."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from popbandits.history import History, Mode, Observation
+from popbandits.selection import Patient
+from popbandits.selection.accumulation import LOOKED_AT, ROUNDS, accumulation
+from popbandits.typing import FloatArray
+from tests.selection.histories import SPACE
+
+
+def history_of(
+    scores: FloatArray, configs: Callable[[int, int], float] = lambda member, round_: member / 100, mode: Mode = "max"
+) -> History:
+    """Members that keep their weights, with these (rounds, members) scores."""
+    made = History(SPACE, mode=mode, size=scores.shape[1], rounds=100)
+    for round_, row in enumerate(scores):
+        for member, score in enumerate(row.tolist()):
+            fresh = round_ == 0 or math.isnan(scores[round_ - 1, member])
+            parent, before = (None, math.nan) if fresh else ((member, round_ - 1), scores[round_ - 1, member])
+            status = "failed" if math.isnan(score) else "completed"
+            config = {"x": configs(member, round_)}
+            made.append(Observation(member, round_, config, parent, before, score, status=status))
+    return made
+
+
+def totals(rounds: int, members: int = 4) -> FloatArray:
+    """Each member gains its own amount in every round."""
+    return np.cumsum(np.tile(np.arange(1.0, members + 1), (rounds, 1)), axis=0)
+
+
+def test_a_noiseless_total_is_full_evidence() -> None:
+    assert accumulation(history_of(totals(6))) == 1.0
+
+
+def test_where_less_is_better_a_falling_total_is_the_same_evidence() -> None:
+    assert accumulation(history_of(-totals(6), mode="min")) == 1.0
+    assert accumulation(history_of(-totals(6), mode="max")) == 1.0  # Losses repeat, and the leader loses least.
+
+
+def test_levels_with_noise_are_evidence_against() -> None:
+    rng = np.random.default_rng(0)
+    levels = [accumulation(history_of(rng.normal(size=(30, 4)))) for _ in range(20)]
+    assert max(levels) < -0.1
+    assert np.mean(levels) < -0.25
+
+
+def test_leaders_must_pull_away_too() -> None:
+    """Members that rise at their own pace, the last fastest, repeat their gains, but nobody who leads gains most."""
+    catching_up = totals(6) + np.array([1000.0, 500.0, 200.0, 0.0])
+    assert accumulation(history_of(catching_up)) == -1.0
+
+
+def test_gains_must_repeat_too() -> None:
+    """The leader gains most, but in the round before others did."""
+    scores = np.cumsum([[0, 0, 0], [3, 1, 2], [1, 2, 3], [9, 5, 8], [3, 9, 8], [20, 5, 12]], axis=0).astype(float)
+    assert accumulation(history_of(scores)) <= 0
+
+
+def test_too_few_rounds_are_no_evidence() -> None:
+    """The first change has no change before it, and the first score no score before it."""
+    for rounds in range(ROUNDS + 2):
+        assert accumulation(history_of(totals(rounds))) == 0.0
+    assert accumulation(history_of(totals(ROUNDS + 2))) == 1.0
+
+
+def test_new_configurations_and_failures_are_not_compared() -> None:
+    moving = history_of(totals(8), configs=lambda member, round_: (member + round_) / 20)
+    assert accumulation(moving) == 0.0
+    scores = totals(8)
+    scores[:, :3] = np.nan
+    assert accumulation(history_of(scores)) == 0.0
+
+
+def test_only_recent_rounds_are_looked_at() -> None:
+    early, late = totals(30, 16), np.random.default_rng(0).normal(size=(LOOKED_AT // 16, 16))
+    assert accumulation(history_of(np.concatenate([early, late]))) < 0
+
+
+def test_one_member_is_never_compared() -> None:
+    assert accumulation(history_of(totals(9, members=1))) == 0.0
+
+
+@pytest.mark.parametrize(("adaptive", "ends"), [(True, ROUNDS + 2), (False, 25)])
+def test_a_warm_up_ends_early_if_scores_accumulate(adaptive: bool, ends: int) -> None:
+    """A quarter of 100 rounds is 25."""
+    for rounds in (ends - 1, ends):
+        history = history_of(totals(rounds))
+        picks = Patient(adaptive=adaptive).select(history, np.arange(4), np.random.default_rng(0))
+        assert picks.explores.any() == (rounds == ends)
