@@ -51,6 +51,12 @@ _SENT = re.compile(
     r"|draft-[0-9a-f]+-[0-9]+\.started"
 )
 """Names of files by which submitit and this engine talk to jobs."""
+POLL, LOCAL_POLL = 1.0, 0.05
+"""Seconds between two looks for results."""
+CHECK = 15.0
+"""Seconds between two questions to SLURM for the states of jobs."""
+GRACE = 30.0
+"""Seconds in which the result of a job that has ended may still appear: network file systems show new files late."""
 WATCH = 2.0
 """Seconds between two looks of a job at the marker of its driver."""
 
@@ -118,7 +124,6 @@ class SlurmEngine(Engine):
             ) from None
         self._workers, self.round_timeout = workers, round_timeout
         self._minutes = float(given.pop("timeout_min", TIMEOUT_MIN))
-        self._poll, self._check, self._grace = (0.05, 0.0, 0.0) if self._local else (1.0, 15.0, 30.0)
         self._queue: deque[Job] = deque()
         self._running: list[Submitted] = []
         self._early_deaths, self._checked = 0, -math.inf
@@ -164,7 +169,7 @@ class SlurmEngine(Engine):
             for each in list(self._running):
                 reports += self._look(each, states)
             if not reports:
-                time.sleep(self._poll)
+                time.sleep(LOCAL_POLL if self._local else POLL)
         return reports
 
     def close(self) -> None:
@@ -215,7 +220,7 @@ class SlurmEngine(Engine):
                 return []
             self._cancel(each)
             return self._finish(each, Failure("timeout", f"did not end within {self.round_timeout:g} seconds"))
-        if time.monotonic() < each.ended + self._grace:  # A network file system may show its result later.
+        if not self._local and time.monotonic() < each.ended + GRACE:
             return []
         if state in LOST:
             return self._put_back(each)
@@ -267,7 +272,7 @@ class SlurmEngine(Engine):
 
     def _states(self) -> dict[str, str] | None:
         """Return the states of all jobs as SLURM knows them; None if it was asked just now, or does not answer."""
-        if self._local or time.monotonic() < self._checked + self._check:
+        if self._local or time.monotonic() < self._checked + CHECK:
             return None
         self._checked = time.monotonic()
         command = ["squeue", *self._own(), "--noheader", "--array", "--states=all", "--format=%i %T"]
