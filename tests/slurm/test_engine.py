@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from functools import partial
@@ -262,8 +263,6 @@ def while_held(folder: Path, work: Any) -> None:
 
 @pytest_slurm
 def test_a_preempted_job_is_submitted_again(cluster: str, tmp_path: Path) -> None:
-    import threading
-
     def preempt() -> None:
         before = held_processes(tmp_path)
         wrapped = ["sbatch", "--partition=high", "--exclusive", "--output=/dev/null", "--wait", "--wrap", "true"]
@@ -280,8 +279,6 @@ def test_a_preempted_job_is_submitted_again(cluster: str, tmp_path: Path) -> Non
 
 @pytest_slurm
 def test_a_job_that_somebody_cancels_has_failed(cluster: str, tmp_path: Path) -> None:
-    import threading
-
     def cancel() -> None:
         states = subprocess.run(["squeue", "--noheader", "--array", "--format=%i"], capture_output=True, text=True)
         subprocess.run(["scancel", sorted(states.stdout.split())[0]], check=True)

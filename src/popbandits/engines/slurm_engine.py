@@ -2,7 +2,7 @@
 
 A job runs once: SLURM does not requeue it. If it is preempted or its node is lost, the engine submits the interval
 again. All jobs of a run have one name, by which those that a killed driver left in the queue are cancelled. A job also
-ends by itself when the marker of its driver is gone, so that none outlives a resume.
+ends by itself when its lease is gone, a folder that the driver or a resume removes.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from popbandits.storage.checkpoints import CHECKPOINTS
 from popbandits.storage.disk import required
 from popbandits.wording import error_text
 
+BEGAN = "began"
 FOLDER = "slurm"
 """Name of the folder for the logs of jobs, in a run's folder."""
 TIMEOUT_MIN = 60
@@ -48,9 +50,8 @@ TOOLS = ("sbatch", "srun", "squeue", "scancel")
 """Commands of SLURM that are called; submitit looks for srun."""
 _SENT = re.compile(
     r"[0-9_]+_(submitted|result)\.pkl|[0-9a-f]{32}\.pkl|[0-9_]+_submission\.sh|\.submission_file_[0-9a-f]{32}\.sh"
-    r"|draft-[0-9a-f]+-[0-9]+\.started"
 )
-"""Names of files by which submitit and this engine talk to jobs."""
+"""Names of files by which submitit talks to jobs."""
 POLL, LOCAL_POLL = 1.0, 0.05
 """Seconds between two looks for results."""
 CHECK = 15.0
@@ -58,7 +59,7 @@ CHECK = 15.0
 GRACE = 30.0
 """Seconds in which the result of a job that has ended may still appear: network file systems show new files late."""
 WATCH = 2.0
-"""Seconds between two looks of a job at the marker of its driver."""
+"""Seconds between two looks of a job at its lease."""
 
 
 @dataclass
@@ -68,8 +69,8 @@ class Submitted:
     job: Job
     handle: Any
     """The job as submitit knows it."""
-    mark: Path
-    """File that it makes when it starts to train."""
+    lease: Path
+    """Folder whose removal ends it, and in which it leaves a sign when it begins to train."""
     submitted: float
     began: float | None = None
     """Time at which it was first seen to train."""
@@ -131,12 +132,11 @@ class SlurmEngine(Engine):
         digest = hashlib.sha256(os.fsencode(directory)).hexdigest()
         self._name = f"{re.sub('[^A-Za-z0-9_.-]', '-', directory.name)}-{digest[:12]}"
         self._folder = directory / FOLDER
-        # A temporary name among the checkpoints: if the run is killed, it is removed on resume.
-        self._marker = directory / CHECKPOINTS / f"seen-{uuid.uuid4().hex}-0"
+        # Temporary names among the checkpoints: what a killed run leaves is removed on resume.
+        self._leases, self._token, self._numbers = directory / CHECKPOINTS, f"seen-{uuid.uuid4().hex}", count()
         if self._folder.is_symlink():  # Files in it are removed.
             raise RunError(f"{self._folder} must be the run's own folder, got a link; remove it")
         with required("write to", directory):
-            self._marker.mkdir(parents=True)
             self._folder.mkdir(exist_ok=True)
         self._tidy()
         if self._local:
@@ -175,12 +175,12 @@ class SlurmEngine(Engine):
     def close(self) -> None:
         """Cancel every job."""
         self._queue.clear()
-        with suppress(OSError):
-            self._marker.rmdir()
+        for lease in self._leases.glob(f"{self._token}-*"):  # Also of jobs whose submission was interrupted.
+            shutil.rmtree(lease, ignore_errors=True)
         if self._local:
             for each in self._running:
                 self._cancel(each)
-        elif self._running:
+        else:
             self._cancel_all()
         self._running.clear()
         self._tidy()
@@ -192,24 +192,24 @@ class SlurmEngine(Engine):
         jobs = [self._queue.popleft() for _ in range(min(len(self._queue), self._workers - len(self._running)))]
         if not jobs:
             return
-        marks = [self._folder / f"{job.draft.name}.started" for job in jobs]
+        leases = [self._leases / f"{self._token}-{next(self._numbers)}" for _ in jobs]
         try:
             # Blocked in jobs that are our children: Ctrl-C is for the driver.
             with required("write to", self._folder), _outside_of_a_job(), spawning({}), self._executor.batch():
-                handles = [
-                    self._executor.submit(do, self._packed, sys.path, job, self._marker, mark)
-                    for job, mark in zip(jobs, marks, strict=True)
-                ]
+                handles = []
+                for job, lease in zip(jobs, leases, strict=True):
+                    lease.mkdir(parents=True)
+                    handles.append(self._executor.submit(do, self._packed, sys.path, job, lease))
         except DiskError:
             raise
         except RuntimeError as error:  # Those of submitit are.
             raise RunError(f"SLURM must accept the jobs of a run, got: {error_text(error)}; see slurm=") from error
         now = time.monotonic()
-        self._running += [Submitted(*each, now) for each in zip(jobs, handles, marks, strict=True)]
+        self._running += [Submitted(*each, now) for each in zip(jobs, handles, leases, strict=True)]
 
     def _look(self, each: Submitted, states: dict[str, str] | None) -> list[Report]:
         """Return the report on a job if it has ended or is past its deadline; submit it again if it was lost."""
-        if each.began is None and each.mark.exists():
+        if each.began is None and (each.lease / BEGAN).exists():
             each.began, self._early_deaths = time.monotonic(), 0
         if (report := self._result(each)) is not None:
             return self._finish(each, report)
@@ -299,7 +299,8 @@ class SlurmEngine(Engine):
     def _forget(self, each: Submitted) -> None:
         self._running.remove(each)
         paths = each.handle.paths
-        for path in (each.mark, paths.submitted_pickle, paths.result_pickle):
+        shutil.rmtree(each.lease, ignore_errors=True)
+        for path in (paths.submitted_pickle, paths.result_pickle):
             with suppress(OSError):
                 path.unlink()
 
@@ -344,24 +345,23 @@ def _outside_of_a_job() -> Iterator[None]:
 # Inside a job
 
 
-def do(packed: bytes, path: Sequence[str], job: Job, marker: Path, mark: Path) -> Report | Failure:
+def do(packed: bytes, path: Sequence[str], job: Job, lease: Path) -> Report | Failure:
     """Do a job, inside a job of SLURM; return a Failure if its agent cannot be imported there.
 
     Args:
         packed: The pickled function that builds agents.
         path: The driver's `sys.path`.
         job: What to do.
-        marker: Folder whose removal ends this process.
-        mark: File to make as a sign that it has begun.
+        lease: Folder whose removal ends this process.
     """
     _handle_signals()
-    _end_without(marker)
+    _end_without(lease)
     sys.path += [folder for folder in path if folder not in sys.path]
     try:
         make_agent = pickle.loads(packed)
     except BaseException as error:
         return Failure("raised", f"{type(error).__name__}: {error_text(error)}")
-    mark.touch()
+    (lease / BEGAN).touch()
     bench = Bench(make_agent)
     report = bench.do(job)
     bench.close()
@@ -374,16 +374,15 @@ def _handle_signals() -> None:
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         if callable(signal.getsignal(number)):  # Sent some time before the end, which may be enough to finish.
             signal.signal(number, signal.SIG_IGN)
-    if os.environ.get("SUBMITIT_EXECUTOR") == "local":
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _end_without(marker: Path) -> None:
-    """End this process when the marker of its driver is gone: nobody will read its report."""
+def _end_without(lease: Path) -> None:
+    """End this process when its lease is gone: nobody will read its report."""
 
     def look() -> None:
         try:
-            marker.stat()
+            lease.stat()
         except (FileNotFoundError, NotADirectoryError):
             os._exit(1)
         except OSError:  # The disk does not answer.
