@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -70,10 +71,14 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             assert time.monotonic() < end, (folder / "printed").read_text()
             time.sleep(0.2)
         yield
+        while subprocess.run(["squeue", "--noheader"], capture_output=True, text=True).stdout:
+            time.sleep(0.2)  # The last jobs need both daemons to end.
     finally:
-        for daemon in daemons:
+        for daemon in reversed(daemons):
             daemon.terminate()
-        for daemon in daemons:
+            with suppress(subprocess.TimeoutExpired):
+                daemon.wait(10)
+            daemon.kill()
             daemon.wait()
         os.environ.pop("SLURM_CONF")
         if before is not None:
