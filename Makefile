@@ -85,7 +85,7 @@ $(VENV)/.has-rl: EXTRAS = [rl]
 $(VENV)/.has-dev: EXTRAS = [report,rl,ray,dev]
 $(VENV)/.has-docs: EXTRAS = [report,ray,docs]
 $(VENV)/.has-dist: EXTRAS = [dist]
-$(VENV)/.has-integrations: EXTRAS = [report,rl,ray,dev,adapters,trackers]
+$(VENV)/.has-integrations: EXTRAS = [report,rl,ray,slurm,dev,adapters,trackers]
 $(VENV)/.has-bench: EXTRAS = [report,rl,bench]
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.$(EXTRAS)'

@@ -39,7 +39,7 @@ PreemptMode=REQUEUE
 SchedulerParameters=bf_interval=1,sched_interval=1
 ReturnToService=2
 KillWait=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=2000 State=UNKNOWN
 PartitionName=low Nodes={host} Default=YES PriorityTier=1
 PartitionName=high Nodes={host} PriorityTier=10 PreemptMode=OFF
 """

@@ -227,7 +227,7 @@ def test_a_driver_that_was_killed_resumes_and_its_jobs_do_no_harm(
     assert left_behind(tmp_path / "run") == []
 
 
-def test_ctrl_c_lets_jobs_end_and_a_second_one_does_not(driver: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_ctrl_c_lets_jobs_end_first(driver: subprocess.Popen[bytes], tmp_path: Path) -> None:
     os.killpg(driver.pid, signal.SIGINT)  # As a terminal does: to the driver and all of its children.
     until(lambda: "Stopping after the intervals in training" in (tmp_path / "printed").read_text())
     assert len(held_processes(tmp_path)) == 3
