@@ -1,14 +1,13 @@
 """SLURM as an engine: the same runs as in process, by submitit's local executor and by SLURM itself."""
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
 import threading
-import types
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from popbandits import PBT, History, resume, tune
 from popbandits.commands.registry import STOPPED
 from popbandits.engines import slurm_engine
 from popbandits.errors import AgentError, ArgumentError, RunError
-from popbandits.history import Observation
 from popbandits.run import Result
 from popbandits.storage.store import Store
-from popbandits.views.view import View
 from tests.engines.agents import Deaf, Walker, space
+from tests.engines.test_engines import Vandal
 from tests.engines.test_kills import until
 from tests.slurm.members import WAYS, Held, Troubled, held_processes
 
@@ -72,17 +70,8 @@ def test_each_fault_is_its_interval_s_own(cluster: str, tmp_path: Path) -> None:
     assert left_behind(tmp_path) == []
 
 
-class Vandal(View):
-    def __init__(self, directory: Path):
-        self.directory = directory
-
-    def told(self, observation: Observation) -> None:
-        if observation.key == (1, 0):
-            (self.directory / "checkpoints" / "member-1-round-0" / "arrays.npz").unlink()
-
-
 def test_a_spoilt_checkpoint_is_found_before_training_on_it(tmp_path: Path) -> None:
-    result = tuned(Walker, tmp_path, "local", population=2, progress=Vandal(tmp_path))
+    result = tuned(Walker, tmp_path, "local", population=2, progress=Vandal(tmp_path, [(1, 0)], "missing"))
     assert {o.parent for o in result.history if o.status == "lost"} == {(1, 0)}
 
 
@@ -99,21 +88,14 @@ def test_a_job_that_cannot_start_is_no_fault_of_its_agent(tmp_path: Path, monkey
     assert len(History.load(tmp_path)) == 0
 
 
-def test_a_job_that_takes_too_long_has_failed(tmp_path: Path) -> None:
-    options = {"cluster": "local", "timeout_min": 0.15}
+def test_a_job_that_takes_too_long_has_failed(cluster: str, tmp_path: Path) -> None:
+    options = {"cluster": cluster, "timeout_min": 0.15 if cluster == "local" else 1}
+    settings: dict[str, Any] = {"rounds": 2, "population": 1, "explore": "all", "progress": False}
     result = tune(
-        partial(Held, folder=tmp_path),
-        space(),
-        rounds=2,
-        population=1,
-        engine="slurm",
-        slurm=options,
-        directory=tmp_path / "run",
-        progress=False,
-        explore="all",
+        partial(Held, folder=tmp_path), space(), engine="slurm", slurm=options, directory=tmp_path / "run", **settings
     )
     (text,) = said(result.directory, "timeout").values()
-    assert text.endswith("was ended at its time limit of 0.15 minutes (timeout_min)")
+    assert text.endswith(f"was ended at its time limit of {options['timeout_min']} minutes (timeout_min)")
 
 
 def test_what_an_agent_prints_is_in_the_log_of_its_job(tmp_path: Path) -> None:
@@ -126,37 +108,14 @@ def test_what_an_agent_prints_is_in_the_log_of_its_job(tmp_path: Path) -> None:
     assert "made with" in log.read_text()
 
 
-@pytest.fixture
-def passing_module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """A module that only this process has."""
-    made = types.ModuleType("passing_module", "has a file")
-    made.Agent = type("Agent", (Walker,), {"__module__": "passing_module"})  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "passing_module", made)
-    return made
-
-
-def test_an_agent_that_jobs_cannot_import_is_told_so(passing_module: Any, tmp_path: Path) -> None:
-    agent = partial(Unpickled, pickle.dumps(passing_module.Agent))
-    with pytest.raises(RunError, match=r"(?s)must be able to import what the agent needs, got: ModuleNotFoundError"):
-        tuned(Needy(agent), tmp_path, "local", population=1, explore="all")
-
-
-class Unpickled:
-    def __init__(self, content: bytes):
-        self.content = content
-
-
-class Needy:
-    """A maker that needs a module to be unpickled."""
-
-    def __init__(self, agent: Any):
-        self.agent = agent
-
-    def __call__(self, seed: int) -> Any:
-        return self.agent
-
-    def __reduce__(self) -> Any:
-        return pickle.loads, (self.agent.args[0],)
+def test_an_agent_that_jobs_cannot_import_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = tmp_path / "only_here.py"
+    module.write_text("from tests.engines.agents import Walker\n\nclass Agent(Walker): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    agent = import_module(module.stem).Agent
+    module.unlink()  # As if nodes did not see it.
+    with pytest.raises(RunError, match=r"(?s)import what the agent needs, got: ModuleNotFoundError.*PYTHONPATH"):
+        tuned(agent, tmp_path / "run", "local", population=1, explore="all")
 
 
 def test_an_agent_that_cannot_be_pickled_is_refused(tmp_path: Path) -> None:
@@ -171,6 +130,7 @@ def test_an_agent_that_cannot_be_pickled_is_refused(tmp_path: Path) -> None:
 
 TRAIN = """
 from functools import partial
+from importlib import import_module
 from popbandits import PBT, Experiment
 from tests.engines.agents import space
 from tests.slurm.members import Held
@@ -250,7 +210,7 @@ def test_a_run_that_is_stopped_at_once_cancels_its_jobs(driver: subprocess.Popen
 
 # What only SLURM can do
 
-pytest_slurm = pytest.mark.parametrize("cluster", ["slurm"], indirect=True)
+on_slurm = pytest.mark.parametrize("cluster", ["slurm"], indirect=True)
 
 
 def while_held(folder: Path, work: Any) -> None:
@@ -262,7 +222,7 @@ def while_held(folder: Path, work: Any) -> None:
         (folder / "go").touch()
 
 
-@pytest_slurm
+@on_slurm
 def test_a_preempted_job_is_submitted_again(cluster: str, tmp_path: Path) -> None:
     def preempt() -> None:
         before = held_processes(tmp_path)
@@ -278,7 +238,7 @@ def test_a_preempted_job_is_submitted_again(cluster: str, tmp_path: Path) -> Non
     assert said(tmp_path / "run", "died", "timeout", "raised") == {}
 
 
-@pytest_slurm
+@on_slurm
 def test_a_job_that_somebody_cancels_has_failed(cluster: str, tmp_path: Path) -> None:
     def cancel() -> None:
         states = subprocess.run(["squeue", "--noheader", "--array", "--format=%i"], capture_output=True, text=True)
@@ -294,7 +254,7 @@ def test_a_job_that_somebody_cancels_has_failed(cluster: str, tmp_path: Path) ->
     assert text.endswith(" ended as CANCELLED, without a result")
 
 
-@pytest_slurm
+@on_slurm
 def test_a_driver_may_be_a_job_itself(cluster: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "go").touch()
@@ -305,7 +265,7 @@ def test_a_driver_may_be_a_job_itself(cluster: str, tmp_path: Path) -> None:
     assert History.load(tmp_path / "run") == expected(tmp_path)
 
 
-@pytest_slurm
+@on_slurm
 def test_what_sbatch_refuses_is_told_and_can_be_mended_on_resume(cluster: str, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"SLURM must accept the jobs of a run, got: .*invalid partition"):
         tune(Walker, space(), rounds=2, directory=tmp_path, engine="slurm", slurm={"partition": "x"}, progress=False)
