@@ -1,6 +1,7 @@
 """SLURM as an engine: the same runs as in process, by submitit's local executor and by SLURM itself."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -270,3 +271,19 @@ def test_what_sbatch_refuses_is_told_and_can_be_mended_on_resume(cluster: str, t
     with pytest.raises(RunError, match=r"SLURM must accept the jobs of a run, got: .*invalid partition"):
         tune(Walker, space(), rounds=2, directory=tmp_path, engine="slurm", slurm={"partition": "x"}, progress=False)
     assert resume(tmp_path, slurm={"partition": "high"}, progress=False).done
+
+
+@on_slurm
+def test_a_submission_that_fails_later_is_tried_again(
+    cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when SLURM restarts: sbatch fails twice, after the first round."""
+    shim = tmp_path / "bin" / "sbatch"
+    shim.parent.mkdir()
+    calls, real = tmp_path / "calls", shutil.which("sbatch")
+    shim.write_text(f'#!/bin/sh\necho x >> {calls}\ncase $(wc -l < {calls}) in 2|3) exit 1;; esac\nexec {real} "$@"\n')
+    shim.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(slurm_engine, "RETRY", 0.5)
+    assert tuned(Walker, tmp_path / "run", cluster).history == in_process(tmp_path / "in-process", rounds=2)
+    assert calls.read_text() == "x\n" * 4

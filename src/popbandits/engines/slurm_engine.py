@@ -58,6 +58,8 @@ CHECK = 15.0
 """Seconds between two questions to SLURM for the states of jobs."""
 GRACE = 30.0
 """Seconds in which the result of a job that has ended may still appear: network file systems show new files late."""
+RETRY, TRIES = 60.0, 10
+"""Seconds until a refused submission is tried again, and how often in a row."""
 WATCH = 2.0
 """Seconds between two looks of a job at its lease."""
 
@@ -128,6 +130,7 @@ class SlurmEngine(Engine):
         self._queue: deque[Job] = deque()
         self._running: list[Submitted] = []
         self._early_deaths, self._checked = 0, -math.inf
+        self._refusals, self._not_before = TRIES, -math.inf  # The first refusal is final: the options are wrong.
         directory = directory.resolve()
         digest = hashlib.sha256(os.fsencode(directory)).hexdigest()
         self._name = f"{re.sub('[^A-Za-z0-9_.-]', '-', directory.name)}-{digest[:12]}"
@@ -165,6 +168,8 @@ class SlurmEngine(Engine):
         reports: list[Report] = []
         while not reports and (self._queue or self._running):
             self._send()
+            with suppress(OSError):  # Any change makes a network file system look again what is in the folder.
+                os.utime(self._folder)
             states = self._states()
             for each in list(self._running):
                 reports += self._look(each, states)
@@ -189,6 +194,8 @@ class SlurmEngine(Engine):
 
     def _send(self) -> None:
         """Submit as many queued jobs as may run."""
+        if time.monotonic() < self._not_before:
+            return
         jobs = [self._queue.popleft() for _ in range(min(len(self._queue), self._workers - len(self._running)))]
         if not jobs:
             return
@@ -203,8 +210,12 @@ class SlurmEngine(Engine):
         except DiskError:
             raise
         except RuntimeError as error:  # Those of submitit are.
-            raise RunError(f"SLURM must accept the jobs of a run, got: {error_text(error)}; see slurm=") from error
-        now = time.monotonic()
+            self._refusals, self._not_before = self._refusals + 1, time.monotonic() + RETRY
+            if self._refusals > TRIES:
+                raise RunError(f"SLURM must accept the jobs of a run, got: {error_text(error)}; see slurm=") from error
+            self._queue.extendleft(reversed(jobs))
+            return
+        now, self._refusals = time.monotonic(), 0
         self._running += [Submitted(*each, now) for each in zip(jobs, handles, leases, strict=True)]
 
     def _look(self, each: Submitted, states: dict[str, str] | None) -> list[Report]:
@@ -245,8 +256,6 @@ class SlurmEngine(Engine):
         if self._local and not each.handle.done():
             return None
         path = Path(each.handle.paths.result_pickle)
-        with suppress(OSError):  # Any change makes a network file system look again what is in the folder.
-            os.utime(self._folder)
         if not path.exists():
             return None
         with required("read", path):
