@@ -141,7 +141,7 @@ class SlurmEngine(Engine):
             raise RunError(f"{self._folder} must be the run's own folder, got a link; remove it")
         with required("write to", directory):
             self._folder.mkdir(exist_ok=True)
-        self._tidy()
+            self._tidy()  # Nothing that a job of ours did not write is unpickled.
         if self._local:
             self._executor: Any = submitit.LocalExecutor(self._folder)
             kept = {name: value for name, value in given.items() if name == "gpus_per_node"}
@@ -188,7 +188,8 @@ class SlurmEngine(Engine):
         else:
             self._cancel_all()
         self._running.clear()
-        self._tidy()
+        with suppress(OSError):
+            self._tidy()
 
     # Jobs
 
@@ -336,8 +337,7 @@ class SlurmEngine(Engine):
         """Remove what jobs were sent and what they returned; their logs stay."""
         for path in self._folder.iterdir():
             if _SENT.fullmatch(path.name):
-                with suppress(OSError):
-                    path.unlink()
+                path.unlink(missing_ok=True)
 
 
 @contextmanager
