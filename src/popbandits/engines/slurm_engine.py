@@ -14,11 +14,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -28,8 +27,9 @@ from typing import Any
 
 from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
+from popbandits.engines.slurm_job import BEGAN, do
 from popbandits.engines.spawning import spawning
-from popbandits.engines.work import TRACEBACK, Bench, Failure, Job, Report
+from popbandits.engines.work import TRACEBACK, Failure, Job, Report
 from popbandits.engines.workers import STARTS
 from popbandits.errors import ArgumentError, DiskError, MissingExtraError, RunError
 from popbandits.settings import JobOptions
@@ -37,7 +37,6 @@ from popbandits.storage.checkpoints import CHECKPOINTS
 from popbandits.storage.disk import required
 from popbandits.wording import error_text
 
-BEGAN = "began"
 FOLDER = "slurm"
 """Name of the folder for the logs of jobs, in a run's folder."""
 TIMEOUT_MIN = 60
@@ -60,8 +59,6 @@ GRACE = 30.0
 """Seconds in which the result of a job that has ended may still appear: network file systems show new files late."""
 RETRY, TRIES = 60.0, 10
 """Seconds until a refused submission is tried again, and how often in a row."""
-WATCH = 2.0
-"""Seconds between two looks of a job at its lease."""
 
 
 @dataclass
@@ -349,58 +346,3 @@ def _outside_of_a_job() -> Iterator[None]:
         yield
     finally:
         os.environ.update(hidden)
-
-
-# Inside a job
-
-
-def do(packed: bytes, path: Sequence[str], job: Job, lease: Path) -> Report | Failure:
-    """Do a job, inside a job of SLURM; return a Failure if its agent cannot be imported there.
-
-    Args:
-        packed: The pickled function that builds agents.
-        path: The driver's `sys.path`.
-        job: What to do.
-        lease: Folder whose removal ends this process.
-    """
-    _handle_signals()
-    _end_without(lease)
-    sys.path += [folder for folder in path if folder not in sys.path]
-    try:
-        make_agent = pickle.loads(packed)
-    except BaseException as error:
-        return Failure("raised", f"{type(error).__name__}: {error_text(error)}")
-    (lease / BEGAN).touch()
-    bench = Bench(make_agent)
-    report = bench.do(job)
-    bench.close()
-    return report
-
-
-def _handle_signals() -> None:
-    """Replace submitit's handlers, which raise inside of the agent to requeue the job: the driver does that."""
-    signal.signal(signal.SIGINT, lambda number, frame: None)  # One that is raised here is an agent's.
-    for number in (signal.SIGUSR1, signal.SIGUSR2):
-        if callable(signal.getsignal(number)):  # Sent some time before the end, which may be enough to finish.
-            signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _end_without(lease: Path) -> None:
-    """End this process when its lease is gone: nobody will read its report."""
-
-    def look() -> None:
-        try:
-            lease.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            os._exit(1)
-        except OSError:  # The disk does not answer.
-            pass
-
-    def watch() -> None:
-        while True:
-            time.sleep(WATCH)
-            look()
-
-    look()
-    threading.Thread(target=watch, daemon=True).start()
