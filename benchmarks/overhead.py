@@ -93,6 +93,8 @@ def main() -> None:
     arguments = parser.parse_args()
     print("| engine | members | overhead | the agent's own | decisions |\n|---|---|---|---|---|")
     for engine in ENGINES:
+        if engine == "slurm":
+            continue  # A job starts a process, or two, for every assignment.
         for population in (4, 32):
             overhead, agent, deciding = measure(engine, population, arguments.rounds)
             print(f"| {engine} | {population} | {overhead:.2f} ms | {agent:.2f} ms | {deciding:.2f} ms |", flush=True)

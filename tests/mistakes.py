@@ -61,7 +61,7 @@ FOLDER = "Folders and resuming"
 
 METHODS = "random, pbt, patient-pbt, pb2-rand, pb2-mult, pb2-mix, pb2-fuse, pb2-fuse/all, cocabo, mf-pbt, ipbt, bg-pbt"
 CHANGEABLE = (
-    "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection, callbacks"
+    "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection, slurm, callbacks"
 )
 NO_SCORE = "RunError: a run ends when no interval has completed yet; the last failure: "
 GOES_ON = ". Everything so far is in runs/…: fix the agent, then resume it…"
@@ -85,7 +85,7 @@ MISTAKES = (
         ARGUMENT,
         "an engine's name misspelt",
         'tune(Climber, space, engine="process")',
-        "ArgumentError: engine must be one of in-process, threads, processes, ray, batched, got 'process'; "
+        "ArgumentError: engine must be one of in-process, threads, processes, ray, slurm, batched, got 'process'; "
         "did you mean 'processes'?",
     ),
     Mistake(
@@ -157,6 +157,12 @@ MISTAKES = (
         'tune(Climber, space, engine="ray", resources={"GPU": 1})',
         "ArgumentError: resources must be a dict of amounts of at least 0, with cpus and gpus in the plural, "
         "got {'GPU': 1}",
+    ),
+    Mistake(
+        ARGUMENT,
+        "options of SLURM jobs without SLURM",
+        'tune(Climber, space, slurm={"partition": "gpu"})',
+        "ArgumentError: only SLURM takes options of its jobs, got slurm= for in-process; use engine='slurm'",
     ),
     Mistake(
         AGENT,

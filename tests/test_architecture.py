@@ -71,6 +71,7 @@ OPTIONAL = {
     "sklearn",
     "stable_baselines3",
     "starlette",
+    "submitit",
     "tensorboard",
     "torch",
     "transformers",

@@ -35,7 +35,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (3, "directory must be a path, without null characters, got 3"),
         ("a\0b", "directory must be a path, without null characters, got 'a\\x00b'"),
     ],
-    "engine": [("gpu", "engine must be one of in-process, threads, processes, ray, batched, got 'gpu'")],
+    "engine": [("gpu", "engine must be one of in-process, threads, processes, ray, slurm, batched, got 'gpu'")],
     "workers": [
         (0, f"workers {WHOLE} 1, got 0"),
         (2, "the in-process engine trains one at a time, got workers=2; use threads"),
@@ -59,6 +59,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "selection": [(3, "selection must be a Selection, got 3; make one, such as Truncation()")],
     "name": [(value, f"name must be a text, got {value!r}") for value in ("", " ", 3)],
     "task": [(value, f"task must be a text, got {value!r}") for value in ("", " ", 3)],
+    "slurm": [({}, "only SLURM takes options of its jobs, got slurm= for in-process; use engine='slurm'")],
     "callbacks": [(value, f"callbacks must be a list of View objects, got {value!r}") for value in ("csv", [1], None)],
     "progress": [(value, f"progress must be True, False or a View, got {value!r}") for value in ("no", None, 1)],
 }

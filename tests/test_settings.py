@@ -151,6 +151,7 @@ def test_a_rule_refuses_in_its_own_words() -> None:
         ("quantile", "x"),
         ("resources", {"cpus": -1}),
         ("round_timeout", -1),
+        ("slurm", {"setup": "rm -r ."}),
         ("task", ""),
         ("selection", "os:system"),
     ],

@@ -82,6 +82,31 @@ AMOUNTS = Rule(
     ),  # Ray would wait for such a resource.
     "a dict of amounts of at least 0, with cpus and gpus in the plural",
 )
+SBATCH: tuple[str, ...] = (
+    *("partition", "account", "qos", "constraint", "gres", "gpus_per_node", "cpus_per_task", "mem_per_cpu"),
+    *("mem_per_gpu", "nodelist", "exclude", "reservation", "licenses", "nice", "comment", "mail_type", "mail_user"),
+)
+JOB_OPTIONS = ("cluster", "timeout_min", "mem_gb", *SBATCH)
+
+
+def _is_job_option(name: Any, value: Any) -> bool:
+    """Tell whether the options of a job may hold this one. A record may: so no commands and no files, and one line."""
+    if name in ("timeout_min", "mem_gb"):
+        return _POSITIVE.holds(value)
+    if name == "cluster":
+        return value in ("slurm", "local")
+    return name in SBATCH and (whole(0).holds(value) or _is_line(value))
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+_POSITIVE = real("above 0", lambda number: 0 < number < math.inf)
+JOB = Rule(
+    lambda value: isinstance(value, Mapping) and all(_is_job_option(*pair) for pair in value.items()),
+    f"a dict of texts of one line and numbers, with names of {', '.join(JOB_OPTIONS)}",
+)
 FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
 PATH = Rule(lambda path: isinstance(path, PathLike | str) and "\0" not in str(path), "a path, without null characters")
 PROBABILITY = real("a probability between 0 and 1", lambda number: 0 <= number <= 1)

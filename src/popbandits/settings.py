@@ -4,27 +4,49 @@
 it. It is cheap to import, so that help answers at once.
 """
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, dataclass_transform, get_args
 
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.docstrings import read_args
-from popbandits.rules import AMOUNTS, FLAG, PATH, RECIPE, SCORE, SHARE, TEXT, Rule, one_of, real, whole
+from popbandits.rules import AMOUNTS, FLAG, JOB, PATH, RECIPE, SCORE, SHARE, TEXT, Rule, one_of, real, whole
 
 Mode = Literal["max", "min"]
 Explore = Literal["replaced", "all"]
-EngineName = Literal["in-process", "threads", "processes", "ray", "batched"]
+EngineName = Literal["in-process", "threads", "processes", "ray", "slurm", "batched"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 Keep = int | Literal["all"]
 Resources = Mapping[str, float]
 """Ray resources that one member needs while it trains: `cpus`, `gpus` (fractions share one), any custom resource."""
+JobOptions = Mapping[str, str | float]
+"""Options of the SLURM job of an interval, by the names in `rules.JOB_OPTIONS`."""
 Class = TypeVar("Class")
 
 MEMBERS = 1_000_000
 """Maximum number of members of a run; readers of its record allocate arrays of that length."""
 ROUNDS = 1_000_000_000
+
+
+def read_options(text: str) -> dict[str, str | float]:
+    """Read options of a job from one word of the command line. What has no value breaks the rule of the setting.
+
+    >>> read_options("partition=gpu,nodelist=n1,n2,timeout_min=90")
+    {'partition': 'gpu', 'nodelist': 'n1,n2', 'timeout_min': 90}
+    """
+    pairs = (pair.partition("=")[::2] for pair in re.split(r",(?=\w+=)", text))
+    return {name: _number(value) for name, value in pairs}
+
+
+def _number(text: str) -> str | float:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
 
 _AGENT = Rule(callable, "callable: make_agent(seed) builds an agent", "give the class itself, or a function")
 _SECONDS = real("above 0 seconds", lambda number: number > 0)
@@ -91,9 +113,10 @@ class Settings:
         directory: Name the folder of the run. None (default) makes a new folder in `runs`. Give one to choose its name.
         engine: Choose where members train: "in-process" (default), one after another; "threads" for agents that release
             the interpreter's lock or share a GPU; "processes" for agents in pure Python, and to end those that hang;
-            "ray" for several machines; "batched" for agents that train all members in one program.
-        workers: Limit how many members train at a time. None (default) is all of them with threads and Ray, and one for
-            each core with processes. Lower it if memory or the GPU is short.
+            "ray" for several machines; "slurm" for a SLURM job each; "batched" for agents that train all members in one
+            program.
+        workers: Limit how many members train at a time. None (default) is all of them with threads, Ray and SLURM, and
+            one for each core with processes. Lower it if memory or the GPU is short.
         resources: Set the Ray resources of a member: `cpus` (1), `gpus` (0; fractions share one), and custom resources
             by name. None (default) is one CPU. For engine="ray" only.
         round_timeout: Limit the seconds of an interval; one that takes longer has failed. None (default) sets no limit.
@@ -112,6 +135,9 @@ class Settings:
             space has nothing to tune, such as "baseline".
         task: Name the task that the agents learn, such as a game. Reports compare runs of one task with one another.
             None (default) is the agent's name and settings.
+        slurm: Set options of the SLURM jobs: those of sbatch such as `partition`, `account`, `gpus_per_node` and
+            `cpus_per_task`; `timeout_min` (60) and `mem_gb`; `cluster="local"` runs them as processes on this machine.
+            None (default) leaves the others to the cluster. For engine="slurm" only.
         callbacks: Give views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
             `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record: give
             them again to `resume`.
@@ -142,6 +168,9 @@ class Settings:
     selection: Any = setting(None, (str, "NAME"), default=None, stored=RECIPE.or_none(), resumes=True)
     name: str | None = setting(TEXT.or_none(), (str, "TEXT"), default=None)
     task: str | None = setting(TEXT.or_none(), (str, "TEXT"), default=None)
+    slurm: JobOptions | None = setting(
+        JOB.or_none(), (read_options, "NAME=VALUE,…"), default=None, kw_only=True, resumes=True
+    )
     callbacks: Any = setting(default=(), kw_only=True, recorded=False, resumes=True)
     progress: Any = setting(default=True, kw_only=True, recorded=False)
 

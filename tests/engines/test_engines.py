@@ -21,7 +21,7 @@ from popbandits.views.view import View
 from tests.engines.agents import Deaf, Faulty, Once, Stubborn, Walker, space
 from tests.engines.batches import together
 
-ENGINES = tuple(name for name in ALL_ENGINES if name != "ray")  # tests/ray holds that one to the same contract
+ENGINES = tuple(name for name in ALL_ENGINES if name not in ("ray", "slurm"))  # tests/ray and tests/slurm hold those
 ONE_BY_ONE = tuple(name for name in ENGINES if name != "batched")
 WORKERS = tuple(name for name in ONE_BY_ONE if name != "in-process")
 
@@ -263,13 +263,17 @@ def test_a_lambda_cannot_go_to_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"engine": "gpu"}, "engine must be one of in-process, threads, processes, ray, batched, got 'gpu'"),
+        ({"engine": "gpu"}, "engine must be one of in-process, threads, processes, ray, slurm, batched, got 'gpu'"),
         ({"workers": 2, "engine": "batched"}, "trains all at once, got workers=2; leave it out"),
         (
             {"round_timeout": 3, "engine": "batched"},
             "cannot end a program that hangs, got round_timeout=3; leave it out",
         ),
         ({"resources": {"gpus": 1}, "engine": "batched"}, "only Ray assigns resources, got resources for batched"),
+        (
+            {"slurm": {"qos": "x"}, "engine": "ray"},
+            "only SLURM takes options of its jobs, got slurm= for ray; use engine='sl",
+        ),
         ({"workers": 0}, "workers must be a whole number"),
         ({"workers": 2}, "trains one at a time, got workers=2"),
         ({"round_timeout": 3}, r"cannot end an agent that hangs, got round_timeout=3"),

@@ -1,1 +1,1 @@
-"""Engines that train intervals: in this process, in threads, processes, one batch, or a Ray cluster."""
+"""Engines that train intervals: in this process, in threads, processes, one batch, SLURM jobs, or a Ray cluster."""

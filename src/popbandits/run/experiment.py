@@ -12,6 +12,7 @@ from popbandits.docstrings import complete_args
 from popbandits.engines.batched import Batched
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine
+from popbandits.engines.slurm_engine import SlurmEngine
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
@@ -69,6 +70,10 @@ class Experiment(Settings):
                 raise ArgumentError(f"the {engine} engine {why}, got {name}={value:g}; {fix}")
         if self.resources is not None and self.engine != "ray":
             raise ArgumentError(f"only Ray assigns resources, got resources for {self.engine}; use engine='ray'")
+        if self.slurm is not None and self.engine != "slurm":
+            raise ArgumentError(
+                f"only SLURM takes options of its jobs, got slurm= for {self.engine}; use engine='slurm'"
+            )
 
     def make_population(self, history: Any = ()) -> Population:
         """Make the population."""
@@ -91,6 +96,8 @@ class Experiment(Settings):
             return InProcess(agent)
         if self.engine == "ray":
             return RayEngine(agent, self.at_a_time, Path(self.directory or "."), self.resources, self.round_timeout)
+        if self.engine == "slurm":
+            return SlurmEngine(agent, self.at_a_time, Path(self.directory or "."), self.slurm, self.round_timeout)
         kind = Threads if self.engine == "threads" else Processes
         return kind(agent, self.at_a_time, self.round_timeout)
 
@@ -128,7 +135,7 @@ class Experiment(Settings):
                 f"engine={before!r}, or give another agent too, which reads the same checkpoints"
             )
         if before != after:  # Settings of one engine may not suit another.
-            stored |= {"workers": None, "resources": None, "round_timeout": None}
+            stored |= {"workers": None, "resources": None, "slurm": None, "round_timeout": None}
         roles: tuple[Role, ...] = ("agent", "method", "selection")
         for name in roles:
             if name != "selection" or name in about:  # Runs from before selections existed keep their quantile.

@@ -1,0 +1,348 @@
+"""An engine that trains each interval in a SLURM job of its own, by submitit; or in processes here, to try it out.
+
+A job runs once: SLURM does not requeue it. If it is preempted or its node is lost, the engine submits the interval
+again. All jobs of a run have one name, by which those that a killed driver left in the queue are cancelled. A job also
+ends by itself when its lease is gone, a folder that the driver or a resume removes.
+"""
+
+import hashlib
+import math
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from popbandits.agent import MakeAgent
+from popbandits.engines.engine import Engine
+from popbandits.engines.slurm_job import BEGAN, do
+from popbandits.engines.spawning import spawning
+from popbandits.engines.work import TRACEBACK, Failure, Job, Report
+from popbandits.engines.workers import STARTS
+from popbandits.errors import ArgumentError, DiskError, MissingExtraError, RunError
+from popbandits.settings import JobOptions
+from popbandits.storage.checkpoints import CHECKPOINTS
+from popbandits.storage.disk import required
+from popbandits.wording import error_text
+
+FOLDER = "slurm"
+"""Name of the folder for the logs of jobs, in a run's folder."""
+TIMEOUT_MIN = 60
+"""Time limit of a job in minutes, unless another is given."""
+LOST = {"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"}
+"""States of a job that ended through no fault of its agent."""
+ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "ENDED"}
+"""Other states of a job that has ended; ours is the last, of a job that SLURM no longer knows."""
+TOOLS = ("sbatch", "srun", "squeue", "scancel")
+"""Commands of SLURM that are called; submitit looks for srun."""
+_SENT = re.compile(
+    r"[0-9_]+_(submitted|result)\.pkl|[0-9a-f]{32}\.pkl|[0-9_]+_submission\.sh|\.submission_file_[0-9a-f]{32}\.sh"
+)
+"""Names of files by which submitit talks to jobs."""
+POLL, LOCAL_POLL = 1.0, 0.05
+"""Seconds between two looks for results."""
+CHECK = 15.0
+"""Seconds between two questions to SLURM for the states of jobs."""
+GRACE = 30.0
+"""Seconds in which the result of a job that has ended may still appear: network file systems show new files late."""
+RETRY, TRIES = 60.0, 10
+"""Seconds until a refused submission is tried again, and how often in a row."""
+
+
+@dataclass
+class Submitted:
+    """A job that was submitted and not reported on yet."""
+
+    job: Job
+    handle: Any
+    """The job as submitit knows it."""
+    lease: Path
+    """Folder whose removal ends it, and in which it leaves a sign when it begins to train."""
+    submitted: float
+    began: float | None = None
+    """Time at which it was first seen to train."""
+    state: str | None = None
+    """State in which it ended without a result; None if it has not."""
+    ended: float = 0.0
+    """Time at which it was first seen to have ended."""
+
+    @property
+    def log(self) -> Path:
+        """File with what it printed."""
+        return Path(self.handle.paths.stdout)
+
+    def tail(self) -> str:
+        """Return the end of its log."""
+        with suppress(OSError):
+            return self.log.read_text("utf-8", "replace")[-TRACEBACK:]
+        return ""
+
+
+class SlurmEngine(Engine):
+    """An engine that submits jobs, at most `workers` at a time, those of one round as one job array."""
+
+    def __init__(
+        self,
+        make_agent: MakeAgent,
+        workers: int,
+        directory: Path,
+        options: JobOptions | None = None,
+        round_timeout: float | None = None,
+    ):
+        try:
+            cloudpickle, submitit = import_module("cloudpickle"), import_module("submitit")
+        except ImportError as error:
+            raise MissingExtraError(
+                f"engine='slurm' needs submitit, and {error.name} is missing; pip install 'popbandits[slurm]'"
+            ) from error
+        given: dict[str, Any] = dict(options or {})
+        self._local = given.pop("cluster", "slurm") == "local"
+        if not self._local and (missing := [tool for tool in TOOLS if shutil.which(tool) is None]):
+            raise RunError(
+                f"engine='slurm' calls {', '.join(TOOLS)}, and {missing[0]} is not on the PATH; start the run where "
+                "sbatch works, such as a login node, or try it on this machine with slurm={'cluster': 'local'} "
+                "(--slurm cluster=local)"
+            )
+        try:
+            self._packed = cloudpickle.dumps(make_agent)
+        except Exception as error:  # Whatever the objects that it holds raise.
+            raise ArgumentError(
+                f"engine='slurm' sends the agent's maker to other processes, got {make_agent!r}, which cannot be "
+                f"pickled ({type(error).__name__}: {error_text(error)}); build what it holds inside the function"
+            ) from None
+        self._workers, self.round_timeout = workers, round_timeout
+        self._minutes = float(given.pop("timeout_min", TIMEOUT_MIN))
+        self._queue: deque[Job] = deque()
+        self._running: list[Submitted] = []
+        self._early_deaths, self._checked = 0, -math.inf
+        self._refusals, self._not_before = TRIES, -math.inf  # The first refusal is final: the options are wrong.
+        directory = directory.resolve()
+        digest = hashlib.sha256(os.fsencode(directory)).hexdigest()
+        self._name = f"{re.sub('[^A-Za-z0-9_.-]', '-', directory.name)}-{digest[:12]}"
+        self._folder = directory / FOLDER
+        # Temporary names among the checkpoints: what a killed run leaves is removed on resume.
+        self._leases, self._token, self._numbers = directory / CHECKPOINTS, f"seen-{uuid.uuid4().hex}", count()
+        if self._folder.is_symlink():  # Files in it are removed.
+            raise RunError(f"{self._folder} must be the run's own folder, got a link; remove it")
+        with required("write to", directory):
+            self._folder.mkdir(exist_ok=True)
+            self._tidy()  # Nothing that a job of ours did not write is unpickled.
+        if self._local:
+            self._executor: Any = submitit.LocalExecutor(self._folder)
+            kept = {name: value for name, value in given.items() if name == "gpus_per_node"}
+            self._executor.update_parameters(timeout_min=self._minutes, stderr_to_stdout=True, **kept)
+        else:
+            self._cancel_all()
+            self._executor = submitit.SlurmExecutor(self._folder)
+            if "mem_gb" in given:
+                given["mem"] = f"{math.ceil(1024 * given.pop('mem_gb'))}M"
+            self._executor.update_parameters(
+                job_name=self._name,
+                time=math.ceil(self._minutes),
+                stderr_to_stdout=True,
+                use_srun=False,  # A step would have one core, whatever the job has.
+                additional_parameters={"no-requeue": True, **given},
+            )
+
+    def submit(self, job: Job) -> None:
+        """Queue a job."""
+        self._queue.append(job)
+
+    def wait(self) -> list[Report]:
+        """Submit what is queued; wait until a job ends or is past its deadline, and return the reports."""
+        reports: list[Report] = []
+        while not reports and (self._queue or self._running):
+            self._send()
+            with suppress(OSError):  # Any change makes a network file system look again what is in the folder.
+                os.utime(self._folder)
+            states = self._states()
+            for each in list(self._running):
+                reports += self._look(each, states)
+            if not reports:
+                time.sleep(LOCAL_POLL if self._local else POLL)
+        return reports
+
+    def close(self) -> None:
+        """Cancel every job."""
+        self._queue.clear()
+        for lease in self._leases.glob(f"{self._token}-*"):  # Also of jobs whose submission was interrupted.
+            shutil.rmtree(lease, ignore_errors=True)
+        if self._local:
+            for each in self._running:
+                self._cancel(each)
+        else:
+            self._cancel_all()
+        self._running.clear()
+        with suppress(OSError):
+            self._tidy()
+
+    # Jobs
+
+    def _send(self) -> None:
+        """Submit as many queued jobs as may run."""
+        if time.monotonic() < self._not_before:
+            return
+        jobs = [self._queue.popleft() for _ in range(min(len(self._queue), self._workers - len(self._running)))]
+        if not jobs:
+            return
+        leases = [self._leases / f"{self._token}-{next(self._numbers)}" for _ in jobs]
+        try:
+            # Blocked in jobs that are our children: Ctrl-C is for the driver.
+            with required("write to", self._folder), _outside_of_a_job(), spawning({}), self._executor.batch():
+                handles = []
+                for job, lease in zip(jobs, leases, strict=True):
+                    lease.mkdir(parents=True)
+                    handles.append(self._executor.submit(do, self._packed, sys.path, job, lease))
+        except DiskError:
+            raise
+        except RuntimeError as error:  # Those of submitit are.
+            self._refusals, self._not_before = self._refusals + 1, time.monotonic() + RETRY
+            if self._refusals > TRIES:
+                raise RunError(f"SLURM must accept the jobs of a run, got: {error_text(error)}; see slurm=") from error
+            self._queue.extendleft(reversed(jobs))
+            return
+        now, self._refusals = time.monotonic(), 0
+        self._running += [Submitted(*each, now) for each in zip(jobs, handles, leases, strict=True)]
+
+    def _look(self, each: Submitted, states: dict[str, str] | None) -> list[Report]:
+        """Return the report on a job if it has ended or is past its deadline; submit it again if it was lost."""
+        if each.began is None and (each.lease / BEGAN).exists():
+            each.began, self._early_deaths = time.monotonic(), 0
+        if (report := self._result(each)) is not None:
+            return self._finish(each, report)
+        if each.state is None:
+            each.state, each.ended = self._state(each, states), time.monotonic()
+        if (state := each.state) is None:
+            if each.began is None or self.round_timeout is None or time.monotonic() < each.began + self.round_timeout:
+                return []
+            self._cancel(each)
+            return self._finish(each, Failure("timeout", f"did not end within {self.round_timeout:g} seconds"))
+        if not self._local and time.monotonic() < each.ended + GRACE:
+            return []
+        if state in LOST:
+            return self._put_back(each)
+        if each.began is None:
+            self._early_deaths += 1
+            if self._early_deaths >= STARTS:
+                raise RunError(
+                    f"SLURM jobs must be able to start, got {STARTS} in a row that ended before their agent was built, "
+                    f"the last as {state}; see {each.log}\n{each.tail()}".rstrip()
+                )
+            return self._put_back(each)
+        if state in ("TIMEOUT", "DEADLINE"):
+            text = (
+                f"its job {each.handle.job_id} was ended at its time limit of {self._minutes:g} minutes (timeout_min)"
+            )
+            return self._finish(each, Failure("timeout", text, each.tail()))
+        text = f"its job {each.handle.job_id} ended as {state}, without a result"
+        return self._finish(each, Failure("died", text, each.tail()))
+
+    def _result(self, each: Submitted) -> Report | None:
+        """Return the report that a job wrote; None if there is none yet."""
+        if self._local and not each.handle.done():
+            return None
+        path = Path(each.handle.paths.result_pickle)
+        if not path.exists():
+            return None
+        with required("read", path):
+            _, answer = pickle.loads(path.read_bytes())
+        if isinstance(answer, Report):
+            return answer
+        text = answer.text if isinstance(answer, Failure) else str(answer)
+        raise RunError(
+            f"a SLURM job must be able to import what the agent needs, got: {text}\nInstall it in {sys.executable}, or "
+            "put its folder on PYTHONPATH; nodes must see both"
+        )
+
+    def _state(self, each: Submitted, states: dict[str, str] | None) -> str | None:
+        """Return the state of a job that has ended; None if it has not, or if that is unknown."""
+        if self._local:
+            if not each.handle.done():
+                return None
+            return "TIMEOUT" if time.monotonic() - each.submitted >= 60 * self._minutes else "FAILED"
+        if states is None:
+            return None
+        state = states.get(each.handle.job_id, "ENDED")
+        return state if state in LOST | ENDED else None
+
+    def _states(self) -> dict[str, str] | None:
+        """Return the states of all jobs as SLURM knows them; None if it was asked just now, or does not answer."""
+        if self._local or time.monotonic() < self._checked + CHECK:
+            return None
+        self._checked = time.monotonic()
+        command = ["squeue", *self._own(), "--noheader", "--array", "--states=all", "--format=%i %T"]
+        answer = subprocess.run(command, capture_output=True, text=True)
+        if answer.returncode:
+            return None
+        return dict(line.split() for line in answer.stdout.splitlines() if line.strip())
+
+    def _finish(self, each: Submitted, end: Report | Failure) -> list[Report]:
+        """Forget a job, and return its report."""
+        self._forget(each)
+        if isinstance(end, Report):
+            return [end]
+        seconds = 0.0 if each.began is None else time.monotonic() - each.began
+        return [Report(each.job.assignment.key, seconds, failure=end)]
+
+    def _put_back(self, each: Submitted) -> list[Report]:
+        """Queue a job again. No agent is at fault, so that no failure is recorded."""
+        self._forget(each)
+        shutil.rmtree(each.job.draft, ignore_errors=True)
+        self._queue.appendleft(each.job)
+        return []
+
+    def _forget(self, each: Submitted) -> None:
+        self._running.remove(each)
+        paths = each.handle.paths
+        shutil.rmtree(each.lease, ignore_errors=True)
+        for path in (paths.submitted_pickle, paths.result_pickle):
+            with suppress(OSError):
+                path.unlink()
+
+    def _cancel(self, each: Submitted) -> None:
+        """End a job, and wait for the end of one that is a child of this process."""
+        if not self._local:
+            each.handle.cancel(check=False)
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            patience = time.monotonic() + 10
+            while not each.handle.done() and time.monotonic() < patience:
+                os.kill(int(each.handle.job_id), number)
+                time.sleep(0.05)
+
+    def _cancel_all(self) -> None:
+        """Cancel all jobs of this run, also those that a killed driver submitted."""
+        subprocess.run(["scancel", *self._own(), "--quiet"], capture_output=True)
+
+    def _own(self) -> list[str]:
+        """Return the options of SLURM's commands that choose the jobs of this run."""
+        return [f"--name={self._name}", f"--user={os.getuid()}"]
+
+    def _tidy(self) -> None:
+        """Remove what jobs were sent and what they returned; their logs stay."""
+        for path in self._folder.iterdir():
+            if _SENT.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _outside_of_a_job() -> Iterator[None]:
+    """Hide the variables of the job that the driver may run in: a job that inherits them takes them for its own."""
+    own = [name for name in os.environ if name.startswith(("SLURM_", "SUBMITIT_")) and name != "SLURM_CONF"]
+    hidden = {name: os.environ.pop(name) for name in own}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)

@@ -1,0 +1,70 @@
+"""The work of one SLURM job, in its own process: train an interval, as long as the driver wants it."""
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from popbandits.engines.work import Bench, Failure, Job, Report
+from popbandits.wording import error_text
+
+BEGAN = "began"
+"""Name of the file that a job makes in its lease when it begins to train."""
+WATCH = 2.0
+"""Seconds between two looks of a job at its lease."""
+
+
+def do(packed: bytes, path: Sequence[str], job: Job, lease: Path) -> Report | Failure:
+    """Do a job, inside a job of SLURM; return a Failure if its agent cannot be imported there.
+
+    Args:
+        packed: The pickled function that builds agents.
+        path: The driver's `sys.path`.
+        job: What to do.
+        lease: Folder whose removal ends this process.
+    """
+    _handle_signals()
+    _end_without(lease)
+    sys.path += [folder for folder in path if folder not in sys.path]
+    try:
+        make_agent = pickle.loads(packed)
+    except BaseException as error:
+        return Failure("raised", f"{type(error).__name__}: {error_text(error)}")
+    (lease / BEGAN).touch()
+    bench = Bench(make_agent)
+    report = bench.do(job)
+    bench.close()
+    return report
+
+
+def _handle_signals() -> None:
+    """Replace submitit's handlers, which raise inside of the agent to requeue the job: the driver does that."""
+    signal.signal(signal.SIGINT, lambda number, frame: None)  # One that is raised here is an agent's.
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        if callable(signal.getsignal(number)):  # Sent some time before the end, which may be enough to finish.
+            signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _end_without(lease: Path) -> None:
+    """End this process when its lease is gone: nobody will read its report."""
+
+    def look() -> None:
+        try:
+            lease.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            os._exit(1)
+        except OSError:  # The disk does not answer.
+            pass
+
+    def watch() -> None:
+        while True:
+            time.sleep(WATCH)
+            look()
+
+    look()
+    threading.Thread(target=watch, daemon=True).start()
