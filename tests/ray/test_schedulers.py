@@ -15,7 +15,7 @@ from popbandits.reports.live.member import member
 from popbandits.reports.live.news import News
 from popbandits.reports.report import write_report
 from tests.ray.checking import check
-from tests.ray.trainables import PARAM_SPACE, Climber, Mortal, Stubborn, Together, climb
+from tests.ray.trainables import PARAM_SPACE, Climber, Fresh, Mortal, Stubborn, Together, climb
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -89,14 +89,28 @@ class Everybody(Callback):
             self.path.unlink(missing_ok=True)
 
 
-def test_asynchronous_trials_that_need_not_wait_train_to_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("synch", [False, True])
+def test_trials_that_need_not_wait_train_to_the_end_each_in_one_process(synch: bool, tmp_path: Path) -> None:
     everybody = tmp_path / "everybody"
     space = {**PARAM_SPACE, "everybody": str(everybody)}
     trainable = tune.with_resources(Together, {"cpu": 0.5})
-    results = tuner(trainable, scheduled(), tmp_path, [Everybody(everybody)], param_space=space).fit()
+    results = tuner(trainable, scheduled(synch=synch), tmp_path, [Everybody(everybody)], param_space=space).fit()
     assert not results.errors
     assert min(result.metrics["training_iteration"] for result in results) >= ROUNDS * INTERVAL
-    check(tmp_path / "experiment", "PBT", False, SIZE)
+    history = check(tmp_path / "experiment", "PBT", synch, SIZE)
+    assert any(o.parent is not None and o.parent[0] != o.member for o in history)
+    assert len({o.metrics["pid"] for o in history}) == SIZE
+
+
+@pytest.mark.slow
+def test_a_class_that_cannot_be_reset_gets_new_processes(tmp_path: Path) -> None:
+    everybody = tmp_path / "everybody"
+    space = {**PARAM_SPACE, "everybody": str(everybody)}
+    trainable = tune.with_resources(Fresh, {"cpu": 0.5})
+    results = tuner(trainable, scheduled(), tmp_path, [Everybody(everybody)], param_space=space).fit()
+    assert not results.errors
+    history = check(tmp_path / "experiment", "PBT", False, SIZE)
+    assert len({o.metrics["pid"] for o in history}) > SIZE
 
 
 def test_the_record_is_kept_where_the_results_are(tmp_path: Path) -> None:

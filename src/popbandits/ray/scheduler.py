@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, cast
 
-import numpy as np
 from ray.tune.experiment import Trial
 from ray.tune.result import DEFAULT_METRIC, TIME_TOTAL_S
 from ray.tune.schedulers.trial_scheduler import TrialScheduler
@@ -24,6 +23,7 @@ from popbandits.methods import choose
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record
 from popbandits.ray import trials
+from popbandits.ray.actors import KeptActors
 from popbandits.ray.arguments import check_log_config, check_quantile_fraction, make_explorer, read_wanted
 from popbandits.ray.custom import CustomExplorer, Function, shared_constants
 from popbandits.ray.intervals import Intervals, Result, check_applied
@@ -31,6 +31,7 @@ from popbandits.ray.record import CHECKPOINT, TIME, Record
 from popbandits.ray.space import of_generator, population_size
 from popbandits.ray.start import find_search
 from popbandits.ray.trials import AnyTrial
+from popbandits.ray.untuned import inherited, recorded, untuned
 from popbandits.run.recipes import recipe
 from popbandits.selection import Selection
 from popbandits.space import Space
@@ -83,6 +84,8 @@ class PopulationScheduler(TrialScheduler):
     _trials: dict[int, AnyTrial]  # by member
     _assigned: dict[int, Assignment]  # pending assignments, by member
     _gone: set[int]  # members that have ended
+    _actors: KeptActors
+    _untuned: list[str]  # names of what trials draw that is not tuned
 
     def __init__(
         self,
@@ -110,7 +113,7 @@ class PopulationScheduler(TrialScheduler):
         super().__init__()  # type: ignore[no-untyped-call]
         if mode not in (None, "max", "min"):
             raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}")
-        check_quantile_fraction(quantile_fraction)
+        check_quantile_fraction(quantile_fraction, selection)
         check_log_config(log_config)
         self._metric, self._mode = metric, mode
         burn_in = burn_in if burn_in_period is None else burn_in_period
@@ -175,8 +178,9 @@ class PopulationScheduler(TrialScheduler):
         following = self._assigned.get(member)
         if not self._synch and following is not None and _continues(following, assignment):
             trials.mark(trial, self._opened.population.space, following)
-            return str(self.CONTINUE if self.choose_trial_to_run(tune_controller) is None else self.PAUSE)
-        trials.pause(tune_controller, trial, saved)
+            return str(self.CONTINUE if self._next() is None else self.PAUSE)
+        with self._actors.keep(tune_controller, trial):
+            trials.pause(tune_controller, trial, saved)
         self._hand_out(decided)
         return str(self.NOOP)
 
@@ -202,6 +206,12 @@ class PopulationScheduler(TrialScheduler):
         self._leave(self._opened.members[trial.trial_id])
 
     def choose_trial_to_run(self, tune_controller: Any) -> AnyTrial | None:
+        """Return the trial to start next, if one waits for resources."""
+        chosen = self._next()
+        self._actors.release(tune_controller, chosen)
+        return chosen
+
+    def _next(self) -> AnyTrial | None:
         """Return the trial furthest behind among those that wait for resources."""
         for assignment in sorted(self._assigned.values(), key=lambda a: (a.round, a.member)):
             trial = self._trials.get(assignment.member)
@@ -252,6 +262,7 @@ class PopulationScheduler(TrialScheduler):
                 space, begin = find_search(self._wanted, tune_controller, self._explorer, size, self._seed, begin)
             population = self._population(trial, Space(space), size, begin, generator)
             self._record = Record.create(directory, population, recipe(self._explorer), keep)
+        self._untuned = untuned(of_generator(generator), population.space)
         resumed = len(self._record.population.history) > 0
         self._record.say(Event("resumed" if resumed else "started", f"{name} in Ray Tune"))
         self._decide()
@@ -317,7 +328,7 @@ class PopulationScheduler(TrialScheduler):
         trial, assignment = self._trials[member], self._assigned[member]
         source = self._opened.source(assignment)
         start = None if source is None else trials.stored(trial, source)
-        trials.assign(trial, self._opened.population.space, assignment, start)
+        trials.assign(trial, self._opened.population.space, assignment, start, inherited(source, self._untuned))
 
     def _has_begun(self, trial: AnyTrial, assignment: Assignment) -> bool:
         """Tell whether a restored trial can resume as Tune has it: it was set up for this interval, and its checkpoint
@@ -336,15 +347,13 @@ class PopulationScheduler(TrialScheduler):
         source = self._opened.source(assignment)
         before = 0.0 if source is None else source.metrics.get(TIME_TOTAL_S, 0.0)
         now = float(result[self._intervals.time_attr])
-        kept = (bool, int, float, str, np.generic)
-        metrics = {k: v for k, v in result.items() if isinstance(v, kept) and not k.startswith("config/")}
         del self._assigned[assignment.member]
         self._opened.tell(
             assignment,
             result[str(self._metric)],
             steps=now - self._intervals.begins(source),
             seconds=max(0.0, result.get(TIME_TOTAL_S, before) - before),
-            metrics=metrics | {TIME: now, CHECKPOINT: checkpoint},
+            metrics=recorded(result, self._untuned) | {TIME: now, CHECKPOINT: checkpoint},
         )
 
     def _fail(self, member: int, text: str, lost: bool = False) -> None:
@@ -373,7 +382,14 @@ class PopulationScheduler(TrialScheduler):
 
 def _nothing() -> dict[str, Any]:
     """Return the state of a scheduler before an experiment begins."""
-    return {"_record": None, "_any_trial": None, "_trials": {}, "_assigned": {}, "_gone": set()}
+    return {
+        "_record": None,
+        "_any_trial": None,
+        "_trials": {},
+        "_assigned": {},
+        "_gone": set(),
+        "_actors": KeptActors(),
+    }
 
 
 def _continues(following: Assignment, assignment: Assignment) -> bool:

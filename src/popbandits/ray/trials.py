@@ -1,6 +1,6 @@
 """Operations of the schedulers on Tune's trials: checkpoints, configurations, and tags with the round.
 
-They use Tune's internals; all code that does so (for Ray 2.60) is in this file.
+They use Tune's internals; all code that does so (for Ray 2.60) is in this file and in `actors.py`.
 """
 
 import copy
@@ -25,6 +25,11 @@ from popbandits.storage.schema import FILE
 
 AnyTrial = Any
 """A `ray.tune.experiment.Trial`, whose annotations allow None for much that is always set."""
+
+
+def unwrapped(tune_controller: Any) -> Any:
+    """Return Tune's controller, of which schedulers are mostly given a part."""
+    return getattr(tune_controller, "_tune_controller", tune_controller)
 
 
 def folder(trial: AnyTrial) -> Path:
@@ -115,11 +120,26 @@ def stored(trial: AnyTrial, source: Observation) -> _TrainingResult | None:
     return _TrainingResult(Checkpoint(whole, system), dict(source.metrics))
 
 
-def assign(trial: AnyTrial, space: Space, assignment: Assignment, start: _TrainingResult | None) -> None:
-    """Let a trial that is not running continue with a configuration, from a checkpoint; None for a fresh start."""
+def assign(
+    trial: AnyTrial,
+    space: Space,
+    assignment: Assignment,
+    start: _TrainingResult | None,
+    untuned: Mapping[str, Any],
+) -> None:
+    """Let a trial that is not running continue with a configuration, from a checkpoint; None for a fresh start.
+
+    Args:
+        trial: A trial of Tune.
+        space: The search space.
+        assignment: Its configuration is set.
+        start: The checkpoint.
+        untuned: Values that are not in the space, and come with the checkpoint.
+    """
     config = copy.deepcopy(trial.config)
     _without(config, space.nest(dict.fromkeys(space.names)))
-    _merge(config, copy.deepcopy(assignment.config))
+    for values in (untuned, assignment.config):
+        _merge(config, copy.deepcopy(values))
     trial.set_config(config)
     trial.evaluated_params = dict(space.flatten(assignment.config))
     trial.run_metadata.checkpoint_manager._latest_checkpoint_result = start
@@ -148,7 +168,7 @@ def try_again(tune_controller: Any, trial: AnyTrial) -> None:
     # Tune reports twice that an actor died while it was given to another trial. After the first report the trial is
     # pending again, and a pending trial that fails is given up, whatever max_failures says; a paused one is not. And a
     # trial that Tune believes is getting an actor gets no other.
-    controller = getattr(tune_controller, "_tune_controller", tune_controller)
+    controller = unwrapped(tune_controller)
     controller._resetting_trials.discard(trial)
     controller._set_trial_status(trial, Trial.PAUSED)
 
