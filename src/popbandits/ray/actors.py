@@ -27,8 +27,8 @@ class KeptActors:
     def keep(self, tune_controller: Any, trial: AnyTrial) -> Iterator[None]:
         """Keep the actor of a trial that is paused in this context, if its trainable can be reset."""
         controller = unwrapped(tune_controller)
-        if not (getattr(controller, "_reuse_actors", False) and can_reset(trial)) or controller._staged_trials:
-            yield  # Tune ends the actor, or gives it to one of those that wait.
+        if not (getattr(controller, "_reuse_actors", False) and can_reset(trial)):
+            yield
             return
         # Tune keeps as many actors as it expects to need, and none if no trial is about to start.
         controller._actor_cache.increase_max(trial.placement_group_factory)
@@ -52,3 +52,10 @@ class KeptActors:
 def can_reset(trial: AnyTrial) -> bool:
     """Tell whether the trainable says how its actor is used again. A function's always can be."""
     return trial.get_trainable_cls().reset_config is not Trainable.reset_config
+
+
+def has_actor(tune_controller: Any, trial: AnyTrial) -> bool:
+    """Tell whether Tune has an actor for a waiting trial already, which is being started or reset."""
+    controller = unwrapped(tune_controller)
+    actor = getattr(controller, "_trial_to_actor", {}).get(trial)
+    return actor is not None and actor in controller._actor_manager._live_actors_to_ray_actors_resources

@@ -6,7 +6,6 @@ continues from.
 """
 
 import time
-import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -23,7 +22,7 @@ from popbandits.methods import choose
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record
 from popbandits.ray import trials
-from popbandits.ray.actors import KeptActors
+from popbandits.ray.actors import KeptActors, has_actor
 from popbandits.ray.arguments import check_log_config, check_quantile_fraction, make_explorer, read_wanted
 from popbandits.ray.custom import CustomExplorer, Function, shared_constants
 from popbandits.ray.intervals import Intervals, Result, check_applied
@@ -178,7 +177,7 @@ class PopulationScheduler(TrialScheduler):
         following = self._assigned.get(member)
         if not self._synch and following is not None and _continues(following, assignment):
             trials.mark(trial, self._opened.population.space, following)
-            return str(self.CONTINUE if self._next() is None else self.PAUSE)
+            return str(self.CONTINUE if self._next(tune_controller) is None else self.PAUSE)
         with self._actors.keep(tune_controller, trial):
             trials.pause(tune_controller, trial, saved)
         self._hand_out(decided)
@@ -196,10 +195,7 @@ class PopulationScheduler(TrialScheduler):
         """Handle a failed trial. Tune tries it again, in the same interval from its last checkpoint, or gives it up."""
         if trial.status == Trial.ERROR:  # It has been stopped already, and is tried again.
             return
-        member = self._opened.members[trial.trial_id]
-        if member in self._assigned:
-            self._fail(member, f"trial {trial.trial_id} failed, and max_failures of FailureConfig lets it go")
-        self._leave(member)
+        self._give_up(trial, "failed, and max_failures of FailureConfig lets it go")
 
     def on_trial_remove(self, tune_controller: Any, trial: AnyTrial) -> None:
         """Remove a trial that is stopped while it waits."""
@@ -207,15 +203,20 @@ class PopulationScheduler(TrialScheduler):
 
     def choose_trial_to_run(self, tune_controller: Any) -> AnyTrial | None:
         """Return the trial to start next, if one waits for resources."""
-        chosen = self._next()
+        for member, trial in list(self._trials.items()):
+            if trial.status == Trial.ERROR and member not in self._gone:  # Tune does not tell schedulers.
+                self._give_up(trial, "could not be started; reset_config must return True if reuse_actors is set")
+        chosen = self._next(tune_controller)
         self._actors.release(tune_controller, chosen)
         return chosen
 
-    def _next(self) -> AnyTrial | None:
+    def _next(self, tune_controller: Any) -> AnyTrial | None:
         """Return the trial furthest behind among those that wait for resources."""
         for assignment in sorted(self._assigned.values(), key=lambda a: (a.round, a.member)):
             trial = self._trials.get(assignment.member)
-            if trial is not None and assignment.member not in self._gone and trial.status in WAITING:
+            if trial is None or assignment.member in self._gone or trial.status not in WAITING:
+                continue
+            if not has_actor(tune_controller, trial):
                 return trial
         return None
 
@@ -241,12 +242,7 @@ class PopulationScheduler(TrialScheduler):
                 f"{name} needs a metric and a mode, got {self._metric!r} and {self._mode!r}; "
                 "give them to it, or to TuneConfig"
             )
-        kept = trial.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep
-        if kept is not None and kept <= 2:
-            warnings.warn(
-                f"num_to_keep should be more than 2: other trials may need a removed checkpoint, got {kept}",
-                stacklevel=2,
-            )
+        trials.check_num_to_keep(trial)
         keep = partial(trials.keep_record, trial)
         trials.fetch_record(trial)
         if holds_run((directory := trials.folder(trial)) / FILE):
@@ -361,6 +357,13 @@ class PopulationScheduler(TrialScheduler):
         assignment = self._assigned.pop(member)
         kind = "lost" if lost else "raised"
         self._opened.tell(assignment, None, event=Event(kind, text, *assignment.key, time=time.time()))
+
+    def _give_up(self, trial: AnyTrial, text: str) -> None:
+        """End the member of a trial that failed for good."""
+        member = self._opened.members[trial.trial_id]
+        if member in self._assigned:
+            self._fail(member, f"trial {trial.trial_id} {text}")
+        self._leave(member)
 
     def _leave(self, member: int) -> None:
         """End a member, so that the others do not wait for it."""

@@ -4,6 +4,7 @@ They use Tune's internals; all code that does so (for Ray 2.60) is in this file 
 """
 
 import copy
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,15 @@ def _is_gone(system: Any, path: str) -> bool:
 def location(trial: AnyTrial, checkpoint: Any) -> str:
     """Return a checkpoint's path relative to the experiment's folder, which may be moved."""
     return str(Path(checkpoint.path).relative_to(trial.storage.experiment_fs_path))
+
+
+def check_num_to_keep(trial: AnyTrial) -> None:
+    """Warn if Tune removes checkpoints so early that other trials may miss them."""
+    kept = trial.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep
+    if kept is not None and kept <= 2:
+        warnings.warn(
+            f"num_to_keep should be more than 2: other trials may need a removed checkpoint, got {kept}", stacklevel=3
+        )
 
 
 def is_function(trial: AnyTrial) -> bool:
