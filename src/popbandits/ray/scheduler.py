@@ -214,9 +214,8 @@ class PopulationScheduler(TrialScheduler):
         """Return the trial furthest behind among those that wait for resources."""
         for assignment in sorted(self._assigned.values(), key=lambda a: (a.round, a.member)):
             trial = self._trials.get(assignment.member)
-            if trial is None or assignment.member in self._gone or trial.status not in WAITING:
-                continue
-            if not has_actor(tune_controller, trial):
+            is_live = trial is not None and assignment.member not in self._gone
+            if is_live and trial.status in WAITING and not has_actor(tune_controller, trial):
                 return trial
         return None
 
