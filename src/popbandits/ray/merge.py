@@ -193,8 +193,8 @@ class _Given:
         if isinstance(want, Bounds | Range) and (odd := [value for value in values if not is_real(value)]):
             raise SpaceError(f"{remark}, but param_space {verb} {odd[0]!r}, which is no number; drop one of the two")
         explored = _complete(want, values=values)
-        is_range = isinstance(want, Bounds) and isinstance(explored, Range)
-        if verb == "draws" and is_range and looks_logarithmic(values, explored):
+        known = verb == "has" or not isinstance(want, Bounds)
+        if not known and isinstance(explored, Range) and looks_logarithmic(values, explored):
             explored = replace(explored, log=True)
             self.remarks.append(
                 f"{remark}, and what param_space {verb} is spread as on a log scale, {_listed(values)}; {explored} is "

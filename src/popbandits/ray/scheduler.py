@@ -213,9 +213,9 @@ class PopulationScheduler(TrialScheduler):
     def _next(self, tune_controller: Any) -> AnyTrial | None:
         """Return the trial furthest behind among those that wait for resources."""
         for assignment in sorted(self._assigned.values(), key=lambda a: (a.round, a.member)):
-            trial = self._trials.get(assignment.member)
-            is_live = trial is not None and assignment.member not in self._gone
-            if is_live and trial.status in WAITING and not has_actor(tune_controller, trial):
+            if assignment.member in self._gone or (trial := self._trials.get(assignment.member)) is None:
+                continue
+            if trial.status in WAITING and not has_actor(tune_controller, trial):
                 return trial
         return None
 

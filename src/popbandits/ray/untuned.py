@@ -37,9 +37,10 @@ def recorded(result: Result, names: Iterable[str]) -> dict[str, Any]:
 def inherited(source: Observation | None, names: Iterable[str]) -> dict[str, Any]:
     """Return the values, nested, that an observation was trained with; only those of these names."""
     values: dict[str, Any] = {}
-    for name in names if source is not None else ():
-        if name in source.metrics:
-            put(values, _path(name), source.metrics[name])
+    metrics = {} if source is None else source.metrics
+    for name in names:
+        if name in metrics:
+            put(values, _path(name), metrics[name])
     return values
 
 
