@@ -98,9 +98,10 @@ class Simulation:
             scheduler.on_trial_add(again, trial)
         return again
 
-    def fail(self, trial: Trial) -> None:
-        """Give up a trial."""
-        self.scheduler.on_trial_error(self, trial)
+    def fail(self, trial: Trial, told: bool = True) -> None:
+        """Give up a trial; Tune does not always tell the scheduler."""
+        if told:
+            self.scheduler.on_trial_error(self, trial)
         self.states.pop(trial, None)
         trial.set_status(Trial.ERROR)
 

@@ -12,8 +12,8 @@ from ray import tune
 
 import popbandits.ray as schedulers
 from benchmarks.ray_simulation import Simulation
-from benchmarks.ray_swap import IMPORTS, play
-from popbandits import PBT, History, PatientPBT
+from benchmarks.ray_swap import RAYS, play
+from popbandits import PBT, History, PatientPBT, Truncation
 from popbandits.errors import ArgumentError, SpaceError
 
 TUNED_TOO = "'act': not in hyperparam_bounds, and tuned too"
@@ -67,6 +67,27 @@ def test_trials_begin_where_param_space_begins(tmp_path: Path) -> None:
     assert len({config["tilt"] for config in first.values()}) == 4
 
 
+@pytest.mark.parametrize("restored", [False, True])
+def test_what_is_drawn_and_not_tuned_is_copied_along_with_the_weights(restored: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    drawn = {"depth": tune.sample_from(lambda spec: int(rng.integers(100))), "seed": tune.grid_search([1, 2, 3, 4])}
+    space = {"lr": tune.uniform(0, 1), "net": {**drawn, "sizes": tune.sample_from(lambda spec: [int(rng.integers(9))])}}
+
+    def train(state: dict[str, Any], config: Mapping[str, Any], rng: np.random.Generator) -> float:
+        assert state.setdefault("net", config["net"]) == config["net"]  # The weights are of this network.
+        return step(state, config, rng)
+
+    scheduler = scheduled()
+    stored = pickle.dumps(scheduler)
+    simulation = Simulation(scheduler, train, space, tmp_path, size=1, iterations=6, places=4)  # The grid makes four.
+    while not simulation.run(results=1 if restored else None):
+        simulation = simulation.restored(pickle.loads(stored))
+    history = History.load(tmp_path / "simulated")
+    assert any(o.parent is not None and o.parent[0] != o.member for o in history)
+    assert len({trial.config["net"]["seed"] for trial in simulation.trials}) < 4
+    assert {o.metrics["config/net/seed"] for o in history if o.round == 0} == {1, 2, 3, 4}
+
+
 def test_mutations_are_tuned_and_stay_in_their_lists(tmp_path: Path) -> None:
     mutations = {"lr": tune.loguniform(1e-4, 1e-1), "net": {"width": [16, 32, 64]}, "act": ["relu", "tanh"]}
     scheduler = scheduled(hyperparam_mutations=mutations, resample_probability=0.0, perturbation_factors=(2.0, 0.5))
@@ -118,6 +139,7 @@ def test_what_has_nothing_to_set_is_said(name: str, settings: dict[str, Any], me
             "quantile_fraction must be above 0 and at most 0.5, got 0; to replace",
         ),
         ({"quantile_fraction": 0.6}, ArgumentError, "quantile_fraction must be above 0 and at most 0.5, got 0.6"),
+        ({"selection": Truncation(0.25)}, ArgumentError, "quantile_fraction must be that of selection, 0.25, got 0.5"),
         ({"perturbation_factors": (1.2, 1.1)}, ArgumentError, "perturbation_factors must be one below and one above 1"),
         (
             {"perturbation_factors": 1.2},
@@ -197,5 +219,5 @@ def test_a_message_names_the_parameter_and_both_values(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("problem", "seed"), [("a log scale and a choice", 2), ("drawn by sample_from", 1)])
 def test_with_only_the_import_changed_more_is_reached_than_with_rays_pb2(problem: str, seed: int) -> None:
-    theirs, ours = (play(scheduler, problem, 30, seed) for scheduler in list(IMPORTS.values())[:2])
+    theirs, ours = (play(scheduler, problem, 30, seed) for scheduler in (RAYS, schedulers.PB2Fuse))
     assert ours > theirs  # docs/migration_ray.md has more seeds

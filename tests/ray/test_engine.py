@@ -37,10 +37,20 @@ def in_process(tmp_path_factory: pytest.TempPathFactory) -> History:
     return tuned(Walker, tmp_path_factory.mktemp("in-process"), engine="in-process").history
 
 
-def test_ray_makes_the_history_that_is_made_in_process(in_process: History, tmp_path: Path) -> None:
+def test_ray_makes_the_history_that_is_made_in_process_with_an_actor_for_each_member(
+    in_process: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, start = [], RayEngine._start
+
+    def start_counted(engine: RayEngine) -> Any:
+        started.append(start(engine))
+        return started[-1]
+
+    monkeypatch.setattr(RayEngine, "_start", start_counted)
     result = tuned(Walker, tmp_path, resources={"cpus": 0.5, "gpus": 0})
     assert result.done
     assert result.history == in_process
+    assert len(started) == len({o.member for o in in_process}) < len(in_process)
     assert not list(tmp_path.rglob("*seen-*"))
 
 

@@ -101,6 +101,22 @@ def test_bounds_are_explored_on_the_scale_of_param_space(
         ([8, 64], tune.grid_search([8.0, 16.0]), Range(8.0, 64.0), {0: 8.0, 1: 16.0, 2: 8.0}, None),
         ([8, 12], tune.grid_search([8, 16]), whole(8, 12), {0: 8, 2: 8}, "param_space draws 16, which is outside"),
         ([-9, 9], tune.randn(0, 1), Range(-9.0, 9.0), None, None),
+        # A function or a grid may draw on a log scale.
+        (
+            [1e-5, 1e-1],
+            tune.grid_search([1e-5, 1e-4, 1e-3]),
+            Range(1e-5, 1e-1, log=True),
+            {0: 1e-5, 1: 1e-4, 2: 1e-3},
+            r"is spread as on a log scale, 1e-05, 0.0001, 0.001; the range \[1e-05, 0.1\] on a log scale is explored",
+        ),
+        (
+            [1e-5, 1e-1],
+            tune.grid_search([0.01, 0.02, 0.09]),
+            Range(1e-5, 1e-1),
+            {0: 0.01, 1: 0.02, 2: 0.09},
+            None,
+        ),
+        ([1e-5, 1e-1], 1e-5, Range(1e-5, 1e-1), {0: 1e-5}, None),
         ([16, 128], tune.choice([64]), whole(16, 128), {0: 64, 1: 64, 2: 64}, "as in Ray"),
     ],
 )

@@ -15,7 +15,7 @@ from popbandits.reports.live.member import member
 from popbandits.reports.live.news import News
 from popbandits.reports.report import write_report
 from tests.ray.checking import check
-from tests.ray.trainables import PARAM_SPACE, Climber, Mortal, Stubborn, Together, climb
+from tests.ray.trainables import PARAM_SPACE, Climber, Fresh, Mortal, Stubborn, Together, climb
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -89,14 +89,36 @@ class Everybody(Callback):
             self.path.unlink(missing_ok=True)
 
 
-def test_asynchronous_trials_that_need_not_wait_train_to_the_end(tmp_path: Path) -> None:
+def test_asynchronous_trials_that_need_not_wait_train_to_the_end_each_in_one_process(tmp_path: Path) -> None:
     everybody = tmp_path / "everybody"
     space = {**PARAM_SPACE, "everybody": str(everybody)}
     trainable = tune.with_resources(Together, {"cpu": 0.5})
     results = tuner(trainable, scheduled(), tmp_path, [Everybody(everybody)], param_space=space).fit()
     assert not results.errors
     assert min(result.metrics["training_iteration"] for result in results) >= ROUNDS * INTERVAL
-    check(tmp_path / "experiment", "PBT", False, SIZE)
+    history = check(tmp_path / "experiment", "PBT", False, SIZE)
+    assert any(o.parent is not None and o.parent[0] != o.member for o in history)
+    assert len({o.metrics["pid"] for o in history}) == SIZE
+
+
+@pytest.mark.parametrize("cpus", [0.5, pytest.param(1, marks=pytest.mark.slow)])
+def test_synchronous_trials_that_wait_for_each_other_keep_their_processes(cpus: float, tmp_path: Path) -> None:
+    results = tuner(tune.with_resources(Climber, {"cpu": cpus}), scheduled(synch=True), tmp_path).fit()
+    assert not results.errors
+    history = check(tmp_path / "experiment", "PBT", True, SIZE)
+    assert sorted(o.key for o in history) == [(m, r) for m in range(SIZE) for r in range(ROUNDS)]
+    assert len({o.metrics["pid"] for o in history}) <= 2 / cpus  # The cluster has two processors.
+
+
+@pytest.mark.slow
+def test_a_class_that_cannot_be_reset_gets_new_processes(tmp_path: Path) -> None:
+    everybody = tmp_path / "everybody"
+    space = {**PARAM_SPACE, "everybody": str(everybody)}
+    trainable = tune.with_resources(Fresh, {"cpu": 0.5})
+    results = tuner(trainable, scheduled(), tmp_path, [Everybody(everybody)], param_space=space).fit()
+    assert not results.errors
+    history = check(tmp_path / "experiment", "PBT", False, SIZE)
+    assert len({o.metrics["pid"] for o in history}) > SIZE
 
 
 def test_the_record_is_kept_where_the_results_are(tmp_path: Path) -> None:

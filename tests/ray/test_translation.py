@@ -110,18 +110,20 @@ def test_a_snapshot_of_the_trials_may_be_older_than_the_record(synch: bool, tmp_
     assert len(check(tmp_path / "simulated", "PBT", synch, 4)) > told
 
 
+@pytest.mark.parametrize("told", [True, False])  # Tune says nothing if reset_config returns False.
 @pytest.mark.parametrize("synch", [True, False])
-def test_the_others_go_on_without_a_trial_that_is_given_up(synch: bool, tmp_path: Path) -> None:
+def test_the_others_go_on_without_a_trial_that_is_given_up(synch: bool, told: bool, tmp_path: Path) -> None:
     experiment = simulation(scheduled(synch=synch), tmp_path)
     experiment.run(results=9)
     victim = next(trial for trial in experiment.trials if trial.status == Trial.RUNNING)
-    experiment.fail(victim)
+    experiment.fail(victim, told)
     assert experiment.run()
     history = check(tmp_path / "simulated", "PBT", synch, 4)
     assert len({o.member for o in history if o.failed}) == 1
     assert sum(o.metrics.get("training_iteration") == 12 for o in history) >= 3
+    text = f"trial {victim.trial_id} {'failed' if told else 'could not be started; reset_config must return True'}"
     with Store.open(tmp_path / "simulated", readonly=True) as store:
-        assert any(f"trial {victim.trial_id} failed" in event.text for event in store.events())
+        assert any(text in event.text for event in store.events())
 
 
 def test_a_checkpoint_that_is_gone_is_not_gone_on_from(tmp_path: Path) -> None:

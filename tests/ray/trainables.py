@@ -90,3 +90,9 @@ class Together(Climber):
     def step(self) -> dict[str, Any]:
         wait_for(Path(self.config["everybody"]))
         return super().step()
+
+
+class Fresh(Together):
+    """Has no `reset_config` of its own, so that every new configuration needs a new actor."""
+
+    reset_config = tune.Trainable.reset_config

@@ -9,6 +9,7 @@ from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
 from popbandits.ray.nested import Path
 from popbandits.ray.wanted import Wanted, read_bounds, read_mutations
+from popbandits.selection import Selection
 from popbandits.typing import is_real
 
 
@@ -48,12 +49,18 @@ def _read_factors(factors: Any) -> tuple[float, ...]:
     return ordered
 
 
-def check_quantile_fraction(quantile_fraction: float | None) -> None:
-    """Raise unless the fraction is above 0 and at most 0.5."""
-    if quantile_fraction is not None and not (is_real(quantile_fraction) and 0 < quantile_fraction <= 0.5):
+def check_quantile_fraction(quantile_fraction: float | None, selection: Selection | str | None) -> None:
+    """Raise unless the fraction is above 0 and at most 0.5, and that of the selection if both are given."""
+    if quantile_fraction is None:
+        return
+    if not (is_real(quantile_fraction) and 0 < quantile_fraction <= 0.5):
         raise ArgumentError(
             f"quantile_fraction must be above 0 and at most 0.5, got {quantile_fraction!r}; to replace no trial, give "
             "TuneConfig no scheduler"
+        )
+    if isinstance(selection, Selection) and (own := getattr(selection, "quantile", None)) != quantile_fraction:
+        raise ArgumentError(
+            f"quantile_fraction must be that of selection, {own!r}, got {quantile_fraction!r}; leave it out"
         )
 
 

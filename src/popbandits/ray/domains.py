@@ -1,6 +1,7 @@
 """Distributions of Ray Tune, read as a range or as labels, and converted to ConfigSpace."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ from popbandits.typing import is_real
 
 LEVELS = 256
 """Maximum levels of a quantized range; of more, this many are taken, evenly on its scale."""
+WIDE, FEW, LIKELIER = 100, 3, 100
+"""Draws are taken to be on a log scale with at least this ratio of the range's ends, number of values, and ratio of
+likelihoods."""
 OBJECT, FUNCTION = "__ref_ph", "__fn_ph"
 """First entries of the tuples with which Tune replaces objects, and `sample_from`."""
 
@@ -86,6 +90,21 @@ class Range:
 
 
 Domain = Labels | Range
+
+
+def looks_logarithmic(drawn: Sequence[float], within: Range) -> bool:
+    """Tell whether numbers are far likelier if drawn evenly on a log scale of a wide range than on a linear one.
+
+    >>> looks_logarithmic([1e-4, 3e-3, 2e-5, 5e-4], Range(1e-5, 1e-1))
+    True
+    >>> looks_logarithmic([0.04, 0.01, 0.003, 0.06], Range(1e-5, 1e-1))
+    False
+    """
+    values = {value for value in drawn if within.holds(value)}
+    if len(values) < FEW or not 0 < within.lower <= within.upper / WIDE:
+        return False
+    linear, log = within.upper - within.lower, math.log(within.upper / within.lower)
+    return sum(math.log(linear / (log * value)) for value in values) > math.log(LIKELIER)
 
 
 def read_domain(name: str, domain: Any) -> Domain:

@@ -13,7 +13,7 @@ from numbers import Integral
 from typing import Any, Literal
 
 from popbandits.errors import SpaceError
-from popbandits.ray.domains import Domain, Labels, Range, read_domain
+from popbandits.ray.domains import Domain, Labels, Range, looks_logarithmic, read_domain
 from popbandits.ray.nested import Path, find, leaves, put
 from popbandits.ray.space import is_drawn, is_open
 from popbandits.ray.wanted import Bounds, Unreadable, Wanted
@@ -193,6 +193,13 @@ class _Given:
         if isinstance(want, Bounds | Range) and (odd := [value for value in values if not is_real(value)]):
             raise SpaceError(f"{remark}, but param_space {verb} {odd[0]!r}, which is no number; drop one of the two")
         explored = _complete(want, values=values)
+        known = verb == "has" or not isinstance(want, Bounds)
+        if not known and isinstance(explored, Range) and looks_logarithmic(values, explored):
+            explored = replace(explored, log=True)
+            self.remarks.append(
+                f"{remark}, and what param_space {verb} is spread as on a log scale, {_listed(values)}; {explored} is "
+                "explored; write tune.loguniform or tune.uniform in param_space to say which is meant"
+            )
         outside = [value for value in values if not explored.holds(value)]
         if outside:
             self.remarks.append(
@@ -225,6 +232,10 @@ def _complete(want: Wanted, have: Range | None = None, values: Sequence[Any] = (
     if have.integer and have.step is None and upper == have.upper + 1:
         upper = have.upper  # As in tune.randint, whose upper bound is exclusive.
     return replace(have, lower=lower, upper=upper)
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.3g}" for value in values[:3]) + (", ..." if len(values) > 3 else "")
 
 
 def _is_integer(value: Any) -> bool:

@@ -6,12 +6,10 @@ continues from.
 """
 
 import time
-import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, cast
 
-import numpy as np
 from ray.tune.experiment import Trial
 from ray.tune.result import DEFAULT_METRIC, TIME_TOTAL_S
 from ray.tune.schedulers.trial_scheduler import TrialScheduler
@@ -24,6 +22,7 @@ from popbandits.methods import choose
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record
 from popbandits.ray import trials
+from popbandits.ray.actors import KeptActors, has_actor
 from popbandits.ray.arguments import check_log_config, check_quantile_fraction, make_explorer, read_wanted
 from popbandits.ray.custom import CustomExplorer, Function, shared_constants
 from popbandits.ray.intervals import Intervals, Result, check_applied
@@ -31,6 +30,7 @@ from popbandits.ray.record import CHECKPOINT, TIME, Record
 from popbandits.ray.space import of_generator, population_size
 from popbandits.ray.start import find_search
 from popbandits.ray.trials import AnyTrial
+from popbandits.ray.untuned import inherited, recorded, untuned
 from popbandits.run.recipes import recipe
 from popbandits.selection import Selection
 from popbandits.space import Space
@@ -83,6 +83,8 @@ class PopulationScheduler(TrialScheduler):
     _trials: dict[int, AnyTrial]  # by member
     _assigned: dict[int, Assignment]  # pending assignments, by member
     _gone: set[int]  # members that have ended
+    _actors: KeptActors
+    _untuned: list[str]  # names of what trials draw that is not tuned
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class PopulationScheduler(TrialScheduler):
         super().__init__()  # type: ignore[no-untyped-call]
         if mode not in (None, "max", "min"):
             raise ArgumentError(f"mode must be 'max' or 'min', got {mode!r}")
-        check_quantile_fraction(quantile_fraction)
+        check_quantile_fraction(quantile_fraction, selection)
         check_log_config(log_config)
         self._metric, self._mode = metric, mode
         burn_in = burn_in if burn_in_period is None else burn_in_period
@@ -175,8 +177,9 @@ class PopulationScheduler(TrialScheduler):
         following = self._assigned.get(member)
         if not self._synch and following is not None and _continues(following, assignment):
             trials.mark(trial, self._opened.population.space, following)
-            return str(self.CONTINUE if self.choose_trial_to_run(tune_controller) is None else self.PAUSE)
-        trials.pause(tune_controller, trial, saved)
+            return str(self.CONTINUE if self._next(tune_controller) is None else self.PAUSE)
+        with self._actors.keep(tune_controller, trial):
+            trials.pause(tune_controller, trial, saved)
         self._hand_out(decided)
         return str(self.NOOP)
 
@@ -192,20 +195,27 @@ class PopulationScheduler(TrialScheduler):
         """Handle a failed trial. Tune tries it again, in the same interval from its last checkpoint, or gives it up."""
         if trial.status == Trial.ERROR:  # It has been stopped already, and is tried again.
             return
-        member = self._opened.members[trial.trial_id]
-        if member in self._assigned:
-            self._fail(member, f"trial {trial.trial_id} failed, and max_failures of FailureConfig lets it go")
-        self._leave(member)
+        self._give_up(trial, "failed, and max_failures of FailureConfig lets it go")
 
     def on_trial_remove(self, tune_controller: Any, trial: AnyTrial) -> None:
         """Remove a trial that is stopped while it waits."""
         self._leave(self._opened.members[trial.trial_id])
 
     def choose_trial_to_run(self, tune_controller: Any) -> AnyTrial | None:
+        """Return the trial to start next, if one waits for resources."""
+        for member, trial in list(self._trials.items()):
+            if trial.status == Trial.ERROR and member not in self._gone:  # Tune does not tell schedulers.
+                self._give_up(trial, "could not be started; reset_config must return True if reuse_actors is set")
+        chosen = self._next(tune_controller)
+        self._actors.release(tune_controller, chosen)
+        return chosen
+
+    def _next(self, tune_controller: Any) -> AnyTrial | None:
         """Return the trial furthest behind among those that wait for resources."""
         for assignment in sorted(self._assigned.values(), key=lambda a: (a.round, a.member)):
-            trial = self._trials.get(assignment.member)
-            if trial is not None and assignment.member not in self._gone and trial.status in WAITING:
+            if assignment.member in self._gone or (trial := self._trials.get(assignment.member)) is None:
+                continue
+            if trial.status in WAITING and not has_actor(tune_controller, trial):
                 return trial
         return None
 
@@ -231,12 +241,7 @@ class PopulationScheduler(TrialScheduler):
                 f"{name} needs a metric and a mode, got {self._metric!r} and {self._mode!r}; "
                 "give them to it, or to TuneConfig"
             )
-        kept = trial.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep
-        if kept is not None and kept <= 2:
-            warnings.warn(
-                f"num_to_keep should be more than 2: other trials may need a removed checkpoint, got {kept}",
-                stacklevel=2,
-            )
+        trials.check_num_to_keep(trial)
         keep = partial(trials.keep_record, trial)
         trials.fetch_record(trial)
         if holds_run((directory := trials.folder(trial)) / FILE):
@@ -252,6 +257,7 @@ class PopulationScheduler(TrialScheduler):
                 space, begin = find_search(self._wanted, tune_controller, self._explorer, size, self._seed, begin)
             population = self._population(trial, Space(space), size, begin, generator)
             self._record = Record.create(directory, population, recipe(self._explorer), keep)
+        self._untuned = untuned(of_generator(generator), population.space)
         resumed = len(self._record.population.history) > 0
         self._record.say(Event("resumed" if resumed else "started", f"{name} in Ray Tune"))
         self._decide()
@@ -317,7 +323,7 @@ class PopulationScheduler(TrialScheduler):
         trial, assignment = self._trials[member], self._assigned[member]
         source = self._opened.source(assignment)
         start = None if source is None else trials.stored(trial, source)
-        trials.assign(trial, self._opened.population.space, assignment, start)
+        trials.assign(trial, self._opened.population.space, assignment, start, inherited(source, self._untuned))
 
     def _has_begun(self, trial: AnyTrial, assignment: Assignment) -> bool:
         """Tell whether a restored trial can resume as Tune has it: it was set up for this interval, and its checkpoint
@@ -336,15 +342,13 @@ class PopulationScheduler(TrialScheduler):
         source = self._opened.source(assignment)
         before = 0.0 if source is None else source.metrics.get(TIME_TOTAL_S, 0.0)
         now = float(result[self._intervals.time_attr])
-        kept = (bool, int, float, str, np.generic)
-        metrics = {k: v for k, v in result.items() if isinstance(v, kept) and not k.startswith("config/")}
         del self._assigned[assignment.member]
         self._opened.tell(
             assignment,
             result[str(self._metric)],
             steps=now - self._intervals.begins(source),
             seconds=max(0.0, result.get(TIME_TOTAL_S, before) - before),
-            metrics=metrics | {TIME: now, CHECKPOINT: checkpoint},
+            metrics=recorded(result, self._untuned) | {TIME: now, CHECKPOINT: checkpoint},
         )
 
     def _fail(self, member: int, text: str, lost: bool = False) -> None:
@@ -352,6 +356,13 @@ class PopulationScheduler(TrialScheduler):
         assignment = self._assigned.pop(member)
         kind = "lost" if lost else "raised"
         self._opened.tell(assignment, None, event=Event(kind, text, *assignment.key, time=time.time()))
+
+    def _give_up(self, trial: AnyTrial, text: str) -> None:
+        """End the member of a trial that failed for good."""
+        member = self._opened.members[trial.trial_id]
+        if member in self._assigned:
+            self._fail(member, f"trial {trial.trial_id} {text}")
+        self._leave(member)
 
     def _leave(self, member: int) -> None:
         """End a member, so that the others do not wait for it."""
@@ -373,7 +384,14 @@ class PopulationScheduler(TrialScheduler):
 
 def _nothing() -> dict[str, Any]:
     """Return the state of a scheduler before an experiment begins."""
-    return {"_record": None, "_any_trial": None, "_trials": {}, "_assigned": {}, "_gone": set()}
+    return {
+        "_record": None,
+        "_any_trial": None,
+        "_trials": {},
+        "_assigned": {},
+        "_gone": set(),
+        "_actors": KeptActors(),
+    }
 
 
 def _continues(following: Assignment, assignment: Assignment) -> bool:

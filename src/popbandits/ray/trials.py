@@ -1,9 +1,10 @@
 """Operations of the schedulers on Tune's trials: checkpoints, configurations, and tags with the round.
 
-They use Tune's internals; all code that does so (for Ray 2.60) is in this file.
+They use Tune's internals; all code that does so (for Ray 2.60) is in this file and in `actors.py`.
 """
 
 import copy
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,11 @@ from popbandits.storage.schema import FILE
 
 AnyTrial = Any
 """A `ray.tune.experiment.Trial`, whose annotations allow None for much that is always set."""
+
+
+def unwrapped(tune_controller: Any) -> Any:
+    """Return Tune's controller, of which schedulers are mostly given a part."""
+    return getattr(tune_controller, "_tune_controller", tune_controller)
 
 
 def folder(trial: AnyTrial) -> Path:
@@ -72,6 +78,15 @@ def location(trial: AnyTrial, checkpoint: Any) -> str:
     return str(Path(checkpoint.path).relative_to(trial.storage.experiment_fs_path))
 
 
+def check_num_to_keep(trial: AnyTrial) -> None:
+    """Warn if Tune removes checkpoints so early that other trials may miss them."""
+    kept = trial.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep
+    if kept is not None and kept <= 2:
+        warnings.warn(
+            f"num_to_keep should be more than 2: other trials may need a removed checkpoint, got {kept}", stacklevel=3
+        )
+
+
 def is_function(trial: AnyTrial) -> bool:
     """Tell whether the trainable is a function; a function reports its checkpoints itself."""
     return issubclass(trial.get_trainable_cls(), FunctionTrainable)
@@ -115,11 +130,26 @@ def stored(trial: AnyTrial, source: Observation) -> _TrainingResult | None:
     return _TrainingResult(Checkpoint(whole, system), dict(source.metrics))
 
 
-def assign(trial: AnyTrial, space: Space, assignment: Assignment, start: _TrainingResult | None) -> None:
-    """Let a trial that is not running continue with a configuration, from a checkpoint; None for a fresh start."""
+def assign(
+    trial: AnyTrial,
+    space: Space,
+    assignment: Assignment,
+    start: _TrainingResult | None,
+    untuned: Mapping[str, Any],
+) -> None:
+    """Let a trial that is not running continue with a configuration, from a checkpoint; None for a fresh start.
+
+    Args:
+        trial: A trial of Tune.
+        space: The search space.
+        assignment: Its configuration is set.
+        start: The checkpoint.
+        untuned: Values that are not in the space, and come with the checkpoint.
+    """
     config = copy.deepcopy(trial.config)
     _without(config, space.nest(dict.fromkeys(space.names)))
-    _merge(config, copy.deepcopy(assignment.config))
+    for values in (untuned, assignment.config):
+        _merge(config, copy.deepcopy(values))
     trial.set_config(config)
     trial.evaluated_params = dict(space.flatten(assignment.config))
     trial.run_metadata.checkpoint_manager._latest_checkpoint_result = start
@@ -148,7 +178,7 @@ def try_again(tune_controller: Any, trial: AnyTrial) -> None:
     # Tune reports twice that an actor died while it was given to another trial. After the first report the trial is
     # pending again, and a pending trial that fails is given up, whatever max_failures says; a paused one is not. And a
     # trial that Tune believes is getting an actor gets no other.
-    controller = getattr(tune_controller, "_tune_controller", tune_controller)
+    controller = unwrapped(tune_controller)
     controller._resetting_trials.discard(trial)
     controller._set_trial_status(trial, Trial.PAUSED)
 
