@@ -109,7 +109,18 @@ def figure(one: Figure) -> str:
     caption = markup("h3", escape(one.title)) + markup("p", escape(one.caption))
     label = f"{one.title}. {one.caption}"
     place = markup("div", class_="chart", data_figure=one.name, role="img", aria_label=label, tabindex="0")
-    return markup("figure", markup("figcaption", caption), place, id=f"figure-{one.name}")
+    choice = axis_choice() if one.axes else ""
+    return markup("figure", markup("figcaption", caption), choice, place, id=f"figure-{one.name}")
+
+
+def axis_choice() -> str:
+    """Return the controls that choose the axes of the learning curves; a script fills them (axes.js)."""
+    return markup(
+        "div",
+        markup("label", "Horizontal axis ", markup("select", id="x-axis"), hidden=""),
+        markup("label", "Vertical axis ", markup("select", id="y-axis"), hidden=""),
+        class_="controls",
+    )
 
 
 def filled_table(name: str, columns: Sequence[str], caption: str, example: str, more: str = "") -> str:
@@ -139,11 +150,13 @@ def page(
     figures: Sequence[Figure],
     libraries: Callable[[], str],
     intervals: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the whole page: sections of markup by heading, the figures in them, the rows of the table."""
+    """Return the whole page: sections by heading, the figures in them, the rows of the table, metrics of the curves."""
     specs = {one.name: bare(one.spec) for one in figures}
-    data = {"figures": specs, "configs": themes(), "table": intervals}
-    parts_of_script = [libraries(), scripts("theme", "charts", "table", "page")]
+    data = {"figures": specs, "configs": themes(), "table": intervals, "values": metrics or {}}
+    data["axes"] = {one.name: one.axes for one in figures if one.axes}
+    parts_of_script = [libraries(), scripts("theme", "charts", "axes", "table", "page")]
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in parts_of_script)
     # Nothing is loaded, and only these two scripts run. Vega compiles its expressions.
     policy = (

@@ -16,7 +16,7 @@ from popbandits.reports.figures.comparison import regrets
 from popbandits.reports.figures.deciding import deciding
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure, require_extra
-from popbandits.reports.figures.learning import learning
+from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
@@ -74,7 +74,8 @@ def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     task = f"{shorten(str(run.about['task']), LABEL)} · " if run.about.get("task") else ""
     subtitle = f"{task}{run.method} · seed {run.about.get('seed', '–')} · {run.directory}"
     made = list(drawn.values())
-    return page(run.name, subtitle, sections, made, libraries, {"columns": columns, "rows": rows}), made
+    metrics = {name: metric_values(run, name) for name in run.metrics} if made else {}
+    return page(run.name, subtitle, sections, made, libraries, {"columns": columns, "rows": rows}, metrics), made
 
 
 def _figures(drawn: dict[str, Figure], *names: str) -> str:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,8 @@ class Figure:
     data: Mapping[str, Sequence[Record]]
     by_member: bool = False
     """True if a member can be highlighted."""
+    axes: Mapping[str, Any] | None = None
+    """Other axes that a page can draw it along (axes.js): encodings of x by field, labels and titles of y by name."""
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -150,6 +153,20 @@ def wrap(text: str, width: int) -> list[str]:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".lstrip()
     return lines
+
+
+def lines(name: str, width: int) -> list[str]:
+    """Split a name after its separators into lines of about `width` characters: Vega would cut a long one.
+
+    >>> lines("explained_variance_of_the_value_function", 24)
+    ['explained_variance_of_', 'the_value_function']
+    """
+    found = [""]
+    for part in re.findall(r"[^\s_./:-]*[\s_./:-]*", name):
+        if found[-1] and len(found[-1]) + len(part.rstrip()) > width:
+            found.append("")
+        found[-1] += part
+    return [line[i : i + width].strip() for line in found for i in range(0, max(1, len(line)), width)]
 
 
 def record(**values: Any) -> Record:

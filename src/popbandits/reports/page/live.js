@@ -23,19 +23,31 @@ const signed = (value) => (value === null ? "" : `${value > 0 ? "+" : ""}${show(
 // Figures
 
 const vega = import("./vega.js");
-const charts = {}; // name -> { spec, data, view }
-let drawing = Promise.resolve();
+const charts = {}; // name -> { figure, drawn, view }
 
-function drawLater(work) {
-  drawing = drawing.then(work).catch((error) => console.error(error));
+// A metric is not sent until it is chosen: the server answers with it, and with the data in the same order.
+async function withMetric(figure) {
+  const metric = figure.axes ? chosenMetric() : null;
+  if (metric === null) return figure;
+  const answer = await fetch(at("api/curves", { metric }));
+  return answer.ok ? { ...figure, ...(await answer.json()) } : null;
 }
 
-async function embedChart(name) {
+async function drawChart(name) {
   const chart = charts[name];
+  const figure = await withMetric(chart.figure);
+  if (figure === null) return; // The run was removed: the page says so, and stays as it is.
+  const { spec, data } = figure.axes ? along(figure, figure.values) : figure;
+  const drawn = JSON.stringify([spec, theme(), innerWidth]);
+  if (chart.drawn === drawn) {
+    Object.entries(data).forEach(([source, rows]) => chart.view.data(source, rows));
+    await chart.view.runAsync();
+    return;
+  }
   await vega;
   chart.view?.finalize();
-  const where = document.querySelector(`[data-figure=${name}]`);
-  chart.view = await embed(where, { ...chart.spec, datasets: chart.data });
+  chart.view = await embed(document.querySelector(`[data-figure=${name}]`), { ...spec, datasets: data });
+  chart.drawn = drawn;
   highlight(chart.view, chosen ?? -1);
   document.body.dataset.ready = "true";
 }
@@ -43,20 +55,16 @@ async function embedChart(name) {
 async function drawFigures(figures) {
   for (const [name, figure] of Object.entries(figures)) {
     const chart = (charts[name] ??= {});
-    chart.data = figure.data;
+    chart.figure = { ...chart.figure, ...figure };
     document.querySelector(`#figure-${name} .words`).textContent = figure.caption;
     document.querySelector(`[data-figure=${name}]`).setAttribute("aria-label", `${figure.title}. ${figure.caption}`);
-    if (figure.spec) {
-      chart.spec = figure.spec;
-      await embedChart(name);
-    } else {
-      Object.entries(figure.data).forEach(([source, rows]) => chart.view.data(source, rows));
-      await chart.view.runAsync();
-    }
+    if (figure.axes) offerAxes(figure.axes);
+    await drawChart(name);
   }
 }
 
-redraws.push(() => Object.keys(charts).forEach((name) => drawLater(() => embedChart(name))));
+redraws.push(() => Object.keys(charts).forEach((name) => drawLater(() => drawChart(name))));
+[horizontal, vertical].forEach((select) => select.addEventListener("change", () => drawLater(() => drawChart("learning"))));
 
 // Members
 
