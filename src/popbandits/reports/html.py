@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -23,6 +24,15 @@ def markup(tag: str, *inside: str, **attributes: Any) -> str:
     given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
     written = "".join(f' {name}="{escape(str(value))}"' for name, value in given.items())
     return f"<{tag}{written}>{''.join(inside)}</{tag}>"
+
+
+def breakable(text: str) -> str:
+    """Return a text as markup in which long names may be broken after their separators; numbers are not broken.
+
+    >>> breakable("learning_rate < 0.1")
+    'learning_<wbr>rate &lt; 0.1'
+    """
+    return re.sub(r"([_./:=]+)(?=[^\s\d_./:=])", r"\1<wbr>", escape(text))
 
 
 def strict_json(value: Any) -> str:
@@ -49,14 +59,14 @@ def script_json(value: Any) -> str:
 
 def bullets(sentences: Iterable[str]) -> str:
     """Return a list of sentences."""
-    return markup("ul", *(markup("li", escape(sentence)) for sentence in sentences))
+    return markup("ul", *(markup("li", breakable(sentence)) for sentence in sentences))
 
 
 def findings(mattered: Sequence[str], not_clear: Sequence[str], never: Sequence[str]) -> str:
     """Return what mattered and what is not clear, next to what was never tried."""
     everything = "Every label was trained with, and no wide stretch of a range was left out."
     left = markup("h3", "What mattered") + (bullets(mattered) if mattered else "")
-    left += "".join(markup("p", escape(sentence)) for sentence in not_clear)
+    left += "".join(markup("p", breakable(sentence)) for sentence in not_clear)
     right = markup("h3", "What was never tried") + (bullets(never) if never else markup("p", everything))
     return markup("div", markup("div", left), markup("div", right), class_="pair")
 
@@ -68,7 +78,7 @@ def show_warnings(sentences: Sequence[str]) -> str:
 
 def cards(facts: Mapping[str, str]) -> str:
     """Return a row of key figures."""
-    parts = (markup("div", markup("dt", escape(k)), markup("dd", escape(v))) for k, v in facts.items())
+    parts = (markup("div", markup("dt", escape(k)), markup("dd", breakable(v))) for k, v in facts.items())
     return markup("dl", *parts, class_="cards")
 
 
@@ -90,8 +100,13 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], numb
         )
         for row in rows
     )
-    whole = markup("table", markup("caption", escape(caption)), markup("thead", heading), markup("tbody", body))
+    whole = markup("table", _caption(caption), markup("thead", heading), markup("tbody", body))
     return markup("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def _caption(text: str) -> str:
+    """Return the caption of a table, which stays in view while the table is scrolled sideways."""
+    return markup("caption", markup("span", breakable(text)))
 
 
 class Markup(str):
@@ -132,7 +147,7 @@ def filled_table(name: str, columns: Sequence[str], caption: str, example: str, 
         f'<button id="{name}-next" type="button">Next</button><span id="{name}-found" role="status"></span>'
     )
     head = markup("thead", markup("tr", *heads))
-    whole = markup("table", markup("caption", escape(caption)), head, "<tbody></tbody>", id=name, class_="rows")
+    whole = markup("table", _caption(caption), head, "<tbody></tbody>", id=name, class_="rows")
     return markup("div", controls, class_="controls") + markup(
         "div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption
     )
@@ -170,7 +185,7 @@ def page(
         for heading, inside in sections.items()
     )
     top = (
-        markup("div", markup("h1", escape(title)), markup("p", escape(subtitle))),
+        markup("div", markup("h1", breakable(title)), markup("p", breakable(subtitle))),
         markup("button", "Dark", id="theme", type="button"),
     )
     return "\n".join(

@@ -20,7 +20,7 @@ from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.html import cards, figure, filled_table, findings, markup, page, show_warnings, table
+from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
 from popbandits.reports.run import LABEL, Run, shorten
 from popbandits.reports.status import selection_name
 from popbandits.reports.words import never_explored, not_clear, spans, summary, what_mattered
@@ -99,7 +99,7 @@ def _short(run: Run) -> str:
         "members": str(run.scores.shape[1]),
         "failed intervals": f"{how.failures:,}",
     }
-    told = "".join(markup("p", escape(sentence)) for sentence in summary(run))
+    told = "".join(markup("p", breakable(sentence)) for sentence in summary(run))
     worth = show_warnings([one.text for one in advise(run.history, selection_name(run.about))])
     found = effects([run])
     mattered = findings(what_mattered(found), not_clear([run], found), never_explored([run]))
@@ -133,7 +133,7 @@ def _failures(run: Run) -> str:
     for one in islice(run.mishaps, MISHAPS):
         title = f"Member {one.member}, round {one.round}, {one.kind}: {first_line(one.text)}"
         more = "\n".join(part for part in (one.text, one.traceback) if part)
-        parts.append(markup("details", markup("summary", escape(title)), markup("pre", escape(more))))
+        parts.append(markup("details", markup("summary", breakable(title)), markup("pre", escape(more))))
     return markup("p", escape(intro)) + "".join(parts)
 
 

@@ -35,6 +35,9 @@ TICK = ".6~g"
 WHO = "'member ' + datum.member + ', round ' + datum.round"
 """Name of an interval, as a Vega expression: sent once, not with every point."""
 
+LETTERS = 30
+"""Approximate letters of a line of a title: so many fit beside the labels of an axis in a narrow window."""
+
 MEMBER = "member"
 """Parameter of figures that show members: the member to highlight, -1 for all."""
 
@@ -191,7 +194,9 @@ def panel_title(text: str) -> "alt.Title":
     """Make the title of one panel."""
     import altair as alt
 
-    return alt.Title(shorten(text, LABEL), fontSize=13, anchor="start", frame="group", offset=8, limit=320)
+    return alt.Title(
+        lines(shorten(text, LABEL), LETTERS), fontSize=13, anchor="start", frame="group", offset=8, limit=320
+    )
 
 
 def rounds_axis(most: int, title: str | None = "round") -> "alt.X":

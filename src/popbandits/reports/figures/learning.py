@@ -13,6 +13,7 @@ from popbandits.reports.figures.figure import (
     BLUE,
     GREEN,
     GREY,
+    LETTERS,
     POINTS,
     RED,
     TICK,
@@ -32,8 +33,6 @@ from popbandits.wording import counted
 
 CURVES = 60
 """Maximum members drawn one by one."""
-LETTERS = 34
-"""Maximum letters of a line of an axis's title."""
 CURVES_OF_ALL = ("best member of the round", "mean of the members")
 
 

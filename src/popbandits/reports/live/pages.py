@@ -2,7 +2,7 @@
 
 from html import escape
 
-from popbandits.reports.html import axis_choice, filled_table, markup
+from popbandits.reports.html import axis_choice, breakable, filled_table, markup
 from popbandits.reports.live.news import MEMBERS
 
 WARNED = '<div id="warned" class="warned" hidden><h3>Worth a look</h3><ul></ul></div>'
@@ -37,7 +37,7 @@ def list_page(root: str) -> str:
     main = '<p id="told" role="status" class="soft">Looking for runs …</p>' + filled_table(
         "runs", columns, "Updated live. Click a heading to sort.", "demo running"
     )
-    heading = markup("div", markup("h1", "Runs"), markup("p", escape(root)))
+    heading = markup("div", markup("h1", "Runs"), markup("p", breakable(root)))
     return shell("Runs", heading, main, "runs.js")
 
 
@@ -46,7 +46,7 @@ def run_page(name: str, title: str) -> str:
     back = markup("a", "All runs", href="runs") + " · " + markup("a", "Current report", id="report")
     heading = markup(
         "div",
-        markup("h1", escape(title)),
+        markup("h1", breakable(title)),
         markup("p", '<span id="method"></span>'),
         markup("p", back),
     )

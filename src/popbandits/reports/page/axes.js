@@ -30,8 +30,8 @@ function along({ spec, data, axes }, values) {
     if (metric !== null) {
       const title = axes.y[metric].title;
       encoding.y = { ...encoding.y, field: "value", title };
-      encoding.tooltip = encoding.tooltip?.map((one) =>
-        one.field === "score" ? { ...one, field: "value", title: axes.y[metric].label } : one);
+      const shown = encoding.tooltip?.find(({ field }) => field === "score");
+      if (shown) Object.assign(shown, { field: "value", title: axes.y[metric].label });
     }
     if (x !== "round") {
       encoding.x = axes.x[x].encoding;

@@ -6,15 +6,15 @@ function drawLater(work) {
   drawing = drawing.then(work).catch((error) => console.error(error));
 }
 
-// Draws a figure as it is, or narrower if there is no room for it.
+// Draws a figure as it is or, if there is no room for it, narrower.
 async function embed(place, spec) {
   const room = place.clientWidth;
   let view = await embedAs(place, spec);
-  for (let inside = room - 60; place.scrollWidth > room && inside > 100;) {
-    const [columns, excess] = [inside < 250 ? 1 : 2, place.scrollWidth - room];
+  let inside = room - 60;
+  for (let tries = 0; tries < 3 && place.scrollWidth > room; tries += 1) {
+    if (tries) inside = Math.max(120, inside - (place.scrollWidth - room));
     view.finalize();
-    view = await embedAs(place, narrower(spec, inside, columns));
-    inside -= Math.max(20, Math.min(excess, place.scrollWidth - room));
+    view = await embedAs(place, narrower(spec, inside));
   }
   return view;
 }
@@ -33,18 +33,21 @@ async function embedAs(place, spec) {
   return view;
 }
 
-// The panels of a figure below one another, each at most `inside` pixels wide, with legends of so many columns above.
-function narrower(spec, inside, columns) {
+// The panels of a figure below one another, each about `inside` pixels wide, with legends above them.
+function narrower(spec, inside) {
   const { hconcat, ...made } = structuredClone(spec);
   if (hconcat) made.vconcat = hconcat;
   if (made.concat) made.columns = 1;
-  if (made.width) made.width = Math.min(made.width, inside);
+  if (made.width) made.width = Math.min(inside, Math.max(400, made.width));
+  if (made.spec) made.spec = narrower(made.spec, inside);
   for (const kind of ["concat", "vconcat", "layer"]) {
-    if (made[kind]) made[kind] = made[kind].map((part) => narrower(part, inside, columns));
+    if (made[kind]) made[kind] = made[kind].map((part) => narrower(part, inside));
   }
   for (const channel of Object.values(made.encoding ?? {})) {
-    if (channel.scale?.domain && "legend" in channel ? channel.legend : channel.scale?.range) {
-      channel.legend = { ...channel.legend, columns, orient: "top", direction: "horizontal" };
+    if (channel.scale?.range && channel.legend !== null) {
+      const label = 30 + 5.5 * Math.max(...channel.scale.domain.map((name) => String(name).length)); // About, in pixels.
+      const columns = Math.max(1, Math.floor((inside + 20) / label));
+      channel.legend = { ...channel.legend, columns, labelLimit: inside - 20, orient: "top", direction: "horizontal" };
     }
   }
   return made;

@@ -110,8 +110,9 @@ async function showMember(move) {
   place("member").replaceChildren(
     element("div", { class: "controls" }, heading, close),
     element("dl", { class: "settings" }, ...known.config.flatMap(({ name, value, before }) => [
-      element("dt", {}, name),
-      element("dd", {}, value, before === null ? null : element("span", { class: "soft" }, ` was ${before}`)),
+      element("dt", {}, ...breakable(name)),
+      element("dd", {}, ...breakable(value),
+        before === null ? null : element("span", { class: "soft" }, ...breakable(` was ${before}`))),
     ])),
     known.fallback === null ? "" : element("p", {}, `Chosen at random, not by the model: ${known.fallback}`),
     element("p", {}, "Descends from: ", ...parents(known.lineage)),
@@ -139,7 +140,7 @@ function parents(lineage) {
 
 function intervals(known) {
   const heads = ["round", "status", "score", "change", "from", "seconds", "hyperparameters"];
-  const table = element("table", {}, element("caption", {}, "Its last intervals"),
+  const table = element("table", {}, element("caption", {}, element("span", {}, "Its last intervals")),
     element("thead", {}, element("tr", {}, ...heads.map((name) => element("th", { scope: "col" }, name)))));
   const body = table.createTBody();
   for (const one of known) {
@@ -150,6 +151,7 @@ function intervals(known) {
     for (const text of [one.round, one.status, show(one.score), signed(one.change), from, seconds, one.config]) {
       line.insertCell().textContent = text;
     }
+    line.lastChild.classList.add("words");
   }
   return table;
 }
@@ -157,7 +159,7 @@ function intervals(known) {
 function failure(number, { round, said }, opened) {
   const whole = element("a", { href: at("failure", { member: number, round }), target: "_blank" }, "full text");
   return element("details", { "data-round": round, ...(opened.has(String(round)) ? { open: "" } : {}) },
-    element("summary", {}, `Round ${round}: ${(said ?? "its score was NaN").split("\n")[0].slice(0, 200)}`),
+    element("summary", {}, ...breakable(`Round ${round}: ${(said ?? "its score was NaN").split("\n")[0].slice(0, 200)}`)),
     said === null ? "" : element("pre", {}, said), said === null ? "" : whole);
 }
 
@@ -193,14 +195,14 @@ function warn(texts) {
   const list = place("warned").querySelector("ul");
   const shown = [...list.children].map((one) => one.textContent);
   if (JSON.stringify(shown) === JSON.stringify(texts)) return; // Screen readers read it once.
-  list.replaceChildren(...texts.map((text) => element("li", {}, text)));
+  list.replaceChildren(...texts.map((text) => element("li", {}, ...breakable(text))));
   place("warned").hidden = !texts.length;
 }
 
 function entry({ time, kind, member, round, text }) {
   const who = member === null ? "" : `member ${member}, round ${round}: `;
   return element("li", { "data-kind": kind }, element("time", {}, clock(time)), ` ${who}`,
-    kind === "explored" ? "" : element("b", {}, kind, " "), text);
+    kind === "explored" ? "" : element("b", {}, kind, " "), ...breakable(text));
 }
 
 let source = null;
