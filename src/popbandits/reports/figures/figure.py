@@ -35,7 +35,7 @@ TICK = ".6~g"
 WHO = "'member ' + datum.member + ', round ' + datum.round"
 """Name of an interval, as a Vega expression: sent once, not with every point."""
 
-LETTERS = 30
+LETTERS = 28
 """Approximate letters of a line of a title: so many fit beside the labels of an axis in a narrow window."""
 
 MEMBER = "member"
@@ -165,7 +165,7 @@ def lines(name: str, width: int) -> list[str]:
     ['explained_variance_of_', 'the_value_function']
     """
     found = [""]
-    for part in re.findall(r"[^\s_./:-]*[\s_./:-]*", name):
+    for part in filter(None, re.findall(r"[^\s_./:-]*[\s_./:-]*", name)):
         if found[-1] and len(found[-1]) + len(part.rstrip()) > width:
             found.append("")
         found[-1] += part

@@ -86,6 +86,8 @@ class News:
     def curves(self, metric: str) -> Message | None:
         """Return the learning curves with a metric, as of now; None if no interval reported it, or the run is gone."""
         with self._lock:
+            if self._seen is None:
+                self._look(draw=False)
             run = self._followed
             if metric not in run.metrics or self._wrong is not None:
                 return None

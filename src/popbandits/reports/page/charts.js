@@ -39,6 +39,7 @@ function narrower(spec, inside) {
   if (hconcat) made.vconcat = hconcat;
   if (made.concat) made.columns = 1;
   if (made.width) made.width = Math.min(inside, Math.max(400, made.width));
+  if (made.title) made.title = { ...made.title, fontSize: 12, limit: inside };
   if (made.spec) made.spec = narrower(made.spec, inside);
   for (const kind of ["concat", "vconcat", "layer"]) {
     if (made[kind]) made[kind] = made[kind].map((part) => narrower(part, inside));

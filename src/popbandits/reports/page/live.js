@@ -149,7 +149,7 @@ function intervals(known) {
     const from = one.from === null ? "" : `member ${one.from[0]}, round ${one.from[1]}`;
     const seconds = one.seconds === null ? "" : one.seconds.toPrecision(3);
     for (const text of [one.round, one.status, show(one.score), signed(one.change), from, seconds, one.config]) {
-      line.insertCell().textContent = text;
+      line.insertCell().append(...breakable(text));
     }
     line.lastChild.classList.add("words");
   }

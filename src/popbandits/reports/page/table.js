@@ -65,7 +65,7 @@ function fillTable(name, noun, { first, update, mark, keep, length = 50 } = {}) 
         }
         if (column === 0 && update) { update(cell.firstChild, rows[i]); return; }
         const text = show(value);
-        if (cell.textContent !== text) cell.textContent = text;
+        if (cell.textContent !== text) cell.replaceChildren(...(text.length > 40 ? breakable(text) : [text]));
         cell.classList.toggle("number", typeof value === "number");
         cell.classList.toggle("words", text.length > 40);
       });
