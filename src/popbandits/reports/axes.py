@@ -1,7 +1,7 @@
 """Other axes of learning curves: steps and training time along lineages, and the metrics that agents reported."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ SPENT = ("steps", "seconds")
 """Fields of an observation that add up along a lineage."""
 OFFERED = 20
 """Maximum metrics that a page offers as an axis."""
+NAMED = 1_000
+"""Maximum observations that are searched for names of metrics at a time: all of a long run would take long."""
 
 
 def totals(parents: IntArray, spent: FloatArray) -> FloatArray:
@@ -51,29 +53,41 @@ def on_table(places: IntArray, values: FloatArray) -> FloatArray:
     return table
 
 
-def numbers_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the finite numbers among metrics, by dotted name; true is 1 and false is 0.
+def metric_column(name: str, metrics: Iterable[Mapping[str, Any]]) -> FloatArray:
+    """Return one metric of some intervals, by its dotted name; NaN where it was not reported as a finite number.
 
-    >>> numbers_of({"loss": {"policy": 0.5}, "solved": True, "level": "hard", "entropy": float("nan")})
-    {'loss.policy': 0.5, 'solved': 1.0}
+    >>> metric_column("loss.policy", [{"loss": {"policy": 0.5}}, {"loss.policy": 2}, {"loss": 1.0}]).tolist()
+    [0.5, 2.0, nan]
     """
-    if not metrics:
-        return {}
-    return {
-        name: float(value)
-        for name, value in flat(metrics, "").items()
-        if isinstance(value, bool) or (is_real(value) and math.isfinite(value))
-    }
+    return np.array([_finite(_find(reported, name)) for reported in metrics], np.float64)
 
 
-def metric_column(name: str, metrics: Sequence[Mapping[str, Any]]) -> FloatArray:
-    """Return one metric of some intervals; NaN where it was not reported as a finite number."""
-    return np.array([numbers_of(reported).get(name, math.nan) for reported in metrics], np.float64)
+def _find(metrics: Mapping[str, Any], name: str) -> Any:
+    """Look a value up by its dotted name: much faster than flattening all metrics of a long run."""
+    value = metrics.get(name)
+    if value is not None and not isinstance(value, Mapping):
+        return value
+    for i, letter in enumerate(name):
+        inner = metrics.get(name[:i]) if letter == "." else None
+        if isinstance(inner, Mapping) and (found := _find(inner, name[i + 1 :])) is not None:
+            return found
+    return None
+
+
+def _finite(value: Any) -> float:
+    """Return a value as a number: true as 1, false as 0, anything else but a finite number as NaN."""
+    number = isinstance(value, bool) or is_real(value)
+    return float(value) if number and math.isfinite(value) else math.nan
 
 
 def offered(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of the metrics to offer, in order: those with a finite number in any of these intervals."""
-    return sorted({name for reported in metrics for name in numbers_of(reported)})[:OFFERED]
+    """Return the names of the metrics to offer, in order: those with a finite number in any of these intervals.
+
+    >>> offered([{"loss": {"policy": 0.5}, "level": "hard"}, {"solved": True, "entropy": float("nan")}])
+    ['loss.policy', 'solved']
+    """
+    pairs = (pair for reported in metrics for pair in flat(reported, "").items())
+    return sorted({name for name, value in pairs if math.isfinite(_finite(value))})[:OFFERED]
 
 
 def time_unit(seconds: float) -> tuple[float, str]:

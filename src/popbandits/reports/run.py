@@ -12,7 +12,7 @@ from popbandits.errors import HistoryError
 from popbandits.history import History, Key, Observation, Rows
 from popbandits.history.frame import text
 from popbandits.records import merit
-from popbandits.reports.axes import SPENT, metric_column, offered, on_table, spent_tables
+from popbandits.reports.axes import NAMED, SPENT, metric_column, offered, on_table, spent_tables
 from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Points, Space
 from popbandits.storage.schema import FILE
@@ -230,11 +230,12 @@ class Run:
     @cached_property
     def metrics(self) -> Sequence[str]:
         """Names of the metrics that curves can show."""
-        return offered(o.metrics for o in self.history)
+        sampled = np.unique(np.linspace(0, len(self.history) - 1, NAMED).astype(np.int64))
+        return offered(self.history[i].metrics for i in sampled.tolist() if i >= 0)
 
     def metric(self, name: str) -> FloatArray:
         """Return a metric, (rounds, members); NaN where it was not reported."""
-        return on_table(self._places, metric_column(name, [o.metrics for o in self.history]))
+        return on_table(self._places, metric_column(name, (o.metrics for o in self.history)))
 
     @cached_property
     def best_by_round(self) -> FloatArray:

@@ -86,8 +86,10 @@ def metrics(store: Store, after: int, end: int) -> list[dict[str, Any]]:
 
 
 def some_metrics(store: Store, ids: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the metrics of some observations, at most ASKED, in order."""
-    rows = store.ask(f"SELECT metrics FROM observation WHERE id IN ({', '.join('?' * len(ids))}) ORDER BY id", ids)
+    """Return the metrics of some observations."""
+    rows: list[tuple[Any, ...]] = []
+    for some in (ids[i : i + ASKED] for i in range(0, len(ids), ASKED)):
+        rows += store.ask(f"SELECT metrics FROM observation WHERE id IN ({', '.join('?' * len(some))})", some)
     return _metrics(store, rows)
 
 

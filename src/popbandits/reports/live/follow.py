@@ -11,7 +11,7 @@ import numpy as np
 from popbandits.errors import HistoryError
 from popbandits.history import Key, Observation
 from popbandits.records import merit
-from popbandits.reports.axes import OFFERED, SPENT, metric_column, offered, on_table, spent_tables
+from popbandits.reports.axes import NAMED, OFFERED, SPENT, metric_column, offered, on_table, spent_tables
 from popbandits.reports.figures.figure import thin
 from popbandits.reports.run import Intervals, best_of_rounds, require_dense
 from popbandits.reports.stats import mean
@@ -25,9 +25,6 @@ HUGE = 1e15
 """Upper bound of ids, rounds and times."""
 DRAWN = 1_000
 """Maximum intervals whose configurations are drawn; of more, a sample and the winning lineage."""
-
-NAMED = 200
-"""Maximum observations whose metrics are looked at for names, each time that the file is read."""
 
 
 class Followed:
@@ -120,7 +117,7 @@ class Followed:
         self._configs |= configs(store, "observation", new)
 
     def _find_metrics(self, store: Store, new: int) -> None:
-        """Note the names of metrics in a sample of the new observations: reading all would take long."""
+        """Note the names of metrics in a sample of the new observations."""
         sampled = thin(np.arange(len(self) - new, len(self)), NAMED)
         found = offered(some_metrics(store, (sampled + 1).tolist()))
         self.metrics = sorted({*self.metrics, *found})[:OFFERED]
