@@ -194,9 +194,9 @@ def panel_title(text: str) -> "alt.Title":
     """Make the title of one panel."""
     import altair as alt
 
-    return alt.Title(
-        lines(shorten(text, LABEL), LETTERS), fontSize=13, anchor="start", frame="group", offset=8, limit=320
-    )
+    title = lines(shorten(text, LABEL), LETTERS)
+    written: Any = title if len(title) > 1 else title[0]
+    return alt.Title(written, fontSize=13, anchor="start", frame="group", offset=8, limit=320)
 
 
 def rounds_axis(most: int, title: str | None = "round") -> "alt.X":
