@@ -12,9 +12,10 @@ from popbandits import PBT
 from popbandits.agent import Outcome
 from popbandits.history import Observation
 from popbandits.reports.report import write_report
+from popbandits.reports.run import LABEL, shorten
 from popbandits.storage import Store
 from tests.reports.narrow import NARROW, faults
-from tests.reports.played import Climber, play
+from tests.reports.played import HOSTILE, Climber, play
 from tests.reports.served import served
 from tests.reports.test_live_in_browser import PATIENCE, fact
 from tests.reports.test_live_in_browser import opened as opened_live
@@ -23,9 +24,10 @@ from tests.reports.test_report_in_browser import opened as opened_report
 KERNEL = "random_convolution_kernel_size_when_convolving"
 LONG = "random_convolution_with_a_very_long_label_name"
 METRIC = "explained_variance_of_the_value_function_on_held_out_levels"
+ODD = f"z {HOSTILE}"
 RATE = "optimizer_configuration.learning_rate_after_the_warmup"
 SOURCES = "Object.values(JSON.parse(document.getElementById('data').textContent).values)"
-FITS = "[...document.querySelectorAll('.chart')].every((one) => one.scrollWidth <= one.clientWidth)"
+FITS = "[...document.querySelectorAll('.chart')].every((one) => !one.ariaBusy && one.scrollWidth <= one.clientWidth)"
 """True once all figures are drawn again in a window of another width."""
 
 
@@ -48,7 +50,7 @@ class Wordy(Climber):
     def train(self, config: dict[str, Any]) -> Outcome:
         if self.height > 1.5 and config["lr"] > 1e-2:
             raise ValueError(f"CUDA_error_out_of_memory_while_allocating_a_tensor_for_{KERNEL}_on_the_device")
-        metrics = {METRIC: float(self.rng.random()), "loss": {"policy": -self.height}, "note": "text"}
+        metrics = {METRIC: float(self.rng.random()), "loss": {"policy": -self.height}, "note": "text", ODD: 1.0}
         return Outcome(super().train(config).score, steps=2048.0, metrics=metrics)
 
 
@@ -81,7 +83,7 @@ def choose_with_keys(page: Page) -> None:
     """Choose the second horizontal axis and the second vertical one, and check that the curves follow."""
     x, y = page.get_by_label("Horizontal axis"), page.get_by_label("Vertical axis")
     assert x.locator("option").all_inner_texts() == ["round", "steps", "training time"]
-    assert y.locator("option").all_inner_texts() == ["score", METRIC, "loss.policy"]
+    assert y.locator("option").all_inner_texts() == ["score", METRIC, "loss.policy", shorten(ODD, LABEL)]
     first = drawn(page)
     x.focus()
     page.keyboard.press("ArrowDown")
@@ -95,7 +97,7 @@ def choose_with_keys(page: Page) -> None:
 
 def test_in_a_report_curves_are_drawn_along_the_axes_that_a_reader_chooses(report: Page) -> None:
     choose_with_keys(report)
-    assert report.evaluate(f"{SOURCES}.length") == 2
+    assert report.evaluate(f"{SOURCES}.length") == 3
     report.set_viewport_size(NARROW)
     report.wait_for_function(FITS, timeout=PATIENCE)
     assert faults(report) == []
@@ -123,5 +125,10 @@ def test_on_a_live_page_the_axes_stay_as_they_were_chosen_while_the_run_goes_on(
         page.locator("#members").get_by_role("button", name="member 1").click()
         page.get_by_role("heading", name="Member 1").wait_for()
         page.set_viewport_size(NARROW)
+        page.wait_for_function(FITS, timeout=PATIENCE)
+        assert faults(page) == []
+        before = drawn(page)
+        page.get_by_label("Vertical axis").select_option(f"metric:{ODD}")
+        changed(page, before)
         page.wait_for_function(FITS, timeout=PATIENCE)
         assert faults(page) == []

@@ -1,5 +1,6 @@
 """The data of a run that a report needs, read from its file once."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -230,8 +231,8 @@ class Run:
     @cached_property
     def metrics(self) -> Sequence[str]:
         """Names of the metrics that curves can show."""
-        sampled = np.unique(np.linspace(0, len(self.history) - 1, NAMED).astype(np.int64))
-        return offered(self.history[i].metrics for i in sampled.tolist() if i >= 0)
+        every = max(1, math.ceil(len(self.history) / NAMED))
+        return offered(self.history[i].metrics for i in range(0, len(self.history), every))
 
     def metric(self, name: str) -> FloatArray:
         """Return a metric, (rounds, members); NaN where it was not reported."""

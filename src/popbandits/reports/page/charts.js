@@ -8,6 +8,7 @@ function drawLater(work) {
 
 // Draws a figure as it is or, if there is no room for it, narrower.
 async function embed(place, spec) {
+  place.ariaBusy = "true";
   const room = place.clientWidth;
   let view = await embedAs(place, spec);
   let inside = room - 60;
@@ -16,6 +17,7 @@ async function embed(place, spec) {
     view.finalize();
     view = await embedAs(place, narrower(spec, inside));
   }
+  place.removeAttribute("aria-busy");
   return view;
 }
 
@@ -46,8 +48,8 @@ function narrower(spec, inside) {
   }
   for (const channel of Object.values(made.encoding ?? {})) {
     if (channel.scale?.range && channel.legend !== null) {
-      const label = 30 + 5.5 * Math.max(...channel.scale.domain.map((name) => String(name).length)); // About, in pixels.
-      const columns = Math.max(1, Math.floor((inside + 20) / label));
+      const letters = Math.max(...channel.scale.domain.map((name) => String(name).length));
+      const columns = Math.max(1, Math.floor((inside + 20) / (30 + 5.5 * letters))); // About, in pixels.
       channel.legend = { ...channel.legend, columns, labelLimit: inside - 20, orient: "top", direction: "horizontal" };
     }
   }

@@ -38,15 +38,16 @@ async function drawChart(name) {
   const figure = await withMetric(chart.figure);
   if (figure === null) return; // The run was removed: the page says so, and stays as it is.
   const { spec, data } = figure.axes ? along(figure, figure.values) : figure;
+  const where = document.querySelector(`[data-figure=${name}]`);
   const drawn = JSON.stringify([spec, theme(), innerWidth]);
   if (chart.drawn === drawn) {
     Object.entries(data).forEach(([source, rows]) => chart.view.data(source, rows));
     await chart.view.runAsync();
-    return;
+    if (where.scrollWidth <= where.clientWidth) return; // Else labels have grown.
   }
   await vega;
   chart.view?.finalize();
-  chart.view = await embed(document.querySelector(`[data-figure=${name}]`), { ...spec, datasets: data });
+  chart.view = await embed(where, { ...spec, datasets: data });
   chart.drawn = drawn;
   highlight(chart.view, chosen ?? -1);
   document.body.dataset.ready = "true";
@@ -64,7 +65,8 @@ async function drawFigures(figures) {
 }
 
 redraws.push(() => Object.keys(charts).forEach((name) => drawLater(() => drawChart(name))));
-[horizontal, vertical].forEach((select) => select.addEventListener("change", () => drawLater(() => drawChart("learning"))));
+[horizontal, vertical].forEach((select) =>
+  select.addEventListener("change", () => drawLater(() => drawChart("learning"))));
 
 // Members
 
@@ -159,7 +161,8 @@ function intervals(known) {
 function failure(number, { round, said }, opened) {
   const whole = element("a", { href: at("failure", { member: number, round }), target: "_blank" }, "full text");
   return element("details", { "data-round": round, ...(opened.has(String(round)) ? { open: "" } : {}) },
-    element("summary", {}, ...breakable(`Round ${round}: ${(said ?? "its score was NaN").split("\n")[0].slice(0, 200)}`)),
+    element("summary", {}, `Round ${round}: `,
+      ...breakable((said ?? "its score was NaN").split("\n")[0].slice(0, 200))),
     said === null ? "" : element("pre", {}, said), said === null ? "" : whole);
 }
 
