@@ -16,7 +16,7 @@ import pytest
 from popbandits import PBT, Population
 from popbandits.history import Assignment, History, Key, Mode
 from popbandits.reports.export import export
-from popbandits.reports.figures.learning import learning
+from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.live.follow import Followed
 from popbandits.reports.live.member import member
@@ -143,7 +143,14 @@ def played(mode: Mode, request: pytest.FixtureRequest, tmp_path_factory: pytest.
             gain = int(rng.integers(-1, 3)) * (1.0 if mode == "max" else -1.0)
             score = (0.0 if before is None else before.score) + gain
             steps = float(rng.choice([1000, 2500, 4000]))
-            made.tell(assignment, None if fate else score, steps=steps, seconds=1.0, lost=fate == "lost")
+            made.tell(
+                assignment,
+                None if fate else score,
+                steps=steps,
+                seconds=60.0 + assignment.member,
+                metrics={"loss": {"policy": 2 * score + assignment.member}, "level": "hard", "even": not gain % 2},
+                lost=fate == "lost",
+            )
             store.write([made.history[-1]])
     history = made.history
     assert history.best is not None
@@ -254,6 +261,46 @@ def test_a_members_page_has_the_lineage_of_the_report(played: Played) -> None:
 
 def _same(key: Key, then: Key | None) -> bool:
     return then is not None and key[0] == then[0]
+
+
+# Axes
+
+
+def test_report_and_page_add_up_steps_and_seconds_along_a_lineage(played: Played) -> None:
+    told = {o.key: o for o in played.history}
+    for figure in (learning(played.report), learning(played.followed)):
+        assert list(figure.axes["x"]) == ["steps", "time"]  # type: ignore[index]
+        assert figure.axes["x"]["time"]["encoding"]["title"] == "training time along the lineage, min"  # type: ignore[index]
+    page = played.told["figures"]["learning"]
+    for data in (learning(played.report).data, page["data"]):
+        assert len(data["members"]) == sum(not o.failed for o in played.history)
+        for row in [*data["members"], *data["won"]]:
+            line = [told[key] for key in lineage(played.history, (row["member"], row["round"]))]
+            assert row["steps"] == sum(o.steps or 0 for o in line)
+            assert row["time"] == pytest.approx(sum(o.seconds or 0 for o in line) / 60, rel=1e-5)
+
+
+def test_report_and_page_show_the_same_metric_of_every_interval_and_round(played: Played) -> None:
+    news = News(played.directory)
+    news.since(None)
+    drawn = news.curves("loss.policy")
+    assert drawn is not None
+    assert list(drawn["axes"]["y"]) == list(learning(played.report).axes["y"]) == ["even", "loss.policy"]  # type: ignore[index]
+    report = learning(played.report).data, metric_values(played.report, "loss.policy")
+    told = {o.key: o.metrics["loss"]["policy"] for o in played.history}
+    for data, values in (report, (drawn["data"], drawn["values"])):
+        for source in ("members", "won"):
+            shown = {(row["member"], row["round"]): v for row, v in zip(data[source], values[source], strict=True)}
+            assert shown == pytest.approx({key: told[key] for key in shown}, rel=1e-4)
+            assert len(shown) == len(data[source])
+        for row, value in zip(data["summary"], values["summary"], strict=True):
+            done = [o for o in played.history if o.round == row["round"] and not o.failed]
+            if row["curve"].startswith("best"):
+                best_one = max(done, key=lambda o: ((1 if played.mode == "max" else -1) * o.score, o.member))
+                assert value == pytest.approx(told[best_one.key], rel=1e-4)
+            else:
+                every = [told[o.key] for o in played.history if o.round == row["round"]]
+                assert value == pytest.approx(float(np.mean(every)), rel=1e-4)
 
 
 # Changes

@@ -464,7 +464,7 @@ def test_a_folder_that_is_a_run_leads_to_its_page(folder: Path) -> None:
     "name", ["..", "../clumsy", "/etc", "clumsy/../clumsy", "clumsy/", "deeper", "%2e%2e", "clumsy\0", "<script>"]
 )
 def test_no_name_leads_out_of_the_folder(name: str, ask: Asking) -> None:
-    for path in ("/run", "/report", "/failure", "/api/news", "/api/member"):
+    for path in ("/run", "/report", "/failure", "/api/news", "/api/member", "/api/curves"):
         answer = ask.get(path, params={"run": name, "member": "0", "round": "0"})
         assert answer.status == 404
         assert answer.text == "there is no such run in the watched folder\n"

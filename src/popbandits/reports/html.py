@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -23,6 +24,15 @@ def markup(tag: str, *inside: str, **attributes: Any) -> str:
     given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
     written = "".join(f' {name}="{escape(str(value))}"' for name, value in given.items())
     return f"<{tag}{written}>{''.join(inside)}</{tag}>"
+
+
+def breakable(text: str) -> str:
+    """Return a text as markup in which long names may be broken after their separators; numbers are not broken.
+
+    >>> breakable("learning_rate < 0.1")
+    'learning_<wbr>rate &lt; 0.1'
+    """
+    return re.sub(r"([_./:=]+)(?=[^\s\d_./:=])", r"\1<wbr>", escape(text))
 
 
 def strict_json(value: Any) -> str:
@@ -49,14 +59,14 @@ def script_json(value: Any) -> str:
 
 def bullets(sentences: Iterable[str]) -> str:
     """Return a list of sentences."""
-    return markup("ul", *(markup("li", escape(sentence)) for sentence in sentences))
+    return markup("ul", *(markup("li", breakable(sentence)) for sentence in sentences))
 
 
 def findings(mattered: Sequence[str], not_clear: Sequence[str], never: Sequence[str]) -> str:
     """Return what mattered and what is not clear, next to what was never tried."""
     everything = "Every label was trained with, and no wide stretch of a range was left out."
     left = markup("h3", "What mattered") + (bullets(mattered) if mattered else "")
-    left += "".join(markup("p", escape(sentence)) for sentence in not_clear)
+    left += "".join(markup("p", breakable(sentence)) for sentence in not_clear)
     right = markup("h3", "What was never tried") + (bullets(never) if never else markup("p", everything))
     return markup("div", markup("div", left), markup("div", right), class_="pair")
 
@@ -68,7 +78,7 @@ def show_warnings(sentences: Sequence[str]) -> str:
 
 def cards(facts: Mapping[str, str]) -> str:
     """Return a row of key figures."""
-    parts = (markup("div", markup("dt", escape(k)), markup("dd", escape(v))) for k, v in facts.items())
+    parts = (markup("div", markup("dt", escape(k)), markup("dd", breakable(v))) for k, v in facts.items())
     return markup("dl", *parts, class_="cards")
 
 
@@ -90,8 +100,13 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], numb
         )
         for row in rows
     )
-    whole = markup("table", markup("caption", escape(caption)), markup("thead", heading), markup("tbody", body))
+    whole = markup("table", _caption(caption), markup("thead", heading), markup("tbody", body))
     return markup("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def _caption(text: str) -> str:
+    """Return the caption of a table, which stays in view while the table is scrolled sideways."""
+    return markup("caption", markup("span", breakable(text)))
 
 
 class Markup(str):
@@ -109,7 +124,18 @@ def figure(one: Figure) -> str:
     caption = markup("h3", escape(one.title)) + markup("p", escape(one.caption))
     label = f"{one.title}. {one.caption}"
     place = markup("div", class_="chart", data_figure=one.name, role="img", aria_label=label, tabindex="0")
-    return markup("figure", markup("figcaption", caption), place, id=f"figure-{one.name}")
+    choice = axis_choice() if one.axes else ""
+    return markup("figure", markup("figcaption", caption), choice, place, id=f"figure-{one.name}")
+
+
+def axis_choice() -> str:
+    """Return the controls that choose the axes of the learning curves; a script fills them (axes.js)."""
+    return markup(
+        "div",
+        markup("label", "Horizontal axis ", markup("select", id="x-axis"), hidden=""),
+        markup("label", "Vertical axis ", markup("select", id="y-axis"), hidden=""),
+        class_="controls",
+    )
 
 
 def filled_table(name: str, columns: Sequence[str], caption: str, example: str, more: str = "") -> str:
@@ -121,7 +147,7 @@ def filled_table(name: str, columns: Sequence[str], caption: str, example: str, 
         f'<button id="{name}-next" type="button">Next</button><span id="{name}-found" role="status"></span>'
     )
     head = markup("thead", markup("tr", *heads))
-    whole = markup("table", markup("caption", escape(caption)), head, "<tbody></tbody>", id=name, class_="rows")
+    whole = markup("table", _caption(caption), head, "<tbody></tbody>", id=name, class_="rows")
     return markup("div", controls, class_="controls") + markup(
         "div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption
     )
@@ -139,11 +165,13 @@ def page(
     figures: Sequence[Figure],
     libraries: Callable[[], str],
     intervals: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the whole page: sections of markup by heading, the figures in them, the rows of the table."""
+    """Return the whole page: sections by heading, the figures in them, the rows of the table, metrics of the curves."""
     specs = {one.name: bare(one.spec) for one in figures}
-    data = {"figures": specs, "configs": themes(), "table": intervals}
-    parts_of_script = [libraries(), scripts("theme", "charts", "table", "page")]
+    data = {"figures": specs, "configs": themes(), "table": intervals, "values": metrics or {}}
+    data["axes"] = {one.name: one.axes for one in figures if one.axes}
+    parts_of_script = [libraries(), scripts("theme", "charts", "axes", "table", "page")]
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in parts_of_script)
     # Nothing is loaded, and only these two scripts run. Vega compiles its expressions.
     policy = (
@@ -157,7 +185,7 @@ def page(
         for heading, inside in sections.items()
     )
     top = (
-        markup("div", markup("h1", escape(title)), markup("p", escape(subtitle))),
+        markup("div", markup("h1", breakable(title)), markup("p", breakable(subtitle))),
         markup("button", "Dark", id="theme", type="button"),
     )
     return "\n".join(

@@ -1,6 +1,7 @@
 """The data of a run that a report needs, read from its file once."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ from popbandits.errors import HistoryError
 from popbandits.history import History, Key, Observation, Rows
 from popbandits.history.frame import text
 from popbandits.records import merit
+from popbandits.reports.axes import NAMED, SPENT, metric_column, offered, on_table, spent_tables
 from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Points, Space
 from popbandits.storage.schema import FILE
@@ -95,6 +97,17 @@ class Drawn(Protocol):
     @property
     def trained(self) -> int:
         """Number of intervals that trained, in the sample or not."""
+
+    @property
+    def spent(self) -> Mapping[str, FloatArray]:
+        """(rounds, members) "steps" and "seconds" along the lineage of each interval; only those that are known."""
+
+    @property
+    def metrics(self) -> Sequence[str]:
+        """Names of the metrics that curves can show."""
+
+    def metric(self, name: str) -> FloatArray:
+        """Return a metric, (rounds, members); NaN where it was not reported."""
 
     def describe(self, key: Key) -> str | None:
         """Return an interval's configuration on one line, or None if its point does not show it."""
@@ -201,6 +214,31 @@ class Run:
         return table
 
     @cached_property
+    def _places(self) -> IntArray:
+        """(rounds, members) index of each interval in the history; -1 for missing ones."""
+        member, round_ = self.history.intervals()
+        table = np.full(self.scores.shape, -1)
+        table[round_, member] = np.arange(len(member))
+        return table
+
+    @cached_property
+    def spent(self) -> Mapping[str, FloatArray]:
+        """(rounds, members) "steps" and "seconds" along the lineage of each interval; only those that are known."""
+        parents = [-1 if o.parent is None else self._places[o.parent[1], o.parent[0]] for o in self.history]
+        own = {name: np.array([getattr(o, name) for o in self.history], np.float64) for name in SPENT}
+        return spent_tables(self._places, np.array(parents), own)
+
+    @cached_property
+    def metrics(self) -> Sequence[str]:
+        """Names of the metrics that curves can show."""
+        every = max(1, math.ceil(len(self.history) / NAMED))
+        return offered(self.history[i].metrics for i in range(0, len(self.history), every))
+
+    def metric(self, name: str) -> FloatArray:
+        """Return a metric, (rounds, members); NaN where it was not reported."""
+        return on_table(self._places, metric_column(name, (o.metrics for o in self.history)))
+
+    @cached_property
     def best_by_round(self) -> FloatArray:
         """(rounds,) the best member's score in each round; NaN where no member completed it."""
         return best_of_rounds(self.scores, self.sign)
@@ -255,6 +293,17 @@ def best_of_rounds(scores: FloatArray, sign: float) -> FloatArray:
     """Return the best of each row; NaN where all are."""
     turned = np.where(np.isnan(scores), -np.inf, sign * scores).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(turned), sign * turned, np.nan)
+
+
+def best_members(scores: FloatArray, sign: float) -> IntArray:
+    """Return the best member of each round, of equals the last one (`records.merit`); -1 where no member completed it.
+
+    >>> best_members(np.array([[1.0, 2.0, 2.0], [np.nan] * 3]), 1.0).tolist()
+    [2, -1]
+    """
+    turned = np.where(np.isnan(scores), -np.inf, sign * scores)
+    last = scores.shape[1] - 1 - np.argmax(turned[:, ::-1], axis=1)
+    return np.where(np.isfinite(turned.max(axis=1)), last, -1)
 
 
 def describe_config(space: Space, config: Mapping[str, Any]) -> str:

@@ -16,11 +16,11 @@ from popbandits.reports.figures.comparison import regrets
 from popbandits.reports.figures.deciding import deciding
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure, require_extra
-from popbandits.reports.figures.learning import learning
+from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.html import cards, figure, filled_table, findings, markup, page, show_warnings, table
+from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
 from popbandits.reports.run import LABEL, Run, shorten
 from popbandits.reports.status import selection_name
 from popbandits.reports.words import never_explored, not_clear, spans, summary, what_mattered
@@ -74,7 +74,8 @@ def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     task = f"{shorten(str(run.about['task']), LABEL)} · " if run.about.get("task") else ""
     subtitle = f"{task}{run.method} · seed {run.about.get('seed', '–')} · {run.directory}"
     made = list(drawn.values())
-    return page(run.name, subtitle, sections, made, libraries, {"columns": columns, "rows": rows}), made
+    metrics = {name: metric_values(run, name) for name in run.metrics} if made else {}
+    return page(run.name, subtitle, sections, made, libraries, {"columns": columns, "rows": rows}, metrics), made
 
 
 def _figures(drawn: dict[str, Figure], *names: str) -> str:
@@ -98,7 +99,7 @@ def _short(run: Run) -> str:
         "members": str(run.scores.shape[1]),
         "failed intervals": f"{how.failures:,}",
     }
-    told = "".join(markup("p", escape(sentence)) for sentence in summary(run))
+    told = "".join(markup("p", breakable(sentence)) for sentence in summary(run))
     worth = show_warnings([one.text for one in advise(run.history, selection_name(run.about))])
     found = effects([run])
     mattered = findings(what_mattered(found), not_clear([run], found), never_explored([run]))
@@ -132,7 +133,7 @@ def _failures(run: Run) -> str:
     for one in islice(run.mishaps, MISHAPS):
         title = f"Member {one.member}, round {one.round}, {one.kind}: {first_line(one.text)}"
         more = "\n".join(part for part in (one.text, one.traceback) if part)
-        parts.append(markup("details", markup("summary", escape(title)), markup("pre", escape(more))))
+        parts.append(markup("details", markup("summary", breakable(title)), markup("pre", escape(more))))
     return markup("p", escape(intro)) + "".join(parts)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.records import Event
-from popbandits.space.storage import unpack
+from popbandits.space.storage import unpack, unpack_all
 from popbandits.storage.store import Store
 
 Numbers = np.ndarray[Any, Any]
@@ -16,7 +16,10 @@ Numbers = np.ndarray[Any, Any]
 Source = Literal["observation", "decision"]
 KEYS = ("id", "member", "round", "parent_member", "parent_round")
 COLUMNS: dict[Source, tuple[str, ...]] = {
-    "observation": (*KEYS, "score_before", "score", "status = 'completed' AS completed", "status = 'lost' AS lost"),
+    "observation": (
+        *(*KEYS, "score_before", "score", "steps", "seconds"),
+        *("status = 'completed' AS completed", "status = 'lost' AS lost"),
+    ),
     "decision": (*KEYS, "seconds", "time"),
 }
 ASKED = 500
@@ -74,6 +77,28 @@ def configs(store: Store, source: Source, ids: Sequence[int]) -> dict[int, Any]:
             found |= {id_: unpack(config) for id_, config in rows}
             store.space.encode([found[id_] for id_ in some])  # Figures rely on this check.
     return found
+
+
+def metrics(store: Store, after: int, end: int) -> list[dict[str, Any]]:
+    """Return the metrics of the observations after the id `after`, up to the id `end`, in order."""
+    rows = store.ask("SELECT metrics FROM observation WHERE id > ? AND id <= ? ORDER BY id", [after, end])
+    return _metrics(store, rows)
+
+
+def some_metrics(store: Store, ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the metrics of some observations."""
+    rows: list[tuple[Any, ...]] = []
+    for some in (ids[i : i + ASKED] for i in range(0, len(ids), ASKED)):
+        rows += store.ask(f"SELECT metrics FROM observation WHERE id IN ({', '.join('?' * len(some))})", some)
+    return _metrics(store, rows)
+
+
+def _metrics(store: Store, rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    with store.blamed():
+        found = unpack_all([text for (text,) in rows], tuples=False)
+        if not all(isinstance(one, dict) for one in found):
+            raise HistoryError("metrics must be a dict, got others")
+        return found
 
 
 def fallbacks(store: Store, ids: Sequence[int]) -> dict[int, str]:

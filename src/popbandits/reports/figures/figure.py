@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,9 @@ TICK = ".6~g"
 WHO = "'member ' + datum.member + ', round ' + datum.round"
 """Name of an interval, as a Vega expression: sent once, not with every point."""
 
+LETTERS = 28
+"""Approximate letters of a line of a title: so many fit beside the labels of an axis in a narrow window."""
+
 MEMBER = "member"
 """Parameter of figures that show members: the member to highlight, -1 for all."""
 
@@ -53,6 +57,8 @@ class Figure:
     data: Mapping[str, Sequence[Record]]
     by_member: bool = False
     """True if a member can be highlighted."""
+    axes: Mapping[str, Any] | None = None
+    """Other axes that a page can draw it along (axes.js): encodings of x by field, labels and titles of y by name."""
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -152,6 +158,20 @@ def wrap(text: str, width: int) -> list[str]:
     return lines
 
 
+def lines(name: str, width: int) -> list[str]:
+    """Split a name after its separators into lines of about `width` characters: Vega would cut a long one.
+
+    >>> lines("explained_variance_of_the_value_function", 24)
+    ['explained_variance_of_', 'the_value_function']
+    """
+    found = [""]
+    for part in filter(None, re.findall(r"[^\s_./:-]*[\s_./:-]*", name)):
+        if found[-1] and len(found[-1]) + len(part.rstrip()) > width:
+            found.append("")
+        found[-1] += part
+    return [line[i : i + width].strip() for line in found for i in range(0, max(1, len(line)), width)]
+
+
 def record(**values: Any) -> Record:
     """Make a row of data: numbers with six digits, without unknown values.
 
@@ -174,7 +194,9 @@ def panel_title(text: str) -> "alt.Title":
     """Make the title of one panel."""
     import altair as alt
 
-    return alt.Title(shorten(text, LABEL), fontSize=13, anchor="start", frame="group", offset=8, limit=320)
+    title = lines(shorten(text, LABEL), LETTERS)
+    written: Any = title if len(title) > 1 else title[0]
+    return alt.Title(written, fontSize=13, anchor="start", frame="group", offset=8, limit=320)
 
 
 def rounds_axis(most: int, title: str | None = "round") -> "alt.X":

@@ -1,27 +1,34 @@
 """Learning curves: every member of a run, and the best of them."""
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from popbandits.reports.axes import time_unit
 from popbandits.reports.figures.figure import (
     BLUE,
     GREEN,
     GREY,
+    LETTERS,
     POINTS,
     RED,
     TICK,
     WHO,
     Figure,
+    Record,
     fade,
     legend_scale,
+    lines,
     record,
     rounds_axis,
     thin,
 )
-from popbandits.reports.run import Drawn
-from popbandits.typing import FloatArray
+from popbandits.reports.run import LABEL, Drawn, best_members, shorten
+from popbandits.typing import FloatArray, IntArray
 from popbandits.wording import counted
 
 CURVES = 60
@@ -29,46 +36,121 @@ CURVES = 60
 CURVES_OF_ALL = ("best member of the round", "mean of the members")
 
 
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a table of rounds and members that are drawn."""
+
+    shape: tuple[int, int]
+    drawn: IntArray
+    """Members drawn one by one."""
+    shown: IntArray
+    """Rounds that are drawn."""
+    best: IntArray
+    """The best member by score of each of these rounds; -1 where no member completed it."""
+    each: tuple[IntArray, IntArray]
+    """Rounds and members of the intervals drawn one by one: those that completed."""
+    won: tuple[IntArray, IntArray]
+    """Rounds and members along the winning lineage."""
+
+    @staticmethod
+    def of(run: Drawn, points: int) -> "Cells":
+        """Choose the cells of a run: about `points` drawn one by one."""
+        scores = run.scores
+        rounds, members = scores.shape
+        drawn = thin(np.arange(members), CURVES)
+        shown = thin(np.arange(rounds), max(points // CURVES, points // len(drawn)))
+        member, round_ = np.nonzero(np.isfinite(scores[np.ix_(shown, drawn)]).T)
+        won = np.array([step[:2] for step in run.lineage], np.int64).reshape(-1, 2)
+        won = won[thin(np.arange(len(won)), 500)]
+        best = best_members(scores[shown], run.sign)
+        return Cells((rounds, members), drawn, shown, best, (shown[round_], drawn[member]), (won[:, 1], won[:, 0]))
+
+    def columns(self, table: FloatArray) -> dict[str, FloatArray]:
+        """Return the values of a table in the order of the figure's data; the summary has the best, then the means."""
+        best = np.where(self.best >= 0, table[self.shown, self.best], np.nan)
+        means = _mean(table[self.shown])
+        return {"members": table[self.each], "summary": np.concatenate([best, means]), "won": table[self.won]}
+
+
 def learning(run: Drawn, points: int = 2 * POINTS) -> Figure:
     """Draw the score of every member after each round (about `points` of them at most), their mean, and the best."""
-    scores = run.scores
-    rounds, members = scores.shape
-    drawn = thin(np.arange(members), CURVES)
-    shown = thin(np.arange(rounds), max(points // CURVES, points // len(drawn)))
-    lines = [
-        record(
-            member=int(m),
-            round=int(t),
-            score=float(scores[t, m]),
-            config=run.describe((int(m), int(t))) if np.isfinite(scores[t, m]) else None,
-        )
-        for m in drawn
-        for t in shown
-        if np.isfinite(scores[t, m])
-    ]
-    curves = dict(zip(CURVES_OF_ALL, (run.best_by_round, _mean(scores)), strict=True))
-    summary = [
-        record(round=int(t), score=float(values[t]), curve=name) for name, values in curves.items() for t in shown
-    ]
-    won = [
-        record(round=round_, score=float(score), member=member)
-        for member, round_, score in (run.lineage[i] for i in thin(np.arange(len(run.lineage)), 500))
-    ]
-    part = "" if len(drawn) == members else f" {len(drawn)} of {counted(members, 'member')} are drawn."
-    part += "" if len(shown) == rounds else f" {len(shown):,} of {rounds:,} rounds are drawn."
-    better = "More" if run.sign > 0 else "Less"
-    caption = (
-        f"{better} is better. The winning lineage leads to the best score: it changes member where "
-        f"weights were copied.{part}"
-    )
+    cells = Cells.of(run, points)
+    length, unit = time_unit(float(np.nanmax(run.spent["seconds"]))) if "seconds" in run.spent else (1.0, "s")
+    fields = {"score": run.scores}
+    for name, field, divisor in (("steps", "steps", 1.0), ("seconds", "time", length)):
+        if name in run.spent:
+            fields[field] = np.where(np.isfinite(run.scores), run.spent[name] / divisor, np.nan)
+    columns = {field: cells.columns(table) for field, table in fields.items()}
+
+    def rows(source: str, **known: Sequence[Any]) -> list[Record]:
+        values = {field: column[source].tolist() for field, column in columns.items()}
+        together = known | values
+        return [record(**dict(zip(together, row, strict=True))) for row in zip(*together.values(), strict=True)]
+
+    at = {name: [part.tolist() for part in of] for name, of in (("members", cells.each), ("won", cells.won))}
+    keys = zip(*at["members"], strict=True)
+    rounds = cells.shown.tolist()
+    data = {
+        "members": rows(
+            "members",
+            member=at["members"][1],
+            round=at["members"][0],
+            config=[run.describe((member, round_)) for round_, member in keys],
+        ),
+        "summary": rows("summary", round=2 * rounds, curve=[name for name in CURVES_OF_ALL for _ in rounds]),
+        "won": rows("won", member=at["won"][1], round=at["won"][0]),
+    }
     return Figure(
         "learning",
         "Learning curves",
-        caption,
+        _caption(run, cells),
         _layers(run.horizon),
-        {"members": lines, "summary": summary, "won": won},
+        data,
         by_member=True,
+        axes=_axes(run.metrics, fields, unit),
     )
+
+
+def metric_values(run: Drawn, name: str, points: int = 2 * POINTS) -> dict[str, list[float | None]]:
+    """Return a metric in the order of the data of `learning`; None where it was not reported."""
+    found = Cells.of(run, points).columns(run.metric(name))
+    return {
+        source: [float(f"{value:.5g}") if math.isfinite(value) else None for value in values.tolist()]
+        for source, values in found.items()
+    }
+
+
+def _caption(run: Drawn, cells: Cells) -> str:
+    rounds, members = cells.shape
+    part = "" if len(cells.drawn) == members else f" {len(cells.drawn)} of {counted(members, 'member')} are drawn."
+    part += "" if len(cells.shown) == rounds else f" {len(cells.shown):,} of {rounds:,} rounds are drawn."
+    better = "Higher" if run.sign > 0 else "Lower"
+    return (
+        f"{better} scores are better. The winning lineage leads to the best score: it changes member where "
+        f"weights were copied.{part}"
+    )
+
+
+def _axes(metrics: Sequence[str], fields: Mapping[str, Any], unit: str) -> Mapping[str, Any]:
+    """Return the other axes of the figure: those that have data."""
+    titles = {"steps": "steps along the lineage", "time": f"training time along the lineage, {unit}"}
+    labels = {"steps": "steps", "time": "training time"}
+    x = {
+        field: {
+            "label": labels[field],
+            "encoding": {
+                "field": field,
+                "type": "quantitative",
+                "title": title,
+                "scale": {"nice": False},
+                "axis": {"grid": False, "format": "~s" if field == "steps" else TICK},
+            },
+        }
+        for field, title in titles.items()
+        if field in fields
+    }
+    y = {name: {"label": (label := shorten(name, LABEL)), "title": lines(label, LETTERS)} for name in metrics}
+    return {"x": x, "y": y}
 
 
 @lru_cache(16)  # A page that follows a run draws the same layers repeatedly.
@@ -81,10 +163,13 @@ def _layers(horizon: int) -> Any:
     colour = alt.Color(
         "curve:N", title=None, scale=legend_scale(names, [BLUE, GREEN, RED, GREY]), legend=alt.Legend(columns=4)
     )
+    order = alt.Order("round:Q")  # Along other axes a line may lead back: a copied parent may have trained less.
     tip = [alt.Tooltip("who:N", title="interval"), alt.Tooltip("score:Q", format=".6~g")]
     each = alt.Chart(alt.NamedData("members")).transform_calculate(curve="'a member'", who=WHO)
     return alt.layer(
-        each.mark_line(strokeWidth=1.2).encode(x=x, y=y, color=colour, detail="member:N", opacity=fade(0.45)),
+        each.mark_line(strokeWidth=1.2).encode(
+            x=x, y=y, color=colour, detail="member:N", order=order, opacity=fade(0.45)
+        ),
         each.mark_circle(size=26).encode(
             x=x,
             y=y,
@@ -95,7 +180,7 @@ def _layers(horizon: int) -> Any:
         alt.Chart(alt.NamedData("summary"))
         .transform_calculate(who="datum.curve + ', round ' + datum.round")
         .mark_line(strokeWidth=2.5)
-        .encode(x=x, y=y, color=colour, tooltip=tip),
+        .encode(x=x, y=y, color=colour, order=order, tooltip=tip),
         alt.Chart(alt.NamedData("won"))
         .transform_calculate(curve="'winning lineage'", who=WHO)
         .mark_circle(size=32, opacity=1)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.reports.figures.figure import Figure
-from popbandits.reports.figures.learning import learning
+from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import bare
 from popbandits.reports.live.follow import Followed
@@ -19,6 +19,14 @@ FIGURES: dict[str, Callable[[Followed], Figure | None]] = {
     "learning": lambda run: learning(run, POINTS),
     "schedules": lambda run: None if run.space.fixed else schedules({"": [run]}),
 }
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def curves(run: Followed, metric: str) -> dict[str, Any]:
+    """Return the data of the learning curves with a metric, which pages are sent when a reader chooses it."""
+    figure = FIGURES["learning"](run)
+    assert figure is not None
+    return {"data": figure.data, "axes": figure.axes, "values": metric_values(run, metric, POINTS)}
 
 
 class Drawing(Paced):
@@ -44,6 +52,7 @@ class Drawing(Paced):
                 self._panels, self._spec_made = figure.panels, version
                 self._spec = {key: value for key, value in bare(figure.spec).items() if key != "datasets"}
             self._rest = {"data": figure.data, "title": figure.title, "caption": figure.caption}
+            self._rest |= {} if figure.axes is None else {"axes": figure.axes}
             self.made = version
 
     def since(self, version: int) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A run that is followed: its file is read once, then only what is new."""
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import numpy as np
 from popbandits.errors import HistoryError
 from popbandits.history import Key, Observation
 from popbandits.records import merit
+from popbandits.reports.axes import NAMED, OFFERED, SPENT, metric_column, offered, on_table, spent_tables
+from popbandits.reports.figures.figure import thin
 from popbandits.reports.run import Intervals, best_of_rounds, require_dense
 from popbandits.reports.stats import mean
 from popbandits.storage import Store
 from popbandits.storage.about import MEMBERS
-from popbandits.storage.queries import KEYS, Numbers, configs, no_numbers, numbers
+from popbandits.storage.queries import KEYS, Numbers, configs, metrics, no_numbers, numbers, some_metrics
 from popbandits.storage.store import reading
 from popbandits.typing import FloatArray, IntArray
 
@@ -46,10 +49,13 @@ class Followed:
         """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
         self._best: Observation | None = None
         self._configs: dict[int, Any] = {}
+        self.metrics: list[str] = []
+        """Names of the metrics that curves can show."""
+        self._metrics: dict[str, FloatArray] = {}  # those that a page asked for, as far as they were read
         self._renew()
 
     def _renew(self) -> None:
-        for name in ("scores", "best_by_round", "indices", "winning", "intervals", "last", "asked"):
+        for name in ("scores", "best_by_round", "indices", "winning", "intervals", "last", "asked", "spent"):
             self.__dict__.pop(name, None)
 
     def refresh(self) -> None:
@@ -69,6 +75,7 @@ class Followed:
             self.decided = np.concatenate([self.decided, more])
             self._renew()
             self._read_configs(store)
+            self._find_metrics(store, len(new))
 
     def _check(self, new: Numbers, decided: Numbers) -> None:
         """Raise HistoryError unless rows are numbered, members are in range, and parents come first."""
@@ -86,6 +93,8 @@ class Followed:
             raise HistoryError("an observation has a status, got one without")
         if not np.isfinite(new["score"][new["completed"] > 0]).all():
             raise HistoryError("a completed observation has a finite score, got another")
+        if (new["steps"] <= 0).any() or (new["seconds"] < 0).any() or any(np.isinf(new[name]).any() for name in SPENT):
+            raise HistoryError("steps are positive and seconds at least 0, got others")
         finished = dict(zip(*np.unique(self.numbers["member"], return_counts=True), strict=True))
         for member, round_, of, of_round in new[[*KEYS[1:]]].tolist():
             if finished.setdefault(member, 0) != round_:
@@ -106,6 +115,12 @@ class Followed:
     def _read_configs(self, store: Store) -> None:
         new = [int(i) + 1 for i in self._sample if int(i) + 1 not in self._configs]  # ids count from 1, without gaps
         self._configs |= configs(store, "observation", new)
+
+    def _find_metrics(self, store: Store, new: int) -> None:
+        """Note the names of metrics in a sample of the new observations."""
+        sampled = thin(np.arange(len(self) - new, len(self)), NAMED)
+        found = offered(some_metrics(store, (sampled + 1).tolist()))
+        self.metrics = sorted({*self.metrics, *found})[:OFFERED]
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -145,6 +160,26 @@ class Followed:
         table = np.full(shape, -1)
         table[round_, member] = np.arange(len(member))
         return table
+
+    @cached_property
+    def spent(self) -> Mapping[str, FloatArray]:
+        """(rounds, members) "steps" and "seconds" along the lineage of each interval; only those that are known."""
+        fresh = np.isnan(self.numbers["parent_member"])
+        of, of_round = (np.where(fresh, 0, self.numbers[name]).astype(np.int64) for name in KEYS[3:])
+        parents = np.where(fresh, -1, self.indices[of_round, of]) if len(self) else np.empty(0, np.int64)
+        return spent_tables(self.indices, parents, {name: self.numbers[name] for name in SPENT})
+
+    def metric(self, name: str) -> FloatArray:
+        """Return a metric, (rounds, members); NaN where it was not reported. Only what is new is read."""
+        known = self._metrics.pop(name, np.empty(0))
+        with reading(self.directory) as store:
+            if (store.path.stat().st_ino, store.about) != self.file:
+                raise HistoryError(f"{store.path} holds another run now")
+            more = metric_column(name, metrics(store, len(known), len(self)))
+        if len(self._metrics) >= OFFERED:  # The one that was asked for longest ago.
+            self._metrics.pop(next(iter(self._metrics)))
+        self._metrics[name] = np.concatenate([known, more])
+        return on_table(self.indices, self._metrics[name])
 
     @cached_property
     def best_by_round(self) -> FloatArray:

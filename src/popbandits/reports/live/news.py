@@ -10,7 +10,7 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.history import Event, Key
-from popbandits.reports.live.drawing import FIGURES, Drawing
+from popbandits.reports.live.drawing import FIGURES, Drawing, curves
 from popbandits.reports.live.follow import Followed
 from popbandits.reports.live.warned import Warned
 from popbandits.reports.run import describe_config, method_label, shorten
@@ -24,6 +24,8 @@ from popbandits.wording import duration, first_line, number
 
 MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
 """Columns of the table of members."""
+CURVES = 8
+"""Maximum metrics whose curves are kept for other pages."""
 LOG = 200
 """Maximum entries of the log."""
 SETTLED = 1.0
@@ -54,6 +56,7 @@ class News:
         self._log: list[tuple[int, Message]] = []
         self._events, self._decisions = 0, 0  # numbers of them in the log
         self._figures = [Drawing(name) for name in FIGURES]
+        self._curves: dict[str, tuple[int, Message]] = {}  # metric -> length of the run, and the curves
         self._warned = Warned()
         self._paced = [*self._figures, self._warned]
 
@@ -79,6 +82,25 @@ class News:
                 "more": any(one.is_due for one in self._paced),
                 "figures": {one.name: one.since(known) for one in self._figures if one.made > known},
             }
+
+    def curves(self, metric: str) -> Message | None:
+        """Return the learning curves with a metric, as of now; None if no interval reported it, or the run is gone."""
+        with self._lock:
+            if self._seen is None:
+                self._look(draw=False)
+            run = self._followed
+            if metric not in run.metrics or self._wrong is not None:
+                return None
+            made = self._curves.get(metric)
+            if made is None or made[0] != len(run):
+                try:
+                    made = len(run), curves(run, metric)
+                except (HistoryError, OSError):  # Another run uses the folder now, or none.
+                    return None
+                if len(self._curves) >= CURVES:
+                    self._curves.clear()
+                self._curves[metric] = made
+            return made[1]
 
     def _look(self, draw: bool) -> None:
         """Update the figure or the warnings that are due; else read what is new."""

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from popbandits.reports.html import filled_table, markup
+from popbandits.reports.html import axis_choice, breakable, filled_table, markup
 from popbandits.reports.live.news import MEMBERS
 
 WARNED = '<div id="warned" class="warned" hidden><h3>Worth a look</h3><ul></ul></div>'
@@ -37,7 +37,7 @@ def list_page(root: str) -> str:
     main = '<p id="told" role="status" class="soft">Looking for runs …</p>' + filled_table(
         "runs", columns, "Updated live. Click a heading to sort.", "demo running"
     )
-    heading = markup("div", markup("h1", "Runs"), markup("p", escape(root)))
+    heading = markup("div", markup("h1", "Runs"), markup("p", breakable(root)))
     return shell("Runs", heading, main, "runs.js")
 
 
@@ -46,7 +46,7 @@ def run_page(name: str, title: str) -> str:
     back = markup("a", "All runs", href="runs") + " · " + markup("a", "Current report", id="report")
     heading = markup(
         "div",
-        markup("h1", escape(title)),
+        markup("h1", breakable(title)),
         markup("p", '<span id="method"></span>'),
         markup("p", back),
     )
@@ -58,7 +58,7 @@ def run_page(name: str, title: str) -> str:
             '<p id="wrong" role="alert" class="bad" hidden></p>',
             '<dl class="cards" id="facts"></dl>',
             markup("div", WARNED, role="status"),
-            section("Learning", figure_place("learning")),
+            section("Learning", figure_place("learning", axis_choice())),
             section(
                 "Members",
                 filled_table("members", MEMBERS, "Choose a member for details.", "training crop")
@@ -76,8 +76,8 @@ def section(heading: str, inside: str) -> str:
     return markup("section", markup("h2", escape(heading)), inside, aria_label=heading)
 
 
-def figure_place(name: str) -> str:
-    """Return the element that a figure is drawn in, once there are data."""
+def figure_place(name: str, controls: str = "") -> str:
+    """Return the element that a figure is drawn in, once there are data; `controls` is markup above it."""
     place = markup("div", class_="chart", data_figure=name, role="img", tabindex="0", aria_label="Nothing yet")
     words = '<figcaption><p class="words">Nothing to draw yet.</p></figcaption>'
-    return markup("figure", words, place, id=f"figure-{name}")
+    return markup("figure", words, controls, place, id=f"figure-{name}")

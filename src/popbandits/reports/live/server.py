@@ -77,6 +77,7 @@ class Pages:
             Route("/api/runs", self.statuses),
             Route("/api/news", self.news),
             Route("/api/member", self.member),
+            Route("/api/curves", self.curves),
             Route("/assets/{name}", self.asset),
         ]
 
@@ -161,6 +162,15 @@ class Pages:
             raise HTTPException(404, f"the run has no member {number} yet")
         return JSONResponse(shown)
 
+    async def curves(self, request: Request) -> Response:
+        """Answer with the learning curves of a run, drawn with a metric."""
+        name, _ = await self._asked(request)
+        news, metric = self.runs.news(name), request.query_params.get("metric", "")
+        drawn = None if news is None else await run_in_threadpool(news.curves, metric)
+        if drawn is None:
+            raise HTTPException(404, f"no interval has reported a number as {metric[:40]!r}")
+        return Response(strict_json(drawn), media_type="application/json")
+
     async def asset(self, request: Request) -> Response:
         """Answer with a style sheet or a script."""
         name = request.path_params["name"]
@@ -189,7 +199,9 @@ class Pages:
 ASSETS: dict[str, Callable[[], str]] = {
     "style.css": lambda: (PAGE / "style.css").read_text("utf-8"),
     "runs.js": lambda: scripts("theme", "table", "runs"),
-    "live.js": lambda: f"const CONFIGS = {json.dumps(themes())};\n{scripts('theme', 'charts', 'table', 'live')}",
+    "live.js": lambda: (
+        f"const CONFIGS = {json.dumps(themes())};\n{scripts('theme', 'charts', 'axes', 'table', 'live')}"
+    ),
 }
 
 

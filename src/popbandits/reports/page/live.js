@@ -23,19 +23,32 @@ const signed = (value) => (value === null ? "" : `${value > 0 ? "+" : ""}${show(
 // Figures
 
 const vega = import("./vega.js");
-const charts = {}; // name -> { spec, data, view }
-let drawing = Promise.resolve();
+const charts = {}; // name -> { figure, drawn, view }
 
-function drawLater(work) {
-  drawing = drawing.then(work).catch((error) => console.error(error));
+// A metric is not sent until it is chosen: the server answers with it, and with the data in the same order.
+async function withMetric(figure) {
+  const metric = figure.axes ? chosenMetric() : null;
+  if (metric === null) return figure;
+  const answer = await fetch(at("api/curves", { metric }));
+  return answer.ok ? { ...figure, ...(await answer.json()) } : null;
 }
 
-async function embedChart(name) {
+async function drawChart(name) {
   const chart = charts[name];
+  const figure = await withMetric(chart.figure);
+  if (figure === null) return; // The run was removed: the page says so, and stays as it is.
+  const { spec, data } = figure.axes ? along(figure, figure.values) : figure;
+  const where = document.querySelector(`[data-figure=${name}]`);
+  const drawn = JSON.stringify([spec, theme(), innerWidth]);
+  if (chart.drawn === drawn) {
+    Object.entries(data).forEach(([source, rows]) => chart.view.data(source, rows));
+    await chart.view.runAsync();
+    if (where.scrollWidth <= where.clientWidth) return; // Else labels have grown.
+  }
   await vega;
   chart.view?.finalize();
-  const where = document.querySelector(`[data-figure=${name}]`);
-  chart.view = await embed(where, { ...chart.spec, datasets: chart.data });
+  chart.view = await embed(where, { ...spec, datasets: data });
+  chart.drawn = drawn;
   highlight(chart.view, chosen ?? -1);
   document.body.dataset.ready = "true";
 }
@@ -43,20 +56,17 @@ async function embedChart(name) {
 async function drawFigures(figures) {
   for (const [name, figure] of Object.entries(figures)) {
     const chart = (charts[name] ??= {});
-    chart.data = figure.data;
+    chart.figure = { ...chart.figure, ...figure };
     document.querySelector(`#figure-${name} .words`).textContent = figure.caption;
     document.querySelector(`[data-figure=${name}]`).setAttribute("aria-label", `${figure.title}. ${figure.caption}`);
-    if (figure.spec) {
-      chart.spec = figure.spec;
-      await embedChart(name);
-    } else {
-      Object.entries(figure.data).forEach(([source, rows]) => chart.view.data(source, rows));
-      await chart.view.runAsync();
-    }
+    if (figure.axes) offerAxes(figure.axes);
+    await drawChart(name);
   }
 }
 
-redraws.push(() => Object.keys(charts).forEach((name) => drawLater(() => embedChart(name))));
+redraws.push(() => Object.keys(charts).forEach((name) => drawLater(() => drawChart(name))));
+[horizontal, vertical].forEach((select) =>
+  select.addEventListener("change", () => drawLater(() => drawChart("learning"))));
 
 // Members
 
@@ -102,8 +112,9 @@ async function showMember(move) {
   place("member").replaceChildren(
     element("div", { class: "controls" }, heading, close),
     element("dl", { class: "settings" }, ...known.config.flatMap(({ name, value, before }) => [
-      element("dt", {}, name),
-      element("dd", {}, value, before === null ? null : element("span", { class: "soft" }, ` was ${before}`)),
+      element("dt", {}, ...breakable(name)),
+      element("dd", {}, ...breakable(value),
+        before === null ? null : element("span", { class: "soft" }, ...breakable(` was ${before}`))),
     ])),
     known.fallback === null ? "" : element("p", {}, `Chosen at random, not by the model: ${known.fallback}`),
     element("p", {}, "Descends from: ", ...parents(known.lineage)),
@@ -131,7 +142,7 @@ function parents(lineage) {
 
 function intervals(known) {
   const heads = ["round", "status", "score", "change", "from", "seconds", "hyperparameters"];
-  const table = element("table", {}, element("caption", {}, "Its last intervals"),
+  const table = element("table", {}, element("caption", {}, element("span", {}, "Its last intervals")),
     element("thead", {}, element("tr", {}, ...heads.map((name) => element("th", { scope: "col" }, name)))));
   const body = table.createTBody();
   for (const one of known) {
@@ -140,8 +151,9 @@ function intervals(known) {
     const from = one.from === null ? "" : `member ${one.from[0]}, round ${one.from[1]}`;
     const seconds = one.seconds === null ? "" : one.seconds.toPrecision(3);
     for (const text of [one.round, one.status, show(one.score), signed(one.change), from, seconds, one.config]) {
-      line.insertCell().textContent = text;
+      line.insertCell().append(...breakable(text));
     }
+    line.lastChild.classList.add("words");
   }
   return table;
 }
@@ -149,7 +161,8 @@ function intervals(known) {
 function failure(number, { round, said }, opened) {
   const whole = element("a", { href: at("failure", { member: number, round }), target: "_blank" }, "full text");
   return element("details", { "data-round": round, ...(opened.has(String(round)) ? { open: "" } : {}) },
-    element("summary", {}, `Round ${round}: ${(said ?? "its score was NaN").split("\n")[0].slice(0, 200)}`),
+    element("summary", {}, `Round ${round}: `,
+      ...breakable((said ?? "its score was NaN").split("\n")[0].slice(0, 200))),
     said === null ? "" : element("pre", {}, said), said === null ? "" : whole);
 }
 
@@ -185,14 +198,14 @@ function warn(texts) {
   const list = place("warned").querySelector("ul");
   const shown = [...list.children].map((one) => one.textContent);
   if (JSON.stringify(shown) === JSON.stringify(texts)) return; // Screen readers read it once.
-  list.replaceChildren(...texts.map((text) => element("li", {}, text)));
+  list.replaceChildren(...texts.map((text) => element("li", {}, ...breakable(text))));
   place("warned").hidden = !texts.length;
 }
 
 function entry({ time, kind, member, round, text }) {
   const who = member === null ? "" : `member ${member}, round ${round}: `;
   return element("li", { "data-kind": kind }, element("time", {}, clock(time)), ` ${who}`,
-    kind === "explored" ? "" : element("b", {}, kind, " "), text);
+    kind === "explored" ? "" : element("b", {}, kind, " "), ...breakable(text));
 }
 
 let source = null;

@@ -3,23 +3,39 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const CONFIGS = data.configs;
 const member = document.getElementById("member");
-const views = [];
-let drawing = 0;
+const views = {}; // by name
+let latest = 0;
 
-async function draw() {
-  const mine = ++drawing;
-  delete document.body.dataset.ready;
-  views.splice(0).forEach((view) => view.finalize());
-  for (const place of document.querySelectorAll(".chart")) {
-    const view = await embed(place, data.figures[place.dataset.figure]);
-    if (mine !== drawing) { view.finalize(); return; }
-    views.push(view);
-    if (member) highlight(view, Number(member.value));
-  }
-  document.body.dataset.ready = "true";
+function specOf(name) {
+  const { datasets, ...spec } = data.figures[name];
+  const axes = data.axes[name];
+  const made = axes ? along({ spec, data: datasets, axes }, data.values[chosenMetric()]) : { spec, data: datasets };
+  return { ...made.spec, datasets: made.data };
 }
 
-member?.addEventListener("change", () => views.forEach((view) => highlight(view, Number(member.value))));
+function draw(places) {
+  const mine = ++latest;
+  delete document.body.dataset.ready;
+  drawLater(async () => {
+    for (const place of places) {
+      const name = place.dataset.figure;
+      if (mine !== latest && places.length > 1) return; // All are drawn again.
+      views[name]?.finalize();
+      views[name] = await embed(place, specOf(name));
+      if (member) highlight(views[name], Number(member.value));
+    }
+    if (mine === latest) document.body.dataset.ready = "true";
+  });
+}
+
+const drawAll = () => draw([...document.querySelectorAll(".chart")]);
+member?.addEventListener("change", () =>
+  Object.values(views).forEach((view) => highlight(view, Number(member.value))));
+Object.entries(data.axes).forEach(([name, axes]) => {
+  offerAxes(axes);
+  const again = () => draw([document.querySelector(`[data-figure=${name}]`)]);
+  [horizontal, vertical].forEach((select) => select.addEventListener("change", again));
+});
 
 if (data.table) {
   const onlyWinning = document.getElementById("winning");
@@ -32,5 +48,5 @@ if (data.table) {
   intervals.update(data.table.rows);
 }
 
-redraws.push(draw);
-draw();
+redraws.push(drawAll);
+drawAll();

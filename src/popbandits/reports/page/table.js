@@ -7,6 +7,12 @@ function show(value) {
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(5)));
 }
 
+// A text whose long names may be broken after their separators, as nodes; numbers are not broken.
+function breakable(text) {
+  const parts = String(text).split(/(?<=[_./:=])(?=[^\s\d_./:=])/);
+  return parts.flatMap((part, i) => (i ? [document.createElement("wbr"), part] : [part]));
+}
+
 function compare(a, b) {
   if (a === null || b === null) return (a === null) - (b === null);
   if (typeof a === typeof b && typeof a !== "string") return a - b;
@@ -59,9 +65,9 @@ function fillTable(name, noun, { first, update, mark, keep, length = 50 } = {}) 
         }
         if (column === 0 && update) { update(cell.firstChild, rows[i]); return; }
         const text = show(value);
-        if (cell.textContent !== text) cell.textContent = text;
+        if (cell.textContent !== text) cell.replaceChildren(...(text.length > 40 ? breakable(text) : [text]));
         cell.classList.toggle("number", typeof value === "number");
-        cell.title = text.length > 40 ? text : "";
+        cell.classList.toggle("words", text.length > 40);
       });
     });
     part("found").textContent =
