@@ -25,12 +25,13 @@ FIXED = ("task", "seed", "variant", "final")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the table."""
     parser.add_argument("sweep", type=Path, nargs="+", help="CSV files with task, seed, variant, final and settings")
+    parser.add_argument("--variants", action="store_true", help="print the variants themselves, not the effects")
 
 
 def main(options: argparse.Namespace) -> None:
     """Print a table for each sweep."""
     for path in options.sweep:
-        print(f"{path.stem}:\n\n{table(read(path))}\n")
+        print(f"{path.stem}:\n\n{(variants if options.variants else table)(read(path))}\n")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ def effects(sweep: Sweep) -> dict[tuple[str, str, str], tuple[float, float, Floa
             names.append((name, level, levels[0]))
             columns.append(np.array([float(v[name] == level) for v in variants]))
     x = np.array(columns).T
+    if np.linalg.matrix_rank(x) < x.shape[1]:
+        raise ArgumentError("effects need settings that vary independently, got a sweep without; use --variants")
     inverse = np.linalg.inv(x.T @ x)
     by_task = inverse @ x.T @ sweep.won
     mean = sweep.won.mean(axis=1)
@@ -105,3 +108,15 @@ def table(sweep: Sweep) -> str:
         marked = f"**{shown}**" if abs(effect) > 2 * error else shown
         rows.append([name, level, beside, marked, *(f"{value:+.2f}" for value in by_task)])
     return markdown(head, rows)
+
+
+def variants(sweep: Sweep) -> str:
+    """Write the variants as Markdown, the best first, with the settings that differ between them."""
+    given = list(sweep.settings.values())
+    names = [name for name in given[0] if len({each[name] for each in given}) > 1]
+    order = np.argsort(-sweep.won.mean(axis=1))
+    rows = [
+        [*(given[i][name] for name in names), f"{sweep.won[i].mean():.2f}", *(f"{share:.2f}" for share in sweep.won[i])]
+        for i in order.tolist()
+    ]
+    return markdown([*names, "better than PBT", *sweep.tasks], rows)

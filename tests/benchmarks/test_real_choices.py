@@ -49,6 +49,10 @@ def test_a_sweep_needs_its_baseline(tmp_path: Path) -> None:
 def test_the_sweeps_that_the_default_was_chosen_by_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["effects", "benchmarks/results/sweeps/second.csv"]) == 0
     assert "| concentration | 4.0 | 1 | **+0.119 ± 0.013** |" in capsys.readouterr().out
+    assert __main__.main(["effects", "--variants", "benchmarks/results/sweeps/fifth.csv"]) == 0
+    assert "| Beta(2, 2) | 0.5 | 4.0 | 0.3 | 0.6 | never | never | 0.66 |" in capsys.readouterr().out
+    assert __main__.main(["effects", "benchmarks/results/sweeps/fifth.csv"]) == 1
+    assert "effects need settings that vary independently" in capsys.readouterr().err
 
 
 def test_variations_differ_from_the_default_in_one_part() -> None:
@@ -56,8 +60,10 @@ def test_variations_differ_from_the_default_in_one_part() -> None:
     without = {
         "no-warm-up": (PatientPBT(), Patient(warm_up=0.0)),
         "no-way-back": (PatientPBT(), Patient(collapse=float("inf"))),
-        "uniform": (PatientPBT(concentration=1.0), Patient()),
-        "little-new": (PatientPBT(resample=0.25, resample_label=0.5), Patient()),
+        "uniform": (PatientPBT(concentration=1.0, focus=1.0), Patient()),
+        "middle": (PatientPBT(pull=0.0), Patient()),
+        "no-crossover": (PatientPBT(crossover=0.0), Patient()),
+        "no-model": (PatientPBT(model=False), Patient(adaptive=False)),
     }
     for name, parts in without.items():
         method = METHODS[f"patient-pbt/{name}"]
