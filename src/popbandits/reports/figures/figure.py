@@ -1,6 +1,5 @@
 """The parts that figures share: the figure itself, colours, scales, and samples of long runs."""
 
-import importlib.util
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from popbandits.errors import MissingExtraError
+from popbandits.extras import require
 from popbandits.reports.run import LABEL, label_names, shorten
 from popbandits.space.parameters import Numerical
 from popbandits.typing import IntArray
@@ -98,12 +97,7 @@ class Figure:
 
 def require_extra(*more: str) -> None:
     """Raise an error unless the libraries for figures, and those named, are installed."""
-    missing = [name for name in ("altair", "vl_convert", *more) if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"this needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
-            "not installed; run: pip install 'popbandits[report]'"
-        )
+    require("altair", "vl_convert", *more, extra="report")
 
 
 def config(dark: bool = False) -> dict[str, Any]:
