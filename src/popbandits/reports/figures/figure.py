@@ -39,7 +39,7 @@ MEMBER = "member"
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
     """A chart with its title and caption; the data are separate, so that panels share them."""
 
@@ -66,6 +66,15 @@ class Figure:
         chart = self._styled()
         chart.datasets = dict(self.data)
         return chart
+
+    def __repr__(self) -> str:
+        return f"Figure({self.name!r}: {self.title})"
+
+    def _repr_svg_(self) -> str:
+        """Return the picture for notebooks, which needs no network."""
+        import vl_convert
+
+        return str(vl_convert.vegalite_to_svg(json.dumps(self.spec)))
 
     def _styled(self) -> Any:
         import altair as alt
