@@ -29,7 +29,9 @@ def run(path: Path) -> Any:
     """Run a notebook in an empty folder, and return it with its outputs."""
     notebook = nbformat.read(path, as_version=4)
     with TemporaryDirectory() as folder:
-        return NotebookClient(notebook, timeout=300, resources={"metadata": {"path": folder}}).execute()
+        place = {"metadata": {"path": folder}}
+        quiet = ["--log-level=ERROR"]  # It warns that messages within this machine are not encrypted.
+        return NotebookClient(notebook, timeout=300, resources=place, extra_arguments=quiet).execute()
 
 
 def cell_text(cell: Any) -> str:
@@ -46,5 +48,5 @@ def output_text(output: Any) -> str:
         code = b64encode(data["image/svg+xml"].encode()).decode()
         return f'<img alt="{escape(data["text/plain"])}" src="data:image/svg+xml;base64,{code}">'
     if "text/html" in data:  # On one line, since an empty one would end the block.
-        return f"<div>{' '.join(data['text/html'].split())}</div>"
+        return f"<div class='md-typeset__scrollwrap'>{' '.join(data['text/html'].split())}</div>"
     return f"```text\n{(output.get('text') or data['text/plain']).rstrip()}\n```"
