@@ -61,7 +61,10 @@ class Interruption(Callback):
             raise RuntimeError("interrupted")
 
 
-@pytest.mark.parametrize(("trainable", "synch"), [(climb, True), (Climber, False)])
+@pytest.mark.parametrize(
+    ("trainable", "synch"),
+    [(Climber, False), pytest.param(climb, True, marks=pytest.mark.slow)],  # Synchronous ones are restored below.
+)
 def test_a_restored_experiment_decides_as_the_population_does(trainable: Any, synch: bool, tmp_path: Path) -> None:
     start = "defaults" if synch else None
     experiment = tuner(trainable, scheduled(synch=synch, start=start), tmp_path, [Interruption(9)])
