@@ -33,7 +33,7 @@ test-slow: $(VENV)/.has-dev ## Run the cases that `make test` leaves out, each b
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 test-integrations: export OPENBLAS_NUM_THREADS = 1
-test-integrations: $(VENV)/.has-integrations ## Install what adapters, trackers and SLURM need, and run their tests
+test-integrations: $(VENV)/.has-integrations ## Install what adapters, trackers, SLURM and notebooks need, and run their tests
 	$(BIN)/python -m pytest -m integration $(PYTEST_ARGS)
 
 docs: export NO_MKDOCS_2_WARNING = 1
@@ -85,7 +85,7 @@ $(VENV)/.has-rl: EXTRAS = [rl]
 $(VENV)/.has-dev: EXTRAS = [report,rl,ray,dev]
 $(VENV)/.has-docs: EXTRAS = [report,ray,docs]
 $(VENV)/.has-dist: EXTRAS = [dist]
-$(VENV)/.has-integrations: EXTRAS = [report,rl,ray,slurm,dev,adapters,trackers]
+$(VENV)/.has-integrations: EXTRAS = [report,rl,ray,slurm,dev,adapters,trackers,docs]
 $(VENV)/.has-bench: EXTRAS = [report,rl,bench]
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.$(EXTRAS)'

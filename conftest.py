@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from popbandits.reports import libraries
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # As in jobs of a shell's background; children would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -20,3 +22,26 @@ def state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         del os.environ["XDG_STATE_HOME"]
     else:
         os.environ["XDG_STATE_HOME"] = before
+
+
+BUNDLED = """
+import os, sys, vl_convert
+if not os.path.exists({0!r}):
+    part = {0!r} + str(os.getpid())
+    with open(part, "wb") as file:
+        file.write(vl_convert.javascript_bundle().encode())
+    os.replace(part, {0!r})
+with open({0!r}, "rb") as file:
+    sys.stdout.buffer.write(file.read())
+"""
+"""Bundles Vega once for all reports and pages: three seconds of a processor, for the same script each time."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bundled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let the processes of the tests share the script that reports carry."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(libraries, "PROGRAM", BUNDLED.format(str(shared / "vega.js")))
+        yield

@@ -18,6 +18,8 @@ ROOT = Path(popbandits.__file__).parent
 
 FLOW = (
     "errors",
+    "extras",
+    "scratch",
     "typing",
     "wording",
     "docstrings",
@@ -48,15 +50,15 @@ FLOW = (
 ALLOWED = {package: set(FLOW[:place]) for place, package in enumerate(FLOW)}
 ALLOWED["selection"] -= {"models"}  # It judges what happened; explorers choose what to try.
 ALLOWED["advice"] -= {"models"}  # So does this.
-ALLOWED["trackers"] |= {"adapters"}  # How a library is imported that may be missing.
 ALLOWED["engines"] -= {"trackers"}
 ALLOWED["run"] -= {"trackers"}  # It knows views; a user brings trackers.
 ALLOWED["reports"] -= {"trackers", "views", "engines", "run", "ray"}  # They read a run's file, whoever made it.
 ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everything.
 ALLOWED["paper"] |= {"rl"}
 ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "paper", "cli", "__main__"}
-ALLOWED["rl"] = {"errors", "typing", "agent"}  # An agent is anything with train, save and load.
-ALLOWED["adapters"] = {"errors", "typing", "agent", "space", "history"}  # So are these; two read spaces and histories.
+ALLOWED["rl"] = {"errors", "extras", "typing", "agent"}  # An agent is anything with train, save and load.
+# So are these; two read spaces and histories.
+ALLOWED["adapters"] = {"errors", "extras", "scratch", "typing", "agent", "space", "history"}
 
 OPTIONAL = {
     "altair",

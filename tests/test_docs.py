@@ -52,7 +52,8 @@ def test_the_snippets_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
-    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    found = [*DOCS.rglob("*.md"), *(path.with_suffix(".md") for path in DOCS.rglob("*.ipynb"))]
+    pages = {path.relative_to(DOCS).as_posix() for path in found}
     assert pages == set(re.findall(r"[\w/]+\.md", NAV))
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from popbandits import PBT
-from popbandits.engines.scratch import YOUNG, scratch
 from popbandits.errors import RunError
 from popbandits.run import Result, resume, tune
 from popbandits.run.replay import replay
+from popbandits.scratch import YOUNG, own_folder, scratch
 from tests.engines.agents import Walker, space
 from tests.engines.test_kills import Interrupting
 
@@ -231,3 +231,36 @@ def test_temporary_folders_of_killed_processes_are_removed_and_those_of_others_k
             assert {path.name for path in tmp_path.iterdir()} == {*kept, used.name, new.name}
             assert (used / "weights").exists()
     assert {path.name for path in tmp_path.iterdir()} == set(kept)
+
+
+class Filing(Walker):
+    """An agent whose library writes files, as adapters make them."""
+
+    deadly = False
+
+    def __init__(self, seed: int):
+        super().__init__(seed)
+        self.folder, self.close = own_folder(self)
+
+    def train(self, config: dict[str, Any]) -> float:
+        put(self.folder / "weights")
+        if Filing.deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().train(config)
+
+
+def test_the_folder_of_an_agent_that_was_killed_is_removed_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    if (killed := os.fork()) == 0:
+        Filing.deadly = True
+        tune(Filing, space(), directory=tmp_path / "run", **SETTINGS)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(killed, 0)[1]) == -signal.SIGKILL
+    (left,) = temporary.iterdir()
+    os.utime(left, (time.time() - 2 * YOUNG,) * 2)
+    tune(Filing, space(), directory=tmp_path / "next", **SETTINGS)
+    assert list(temporary.iterdir()) == []

@@ -37,7 +37,7 @@ def begin_or_resume(directory: Path, **settings: Any) -> None:
         tune(**({"agent": Walker, "space": space(), "directory": directory} | SETTINGS | settings))
 
 
-@pytest.mark.parametrize(("settings", "kills"), [({}, 12), (BATCHED, 6)], ids=["in-process", "batched"])
+@pytest.mark.parametrize(("settings", "kills"), [({}, 6), (BATCHED, 4)], ids=["in-process", "batched"])
 @pytest.mark.parametrize("synchronous", [True, False])
 def test_a_killed_run_resumes_with_nothing_lost(
     settings: dict[str, Any], kills: int, synchronous: bool, tmp_path: Path

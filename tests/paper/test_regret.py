@@ -167,5 +167,5 @@ def test_without_the_extra_there_is_a_table_and_an_error_that_names_it(
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "altair" else find(name))
     assert "PBT" in printed(make())
-    with pytest.raises(MissingExtraError, match=r"needs altair, which is not .* pip install 'popbandits\[report\]'"):
+    with pytest.raises(MissingExtraError, match=r"needs altair; pip install 'popbandits\[report\]'"):
         regret.figure(make())

@@ -25,7 +25,7 @@ def run(script: Path, home: Path, *arguments: str) -> str:
         env=os.environ | SETTINGS | {"HOME": str(home), "RAY_ADDRESS": "local"},
         capture_output=True,
         text=True,
-        timeout=LIMIT,
+        timeout=3 * LIMIT,  # Two of these take minutes on an idle machine.
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -61,7 +61,10 @@ class Interruption(Callback):
             raise RuntimeError("interrupted")
 
 
-@pytest.mark.parametrize(("trainable", "synch"), [(climb, True), (Climber, False)])
+@pytest.mark.parametrize(
+    ("trainable", "synch"),
+    [(Climber, False), pytest.param(climb, True, marks=pytest.mark.slow)],  # Synchronous ones are restored below.
+)
 def test_a_restored_experiment_decides_as_the_population_does(trainable: Any, synch: bool, tmp_path: Path) -> None:
     start = "defaults" if synch else None
     experiment = tuner(trainable, scheduled(synch=synch, start=start), tmp_path, [Interruption(9)])
@@ -89,16 +92,42 @@ class Everybody(Callback):
             self.path.unlink(missing_ok=True)
 
 
-def test_asynchronous_trials_that_need_not_wait_train_to_the_end_each_in_one_process(tmp_path: Path) -> None:
-    everybody = tmp_path / "everybody"
-    space = {**PARAM_SPACE, "everybody": str(everybody)}
+@pytest.fixture(scope="module")
+def asynchronous(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tune.ResultGrid]:
+    """The folder and the results of an experiment in which nobody waits for a processor."""
+    folder = tmp_path_factory.mktemp("asynchronous")
+    space = {**PARAM_SPACE, "everybody": str(folder / "everybody")}
     trainable = tune.with_resources(Together, {"cpu": 0.5})
-    results = tuner(trainable, scheduled(), tmp_path, [Everybody(everybody)], param_space=space).fit()
+    watching = [Everybody(folder / "everybody")]
+    return folder, tuner(trainable, scheduled(), folder, watching, param_space=space).fit()
+
+
+def test_asynchronous_trials_that_need_not_wait_train_to_the_end_each_in_one_process(
+    asynchronous: tuple[Path, tune.ResultGrid],
+) -> None:
+    folder, results = asynchronous
     assert not results.errors
     assert min(result.metrics["training_iteration"] for result in results) >= ROUNDS * INTERVAL
-    history = check(tmp_path / "experiment", "PBT", False, SIZE)
+    history = check(folder / "experiment", "PBT", False, SIZE)
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
     assert len({o.metrics["pid"] for o in history}) == SIZE
+
+
+def test_reports_and_the_live_page_read_an_experiment_of_tune_as_any_run(
+    asynchronous: tuple[Path, tune.ResultGrid], tmp_path: Path
+) -> None:
+    folder, _ = asynchronous
+    (report,) = write_report([folder / "experiment"], tmp_path / "report.html")
+    for figure in ("learning", "lineage", "regret", "schedules", "deciding"):
+        assert f'data-figure="{figure}"' in report.read_text()
+    news = News(folder / "experiment").since(None)
+    assert news is not None
+    assert news["state"] == "finished"
+    assert [row[1] for row in news["members"]] == ["done"] * SIZE
+    assert "explored" in {entry["kind"] for entry in news["log"]}
+    shown = member(folder / "experiment", 0)
+    assert shown is not None
+    assert not shown["training"]
 
 
 @pytest.mark.parametrize("cpus", [0.5, pytest.param(1, marks=pytest.mark.slow)])
@@ -147,21 +176,6 @@ def test_a_trial_whose_process_dies_is_tried_again_and_nothing_is_lost(tmp_path:
     assert sorted(o.key for o in history) == [(m, r) for m in range(SIZE) for r in range(ROUNDS)]
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
     assert max(result.metrics["score"] for result in results) == history.best.score
-
-
-def test_reports_and_the_live_page_read_an_experiment_of_tune_as_any_run(tmp_path: Path) -> None:
-    tuner(climb, scheduled(synch=False), tmp_path).fit()
-    (report,) = write_report([tmp_path / "experiment"], tmp_path / "report.html")
-    for figure in ("learning", "lineage", "regret", "schedules", "deciding"):
-        assert f'data-figure="{figure}"' in report.read_text()
-    news = News(tmp_path / "experiment").since(None)
-    assert news is not None
-    assert news["state"] == "finished"
-    assert [row[1] for row in news["members"]] == ["done"] * SIZE
-    assert "explored" in {entry["kind"] for entry in news["log"]}
-    shown = member(tmp_path / "experiment", 0)
-    assert shown is not None
-    assert not shown["training"]
 
 
 def test_a_trainable_that_ignores_its_new_configuration_ends_the_experiment(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from tests.ray.checking import check
 from tests.ray.trainables import PARAM_SPACE, gain
 
 NAMES = ("PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PBT")
+SOME = [name if name in ("PB2Mix", "PBT") else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+"""Methods with and without a model; the others resume in tests/population."""
 
 
 def step(state: dict[str, Any], config: Mapping[str, Any], rng: np.random.Generator) -> float:
@@ -83,7 +85,7 @@ def test_trials_go_on_with_what_a_selection_picks(
 
 @pytest.mark.parametrize("synch", [True, False])
 @pytest.mark.parametrize("trainable", [AClass, a_function])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SOME)
 def test_restored_after_every_result_nothing_changes(name: str, trainable: Any, synch: bool, tmp_path: Path) -> None:
     scheduler = scheduled(name, synch=synch, perturbation_interval=1)
     stored = pickle.dumps(scheduler)

@@ -32,8 +32,9 @@ class Watch(Callback):
     ("trainable", "moment", "synch"),
     [  # Both kinds of trainable and of scheduler, and a trial that has no node; the whole matrix is slow.
         (doomed, "training", False),
-        (Doomed, "saving", True),
-        (Doomed, "waiting", False),
+        (Doomed, "waiting", True),
+        pytest.param(Doomed, "saving", True, marks=pytest.mark.slow),
+        pytest.param(Doomed, "waiting", False, marks=pytest.mark.slow),
         pytest.param(Doomed, "starting", False, marks=pytest.mark.slow),
         pytest.param(Doomed, "being used again", False, marks=pytest.mark.slow),
         pytest.param(Doomed, "loading", False, marks=pytest.mark.slow),
@@ -42,7 +43,6 @@ class Watch(Callback):
         pytest.param(Doomed, "being used again", True, marks=pytest.mark.slow),
         pytest.param(Doomed, "training", False, marks=pytest.mark.slow),
         pytest.param(doomed, "training", True, marks=pytest.mark.slow),
-        pytest.param(Doomed, "waiting", True, marks=pytest.mark.slow),
     ],
 )
 def test_tune_goes_on_without_the_node_of_a_trial(

@@ -203,7 +203,7 @@ def test_an_export_is_of_one_moment_also_if_the_run_goes_on(tmp_path: Path) -> N
 def test_parquet_without_its_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path, told=6)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"written with pyarrow.*pip install 'popbandits\[report\]'"):
+    with pytest.raises(MissingExtraError, match=r"Parquet needs pyarrow; pip install 'popbandits\[report\]'"):
         export(tmp_path, "parquet", io.BytesIO())
 
 

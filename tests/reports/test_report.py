@@ -18,7 +18,7 @@ from popbandits.history import Event, History, Observation
 from popbandits.reports import single as single_module
 from popbandits.reports.html import script_json
 from popbandits.reports.libraries import Libraries
-from popbandits.reports.report import write_report
+from popbandits.reports.report import draw, write_report
 from popbandits.reports.run import TRACEBACK, Run
 from popbandits.reports.single import intervals
 from popbandits.storage import Store
@@ -268,6 +268,14 @@ def test_a_folder_of_runs_is_compared_and_fixed_settings_tried_nothing(tmp_path:
         "Fixed settings",
         "PB2-Fuse",
     }
+    # A notebook draws the same figures, and shows each as a picture.
+    for drawn, figures in (
+        (draw(tmp_path / "runs"), set(page.data["figures"])),
+        (draw(tmp_path / "runs/alone/0"), {"learning", "lineage", "regret"}),
+    ):
+        assert set(drawn) == figures
+        assert drawn["regret"]._repr_svg_().startswith("<svg")
+        assert repr(drawn["regret"]) == f"Figure('regret': {drawn['regret'].title})"
     assert page.text.count("What was tried") == 2  # A heading and the link to it.
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from popbandits.adapters import optimizers
-from popbandits.adapters.extras import library
-from popbandits.adapters.folders import own_folder
 from popbandits.adapters.seeding import Seeded
 from popbandits.agent import Outcome
 from popbandits.errors import AgentError, ArgumentError
+from popbandits.extras import library
+from popbandits.scratch import own_folder
 from popbandits.typing import is_whole
 
 QUIET: dict[str, Any] = {"report_to": "none", "disable_tqdm": True, "logging_strategy": "no"}

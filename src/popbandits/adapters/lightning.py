@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.adapters import optimizers
-from popbandits.adapters.extras import library
-from popbandits.adapters.folders import own_folder
 from popbandits.adapters.seeding import Seeded
 from popbandits.agent import Outcome
 from popbandits.errors import AgentError, ArgumentError
+from popbandits.extras import library
+from popbandits.scratch import own_folder
 from popbandits.typing import is_whole
 
 CHECKPOINT = "model.ckpt"

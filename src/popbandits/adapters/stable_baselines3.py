@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from popbandits.adapters import sb3_files, sb3_hyperparameters
-from popbandits.adapters.extras import library
 from popbandits.adapters.seeding import Seeded, seeded
 from popbandits.agent import Outcome
 from popbandits.errors import AgentError, ArgumentError
+from popbandits.extras import library
 from popbandits.typing import is_whole
 
 

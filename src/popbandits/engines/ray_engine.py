@@ -20,10 +20,11 @@ from typing import Any
 
 from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
-from popbandits.engines.scratch import scratch
 from popbandits.engines.work import Bench, Failure, Job, Report
 from popbandits.engines.workers import STARTS
-from popbandits.errors import ArgumentError, CheckpointError, MissingExtraError, RunError
+from popbandits.errors import ArgumentError, CheckpointError, RunError
+from popbandits.extras import library
+from popbandits.scratch import scratch
 from popbandits.settings import Resources
 from popbandits.storage.checkpoints import CHECKPOINTS, verify
 from popbandits.storage.disk import required
@@ -85,13 +86,7 @@ class RayEngine(Engine):
         resources: Resources | None = None,
         round_timeout: float | None = None,
     ):
-        try:
-            import ray
-        except ImportError as error:
-            raise MissingExtraError(
-                f"engine='ray' needs Ray, and {error.name} is missing; pip install 'popbandits[ray]'"
-            ) from error
-        self._ray: Any = ray
+        self._ray = ray = library("ray", "ray", "engine='ray'")
         self._started_ray = not ray.is_initialized()
         if self._started_ray:  # It connects to the cluster of RAY_ADDRESS, or starts one on this machine.
             ray.init(include_dashboard=False, log_to_driver=False)

@@ -1,12 +1,11 @@
 """A history as a table, for pandas and notebooks. `History` calls it, so it does not import `History`."""
 
-import importlib.util
 import json
 from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from popbandits.errors import MissingExtraError
+from popbandits.extras import require
 from popbandits.records import Observation
 from popbandits.space import Space
 from popbandits.wording import number, setting, visible
@@ -28,10 +27,7 @@ def frame(history: Any) -> "pandas.DataFrame":
 
     A hyperparameter that is not active is missing (NaN); one whose label is None is None.
     """
-    if importlib.util.find_spec("pandas") is None:
-        raise MissingExtraError(
-            "a history becomes a table with pandas, which is not installed; run: pip install 'popbandits[report]'"
-        )
+    require("pandas", extra="report", user="a history as a table")
     import pandas
 
     winning = {step.key for step in history.lineage()}

@@ -17,7 +17,6 @@ In CSV, text that a spreadsheet would compute begins with an apostrophe, and con
 """
 
 import csv
-import importlib.util
 import io
 import json
 import math
@@ -25,7 +24,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from popbandits.errors import HistoryError, MissingExtraError
+from popbandits.errors import HistoryError
+from popbandits.extras import require
 from popbandits.history import Key, Observation
 from popbandits.history.frame import cell, flat, table_row, text
 from popbandits.space import Space
@@ -59,7 +59,7 @@ Row = dict[str, Any]
 def export(directory: str | Path, kind: Kind, file: IO[bytes]) -> int:
     """Write the observations of a run, and return their number."""
     if kind == "parquet":
-        require_extra()
+        require("pyarrow", extra="report", user="Parquet")
     with reading(directory) as store:
         store.begin()  # One snapshot, even if the run continues meanwhile.
         survey = Survey(store)
@@ -154,14 +154,6 @@ def finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: finite(item) for name, item in value.items()}
     return [finite(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def require_extra() -> None:
-    """Raise an error unless pyarrow is installed."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise MissingExtraError(
-            "Parquet is written with pyarrow, which is not installed; run: pip install 'popbandits[report]'"
-        )
 
 
 def _write_parquet(columns: Mapping[str, type], rows: Iterable[Row], file: IO[bytes]) -> None:

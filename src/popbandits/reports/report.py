@@ -1,10 +1,10 @@
-"""`write_report`: the report of one run, or a comparison of several."""
+"""The report of one run, or a comparison of several: as a page, and as figures for a notebook."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from popbandits.errors import ArgumentError
-from popbandits.reports.figures.figure import require_extra
+from popbandits.reports.figures.figure import Figure, require_extra
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.run import Run
 from popbandits.reports.several import several
@@ -21,11 +21,8 @@ def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | 
         figures: Folder for the figures as PNG, SVG, PDF and Vega-Lite. None (default) for none.
     """
     require_extra()
-    if not runs:
-        raise ArgumentError("a report needs a run, got none; give the folder of one")
     with Libraries() as libraries:
-        found = [Run.read(directory) for directory in run_folders(runs)]
-        content, drawn = single(found[0], libraries.text) if len(found) == 1 else several(found, libraries.text)
+        content, drawn = _read(runs, libraries.text)
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(content, "utf-8")
@@ -36,3 +33,21 @@ def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | 
         for one in drawn:
             written += one.write(folder)
     return written
+
+
+def draw(*runs: str | Path) -> dict[str, Figure]:
+    """Draw the figures of the report of a run, or of a comparison of several, by name; a notebook shows each.
+
+    Args:
+        runs: Run folders, or their parent folders.
+    """
+    require_extra()
+    return {one.name: one for one in _read(runs, lambda: "")[1]}
+
+
+def _read(runs: Sequence[str | Path], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
+    """Return the page of runs, and its figures."""
+    if not runs:
+        raise ArgumentError("a report needs a run, got none; give the folder of one")
+    found = [Run.read(directory) for directory in run_folders(runs)]
+    return single(found[0], libraries) if len(found) == 1 else several(found, libraries)

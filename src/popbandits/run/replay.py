@@ -9,12 +9,12 @@ from typing import Any
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.engines.batched import Batched
 from popbandits.engines.engine import Engine, InProcess
-from popbandits.engines.scratch import scratch
 from popbandits.engines.work import Job, Report
 from popbandits.errors import HistoryError, RunError
 from popbandits.history import Assignment, History, Observation
 from popbandits.run.loop import agent_seed
 from popbandits.run.recipes import on_record
+from popbandits.scratch import scratch
 from popbandits.storage.disk import anchored
 from popbandits.storage.store import reading
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from popbandits.adapters.extras import library
+from popbandits.extras import library
 from popbandits.population import Population
 from popbandits.rules import one_of
 from popbandits.storage.disk import anchored

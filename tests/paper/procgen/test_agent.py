@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from popbandits import PB2Mix, Population
 from popbandits.errors import ArgumentError
 from popbandits.paper.procgen import agent as agent_module
 from popbandits.paper.procgen.agent import PPO, DrAC, Settings, UCBDrAC
@@ -276,22 +275,3 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], message:
 def test_sizes_are_whole_numbers(name: str) -> None:
     with pytest.raises(ArgumentError, match=f"{name} must be a whole number of at least 1, got 0"):
         Sizes(**{name: 0})
-
-
-def test_a_population_of_two_learns_with_pb2_mix() -> None:
-    space = {
-        "lr": (1e-5, 1e-3),
-        "clip": (0.01, 0.5),
-        "entropy": (0.0, 0.2),
-        "alpha": (0.01, 0.5),
-        "augmentation": list(AUGMENTATIONS),
-    }
-    population = Population(space, PB2Mix(), size=2, rounds=2, seed=0)
-    settings = replace(SMALL, interval=192)
-    agents = [DrAC(seed, settings) for seed in range(2)]
-    while not population.done:
-        for assignment in population.ask():
-            outcome = agents[assignment.member].train(assignment.config)
-            population.tell(assignment, outcome.score, steps=outcome.steps)
-    assert len(population.history) == 4
-    assert all(np.isfinite(observation.score) for observation in population.history)

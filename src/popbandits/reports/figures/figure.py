@@ -1,6 +1,5 @@
 """The parts that figures share: the figure itself, colours, scales, and samples of long runs."""
 
-import importlib.util
 import json
 import math
 import re
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from popbandits.errors import MissingExtraError
+from popbandits.extras import require
 from popbandits.reports.run import LABEL, label_names, shorten
 from popbandits.space.parameters import Numerical
 from popbandits.typing import IntArray
@@ -44,7 +43,7 @@ MEMBER = "member"
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
     """A chart with its title and caption; the data are separate, so that panels share them."""
 
@@ -73,6 +72,15 @@ class Figure:
         chart = self._styled()
         chart.datasets = dict(self.data)
         return chart
+
+    def __repr__(self) -> str:
+        return f"Figure({self.name!r}: {self.title})"
+
+    def _repr_svg_(self) -> str:
+        """Return the picture for notebooks, which needs no network."""
+        import vl_convert
+
+        return str(vl_convert.vegalite_to_svg(json.dumps(self.spec)))
 
     def _styled(self) -> Any:
         import altair as alt
@@ -104,12 +112,7 @@ class Figure:
 
 def require_extra(*more: str) -> None:
     """Raise an error unless the libraries for figures, and those named, are installed."""
-    missing = [name for name in ("altair", "vl_convert", *more) if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"this needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} "
-            "not installed; run: pip install 'popbandits[report]'"
-        )
+    require("altair", "vl_convert", *more, extra="report")
 
 
 def config(dark: bool = False) -> dict[str, Any]:

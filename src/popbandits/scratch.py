@@ -1,11 +1,12 @@
-"""Temporary folders for checkpoints, which are removed even after a kill."""
+"""Temporary folders, which are removed even after a kill."""
 
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -27,6 +28,12 @@ def scratch() -> Iterator[Path]:
         finally:
             if handle is not None:
                 os.close(handle)
+
+
+def own_folder(owner: object) -> tuple[Path, Callable[[], object]]:
+    """Make a temporary folder that is removed with its owner; return it, and a function that removes it earlier."""
+    stack = ExitStack()
+    return stack.enter_context(scratch()), weakref.finalize(owner, stack.close)
 
 
 def _lock(folder: Path) -> int | None:
