@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,8 @@ from popbandits.engines.slurm_job import BEGAN, do
 from popbandits.engines.spawning import spawning
 from popbandits.engines.work import TRACEBACK, Failure, Job, Report
 from popbandits.engines.workers import STARTS
-from popbandits.errors import ArgumentError, DiskError, MissingExtraError, RunError
+from popbandits.errors import ArgumentError, DiskError, RunError
+from popbandits.extras import library
 from popbandits.settings import JobOptions
 from popbandits.storage.checkpoints import CHECKPOINTS
 from popbandits.storage.disk import required
@@ -101,12 +101,8 @@ class SlurmEngine(Engine):
         options: JobOptions | None = None,
         round_timeout: float | None = None,
     ):
-        try:
-            cloudpickle, submitit = import_module("cloudpickle"), import_module("submitit")
-        except ImportError as error:
-            raise MissingExtraError(
-                f"engine='slurm' needs submitit, and {error.name} is missing; pip install 'popbandits[slurm]'"
-            ) from error
+        cloudpickle = library("cloudpickle", "slurm", "engine='slurm'")
+        submitit = library("submitit", "slurm", "engine='slurm'")
         given: dict[str, Any] = dict(options or {})
         self._local = given.pop("cluster", "slurm") == "local"
         if not self._local and (missing := [tool for tool in TOOLS if shutil.which(tool) is None]):
