@@ -58,17 +58,15 @@ METHODS: dict[str, Method] = {
     **methods.METHODS,
     "patient-pbt/start": PATIENT("Patient PBT, started from the defaults", start="defaults"),
     "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
-    "patient-pbt/first": PATIENT(
-        "Patient PBT, first version",
-        settings={"resample": 0.6, "concentration": 4.0, "pull": 0.0, "crossover": 0.0, "model": False},
-        selecting={"adaptive": False},
-    ),
     "patient-pbt/no-warm-up": PATIENT("Patient PBT, no warm-up", selecting={"warm_up": 0.0}),
     "patient-pbt/no-way-back": PATIENT("Patient PBT, no way back", selecting={"collapse": float("inf")}),
-    "patient-pbt/uniform": PATIENT("Patient PBT, uniform draws", settings={"concentration": 1.0, "focus": 1.0}),
-    "patient-pbt/middle": PATIENT("Patient PBT, draws at the middle", settings={"pull": 0.0}),
+    "patient-pbt/uniform": PATIENT("Patient PBT, uniform draws", settings={"concentration": 1.0}),
     "patient-pbt/no-crossover": PATIENT("Patient PBT, no crossover", settings={"crossover": 0.0}),
     "patient-pbt/no-model": PATIENT("Patient PBT, no model", settings={"model": False}, selecting={"adaptive": False}),
+    # The default before crossover and the model.
+    "patient-pbt/first": PATIENT(
+        "Patient PBT, first version", settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False}
+    ),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
         "RayPB2",

@@ -60,8 +60,7 @@ def test_variations_differ_from_the_default_in_one_part() -> None:
     without = {
         "no-warm-up": (PatientPBT(), Patient(warm_up=0.0)),
         "no-way-back": (PatientPBT(), Patient(collapse=float("inf"))),
-        "uniform": (PatientPBT(concentration=1.0, focus=1.0), Patient()),
-        "middle": (PatientPBT(pull=0.0), Patient()),
+        "uniform": (PatientPBT(concentration=1.0), Patient()),
         "no-crossover": (PatientPBT(crossover=0.0), Patient()),
         "no-model": (PatientPBT(model=False), Patient(adaptive=False)),
     }

@@ -26,22 +26,15 @@ def explored(explorer: PatientPBT, count: int = 2000, parent: Observation | None
 
 
 def test_numbers_that_are_drawn_anew_follow_a_beta_distribution() -> None:
-    configs = explored(PatientPBT(resample=1.0, pull=0.0))
+    configs = explored(PatientPBT(resample=1.0))
     for name in ("a", "b"):
         assert kstest([config[name] for config in configs], beta(4, 4).cdf).pvalue > 0.01
-    uniform = explored(PatientPBT(resample=1.0, focus=1.0))
+    uniform = explored(PatientPBT(resample=1.0, concentration=1.0))
     assert kstest([config["a"] for config in uniform], "uniform").pvalue > 0.01
 
 
-def test_they_are_pulled_from_the_middle_towards_the_parent() -> None:
-    configs = explored(PatientPBT(resample=1.0, focus=4.0, pull=0.5))
-    for name, mode in (("a", 0.7), ("b", 0.275)):  # Halfway between 0.5 and the parent's 0.9 and 0.05.
-        drawn = [config[name] for config in configs]
-        assert kstest(drawn, beta(1 + 6 * mode, 1 + 6 * (1 - mode)).cdf).pvalue > 0.01
-
-
 def test_a_fresh_start_leans_to_the_middle_too() -> None:
-    assert kstest([config["a"] for config in explored(PatientPBT(), parent=None)], beta(2, 2).cdf).pvalue > 0.01
+    assert kstest([config["a"] for config in explored(PatientPBT(), parent=None)], beta(4, 4).cdf).pvalue > 0.01
     rng = np.random.default_rng(0)
     assert kstest([sample_config(SPACE, rng)["a"] for _ in range(2000)], "uniform").pvalue > 0.01
 
@@ -128,7 +121,7 @@ def test_first_configurations_lean_as_the_method_does_and_stay_stratified() -> N
     slices = np.floor(64 * beta(4, 4).cdf(points.x)).astype(int)
     assert all(sorted(column) == list(range(64)) for column in slices.T)
     first = Population(SPACE, size=64, seed=3).ask()
-    assert np.std([a.config["a"] for a in first]) == pytest.approx(20**-0.5, abs=0.02)
+    assert np.std([a.config["a"] for a in first]) == pytest.approx(1 / 6, abs=0.02)
     uniform = Population(SPACE, PBT(), size=64, seed=3).ask()
     assert np.std([a.config["a"] for a in uniform]) == pytest.approx(12**-0.5, abs=0.02)
 
@@ -140,8 +133,6 @@ def test_first_configurations_lean_as_the_method_does_and_stay_stratified() -> N
         ({"resample_label": -1}, "resample_label must be a probability between 0 and 1, got -1"),
         ({"step": 2.0}, "step must be a share of a range between 0 and 1, got 2.0"),
         ({"concentration": 0.5}, "concentration must be between 1 and 100, got 0.5"),
-        ({"focus": 0.5}, "focus must be between 1 and 100, got 0.5"),
-        ({"pull": 1.5}, "pull must be between 0 and 1, got 1.5"),
         ({"crossover": 2}, "crossover must be a probability between 0 and 1, got 2"),
         ({"model": 1}, "model must be True or False, got 1"),
     ],

@@ -139,15 +139,11 @@ def as_explorer(method: Any) -> Explorer:
     return _Plain(method)
 
 
-def concentrate(u: FloatArray, numbers: int, concentration: float, mode: FloatArray | float = 0.5) -> FloatArray:
-    """Convert uniform quantiles of the first `numbers` columns to those of a Beta distribution; labels stay uniform.
-
-    With its mode at the middle it is Beta(c, c); elsewhere its two parameters have the same sum.
-    """
+def concentrate(u: FloatArray, numbers: int, concentration: float) -> FloatArray:
+    """Convert uniform quantiles of the first `numbers` columns to those of Beta(c, c); labels stay uniform."""
     if concentration == 1:
         return u
-    pull = 2 * (concentration - 1)
-    return np.concatenate([betaincinv(1 + pull * mode, 1 + pull * (1 - mode), u[:, :numbers]), u[:, numbers:]], axis=1)
+    return np.concatenate([betaincinv(concentration, concentration, u[:, :numbers]), u[:, numbers:]], axis=1)
 
 
 def sample_config(space: Space, rng: np.random.Generator, concentration: float = 1.0) -> Config:
@@ -161,16 +157,11 @@ def sample_config(space: Space, rng: np.random.Generator, concentration: float =
 
 
 def complete_point(
-    space: Space,
-    points: Points,
-    rng: np.random.Generator,
-    tries: int = 100,
-    concentration: float = 1.0,
-    mode: FloatArray | float = 0.5,
+    space: Space, points: Points, rng: np.random.Generator, tries: int = 100, concentration: float = 1.0
 ) -> Points | None:
-    """Complete one point by drawing its open values (NaN, -1), numbers around `mode`; None if no draw is legal."""
+    """Complete one point by drawing its open values (NaN, -1); None if no draw is legal."""
     u = rng.random((tries, len(space.numerical) + len(space.categorical)))
-    drawn = space.from_quantiles_full(concentrate(u, len(space.numerical), concentration, mode))
+    drawn = space.from_quantiles_full(concentrate(u, len(space.numerical), concentration))
     whole = space.activate(
         Points(np.where(np.isnan(points.x), drawn.x, points.x), np.where(points.h < 0, drawn.h, points.h))
     )

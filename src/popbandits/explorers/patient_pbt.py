@@ -4,10 +4,9 @@ It differs from PBT (Jaderberg et al. 2017) in six points, each chosen by its ef
 scores that are running totals (docs/default.md has the figures):
 
 1. No member is replaced in the first quarter of the rounds (`selection.Patient`).
-2. The first configurations lean to the middle of their ranges: people choose ranges around values they trust, and with
-   ten ranges a uniform draw nearly always has some value near an end.
-3. Values are resampled more often, and around a point between the middle and the parent's value. With few members and
-   rounds, a broad search finds more than small steps; and ranges may have been chosen badly.
+2. Resampled values and the first configurations are concentrated at the middle of their ranges: people choose ranges
+   around values they trust, and with ten ranges a uniform draw nearly always has some value near an end.
+3. Values are resampled more often. With few members and rounds, a broad search finds more than small steps.
 4. Some values come from another member instead of the parent.
 5. After a collapse of all members, the best checkpoint of the whole run is the parent.
 6. If scores accumulate, which they show within a few rounds, PB2-Fuse's model chooses instead.
@@ -38,25 +37,21 @@ _MODEL = PB2Fuse()
 
 @dataclass(frozen=True)
 class PatientPBT(Perturbation):
-    """Resample most numbers and labels, around good values, and move the other numbers a little.
+    """Resample most numbers and labels, near the middle of their ranges, and move the other numbers a little.
 
     >>> from popbandits import Population
     >>> Population({"lr": (1e-5, 1e-1)}, PatientPBT()).selection
     Patient(quantile=0.25, warm_up=0.25, collapse=1.0, adaptive=True)
 
     Args:
-        resample: Set the probability of resampling a number. Default 0.75. Lower it in long runs with many members,
+        resample: Set the probability of resampling a number. Default 0.6. Lower it in long runs with many members,
             where small steps pay off.
         resample_label: Set the probability of resampling a label. Default 0.8. Lower it if changing a label disturbs
             training.
         step: Set the standard deviation of the other numbers' moves, as a share of their ranges. Default 0.1. Lower it
             if good values lie in a narrow band.
-        concentration: Set how strongly the first configurations concentrate at the middle of a range: numbers come from
-            Beta(c, c), where 1 is uniform. Default 2.0. Raise it to 4 if your ranges are centred on values you trust.
-        focus: Set how strongly resampled numbers concentrate, in the same way. Default 4.0. Lower it to search more
-            broadly.
-        pull: Set where resampled numbers concentrate: 0 at the middle of the range, 1 at the parent's value. Default
-            0.65. Lower it if your ranges are centred on values you trust.
+        concentration: Set how strongly draws concentrate at the middle of a range: from Beta(c, c), where 1 is uniform.
+            Default 4.0. Lower it if your ranges are not centred on values you trust.
         crossover: Set the probability that a value comes from another member, not the parent. Default 0.3. Lower it if
             good values depend on one another.
         model: Let the model of `PB2Fuse` choose if scores accumulate, as a running total does. Default True. Give False
@@ -64,28 +59,23 @@ class PatientPBT(Perturbation):
     """
 
     selection = Patient()
-    earlier: ClassVar[Mapping[str, Any]] = {"focus": 4.0, "pull": 0.0, "crossover": 0.0, "model": False}
+    earlier: ClassVar[Mapping[str, Any]] = {"crossover": 0.0, "model": False}
     """Settings that older records lack, as they were then."""
 
-    resample: float = 0.75
+    resample: float = 0.6
     resample_label: float = 0.8
     step: float = 0.1
-    concentration: float = 2.0
-    focus: float = 4.0
-    pull: float = 0.65
+    concentration: float = 4.0
     crossover: float = 0.3
     model: bool = True
 
     def __post_init__(self) -> None:
         for name in ("resample", "resample_label", "crossover"):
             PROBABILITY.check(name, getattr(self, name))
-        beta = real("between 1 and 100", lambda c: 1 <= c <= 100, "1 is uniform")
+        real("between 1 and 100", lambda c: 1 <= c <= 100, "1 is uniform").check("concentration", self.concentration)
         share = real("a share of a range between 0 and 1", lambda step: 0 <= step <= 1, "0.1 is usual")
-        beta.check("concentration", self.concentration)
-        beta.check("focus", self.focus)
         share.check("step", self.step)
         FLAG.check("model", self.model)
-        real("between 0 and 1", lambda pull: 0 <= pull <= 1, "0 is the middle, 1 the parent").check("pull", self.pull)
 
     def explore_round(
         self,

@@ -27,11 +27,6 @@ class Perturbation(Explorer):
     resample_label: float
     """Probability of resampling a label."""
 
-    focus: float = 1.0
-    """Concentration of resampled numbers: they come from Beta(c, c); 1 is uniform."""
-    pull: float = 0.0
-    """Mode of resampled numbers: 0 for the middle of the range, 1 for the parent's value."""
-
     def perturb(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Change (1, d) numbers a little."""
         raise NotImplementedError(f"{type(self).__name__} must define perturb")
@@ -54,8 +49,7 @@ class Perturbation(Explorer):
         old = self.inherit(space, history, parent, rng)
         x = np.where(rng.random(old.x.shape) < self.resample, np.nan, self.perturb(space, old.x, rng))
         open_ = Points(x, drop_labels(old, self.resample_label, rng))
-        mode = 0.5 + self.pull * (np.nan_to_num(old.x, nan=0.5) - 0.5)
-        point = complete_point(space, open_, rng, concentration=self.focus, mode=mode)
+        point = complete_point(space, open_, rng, concentration=self.concentration)
         return sample_config(space, rng, self.concentration) if point is None else space.decode(point)[0]
 
 
