@@ -53,6 +53,8 @@ class Variation(Method):
 
 
 PATIENT = partial(Variation, explorer="PatientPBT")
+FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False})
+"""The default before it had crossover and a model."""
 
 METHODS: dict[str, Method] = {
     **methods.METHODS,
@@ -63,10 +65,8 @@ METHODS: dict[str, Method] = {
     "patient-pbt/uniform": PATIENT("Patient PBT, uniform draws", settings={"concentration": 1.0}),
     "patient-pbt/no-crossover": PATIENT("Patient PBT, no crossover", settings={"crossover": 0.0}),
     "patient-pbt/no-model": PATIENT("Patient PBT, no model", settings={"model": False}, selecting={"adaptive": False}),
-    # The default before crossover and the model.
-    "patient-pbt/first": PATIENT(
-        "Patient PBT, first version", settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False}
-    ),
+    "patient-pbt/first": FIRST("Patient PBT, first version"),
+    "patient-pbt/first/start": FIRST("Patient PBT, first version, started from the defaults", start="defaults"),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
         "RayPB2",
