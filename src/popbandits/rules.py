@@ -86,12 +86,13 @@ SBATCH: tuple[str, ...] = (
     *("partition", "account", "qos", "constraint", "gres", "gpus_per_node", "cpus_per_task", "mem_per_cpu"),
     *("mem_per_gpu", "nodelist", "exclude", "reservation", "licenses", "nice", "comment", "mail_type", "mail_user"),
 )
-JOB_OPTIONS = ("cluster", "timeout_min", "mem_gb", *SBATCH)
+JOB_AMOUNTS = ("timeout_min", "mem_gb")
+JOB_OPTIONS = ("cluster", *JOB_AMOUNTS, *SBATCH)
 
 
 def _is_job_option(name: Any, value: Any) -> bool:
     """Tell whether the options of a job may hold this one. A record may: so no commands and no files, and one line."""
-    if name in ("timeout_min", "mem_gb"):
+    if name in JOB_AMOUNTS:
         return _POSITIVE.holds(value)
     if name == "cluster":
         return value in ("slurm", "local")

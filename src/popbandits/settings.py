@@ -13,7 +13,21 @@ from typing import Any, Literal, TypeVar, dataclass_transform, get_args
 
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.docstrings import read_args
-from popbandits.rules import AMOUNTS, FLAG, JOB, PATH, RECIPE, SCORE, SHARE, TEXT, Rule, one_of, real, whole
+from popbandits.rules import (
+    AMOUNTS,
+    FLAG,
+    JOB,
+    JOB_AMOUNTS,
+    PATH,
+    RECIPE,
+    SCORE,
+    SHARE,
+    TEXT,
+    Rule,
+    one_of,
+    real,
+    whole,
+)
 
 Mode = Literal["max", "min"]
 Explore = Literal["replaced", "all"]
@@ -34,11 +48,11 @@ ROUNDS = 1_000_000_000
 def read_options(text: str) -> dict[str, str | float]:
     """Read options of a job from one word of the command line. What has no value breaks the rule of the setting.
 
-    >>> read_options("partition=gpu,nodelist=n1,n2,timeout_min=90")
-    {'partition': 'gpu', 'nodelist': 'n1,n2', 'timeout_min': 90}
+    >>> read_options("partition=gpu,nodelist=n1,n2,account=007,timeout_min=90,mem_gb=1.5")
+    {'partition': 'gpu', 'nodelist': 'n1,n2', 'account': '007', 'timeout_min': 90, 'mem_gb': 1.5}
     """
     pairs = (pair.partition("=")[::2] for pair in re.split(r",(?=\w+=)", text))
-    return {name: _number(value) for name, value in pairs}
+    return {name: _number(value) if name in JOB_AMOUNTS else value for name, value in pairs}
 
 
 def _number(text: str) -> str | float:

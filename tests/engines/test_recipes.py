@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from popbandits.errors import ArgumentError, RunError
+from popbandits.explorers import PatientPBT
 from popbandits.run.recipes import Untrusted, load, on_record, prepare, recipe
+from popbandits.selection import Patient, Restarts
 from tests.engines.agents import Once, Walker
 
 
@@ -79,6 +82,32 @@ def test_keywords_can_be_put_on_record_and_other_arguments_cannot() -> None:
     assert (again.func, again.args, again.keywords) == (Once, (), {"way": "nan"})
     assert recipe(partial(Once, 3, way="nan")) is None
     assert recipe(partial(Once, way=Walker(0))) is None
+
+
+def test_settings_that_an_older_record_lacks_have_their_former_values() -> None:
+    method: Any = recipe(PatientPBT(resample=0.3))
+    assert prepare(method, "method") == PatientPBT(resample=0.3)
+    del method["settings"]["crossover"], method["settings"]["model"]
+    assert prepare(method, "method") == PatientPBT(resample=0.3, crossover=0.0, model=False)
+    selection: Any = recipe(Restarts(within=Patient(quantile=0.5)))
+    assert prepare(selection, "selection") == Restarts(within=Patient(quantile=0.5))
+    (part,) = selection["parts"].values()
+    del part["settings"]["adaptive"]
+    assert prepare(selection, "selection") == Restarts(within=Patient(quantile=0.5, adaptive=False))
+
+
+@dataclass(frozen=True)
+class Dated:
+    """Makes agents, and has a setting with the name of what older records of our methods lack."""
+
+    earlier: bool = True
+
+    def __call__(self, seed: int) -> Walker:
+        return Walker(seed)
+
+
+def test_only_methods_and_selections_say_what_older_records_lack() -> None:
+    assert prepare(recipe(Dated(earlier=False)), "agent", trust=True) == Dated(earlier=False)
 
 
 def test_a_record_is_not_trusted_unless_somebody_says_so(tmp_path: Path) -> None:

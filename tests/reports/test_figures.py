@@ -238,7 +238,7 @@ def test_levels_of_an_ordinal_are_shown_by_their_labels(run: Run) -> None:
 def test_a_method_without_a_model_is_seen_through_that_of_pb2_mix(pbt: Run) -> None:
     found = model_view(pbt)
     assert found is not None
-    assert "the run's method has no model, so PB2-Mix's" in found.caption
+    assert "the run's method has no model of its own, so PB2-Mix's" in found.caption
 
 
 def test_a_report_imports_nothing_that_a_file_asks_for(run: Run, tmp_path: Path) -> None:

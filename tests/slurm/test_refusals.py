@@ -1,5 +1,6 @@
 """What is wrong with a run on SLURM is said before a job is submitted, with what to do about it."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,12 @@ import pytest
 
 from popbandits import ArgumentError, Experiment, HistoryError, MissingExtraError, resume, tune
 from popbandits.cli import main
+from popbandits.engines import slurm_engine
+from popbandits.engines.work import Job
 from popbandits.errors import RunError
+from popbandits.history import Assignment
 from popbandits.rules import JOB
+from popbandits.settings import read_options
 from popbandits.storage.store import Store
 from tests.engines.agents import Walker, space
 
@@ -61,6 +66,38 @@ def test_options_of_jobs_are_harmless_whoever_wrote_them(options: Any, tmp_path:
         store.describe(slurm={str(k): v for k, v in options.items()} if isinstance(options, dict) else options)
     with pytest.raises(HistoryError, match="slurm must be a dict"):
         resume(tmp_path, progress=False)
+
+
+def test_texts_on_the_command_line_stay_as_they_were_typed() -> None:
+    typed = "account=007,partition=nan,reservation=1_000,gpus_per_node=2,mem_gb=.5,timeout_min=90"
+    assert read_options(typed) == {
+        "account": "007",
+        "partition": "nan",
+        "reservation": "1_000",
+        "gpus_per_node": "2",
+        "mem_gb": 0.5,
+        "timeout_min": 90,
+    }
+    assert JOB.holds(read_options(typed))
+
+
+def test_jobs_that_sbatch_may_have_submitted_although_it_failed_have_no_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, run = tmp_path / "bin", tmp_path / "run"
+    tools.mkdir()
+    for name in slurm_engine.TOOLS:
+        (tools / name).write_text("#!/bin/sh\nls checkpoints >> leases\necho 'Socket timed out' >&2\nexit 1\n")
+        (tools / name).chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    (run / "checkpoints").mkdir(parents=True)
+    monkeypatch.chdir(run)
+    engine = slurm_engine.SlurmEngine(Walker, 1, run)
+    engine.submit(Job(Assignment(0, 0, {}), 0, None, run / "draft"))
+    with pytest.raises(RunError, match=r"SLURM must accept the jobs of a run, got: .*Socket timed out"):
+        engine.wait()
+    assert "seen-" in (run / "leases").read_text()  # There was one for it.
+    assert list((run / "checkpoints").iterdir()) == []
 
 
 def test_options_at_the_edge_of_the_rule_are_taken() -> None:

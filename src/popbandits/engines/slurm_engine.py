@@ -137,8 +137,8 @@ class SlurmEngine(Engine):
             self._tidy()  # Nothing that a job of ours did not write is unpickled.
         if self._local:
             self._executor: Any = submitit.LocalExecutor(self._folder)
-            kept = {name: value for name, value in given.items() if name == "gpus_per_node"}
-            self._executor.update_parameters(timeout_min=self._minutes, stderr_to_stdout=True, **kept)
+            gpus = _number_of_gpus(given.get("gpus_per_node", 0))
+            self._executor.update_parameters(timeout_min=self._minutes, stderr_to_stdout=True, gpus_per_node=gpus)
         else:
             self._cancel_all()
             self._executor = submitit.SlurmExecutor(self._folder)
@@ -204,6 +204,8 @@ class SlurmEngine(Engine):
         except DiskError:
             raise
         except RuntimeError as error:  # Those of submitit are.
+            for lease in leases:  # sbatch may fail although SLURM has taken the jobs: these must not train then.
+                shutil.rmtree(lease, ignore_errors=True)
             self._refusals, self._not_before = self._refusals + 1, time.monotonic() + RETRY
             if self._refusals > TRIES:
                 raise RunError(f"SLURM must accept the jobs of a run, got: {error_text(error)}; see slurm=") from error
@@ -278,7 +280,8 @@ class SlurmEngine(Engine):
         if self._local or time.monotonic() < self._checked + CHECK:
             return None
         self._checked = time.monotonic()
-        command = ["squeue", *self._own(), "--noheader", "--array", "--states=all", "--format=%i %T"]
+        # --all: else jobs in hidden partitions are not listed, and would be taken for ended.
+        command = ["squeue", *self._own(), "--all", "--noheader", "--array", "--states=all", "--format=%i %T"]
         answer = subprocess.run(command, capture_output=True, text=True)
         if answer.returncode:
             return None
@@ -331,6 +334,16 @@ class SlurmEngine(Engine):
         for path in self._folder.iterdir():
             if _SENT.fullmatch(path.name):
                 path.unlink(missing_ok=True)
+
+
+def _number_of_gpus(gpus_per_node: str | float) -> int:
+    """Return how many GPUs an option of sbatch asks for: a number, or a type with a number.
+
+    >>> _number_of_gpus(2), _number_of_gpus("a100:2"), _number_of_gpus("a100")
+    (2, 2, 1)
+    """
+    number = str(gpus_per_node).rpartition(":")[2]
+    return int(number) if number.isdecimal() else 1
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import betaincinv
@@ -48,6 +48,8 @@ class Explorer:
     """The method's own selection, used by a run that names none; None for truncation."""
     concentration: float = 1.0
     """Concentration of first configurations at the middle of ranges: numbers come from Beta(c, c); 1 is uniform."""
+    earlier: ClassVar[Mapping[str, Any]] = {}
+    """Former values of settings that older records lack, so that a run on record goes on as it began."""
 
     def explore(
         self,

@@ -60,7 +60,6 @@ class PatientPBT(Perturbation):
 
     selection = Patient()
     earlier: ClassVar[Mapping[str, Any]] = {"crossover": 0.0, "model": False}
-    """Settings that older records lack, as they were then."""
 
     resample: float = 0.6
     resample_label: float = 0.8

@@ -17,9 +17,20 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from popbandits.errors import ArgumentError, PopbanditsError, RunError, SpaceError
-from popbandits.explorers import BGPBT, PBT, CoCaBO, PatientPBT, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch
+from popbandits.explorers import (
+    BGPBT,
+    PBT,
+    CoCaBO,
+    Explorer,
+    PatientPBT,
+    PB2Fuse,
+    PB2Mix,
+    PB2Mult,
+    PB2Rand,
+    RandomSearch,
+)
 from popbandits.run import signing
-from popbandits.selection import MFPBT, Patient, Restarts, Smoothed, Truncation, TTest
+from popbandits.selection import MFPBT, Patient, Restarts, Selection, Smoothed, Truncation, TTest
 from popbandits.space.storage import pack, unpack
 from popbandits.wording import visible
 
@@ -81,9 +92,11 @@ def prepare(given: Any, role: Role, trust: bool = False) -> Any:
     keywords = unpack(json.dumps(settings)) | {name: prepare(part, role, trust) for name, part in parts.items()}
     if kind == "import":
         return loaded
-    if kind == "make":  # A record made before a setting was added goes on without it.
-        return loaded(**{**getattr(loaded, "earlier", {}), **keywords})
-    return partial(loaded, **keywords)
+    if kind == "partial":
+        return partial(loaded, **keywords)
+    if isinstance(loaded, type) and issubclass(loaded, Explorer | Selection):
+        keywords = {**loaded.earlier, **keywords}
+    return loaded(**keywords)
 
 
 class Untrusted(PopbanditsError):

@@ -17,7 +17,7 @@ from popbandits.history import History
 from popbandits.typing import FloatArray, IntArray
 
 LOOKED_AT = 512
-"""Number of last observations that are looked at."""
+"""Number of last observations that are looked at; with more members than a quarter of it, evidence is never enough."""
 
 ROUNDS = 3
 """Number of rounds with a pair to compare that evidence needs; fewer are as good as none."""

@@ -56,7 +56,6 @@ class Patient(Selection):
     """
 
     earlier: ClassVar[Mapping[str, Any]] = {"adaptive": False}
-    """Settings that older records lack, as they were then."""
 
     quantile: float = 0.25
     warm_up: float = 0.25

@@ -9,7 +9,9 @@ Picks cannot ask for changed weights, such as IPBT's shrunk ones (0.2 w + 0.1 fr
 shrink, one more array in `Picks`, and a field of `Assignment`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -55,6 +57,9 @@ class Selection:
     ...     def select(self, history, members, rng):
     ...         return stay(history, members)
     """
+
+    earlier: ClassVar[Mapping[str, Any]] = {}
+    """Former values of settings that older records lack, so that a run on record goes on as it began."""
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick what members continue with; each has finished an interval.

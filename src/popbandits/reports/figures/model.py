@@ -100,7 +100,7 @@ def model_view(run: Run) -> Figure | None:
     width = (740 - 40 * len(numbers)) // max(len(numbers), 2)
     rows = [one.name for one in slices]
     charts = [_column(space.numerical[j], f"number{j}", domain, rows, j == 0, width) for j in numbers]
-    whose = f"{run.method}'s" if own else "the run's method has no model, so PB2-Mix's"
+    whose = f"{run.method}'s" if own else "the run's method has no model of its own, so PB2-Mix's"
     caption = (
         f"Expected change in score in the next round (line) ± 1 standard deviation (band): {whose} model, fitted as it "
         "would be now. All other values are the best member's (dashed: its value). Dots: "
