@@ -48,7 +48,7 @@ class Method:
 METHODS = {
     "random": Method("Random search", "RandomSearch", cost=0.01),
     "pbt": Method("PBT", "PBT", cost=0.02),
-    "patient-pbt": Method("Patient PBT", "PatientPBT", cost=0.02),
+    "patient-pbt": Method("Patient PBT", "PatientPBT", cost=0.5),
     "pb2-rand": Method("PB2-Rand", "PB2Rand"),
     "pb2-mult": Method("PB2-Mult", "PB2Mult"),
     "pb2-mix": Method("PB2-Mix", "PB2Mix"),
