@@ -76,7 +76,9 @@ def test_a_restored_experiment_decides_as_the_population_does(trainable: Any, sy
         tune.Tuner.restore(str(tmp_path / "experiment"), trainable, param_space=PARAM_SPACE).fit()
     history = check(tmp_path / "experiment", "PBT", synch, SIZE, start)
     assert len(history) > interrupted_at
-    assert {o.member for o in history} == set(range(SIZE))
+    reported = {o.member for o in history}
+    # A trial whose process is slow to start has not reported yet; the others need not wait for it.
+    assert reported == set(range(SIZE)) if synch else len(reported) > 1
 
 
 class Everybody(Callback):
