@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from popbandits.errors import HistoryError
+from popbandits.errors import ArgumentError, HistoryError
 
 RESULTS = Path(__file__).parent.with_name("results") / "real"
 TENTHS = 10
@@ -211,3 +211,16 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     return [_rounded(one) for one in value] if isinstance(value, tuple) else value
+
+
+def seed_range(text: str) -> range:
+    """Return the seeds that an option names by the first and one past the last, as in 0-64."""
+    try:
+        first, last = map(int, text.split("-"))
+    except ValueError:
+        first, last = 0, 0
+    if first >= last:
+        raise ArgumentError(
+            f"--seeds must be the first and one past the last, two rising whole numbers such as 0-64, got {text!r}"
+        )
+    return range(first, last)

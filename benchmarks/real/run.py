@@ -12,7 +12,7 @@ from benchmarks.real import grounds
 from benchmarks.real.deciding import ALONE, DEFAULTS
 from benchmarks.real.grounds import GROUNDS
 from benchmarks.real.methods import METHODS
-from benchmarks.real.records import RESULTS, SPACES, SPLITS, Key, append, done
+from benchmarks.real.records import RESULTS, SPACES, SPLITS, Key, append, done, seed_range
 from benchmarks.real.sitting import Batch, sit
 from popbandits.errors import ArgumentError
 
@@ -81,16 +81,8 @@ def _batches(options: argparse.Namespace) -> Iterator[Batch]:
 
 
 def _batches_of_seeds(options: argparse.Namespace) -> list[range]:
-    try:
-        first, last = map(int, options.seeds.split("-"))
-    except ValueError:
-        first, last = 0, 0
-    if first >= last:
-        raise ArgumentError(
-            f"--seeds must be the first and one past the last, two rising whole numbers such as 0-64, "
-            f"got {options.seeds!r}"
-        )
+    seeds = seed_range(options.seeds)
     if options.seeds_at_once < 1:
         raise ArgumentError(f"--seeds-at-once must be at least 1, got {options.seeds_at_once}")
     at_once = options.seeds_at_once
-    return [range(seed, min(seed + at_once, last)) for seed in range(first, last, at_once)]
+    return [seeds[start : start + at_once] for start in range(0, len(seeds), at_once)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.real.deciding import ALONE, DEFAULTS
 from benchmarks.real.methods import METHODS
-from benchmarks.real.records import RESULTS, SPACES, SPLITS, Group, Record, Space, read
+from benchmarks.real.records import RESULTS, SPACES, SPLITS, Group, Record, Space, read, seed_range
 from benchmarks.real.scales import scale_of
 from benchmarks.real.statistics import FloatArray
 from popbandits.errors import ArgumentError
@@ -122,12 +122,16 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=SPLITS, default="confirmation", help="seeds to show (%(default)s)")
     for name, kind in (("tasks", str), ("spaces", str), ("methods", str), ("rounds", int)):
         parser.add_argument(f"--{name}", nargs="+", type=kind, help=f"only these {name}")
+    parser.add_argument("--seeds", help="only these seeds: the first and one past the last, as in 2000-2064")
 
 
 def select(options: argparse.Namespace, split: str | None = None) -> list[Record]:
     """Return the stored records that the options select, from another split if one is given."""
     split = split or options.split
     stored = read(options.results)
+    if options.seeds:
+        seeds = seed_range(options.seeds)
+        stored = [record for record in stored if record.seed in seeds]
     wanted = {"task": options.tasks, "space": options.spaces, "method": options.methods, "rounds": options.rounds}
     for name, names in wanted.items():
         known = {getattr(record, name) for record in stored}
