@@ -248,6 +248,8 @@ def test_only_what_is_asked_for_is_shown(stored: Path, capsys: pytest.CaptureFix
     assert text.startswith("4 population-runs, 8.0 s of training and deciding.")
     assert "4 (50 to 53)" in text
     assert not re.search("Acrobot|Random|narrow|10 rounds", text)
+    assert __main__.main([*given, "--rounds", "30", "--split", "development", "--seeds", "51-53"]) == 0
+    assert capsys.readouterr().out.startswith("2 population-runs")
 
 
 @pytest.mark.parametrize(
