@@ -8,7 +8,7 @@ import pytest
 
 from popbandits.history import History, Mode, Observation
 from popbandits.selection import Patient
-from popbandits.selection.accumulation import LOOKED_AT, ROUNDS, accumulation
+from popbandits.selection.accumulation import CHANCE, LOOKED_AT, ROUNDS, accumulation
 from popbandits.typing import FloatArray
 from tests.selection.histories import SPACE
 
@@ -55,10 +55,25 @@ def test_leaders_must_pull_away_too() -> None:
     assert accumulation(history_of(catching_up)) == -1.0
 
 
-def test_gains_must_repeat_too() -> None:
-    """The leader gains most, but in the round before others did."""
-    scores = np.cumsum([[0, 0, 0], [3, 1, 2], [1, 2, 3], [9, 5, 8], [3, 9, 8], [20, 5, 12]], axis=0).astype(float)
-    assert accumulation(history_of(scores)) <= 0
+def test_gains_must_be_steady_too() -> None:
+    """The leader gains most in every round, but every second round hardly anything."""
+    gains = np.outer([1000.0 if round_ % 2 else 1.0 for round_ in range(8)], np.arange(1.0, 5.0))
+    assert accumulation(history_of(np.cumsum(gains, axis=0))) < -0.3
+
+
+def test_members_that_stand_still_do_not_gain_steadily() -> None:
+    assert accumulation(history_of(np.tile(np.arange(4.0), (8, 1)))) < -0.3
+
+
+def test_independent_changes_are_as_steady_as_chance() -> None:
+    now, before = np.random.default_rng(0).normal(size=(2, 200_000))
+    assert 1 - np.mean(np.abs(now - before) / (np.abs(now) + np.abs(before))) == pytest.approx(CHANCE, abs=2e-3)
+
+
+def test_a_learning_curve_that_flattens_is_weaker_evidence_than_a_total() -> None:
+    """The leaders gain less and less, as in training: their lead shrinks."""
+    flattening = 1 - np.exp(-np.outer(np.arange(1.0, 13.0), [0.2, 0.4, 0.6, 0.8]))
+    assert accumulation(history_of(flattening)) < 0 < accumulation(history_of(totals(12)))
 
 
 def test_too_few_rounds_are_no_evidence() -> None:
