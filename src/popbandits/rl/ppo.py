@@ -34,7 +34,7 @@ from torch.optim import SGD, Adam, Optimizer, RMSprop
 
 from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
-from popbandits.rl.threads import use_one_thread
+from popbandits.rl.threads import compute_small_matrices, use_one_thread
 from popbandits.typing import BoolArray, FloatArray
 
 
@@ -54,7 +54,7 @@ class Settings:
     """Updates per interval."""
     minibatch: int = 512
     """Maximum number of transitions per optimizer step: B."""
-    episodes: int = 64
+    episodes: int = 32
     """Fresh episodes after an interval. Their mean return is the score; training returns belong to older policies."""
     gamma: float = 0.999
     """Discount per step."""
@@ -78,6 +78,7 @@ class PPO:
 
     def __init__(self, seed: int, settings: Settings = LANDER):
         use_one_thread()
+        compute_small_matrices()
         self.settings = settings
         self.generator = torch.Generator().manual_seed(seed)
         task = envpool.make_spec(settings.environment)
@@ -181,13 +182,13 @@ class PPO:
         batch = Batch(*(column[real] for column in columns))
         count = len(batch.seen)
         for _ in range(self.epochs):
-            shuffled = torch.randperm(count, generator=self.generator)
-            for chosen in shuffled.tensor_split(math.ceil(count / self.settings.minibatch)):
-                minibatch = Batch(*(column[chosen] for column in batch))
+            order = torch.randperm(count, generator=self.generator)
+            parts = math.ceil(count / self.settings.minibatch)
+            for minibatch in map(Batch, *(column[order].tensor_split(parts) for column in batch)):
                 preferences, values = network(minibatch.seen)
                 self.optimizer.zero_grad()
                 self.loss(preferences, values, minibatch).backward()  # type: ignore[no-untyped-call]
-                nn.utils.clip_grad_norm_(self.weights, self.settings.gradient_norm)
+                nn.utils.clip_grad_norm_(self.weights, self.settings.gradient_norm, foreach=True)
                 self.optimizer.step()
 
 
@@ -219,13 +220,13 @@ class Loss:
 
     def __call__(self, preferences: Tensor, values: Tensor, batch: Batch) -> Tensor:
         """Compute the loss of a minibatch from the outputs of policy and critic."""
-        ratio = (log_probability(batch.actions, preferences) - batch.before).exp()
+        logarithms = log_softmax(preferences, -1)
+        ratio = (logarithms.gather(-1, batch.actions[..., None]).squeeze(-1) - batch.before).exp()
         advantages = batch.advantages - batch.advantages.mean()
         advantages = advantages / (advantages.std(correction=0) + 1e-8)
         clipped = ratio.clamp(1 - self.clip, 1 + self.clip)
         gain = torch.minimum(ratio * advantages, clipped * advantages).mean()
         miss = (values - batch.targets).square().mean() / 2
-        logarithms = log_softmax(preferences, -1)
         entropy = -(logarithms.exp() * logarithms).sum(-1).mean()
         return -gain + self.value_weight * miss - self.entropy * entropy
 
@@ -314,7 +315,7 @@ def _make_perceptron(widths: list[int], last_gain: float, generator: torch.Gener
         layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
         nn.init.orthogonal_(layer.weight, last_gain if index == len(widths) - 2 else math.sqrt(2), generator)
         nn.init.zeros_(layer.bias)
-        layers += [layer, nn.Tanh()]
+        layers += [layer, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
 
