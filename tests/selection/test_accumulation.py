@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from popbandits.explorers.patient_pbt import TRUSTED
 from popbandits.history import History, Mode, Observation
 from popbandits.selection import Patient
 from popbandits.selection.accumulation import CHANCE, LOOKED_AT, ROUNDS, accumulation
@@ -74,6 +75,27 @@ def test_a_learning_curve_that_flattens_is_weaker_evidence_than_a_total() -> Non
     """The leaders gain less and less, as in training: their lead shrinks."""
     flattening = 1 - np.exp(-np.outer(np.arange(1.0, 13.0), [0.2, 0.4, 0.6, 0.8]))
     assert accumulation(history_of(flattening)) < 0 < accumulation(history_of(totals(12)))
+
+
+LANDER = np.array(
+    [
+        [-75, -109, -163, -170],
+        [-55, -106, -144, -164],
+        [52, -484, -149, -155],
+        [102, -108, -139, -121],
+        [138, -43, -127, -104],
+        [135, -31, -137, -108],
+        [156, -27, -145, -122],
+    ],
+    dtype=float,
+)
+"""Scores of a run on the lunar lander: one member learns, one collapses and recovers, two stand still."""
+
+
+def test_a_population_in_which_some_learn_and_some_do_not_is_weak_evidence() -> None:
+    """Its leader pulls away, and gains repeat in rank, but not in size."""
+    low, high = TRUSTED
+    assert accumulation(history_of(LANDER)) < (low + high) / 2 < accumulation(history_of(totals(len(LANDER))))
 
 
 def test_too_few_rounds_are_no_evidence() -> None:

@@ -15,7 +15,7 @@ from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float,
 from popbandits.rl.ppo import PPO
 
 POPULATION = 4
-ROUNDS = 14
+ROUNDS = 30
 
 DEFAULTS: dict[str, Any] = {
     "lr": 3e-4,
