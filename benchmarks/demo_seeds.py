@@ -1,13 +1,18 @@
 """The demo over seeds, compared to PBT, random search and the usual settings: `python -m benchmarks.demo_seeds`.
 
 The first three train the same number of members and rounds; the usual settings train one agent. The best checkpoint of
-each run plays 256 fresh episodes, with the same starts for all runs of a seed; the number is their mean return.
+each run plays 256 fresh episodes, with the same starts for all runs of a seed; the number is their mean return. Results
+are stored, one line each; runs that are stored are not played again, and `--seeds 0-0` only prints the table.
 """
 
 import argparse
+import json
 import statistics
-import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from os import cpu_count
 from pathlib import Path
+from platform import machine
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -17,6 +22,7 @@ from rich.table import Table
 from popbandits import PBT, PatientPBT, RandomSearch, tune
 from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, evaluate, make_agent, space
 
+STORED = Path(__file__).parent / "results" / "demo.jsonl"
 RUNS: dict[str, tuple[Any, Any, int]] = {
     "tuned": (space(), PatientPBT(), POPULATION),
     "PBT": (space(), PBT(), POPULATION),
@@ -25,45 +31,57 @@ RUNS: dict[str, tuple[Any, Any, int]] = {
 }
 
 
-def play(name: str, seed: int, workers: int | None) -> float:
+def play(name: str, seed: int) -> float:
+    """Play one run, its members one after another; the engine makes no difference to the result."""
     what, method, members = RUNS[name]
     with TemporaryDirectory() as folder:
+        directory = Path(folder) / "run"
         result = tune(
-            make_agent,
-            what,
-            method,
-            population=members,
-            rounds=ROUNDS,
-            seed=seed,
-            directory=Path(folder) / "run",
-            engine="processes" if members > 1 else "in-process",
-            workers=workers if members > 1 else None,
-            progress=False,
+            make_agent, what, method, population=members, rounds=ROUNDS, seed=seed, directory=directory, progress=False
         )
         return evaluate(result.checkpoint, seed=seed)
 
 
+def read(stored: Path) -> dict[tuple[str, int], float]:
+    """Return the stored returns by run and seed."""
+    lines = stored.read_text().splitlines() if stored.exists() else []
+    return {(row["run"], row["seed"]): row["return"] for row in map(json.loads, lines)}
+
+
+def make_table(returns: dict[tuple[str, int], float]) -> Table:
+    """Make a table of the runs over their seeds, and on how many the tuned one is better."""
+    table = Table(title=f"Mean return: {POPULATION} members, {ROUNDS} rounds")
+    for heading in ("", "seeds", "median", "mean", "worst", "best", "tuned is better"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name in RUNS:
+        found = {seed: value for (run, seed), value in returns.items() if run == name}
+        if found:
+            numbers = [f"{f(found.values()):.0f}" for f in (statistics.median, statistics.mean, min, max)]
+            won = [returns["tuned", seed] > value for seed, value in found.items() if ("tuned", seed) in returns]
+            beaten = f"{sum(won)} of {len(won)} seeds" if won and name != "tuned" else ""
+            table.add_row(name, str(len(found)), *numbers, beaten)
+    return table
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.demo_seeds", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10, help="seeds 0 to N - 1")
+    parser.add_argument("--seeds", default="0-10", help="first and one past the last (0-10)")
     parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help="runs to play")
-    parser.add_argument("--workers", type=int, help="members that train at a time; one for each core if left out")
+    parser.add_argument("--at-once", type=int, default=cpu_count(), help="runs at a time; one a core if left out")
+    parser.add_argument("--results", type=Path, default=STORED, help="file of the stored results")
     arguments = parser.parse_args()
-    scores: dict[str, list[float]] = {name: [] for name in arguments.runs}
-    start = time.perf_counter()
-    for seed in range(arguments.seeds):
-        for name in scores:
-            scores[name].append(play(name, seed, arguments.workers))
-        print(f"seed {seed}:", *(f"{name} {values[-1]:.0f}" for name, values in scores.items()), flush=True)
-    minutes = (time.perf_counter() - start) / 60
-    table = Table(title=f"Mean return: {POPULATION} members, {ROUNDS} rounds, {minutes:.0f} minutes in all")
-    for heading in ("", "median", "mean", "worst", "best", "tuned is better"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for name, values in scores.items():
-        numbers = [f"{f(values):.0f}" for f in (statistics.median, statistics.mean, min, max)]
-        won = [tuned > value for tuned, value in zip(scores.get("tuned", []), values, strict=False)]
-        table.add_row(name, *numbers, f"{sum(won)} of {len(won)} seeds" if won and name != "tuned" else "")
-    Console(width=100).print(table)
+    returns = read(arguments.results)
+    jobs = [(name, seed) for seed in range(*map(int, arguments.seeds.split("-"))) for name in arguments.runs]
+    with ProcessPoolExecutor(arguments.at_once, get_context("spawn")) as pool:
+        futures = {pool.submit(play, *job): job for job in jobs if job not in returns}
+        for future in as_completed(futures):
+            name, seed = futures[future]
+            returns[name, seed] = future.result()
+            row = {"run": name, "seed": seed, "return": round(returns[name, seed], 2), "machine": machine()}
+            with arguments.results.open("a") as file:
+                print(json.dumps(row), file=file)
+            print(f"seed {seed}: {name} {returns[name, seed]:.0f}", flush=True)
+    Console(width=100).print(make_table(returns))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from torch.optim import SGD, Adam, Optimizer, RMSprop
 
 from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
-from popbandits.rl.threads import compute_small_matrices, use_one_thread
+from popbandits.rl.threads import use_one_thread, without_onednn
 from popbandits.typing import BoolArray, FloatArray
 
 
@@ -78,7 +78,6 @@ class PPO:
 
     def __init__(self, seed: int, settings: Settings = LANDER):
         use_one_thread()
-        compute_small_matrices()
         self.settings = settings
         self.generator = torch.Generator().manual_seed(seed)
         task = envpool.make_spec(settings.environment)
@@ -88,6 +87,7 @@ class PPO:
         self.moments: dict[str, Any] = {"optimizer": None, "state": {}}
         self.steps = 0
 
+    @without_onednn()
     def train(self, config: dict[str, Any]) -> Outcome:
         """Train for one interval; the score is the mean return of fresh episodes, NaN if the weights diverged."""
         use_one_thread()
@@ -138,6 +138,7 @@ class PPO:
             "epochs": self.epochs,
         }
 
+    @without_onednn()
     def evaluate(self, episodes: int, seed: int) -> float:
         """Return the mean return of fresh episodes, acting as in training; equal seeds give equal starts."""
         use_one_thread()
