@@ -1,6 +1,7 @@
 """The demo over seeds, compared to PBT, random search and the usual settings: `python -m benchmarks.demo_seeds`.
 
-The first three train the same number of members and rounds; the usual settings train one agent. The best checkpoint of
+The first three train the same number of members and rounds, the first of them from the usual settings; the usual
+settings alone train one agent. The best checkpoint of
 each run plays 256 fresh episodes, with the same starts for all runs of a seed; the number is their mean return. Results
 are stored, one line each; runs that are stored are not played again, and `--seeds 0-0` only prints the table.
 """
@@ -20,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from popbandits import PBT, PatientPBT, RandomSearch, tune
-from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, evaluate, make_agent, space
+from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, START, evaluate, make_agent, space
 
 STORED = Path(__file__).parent / "results" / "demo.jsonl"
 RUNS: dict[str, tuple[Any, Any, int]] = {
@@ -37,7 +38,15 @@ def play(name: str, seed: int) -> float:
     with TemporaryDirectory() as folder:
         directory = Path(folder) / "run"
         result = tune(
-            make_agent, what, method, population=members, rounds=ROUNDS, seed=seed, directory=directory, progress=False
+            make_agent,
+            what,
+            method,
+            population=members,
+            rounds=ROUNDS,
+            seed=seed,
+            start=START if members > 1 else None,
+            directory=directory,
+            progress=False,
         )
         return evaluate(result.checkpoint, seed=seed)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import ConfigSpace as cs
 import numpy as np
 import pytest
 from scipy.stats import beta, kstest, norm
@@ -37,6 +38,57 @@ def test_a_fresh_start_leans_to_the_middle_too() -> None:
     assert kstest([config["a"] for config in explored(PatientPBT(), parent=None)], beta(4, 4).cdf).pvalue > 0.01
     rng = np.random.default_rng(0)
     assert kstest([sample_config(SPACE, rng)["a"] for _ in range(2000)], "uniform").pvalue > 0.01
+
+
+START = {"a": 0.2, "b": 1.0, "label": "y"}
+
+
+def leaning(start: list[dict[str, Any]], count: int = 2000, **settings: Any) -> list[dict[str, Any]]:
+    """New configurations of a population that was given a start."""
+    population = Population(SPACE, explorer := PatientPBT(resample=1.0, resample_label=1.0, **settings), start=start)
+    rng = np.random.default_rng(0)
+    return [explorer.explore(population.space, NOTHING, [], PARENT, rng) for _ in range(count)]
+
+
+def test_with_a_start_draws_lean_to_it_instead_of_the_middle() -> None:
+    configs = leaning([START])
+    for name, mode in (("a", 0.2), ("b", 1.0)):
+        values = [config[name] for config in configs]
+        assert kstest(values, beta(1 + 6 * mode, 1 + 6 * (1 - mode)).cdf).pvalue > 0.01
+    shares = {label: np.mean([config["label"] == label for config in configs]) for label in "xyzw"}
+    assert shares == pytest.approx({"x": 1 / 8, "y": 5 / 8, "z": 1 / 8, "w": 1 / 8}, abs=0.04)
+
+
+def test_with_several_starts_each_draw_leans_to_one_of_them() -> None:
+    configs = leaning([START, {"a": 0.8, "b": 0.0, "label": "z"}])
+    assert np.mean([config["b"] for config in configs if config["a"] < 0.2]) > 0.7
+    assert np.mean([config["b"] for config in configs if config["a"] > 0.8]) < 0.3
+    assert np.mean([config["label"] in "yz" for config in configs]) == pytest.approx(3 / 4, abs=0.04)
+
+
+def test_draws_lean_to_the_middle_if_the_start_is_only_a_guess_or_there_is_none() -> None:
+    for configs in (leaning([START], around_start=False), leaning([])):
+        assert kstest([config["a"] for config in configs], beta(4, 4).cdf).pvalue > 0.01
+        assert np.mean([config["label"] == "y" for config in configs]) == pytest.approx(1 / 4, abs=0.04)
+    assert kstest([config["a"] for config in leaning([START], concentration=1.0)], "uniform").pvalue > 0.01
+
+
+def test_the_other_members_begin_around_the_start() -> None:
+    others = [assignment.config for assignment in Population(SPACE, size=64, seed=3, start=[START]).ask()][1:]
+    assert np.median([config["a"] for config in others]) == pytest.approx(beta(2.2, 5.8).median(), abs=0.03)
+    assert np.mean([config["label"] == "y" for config in others]) == pytest.approx(5 / 8, abs=0.05)
+
+
+def test_methods_that_draw_uniformly_do_not_lean_to_a_start() -> None:
+    begun = [Population(SPACE, PBT(), size=8, start=start).ask()[1:] for start in ([], [START])]
+    assert begun[0] == begun[1]
+
+
+def test_a_number_with_a_distribution_of_its_own_keeps_it() -> None:
+    space = {"a": cs.Float("a", (0.0, 1.0), distribution=cs.Beta(8, 2)), "b": (0.0, 1.0)}
+    configs = [a.config for a in Population(space, size=64, start=[{"a": 0.1, "b": 0.1}]).ask()][1:]
+    assert np.median([config["a"] for config in configs]) > 0.7
+    assert np.median([config["b"] for config in configs]) < 0.3
 
 
 def crossed(explorer: PatientPBT, count: int = 2000) -> list[dict[str, Any]]:
@@ -135,6 +187,7 @@ def test_first_configurations_lean_as_the_method_does_and_stay_stratified() -> N
         ({"concentration": 0.5}, "concentration must be between 1 and 100, got 0.5"),
         ({"crossover": 2}, "crossover must be a probability between 0 and 1, got 2"),
         ({"model": 1}, "model must be True or False, got 1"),
+        ({"around_start": 1}, "around_start must be True or False, got 1"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:

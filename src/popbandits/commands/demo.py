@@ -10,12 +10,13 @@ from popbandits.commands.registry import STOPPED, Command, command
 def demo(parser: argparse.ArgumentParser) -> Command:
     """See it work: tune a PPO agent while it trains, and compare with random search.
 
-    Four agents learn to land on the moon, in three to five minutes. Learning
+    Four agents learn to land on the moon, in about four minutes. Learning
     rate, clipping, entropy bonus, GAE's lambda, epochs and the optimizer with its
-    own settings are tuned meanwhile, over wide ranges. Random search gets the same
-    budget; one agent with the usual settings gets the budget of one member. The best
-    checkpoint of each is then scored on fresh episodes. The command prints the
-    winning schedule, the three scores and the folder that holds everything.
+    own settings are tuned meanwhile, over wide ranges; the first agent begins with
+    the usual settings. Random search gets the same start and budget; one agent that
+    keeps the usual settings gets the budget of one member. The best checkpoint of
+    each is then scored on fresh episodes. The command prints the winning schedule,
+    the three scores and the folder that holds everything.
 
     It needs torch and EnvPool: pip install 'popbandits[rl]'
     """
@@ -46,6 +47,7 @@ def demo(parser: argparse.ArgumentParser) -> Command:
                 rounds=task.ROUNDS,
                 seed=arguments.seed,
                 directory=folder / name,
+                start=task.START if members > 1 else None,
                 engine="processes" if members > 1 else "in-process",  # One member needs no worker process.
             )
             if not results[name].done:

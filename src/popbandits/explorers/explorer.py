@@ -48,6 +48,8 @@ class Explorer:
     """The method's own selection, used by a run that names none; None for truncation."""
     concentration: float = 1.0
     """Concentration of first configurations at the middle of ranges: numbers come from Beta(c, c); 1 is uniform."""
+    around_start: bool = False
+    """True if draws that are concentrated lean to the configurations given as `start`, where there are any."""
     earlier: ClassVar[Mapping[str, Any]] = {}
     """Former values of settings that older records lack, so that a run on record goes on as it began."""
 
@@ -106,6 +108,7 @@ class _Plain(Explorer):
         self.restarts = getattr(plain, "restarts", Explorer.restarts)
         self.selection = getattr(plain, "selection", Explorer.selection)
         self.concentration = getattr(plain, "concentration", Explorer.concentration)
+        self.around_start = getattr(plain, "around_start", Explorer.around_start)
 
     def __repr__(self) -> str:
         return repr(self.plain)
@@ -141,15 +144,26 @@ def as_explorer(method: Any) -> Explorer:
     return _Plain(method)
 
 
-def concentrate(u: FloatArray, numbers: int, concentration: float) -> FloatArray:
-    """Convert uniform quantiles of the first `numbers` columns to those of Beta(c, c); labels stay uniform."""
+def concentrate(space: Space, u: FloatArray, concentration: float, around: Points | None = None) -> FloatArray:
+    """Convert uniform quantiles (n, d + m) of numbers to those of Beta(c, c); labels stay uniform.
+
+    With `around`, n points, numbers come from the beta distribution of the same weight whose mode is the point's value,
+    and one half of the labels are the point's. A number with a distribution of its own keeps it.
+    """
     if concentration == 1:
         return u
-    return np.concatenate([betaincinv(concentration, concentration, u[:, :numbers]), u[:, numbers:]], axis=1)
+    d, weight = len(space.numerical), 2 * (concentration - 1)
+    if around is None:
+        return np.concatenate([betaincinv(concentration, concentration, u[:, :d]), u[:, d:]], axis=1)
+    own = np.array([number.prior is not None for number in space.numerical], dtype=np.bool_)
+    mode = np.where(np.isnan(around.x) | own, 0.5, around.x)
+    columns = [betaincinv(1 + weight * mode, 1 + weight * (1 - mode), u[:, :d])]
+    columns += [c.prefer(around.h[:, j], u[:, d + j])[:, None] for j, c in enumerate(space.categorical)]
+    return np.concatenate(columns, axis=1)
 
 
 def sample_config(space: Space, rng: np.random.Generator, concentration: float = 1.0) -> Config:
-    """Draw a configuration, uniform in each parameter's own scale, or concentrated at the middle."""
+    """Draw a configuration, uniform in each parameter's own scale, or concentrated at the middle or what is known."""
     if concentration != 1:
         nothing = Points(np.full((1, len(space.numerical)), np.nan), np.full((1, len(space.categorical)), -1))
         point = complete_point(space, nothing, rng, concentration=concentration)
@@ -163,7 +177,9 @@ def complete_point(
 ) -> Points | None:
     """Complete one point by drawing its open values (NaN, -1); None if no draw is legal."""
     u = rng.random((tries, len(space.numerical) + len(space.categorical)))
-    drawn = space.from_quantiles_full(concentrate(u, len(space.numerical), concentration))
+    known = space.around if concentration != 1 else None
+    around = None if known is None else known[rng.integers(len(known), size=tries)]
+    drawn = space.from_quantiles_full(concentrate(space, u, concentration, around))
     whole = space.activate(
         Points(np.where(np.isnan(points.x), drawn.x, points.x), np.where(points.h < 0, drawn.h, points.h))
     )

@@ -56,10 +56,12 @@ class PatientPBT(Perturbation):
             good values depend on one another.
         model: Let the model of `PB2Fuse` choose if scores accumulate, as a running total does. Default True. Give False
             for a method without a model.
+        around_start: Draw around the configurations given as `start`, not the middles of ranges, and take half of the
+            resampled labels from them. Default True. Give False if they are only a first guess.
     """
 
     selection = Patient()
-    earlier: ClassVar[Mapping[str, Any]] = {"crossover": 0.0, "model": False}
+    earlier: ClassVar[Mapping[str, Any]] = {"crossover": 0.0, "model": False, "around_start": False}
 
     resample: float = 0.6
     resample_label: float = 0.8
@@ -67,6 +69,7 @@ class PatientPBT(Perturbation):
     concentration: float = 4.0
     crossover: float = 0.3
     model: bool = True
+    around_start: bool = True
 
     def __post_init__(self) -> None:
         for name in ("resample", "resample_label", "crossover"):
@@ -75,6 +78,7 @@ class PatientPBT(Perturbation):
         share = real("a share of a range between 0 and 1", lambda step: 0 <= step <= 1, "0.1 is usual")
         share.check("step", self.step)
         FLAG.check("model", self.model)
+        FLAG.check("around_start", self.around_start)
 
     def explore_round(
         self,

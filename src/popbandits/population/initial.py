@@ -13,7 +13,8 @@ def initial_points(space: Space, size: int, rng: np.random.Generator, concentrat
 
     Each label, and each of `size` equal slices of a number's range, gets its share of the members to within one. A
     conditional parameter is stratified among the members in which it is active. Forbidden points are drawn again. With
-    a `concentration` above 1, numbers concentrate at the middle, and the slices have equal probability.
+    a `concentration` above 1, numbers concentrate at the middle, and the slices have equal probability; in a space that
+    leans to known points, they concentrate at those, in turn.
     """
     u = _sobol(size, len(space.numerical) + len(space.categorical), rng)
     everyone = np.ones(size, dtype=np.bool_)
@@ -21,12 +22,13 @@ def initial_points(space: Space, size: int, rng: np.random.Generator, concentrat
     for column in range(u.shape[1]):
         u[:, column] = _stratify(u[:, column], everyone, counted[column])
     numbers = len(space.numerical)
-    points = space.from_quantiles(concentrate(u, numbers, concentration))
+    around = None if space.around is None else space.around[np.arange(size) % len(space.around)]
+    points = space.from_quantiles(concentrate(space, u, concentration, around))
     for column in space.order:  # parents first: they decide in which members a child is active
         active = _active(points, column, numbers)
         if not active.all():
             u[:, column] = _stratify(u[:, column], active, counted[column])
-            points = space.from_quantiles(concentrate(u, numbers, concentration))
+            points = space.from_quantiles(concentrate(space, u, concentration, around))
     legal = space.legal(points)
     if legal.all():
         return points

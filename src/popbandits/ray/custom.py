@@ -32,7 +32,8 @@ class CustomExplorer(Explorer):
     def __init__(self, method: Explorer, function: Function, fixed: Mapping[str, Any]):
         self.method, self.function, self.fixed = method, function, fixed
         self.exploits, self.restarts = method.exploits, method.restarts
-        self.selection, self.concentration = method.selection, method.concentration
+        self.selection = method.selection
+        self.concentration, self.around_start = method.concentration, method.around_start
 
     def explore_round(
         self,

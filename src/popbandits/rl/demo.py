@@ -1,10 +1,11 @@
 """The task of `popbandits demo`: PPO on the lunar lander, which has to land softly between two flags.
 
 Three runs share a seed and the number of steps per member: a tuned population, random search with as many members, and
-a single agent with the usual settings. The best checkpoint of each run is evaluated on fresh episodes (`evaluate`),
-since the best of many noisy scores is partly luck. Equal seeds give equal starts.
+a single agent with the usual settings. The first member of each population begins with the usual settings too. The best
+checkpoint of each run is evaluated on fresh episodes (`evaluate`), since the best of many noisy scores is partly luck.
+Equal seeds give equal starts.
 
-A return of 200 counts as solved. Crashing at once returns about -150, hovering until the time limit about 50.
+A return of 200 counts as solved. Crashing at once returns about -150, hovering until the time limit about 150.
 """
 
 from pathlib import Path
@@ -28,6 +29,9 @@ DEFAULTS: dict[str, Any] = {
     "beta2": 0.999,
 }
 """The usual settings: the defaults of PPO in Stable-Baselines3."""
+
+START = [DEFAULTS]
+"""What a practitioner would begin with: the first member's configuration."""
 
 
 def space() -> ConfigurationSpace:

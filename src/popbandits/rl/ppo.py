@@ -50,7 +50,7 @@ class Settings:
     """Parallel environments: N."""
     rollout: int = 64
     """Steps per environment between two updates: T."""
-    updates: int = 8
+    updates: int = 6
     """Updates per interval."""
     minibatch: int = 512
     """Maximum number of transitions per optimizer step: B."""

@@ -71,10 +71,14 @@ class Space:
     | movable | (d,) numbers optimised by gradient: floats, and integers of many levels, that no condition depends on |
     | grids | by column, x of every level of the numbers of few levels that no condition depends on |
 
+    | around | points that draws may lean to instead of the middle of the space; None if nothing is known |
+
     Args:
         space: A dict of ranges (tuples), choices (lists), constants and further dicts; a `ConfigurationSpace` of
             ConfigSpace for log scales, conditions and forbidden combinations; or another `Space`.
     """
+
+    around: Points | None = None
 
     def __init__(self, space: "ConfigurationSpace | Mapping[str, Any] | Space") -> None:
         if isinstance(space, Space):
@@ -201,6 +205,12 @@ class Space:
                     f"row under {never}; drop a clause or narrow the ranges it restricts"
                 )
         return Points.concatenate(parts)
+
+    def leaning_to(self, configs: Sequence[Mapping[str, Any]]) -> "Space":
+        """Return the same space, with configurations that are known to be good."""
+        made = Space(self)
+        made.around = self.encode(configs)
+        return made
 
     def from_quantiles(self, u: FloatArray) -> Points:
         """Return the points at quantiles u (n, d + m), numerical columns first; they may be forbidden."""

@@ -79,6 +79,19 @@ class Categorical(_Labelled):
         total = np.cumsum(self.weights)
         return np.searchsorted(total[:-1] / total[-1], u, side="right")
 
+    def prefer(self, codes: IntArray, u: FloatArray) -> FloatArray:
+        """Return quantiles of which one half falls on the labels of these codes, the others where u spreads them.
+
+        >>> choice = Categorical("c", ("a", "b"), (0.25, 0.75))
+        >>> choice.quantile(choice.prefer(np.array([1, 1, 0, -1]), np.array([0.0, 0.49, 0.49, 0.2])))
+        array([1, 1, 0, 0])
+        """
+        total = np.cumsum(self.weights)
+        low, high = np.append(0.0, total[:-1])[codes] / total[-1], total[codes] / total[-1]
+        # Within the label's share, not at its end: rounding could fall on the next label.
+        preferred = np.where(u < 0.5, low + (0.25 + u) * (high - low), 2 * u - 1)
+        return np.where(codes < 0, u, preferred)
+
     def column(self, codes: IntArray) -> list[Any]:
         """Return the labels of codes, INACTIVE for -1."""
         labels = (*self.labels, INACTIVE)
