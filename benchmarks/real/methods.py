@@ -59,6 +59,11 @@ FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting=
 METHODS: dict[str, Method] = {
     **methods.METHODS,
     "patient-pbt/start": PATIENT("Patient PBT, started from the defaults", start="defaults"),
+    "patient-pbt/start/middle": PATIENT(
+        "Patient PBT, started from the defaults, draws around the middle",
+        settings={"around_start": False},
+        start="defaults",
+    ),
     "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
     "patient-pbt/no-warm-up": PATIENT("Patient PBT, no warm-up", selecting={"warm_up": 0.0}),
     "patient-pbt/no-way-back": PATIENT("Patient PBT, no way back", selecting={"collapse": float("inf")}),
@@ -66,7 +71,6 @@ METHODS: dict[str, Method] = {
     "patient-pbt/no-crossover": PATIENT("Patient PBT, no crossover", settings={"crossover": 0.0}),
     "patient-pbt/no-model": PATIENT("Patient PBT, no model", settings={"model": False}, selecting={"adaptive": False}),
     "patient-pbt/first": FIRST("Patient PBT, first version"),
-    "patient-pbt/first/start": FIRST("Patient PBT, first version, started from the defaults", start="defaults"),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
         "RayPB2",
