@@ -70,7 +70,6 @@ class Space:
     | order | column numbers, x before h, sorted so that parents come before children |
     | movable | (d,) numbers optimised by gradient: floats, and integers of many levels, that no condition depends on |
     | grids | by column, x of every level of the numbers of few levels that no condition depends on |
-
     | around | points that draws may lean to instead of the middle of the space; None if nothing is known |
 
     Args:
