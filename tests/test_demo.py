@@ -26,7 +26,8 @@ def evaluate(checkpoint: Path, seed: int) -> float:
 def test_the_demo_prints_the_schedule_the_three_scores_and_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    task = SimpleNamespace(space=space, DEFAULTS=DEFAULTS, POPULATION=2, ROUNDS=3, make_agent=Walker, evaluate=evaluate)
+    sizes = {"POPULATION": 2, "ROUNDS": 3, "START": [DEFAULTS], "DEFAULTS": DEFAULTS}
+    task = SimpleNamespace(space=space, make_agent=Walker, evaluate=evaluate, **sizes)
     monkeypatch.setattr(popbandits.rl, "demo", task, raising=False)
     # Processes take seconds to start, and what they do is tested elsewhere.
     monkeypatch.setattr(popbandits.run, "tune", lambda *a, **settings: tune(*a, **settings | {"engine": "threads"}))
@@ -36,6 +37,9 @@ def test_the_demo_prints_the_schedule_the_three_scores_and_where_it_is(
     runs = {name: History.load(Path("runs/demo") / name) for name in ("tuned", "random", "untuned")}
     assert [len(history) for history in runs.values()] == [6, 6, 3]
     assert all(o.config == DEFAULTS for o in runs["untuned"])
+    for name in ("tuned", "random"):
+        began = {o.member: o.config for o in runs[name] if o.round == 0}
+        assert began[0] == DEFAULTS != began[1]
     assert re.search(r"^round  member +score +epochs +lr +optimizer", out, re.MULTILINE)
     for history, label in zip(runs.values(), ("Patient PBT", "random search", "the usual settings"), strict=True):
         assert history.best is not None
