@@ -10,7 +10,7 @@ from popbandits.commands.registry import STOPPED, Command, command
 def demo(parser: argparse.ArgumentParser) -> Command:
     """See it work: tune a PPO agent while it trains, and compare with random search.
 
-    Four agents learn to land on the moon, in about four minutes. Learning
+    Four agents learn to land on the moon, in five to six minutes. Learning
     rate, clipping, entropy bonus, GAE's lambda, epochs and the optimizer with its
     own settings are tuned meanwhile, over wide ranges; the first agent begins with
     the usual settings. Random search gets the same start and budget; one agent that
