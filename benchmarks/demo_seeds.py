@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from popbandits import PBT, PatientPBT, RandomSearch, tune
+from popbandits.engines.spawning import end_with
 from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, START, evaluate, make_agent, space
 
 STORED = Path(__file__).parent / "results" / "demo.jsonl"
@@ -81,7 +82,9 @@ def main() -> None:
     arguments = parser.parse_args()
     returns = read(arguments.results)
     jobs = [(name, seed) for seed in range(*map(int, arguments.seeds.split("-"))) for name in arguments.runs]
-    with ProcessPoolExecutor(arguments.at_once, get_context("spawn")) as pool:
+    context = get_context("spawn")
+    listen, line = context.Pipe(duplex=False)  # Workers end when `line` closes: with this process, however it ends.
+    with listen, line, ProcessPoolExecutor(arguments.at_once, context, end_with, (listen,)) as pool:
         futures = {pool.submit(play, *job): job for job in jobs if job not in returns}
         for future in as_completed(futures):
             name, seed = futures[future]
