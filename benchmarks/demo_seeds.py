@@ -1,9 +1,8 @@
 """The demo over seeds, compared to PBT, random search and the usual settings: `python -m benchmarks.demo_seeds`.
 
-The first three train the same number of members and rounds, the first of them from the usual settings; the usual
-settings alone train one agent. The best checkpoint of
-each run plays 256 fresh episodes, with the same starts for all runs of a seed; the number is their mean return. Results
-are stored, one line each; runs that are stored are not played again, and `--seeds 0-0` only prints the table.
+Three populations of the same size and rounds, whose first member begins with the usual settings, and one agent that
+keeps these. The best checkpoint of each run plays 256 fresh episodes, with the same starts for all runs of a seed; the
+number is their mean return. Results are stored, a line for each run, and what is stored is not played again.
 """
 
 import argparse
@@ -20,9 +19,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.real.records import seed_range
 from popbandits import PBT, PatientPBT, RandomSearch, tune
 from popbandits.engines.spawning import end_with
-from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, START, evaluate, make_agent, space
+from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, evaluate, make_agent, space
 
 STORED = Path(__file__).parent / "results" / "demo.jsonl"
 RUNS: dict[str, tuple[Any, Any, int]] = {
@@ -37,7 +37,6 @@ def play(name: str, seed: int) -> float:
     """Play one run, its members one after another; the engine makes no difference to the result."""
     what, method, members = RUNS[name]
     with TemporaryDirectory() as folder:
-        directory = Path(folder) / "run"
         result = tune(
             make_agent,
             what,
@@ -45,8 +44,8 @@ def play(name: str, seed: int) -> float:
             population=members,
             rounds=ROUNDS,
             seed=seed,
-            start=START if members > 1 else None,
-            directory=directory,
+            start=[DEFAULTS],
+            directory=Path(folder) / "run",
             progress=False,
         )
         return evaluate(result.checkpoint, seed=seed)
@@ -75,13 +74,13 @@ def make_table(returns: dict[tuple[str, int], float]) -> Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.demo_seeds", description=__doc__)
-    parser.add_argument("--seeds", default="0-10", help="first and one past the last (0-10)")
+    parser.add_argument("--seeds", type=seed_range, default="0-10", help="first and one past the last (0-10)")
     parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help="runs to play")
     parser.add_argument("--at-once", type=int, default=cpu_count(), help="runs at a time; one a core if left out")
     parser.add_argument("--results", type=Path, default=STORED, help="file of the stored results")
     arguments = parser.parse_args()
     returns = read(arguments.results)
-    jobs = [(name, seed) for seed in range(*map(int, arguments.seeds.split("-"))) for name in arguments.runs]
+    jobs = [(name, seed) for seed in arguments.seeds for name in arguments.runs]
     context = get_context("spawn")
     listen, line = context.Pipe(duplex=False)  # Workers end when `line` closes: with this process, however it ends.
     with listen, line, ProcessPoolExecutor(arguments.at_once, context, end_with, (listen,)) as pool:

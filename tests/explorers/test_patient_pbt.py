@@ -79,6 +79,17 @@ def test_the_other_members_begin_around_the_start() -> None:
     assert np.mean([config["label"] == "y" for config in others]) == pytest.approx(5 / 8, abs=0.05)
 
 
+def test_an_explorer_of_the_users_own_can_lean_to_a_start_too() -> None:
+    class Own:
+        concentration, around_start = 4.0, True
+
+        def explore(self, *given: Any) -> dict[str, Any]:
+            raise AssertionError("nobody explores in the first round")
+
+    others = [assignment.config for assignment in Population(SPACE, Own(), size=64, start=[START]).ask()][1:]
+    assert np.median([config["b"] for config in others]) > 0.8
+
+
 def test_methods_that_draw_uniformly_do_not_lean_to_a_start() -> None:
     begun = [Population(SPACE, PBT(), size=8, start=start).ask()[1:] for start in ([], [START])]
     assert begun[0] == begun[1]

@@ -181,6 +181,19 @@ assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+def test_training_leaves_the_library_that_multiplies_as_it_was() -> None:
+    used = []
+
+    class Watched(PPO):
+        def _learn(self, rollout: Any) -> None:
+            used.append(torch.backends.mkldnn.set_flags(False)[0])
+            super()._learn(rollout)
+
+    Watched(0, SHORT).train(CONFIGS["adam"])
+    assert set(used) == {False}
+    assert torch.backends.mkldnn.set_flags(True)[0] is True
+
+
 def test_neither_building_nor_training_touches_the_global_generator() -> None:
     before = torch.random.get_rng_state()
     PPO(0, SHORT).train(CONFIGS["adam"])

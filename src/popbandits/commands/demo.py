@@ -47,7 +47,7 @@ def demo(parser: argparse.ArgumentParser) -> Command:
                 rounds=task.ROUNDS,
                 seed=arguments.seed,
                 directory=folder / name,
-                start=task.START if members > 1 else None,
+                start=[task.DEFAULTS],
                 engine="processes" if members > 1 else "in-process",  # One member needs no worker process.
             )
             if not results[name].done:

@@ -30,9 +30,6 @@ DEFAULTS: dict[str, Any] = {
 }
 """The usual settings: the defaults of PPO in Stable-Baselines3."""
 
-START = [DEFAULTS]
-"""What a practitioner would begin with: the first member's configuration."""
-
 
 def space() -> ConfigurationSpace:
     """Build a space of wide ranges, as for an unknown task; lr covers what each optimizer needs."""

@@ -175,7 +175,7 @@ class PPO:
         network, real = self.network, rollout.real
         with torch.no_grad():
             preferences, values = network(rollout.seen)
-            before = log_probability(rollout.actions, preferences[:-1])
+            before = log_probability(rollout.actions, log_softmax(preferences[:-1], -1))
             advantages = estimate_advantages(
                 rollout.rewards, values, rollout.terminated, rollout.over, self.settings.gamma, self.gae_lambda
             )
@@ -222,7 +222,7 @@ class Loss:
     def __call__(self, preferences: Tensor, values: Tensor, batch: Batch) -> Tensor:
         """Compute the loss of a minibatch from the outputs of policy and critic."""
         logarithms = log_softmax(preferences, -1)
-        ratio = (logarithms.gather(-1, batch.actions[..., None]).squeeze(-1) - batch.before).exp()
+        ratio = (log_probability(batch.actions, logarithms) - batch.before).exp()
         advantages = batch.advantages - batch.advantages.mean()
         advantages = advantages / (advantages.std(correction=0) + 1e-8)
         clipped = ratio.clamp(1 - self.clip, 1 + self.clip)
@@ -232,9 +232,9 @@ class Loss:
         return -gain + self.value_weight * miss - self.entropy * entropy
 
 
-def log_probability(actions: Tensor, preferences: Tensor) -> Tensor:
-    """Compute the log-probabilities of actions under the softmax of the preferences."""
-    return log_softmax(preferences, -1).gather(-1, actions[..., None]).squeeze(-1)
+def log_probability(actions: Tensor, logarithms: Tensor) -> Tensor:
+    """Return the log-probabilities of actions, from those of all actions, (..., A)."""
+    return logarithms.gather(-1, actions[..., None]).squeeze(-1)
 
 
 def estimate_advantages(
