@@ -19,7 +19,7 @@ typedef unsigned long long u64;
 static constexpr int WARP = 32;
 static constexpr int CELL = 16;  // Bytes of a cell.
 
-#ifndef ON_CPU  // Tests compile the kernels for the CPU, with these functions replaced.
+#ifndef ON_CPU  // Tests compile the kernels for the CPU, with these functions replaced (tests/.../cuda/on_cpu.h).
 
 #define SHARED_MEMORY(name) extern __shared__ __align__(128) u8 name[]
 
@@ -61,6 +61,11 @@ __device__ __forceinline__ void copy_cell(u32 to, const void* from) {
 
 // Wait for all copies that this thread began; others see them after a barrier.
 __device__ __forceinline__ void finish_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Wait until `threads` threads of the block, whole warps, are at barrier `id`, 1 to 15 (0 is __syncthreads).
+__device__ __forceinline__ void barrier(int id, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 // Round two numbers to bfloat16, the first in the lower half.
 __device__ __forceinline__ u32 pack(float low, float high) {
