@@ -2,8 +2,8 @@
 //
 // A thread is a fiber; blocks run one after another. A fiber runs until it must wait for others: for the 32 lanes of
 // its warp, at a shuffle or a matrix product, or at a barrier. The last to arrive computes the result for all and makes
-// the others ready. So a result never depends on time, and a missing barrier mostly shows as a wrong result in one of the two
-// orders, forwards and backwards, in which threads can run.
+// the others ready. So a result never depends on time, and a missing barrier mostly shows as a wrong result in one of the
+// two orders, forwards and backwards, in which threads can run.
 //
 // Mistakes end the launch with a message: threads that wait for ever, lanes of a warp at different operations, shared
 // addresses out of range or not aligned, writes beside the shared memory, copies that are not waited for. Shared memory
@@ -106,7 +106,7 @@ __attribute__((noipa, noinline)) inline void switch_to(Fiber* next) {
     asm volatile("" ::: "memory");
 }
 
-// End the launch with a message, from a fiber. Fibers that have not ended stay as they are; the next launch makes new ones.
+// End the launch with a message, from a fiber. Fibers that have not ended are given up; the next launch makes new ones.
 [[noreturn]] __attribute__((format(printf, 1, 2))) inline void fail(const char* format, ...) {
     int used = snprintf(message, sizeof message, "block %u, thread %u: ", blockIdx.x, threadIdx.x);
     va_list values;

@@ -253,14 +253,16 @@ inline float from_bits(u32 bits) { return on_cpu::as_float(bits); }
 inline u32 to_bits(float number) { return on_cpu::as_bits(number); }
 
 inline u32 add_pairs(u32 left, u32 right) {
-    return pack(on_cpu::as_float(left << 16) + on_cpu::as_float(right << 16), on_cpu::as_float(left & 0xffff0000u) + on_cpu::as_float(right & 0xffff0000u));
+    using on_cpu::as_float;
+    return pack(as_float(left << 16) + as_float(right << 16), as_float(left & 0xffff0000u) + as_float(right & 0xffff0000u));
 }
 
 inline u32 select_bytes(u32 bytes, u32 selector) {
     u32 out = 0;
     for (int i = 0; i < 4; i++) {
-        u32 digit = selector >> 4 * i & 0xf;
-        if (digit < 4) out |= (bytes >> 8 * digit & 0xff) << 8 * i;
+        u32 digit = selector >> 4 * i & 0xf, byte = bytes >> 8 * (digit & 3) & 0xff;
+        if (digit & 8) byte = byte & 0x80 ? 0xff : 0;
+        if (!(digit & 4)) out |= byte << 8 * i;
     }
     return out;
 }

@@ -9,7 +9,7 @@
 static constexpr int WARPS_A_SIDE = 4;
 static constexpr int THREADS = 2 * WARPS_A_SIDE * WARP;
 
-// A cell of the gradient after pooling, and which of the window's pixels won in each of its channels.
+// A cell of the gradient after pooling, and which of the window's pixels won in each of its channels; 15 for none.
 struct Window {
     uint4 gradient;
     uint2 winners;
@@ -24,18 +24,24 @@ struct Window {
 
     // Add this cell's gradients to `total`, where the pixel `slot` won.
     __device__ __forceinline__ void add_to(uint4& total, u32 slot) const {
-        const u32 first = won(winners.x, slot), second = won(winners.y, slot);
-        total.x = add_pairs(total.x, gradient.x & select_bytes(first, 0x1100));
-        total.y = add_pairs(total.y, gradient.y & select_bytes(first, 0x3322));
-        total.z = add_pairs(total.z, gradient.z & select_bytes(second, 0x1100));
-        total.w = add_pairs(total.w, gradient.w & select_bytes(second, 0x3322));
+        const uint4 part = chosen(slot);
+        total.x = add_pairs(total.x, part.x), total.y = add_pairs(total.y, part.y);
+        total.z = add_pairs(total.z, part.z), total.w = add_pairs(total.w, part.w);
     }
 
-    // Return 0xff in the bytes that equal `slot`; bytes and slot are below 16.
-    __device__ __forceinline__ static u32 won(u32 slots, u32 slot) {
-        const u32 equal = (0x10101010u - (slots ^ slot * 0x01010101u)) >> 4 & 0x01010101u;
-        return (equal << 8) - equal;
+    // Return this cell's gradients where the pixel `slot` won, else 0.
+    __device__ __forceinline__ uint4 chosen(u32 slot) const {
+        const u32 first = won(winners.x, slot), second = won(winners.y, slot);
+        return make_uint4(
+            gradient.x & signs(first, 0), gradient.y & signs(first, 1), gradient.z & signs(second, 0), gradient.w & signs(second, 1)
+        );
     }
+
+    // Set the sign of the bytes that equal `slot`; bytes and slot are below 16.
+    __device__ __forceinline__ static u32 won(u32 slots, u32 slot) { return 0x80808080u - (slots ^ slot * 0x01010101u); }
+
+    // Return two numbers of 16 bits, each filled with the sign of a byte.
+    __device__ __forceinline__ static u32 signs(u32 bytes, int pair) { return select_bytes(bytes, pair ? 0xbbaa : 0x9988); }
 };
 
 // Compute the gradient before pooling at pixels (2 row, 2 column) to (2 row + 1, 2 column + 1) of a plane; a pixel gets
@@ -51,14 +57,11 @@ __device__ __forceinline__ void unpool(
     next.load(gradients, winners, cell + 1, right);
     under.load(gradients, winners, cell + POOLED, below);
     across.load(gradients, winners, cell + POOLED + 1, right && below);
-    uint4 pixels[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) pixels[i] = make_uint4(0, 0, 0, 0);
     // A window's slots are 3 ky + kx, and its middle, slot 4, is its own even pixel.
-    here.add_to(pixels[0], 4);
-    here.add_to(pixels[1], 5), next.add_to(pixels[1], 3);
-    here.add_to(pixels[2], 7), under.add_to(pixels[2], 1);
-    here.add_to(pixels[3], 8), next.add_to(pixels[3], 6), under.add_to(pixels[3], 2), across.add_to(pixels[3], 0);
+    uint4 pixels[4] = {here.chosen(4), here.chosen(5), here.chosen(7), here.chosen(8)};
+    next.add_to(pixels[1], 3);
+    under.add_to(pixels[2], 1);
+    next.add_to(pixels[3], 6), under.add_to(pixels[3], 2), across.add_to(pixels[3], 0);
 #pragma unroll
     for (int i = 0; i < 4; i++) put(i / 2, i % 2, pixels[i]);
 }
@@ -66,30 +69,23 @@ __device__ __forceinline__ void unpool(
 // Writes the rows of the input's gradient: [+ add], 0 where the input was rectified.
 template <int SIDE, bool MASK, bool ADD>
 struct Back {
-    u32 input;  // Addresses of the first row, for this lane.
-    const u32* add;
+    u32 input, add;  // Addresses of the first row, for this lane.
     u32* out;
-    u32 added[2][2];
 
     __device__ __forceinline__ static int cell(int row, int group, int half) {
         return row * SIDE + half * Tiles<SIDE>::second(SIDE) + group * SIDE * SIDE;
     }
 
-    __device__ __forceinline__ void begin(int row) {
-        if (!ADD) return;
-#pragma unroll
-        for (int group = 0; group < 2; group++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) added[group][half] = __ldg(add + cell(row, group, half) * 4);
-    }
-
-    __device__ __forceinline__ void end(int row, Row<1>& totals) {
+    __device__ __forceinline__ void operator()(int row, Row<1>& totals) {
 #pragma unroll
         for (int group = 0; group < 2; group++)
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 float first = totals.at[0][group][2 * half], second = totals.at[0][group][2 * half + 1];
-                if (ADD) first += low(added[group][half]), second += high(added[group][half]);
+                if (ADD) {
+                    const u32 added = shared_u32(add + cell(row, group, half) * CELL);
+                    first += low(added), second += high(added);
+                }
                 u32 word = pack(first, second);
                 if (MASK) {
                     // The input is never negative: it is 0 where it was rectified.
@@ -105,13 +101,13 @@ struct Back {
 template <int INPUTS, int OUTPUTS, int SIDE, int IMAGES, bool MASK, bool ADD, bool POOLED>
 __device__ __forceinline__ void backward(
     u8* memory, const uint4* __restrict__ gradient, const uint2* __restrict__ winners, const uint4* __restrict__ x,
-    const uint4* __restrict__ packed, const u32* __restrict__ add, u32* __restrict__ out, float* __restrict__ shares, int stride,
-    int images
+    const uint4* __restrict__ packed, const uint4* __restrict__ add, u32* __restrict__ out, float* __restrict__ shares,
+    int stride, int images
 ) {
     using Layout = Bordered<SIDE>;
     using Division = Tiles<SIDE>;
     constexpr int AREA = SIDE * SIDE, PLANES_IN = INPUTS / 8, PLANES_OUT = OUTPUTS / 8;
-    constexpr int ALL = IMAGES * Division::ACROSS * Division::ROWS;
+    constexpr int ALL = IMAGES * Division::ACROSS * Division::ROWS, CELLS = IMAGES * PLANES_IN * AREA;
     u8* inputs = memory + IMAGES * Layout::bytes(OUTPUTS);
     const u32 at_gradient = shared_address(memory), at_input = shared_address(inputs);
     const int lane = lane_index(), g = lane / 4, t = lane % 4, warp = warp_index() % WARPS_A_SIDE;
@@ -137,8 +133,10 @@ __device__ __forceinline__ void backward(
         } else {
             copy_planes<SIDE>(at_gradient, gradient + image * PLANES_OUT * AREA, IMAGES * PLANES_OUT);
         }
-        for (int i = threadIdx.x; i < IMAGES * PLANES_IN * AREA; i += THREADS)
+        for (int i = threadIdx.x; i < CELLS; i += THREADS) {
             copy_cell(at_input + i * CELL, x + image * PLANES_IN * AREA + i);
+            if (ADD) copy_cell(at_input + (CELLS + i) * CELL, add + image * PLANES_IN * AREA + i);
+        }
         finish_copies();
         __syncthreads();
     };
@@ -158,7 +156,7 @@ __device__ __forceinline__ void backward(
                 const int word = (image * PLANES_IN * AREA + cell) * 4 + t;
                 Back<SIDE, MASK, ADD> back;
                 back.input = at_input + cell * CELL + t * 4;
-                back.add = ADD ? add + word : nullptr;
+                back.add = back.input + CELLS * CELL;
                 back.out = out + word;
                 const int start = which * PLANES_OUT * Layout::PLANE + Layout::FIRST + row * Layout::ROW + tile * 16;
                 convolve<OUTPUTS, 1, Layout::ROW, Layout::PLANE>(
@@ -217,7 +215,7 @@ __device__ __forceinline__ void backward(
 #define BACK(NAME, INPUTS, OUTPUTS, SIDE, IMAGES, ADD)                                                                 \
     extern "C" __global__ void __launch_bounds__(THREADS, 2) NAME(                                                     \
         const uint4* __restrict__ gradient, const uint4* __restrict__ x, const uint4* __restrict__ packed,             \
-        const u32* __restrict__ add, u32* __restrict__ out, float* __restrict__ shares, int stride, int images         \
+        const uint4* __restrict__ add, u32* __restrict__ out, float* __restrict__ shares, int stride, int images       \
     ) {                                                                                                                \
         SHARED_MEMORY(memory);                                                                                         \
         backward<INPUTS, OUTPUTS, SIDE, IMAGES, true, ADD, false>(                                                     \

@@ -100,8 +100,7 @@ __device__ __forceinline__ void add_row(
             }
 }
 
-// Compute `rows` rows of a convolution; call finish.begin(row) before the last products of a row, then finish.end(row,
-// totals). `address` is that of the tile in the first of these rows, of the layout with rows of ROW and planes of PLANE
+// Compute `rows` rows of a convolution; call finish(row, totals) for each. `address` is that of the tile in the first of these rows, of the layout with rows of ROW and planes of PLANE
 // cells, plus this lane's offset.
 template <int INPUTS, int TILES, int ROW, int PLANE, class Finish>
 __device__ __forceinline__ void convolve(
@@ -123,21 +122,18 @@ __device__ __forceinline__ void convolve(
         for (int row = 1; row < rows - 1; row++) {
             address += DOWN;
             below.set(bias);
-            finish.begin(row - 1);
             add_row<INPUTS, TILES, PLANE, true, true, true>(address, filters, above, beside, below);
-            finish.end(row - 1, above);
+            finish(row - 1, above);
             above = beside, beside = below;
         }
         address += DOWN;
-        finish.begin(rows - 2);
         add_row<INPUTS, TILES, PLANE, true, true, false>(address, filters, above, beside, below);
-        finish.end(rows - 2, above);
+        finish(rows - 2, above);
         above = beside;
     }
     address += DOWN;
-    finish.begin(rows - 1);
     add_row<INPUTS, TILES, PLANE, true, false, false>(address, filters, above, beside, below);
-    finish.end(rows - 1, above);
+    finish(rows - 1, above);
 }
 
 // Gradient of the filters from 16 inputs to 16 outputs, [9][inputs as rows][outputs as columns], and of the biases.

@@ -59,7 +59,15 @@ struct Pool {
     u32* saved;
     u8* winner;
     float best[TILES][2][2];
-    int slot[TILES][2][2];
+
+    // While windows are compared, the last bits of a number are its place in the window, so that a maximum needs no other
+    // comparison. Higher places win ties, so the first pixel has the highest. Of negative numbers the wrong one wins a tie,
+    // but a maximum below 0 is rectified and its winner gets no gradient.
+    static constexpr u32 ROW_UNIT = 4, PLACE = 15;
+
+    __device__ __forceinline__ static float placed(float number, u32 cleared, u32 place) {
+        return SAVE ? from_bits((to_bits(number) & ~cleared) | place) : number;
+    }
 
     __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -67,16 +75,12 @@ struct Pool {
 #pragma unroll
             for (int group = 0; group < 2; group++)
 #pragma unroll
-                for (int i = 0; i < 2; i++) best[tile][group][i] = LOWEST, slot[tile][group][i] = 0;
+                for (int i = 0; i < 2; i++) best[tile][group][i] = LOWEST;
     }
 
-    __device__ __forceinline__ void begin(int row) {}
-
-    __device__ __forceinline__ void end(int row, Row<TILES>& totals) {
+    __device__ __forceinline__ void operator()(int row, Row<TILES>& totals) {
         const int lane = lane_index(), now = y + row;
         const bool odd_row = now % 2;  // The last row of a window and the first of the next; else the middle row.
-        const int result = now / 2;
-        const bool complete = odd_row && result >= first;
 #pragma unroll
         for (int group = 0; group < 2; group++)
 #pragma unroll
@@ -84,40 +88,42 @@ struct Pool {
                 float before = LOWEST;
 #pragma unroll
                 for (int tile = 0; tile < TILES; tile++) {
-                    const float even = totals.at[tile][group][i], odd = totals.at[tile][group][2 + i];
+                    const float even = totals.at[tile][group][i], odd = placed(totals.at[tile][group][2 + i], PLACE, 0);
                     const float moved = __shfl_sync(0xffffffffu, odd, (lane + 28) % WARP);
-                    float most = lane < 4 ? before : moved;
+                    const float left = placed(lane < 4 ? before : moved, 0, 2);
                     before = moved;
-                    int column = 0;
-                    if (even > most) most = even, column = 1;
-                    if (odd > most) most = odd, column = 2;
+                    const float most = fmaxf(fmaxf(left, placed(even, PLACE, 1)), odd);
                     float& top = best[tile][group][i];
-                    int& where = slot[tile][group][i];
-                    if (most > top) top = most, where = (odd_row ? 6 : 3) + column;
                     if (odd_row) {
-                        const float window = top;
-                        const int winning = where;
-                        top = most, where = column;
                         // What is complete takes the place of totals that are not needed any more.
-                        totals.at[tile][group][i] = fmaxf(window, 0.0f);
-                        if (SAVE) totals.at[tile][group][2 + i] = from_bits(winning);
+                        totals.at[tile][group][i] = fmaxf(top, most);
+                        top = placed(most, 0, 2 * ROW_UNIT);
+                    } else {
+                        top = fmaxf(top, placed(most, 0, ROW_UNIT));
                     }
                 }
             }
-        if (!complete) return;
+        const int result = now / 2;
+        if (!odd_row || result < first) return;
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
             for (int group = 0; group < 2; group++) {
                 const float(&numbers)[4] = totals.at[tile][group];
-                const u32 word = pack(numbers[0], numbers[1]);
+                const u32 word = pack(fmaxf(numbers[0], 0.0f), fmaxf(numbers[1], 0.0f));
                 shared_store(target + (result * Bordered<POOLED>::ROW + tile * 8 + group * Bordered<POOLED>::PLANE) * CELL, word);
                 if (SAVE) {
                     const int cell = (group * POOLED + result) * POOLED + tile * 8;
                     saved[cell * 4] = word;
-                    *reinterpret_cast<u16*>(winner + cell * 8) = static_cast<u16>(to_bits(numbers[2]) | to_bits(numbers[3]) << 8);
+                    *reinterpret_cast<u16*>(winner + cell * 8) = static_cast<u16>(slot(numbers[0]) | slot(numbers[1]) << 8);
                 }
             }
+    }
+
+    // Return 3 ky + kx of a maximum from its last bits, 4 (2 - ky) + 2 - kx.
+    __device__ __forceinline__ static u32 slot(float number) {
+        const u32 place = to_bits(number) & PLACE;
+        return 8 - 3 * (place / ROW_UNIT) - place % ROW_UNIT;
     }
 };
 
@@ -127,9 +133,7 @@ struct Store {
     u32 target;  // Addresses of the first row, for this lane.
     u32* saved;
 
-    __device__ __forceinline__ void begin(int row) {}
-
-    __device__ __forceinline__ void end(int row, const Row<1>& totals) {
+    __device__ __forceinline__ void operator()(int row, const Row<1>& totals) {
         using Layout = Bordered<SIDE>;
 #pragma unroll
         for (int group = 0; group < 2; group++)
@@ -233,7 +237,7 @@ __device__ __forceinline__ void section(
                     multiply(totals.at[tile][0], left, filters[dy][0], filters[dy][1]);
                     multiply(totals.at[tile][1], left, filters[dy][2], filters[dy][3]);
                 }
-            pool.end(row, totals);
+            pool(row, totals);
             address += FRAME_ROW * FRAME_PIXEL;
         }
     } else {

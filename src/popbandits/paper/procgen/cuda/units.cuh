@@ -91,7 +91,8 @@ __device__ __forceinline__ u32 add_pairs(u32 left, u32 right) {
     return out;
 }
 
-// Select four bytes by the four lowest hexadecimal digits of the selector, the lowest byte first.
+// Select four bytes by the four lowest hexadecimal digits of the selector, the lowest byte first: 0 to 3 are bytes, 8 to
+// b are their signs, repeated eight times.
 __device__ __forceinline__ u32 select_bytes(u32 bytes, u32 selector) {
     u32 out;
     asm("prmt.b32 %0, %1, 0, %2;" : "=r"(out) : "r"(bytes), "r"(selector));
