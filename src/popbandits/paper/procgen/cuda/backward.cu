@@ -71,6 +71,7 @@ template <int SIDE, bool MASK, bool ADD>
 struct Back {
     u32 input, add;  // Addresses of the first row, for this lane.
     u32* out;
+    int word;  // Index of the same in `out`.
 
     __device__ __forceinline__ static int cell(int row, int group, int half) {
         return row * SIDE + half * Tiles<SIDE>::second(SIDE) + group * SIDE * SIDE;
@@ -86,13 +87,13 @@ struct Back {
                     const u32 added = shared_u32(add + cell(row, group, half) * CELL);
                     first += low(added), second += high(added);
                 }
-                u32 word = pack(first, second);
+                u32 pair = pack(first, second);
                 if (MASK) {
                     // The input is never negative: it is 0 where it was rectified.
                     const u32 seen = shared_u32(input + cell(row, group, half) * CELL);
-                    word &= (seen & 0xffffu ? 0xffffu : 0u) | (seen >> 16 ? 0xffff0000u : 0u);
+                    pair &= (seen & 0xffffu ? 0xffffu : 0u) | (seen >> 16 ? 0xffff0000u : 0u);
                 }
-                out[cell(row, group, half) * 4] = word;
+                out[word + cell(row, group, half) * 4] = pair;
             }
     }
 };
@@ -153,11 +154,10 @@ __device__ __forceinline__ void backward(
                 const int row = unit % STRIPS * ROWS, tile = unit / STRIPS % Division::ACROSS;
                 const int which = unit / STRIPS / Division::ACROSS;
                 const int cell = ((which * PLANES_IN + half * 2) * SIDE + row) * SIDE + tile * 16 + g;
-                const int word = (image * PLANES_IN * AREA + cell) * 4 + t;
                 Back<SIDE, MASK, ADD> back;
                 back.input = at_input + cell * CELL + t * 4;
                 back.add = back.input + CELLS * CELL;
-                back.out = out + word;
+                back.out = out, back.word = (image * PLANES_IN * AREA + cell) * 4 + t;
                 const int start = which * PLANES_OUT * Layout::PLANE + Layout::FIRST + row * Layout::ROW + tile * 16;
                 convolve<OUTPUTS, 1, Layout::ROW, Layout::PLANE>(
                     at_gradient + start * CELL + pixels_first(Division::second(Layout::ROW), Layout::PLANE), filters, nothing, ROWS, back

@@ -55,9 +55,10 @@ template <int TILES, int POOLED, bool SAVE>
 struct Pool {
     int y;       // Row of the convolution whose totals come first.
     int first;   // Row of the result that comes first.
-    u32 target;  // Addresses of row 0 of the result, for this lane.
+    u32 target;  // Address of row 0 of the result, for this lane.
     u32* saved;
     u8* winner;
+    int word;  // Index of the same in `saved`; in `winner` it is twice that.
     float best[TILES][2][2];
 
     // While windows are compared, the last bits of a number are its place in the window, so that a maximum needs no other
@@ -94,13 +95,9 @@ struct Pool {
                     before = moved;
                     const float most = fmaxf(fmaxf(left, placed(even, PLACE, 1)), odd);
                     float& top = best[tile][group][i];
-                    if (odd_row) {
-                        // What is complete takes the place of totals that are not needed any more.
-                        totals.at[tile][group][i] = fmaxf(top, most);
-                        top = placed(most, 0, 2 * ROW_UNIT);
-                    } else {
-                        top = fmaxf(top, placed(most, 0, ROW_UNIT));
-                    }
+                    // A maximum, complete in odd rows, takes the place of totals that are not needed any more.
+                    totals.at[tile][group][i] = fmaxf(top, most);
+                    top = odd_row ? placed(most, 0, 2 * ROW_UNIT) : fmaxf(top, placed(most, 0, ROW_UNIT));
                 }
             }
         const int result = now / 2;
@@ -110,12 +107,12 @@ struct Pool {
 #pragma unroll
             for (int group = 0; group < 2; group++) {
                 const float(&numbers)[4] = totals.at[tile][group];
-                const u32 word = pack(fmaxf(numbers[0], 0.0f), fmaxf(numbers[1], 0.0f));
-                shared_store(target + (result * Bordered<POOLED>::ROW + tile * 8 + group * Bordered<POOLED>::PLANE) * CELL, word);
+                const u32 pair = pack(fmaxf(numbers[0], 0.0f), fmaxf(numbers[1], 0.0f));
+                shared_store(target + (result * Bordered<POOLED>::ROW + tile * 8 + group * Bordered<POOLED>::PLANE) * CELL, pair);
                 if (SAVE) {
-                    const int cell = (group * POOLED + result) * POOLED + tile * 8;
-                    saved[cell * 4] = word;
-                    *reinterpret_cast<u16*>(winner + cell * 8) = static_cast<u16>(slot(numbers[0]) | slot(numbers[1]) << 8);
+                    const int at = word + ((group * POOLED + result) * POOLED + tile * 8) * 4;
+                    saved[at] = pair;
+                    *reinterpret_cast<u16*>(winner + 2 * at) = static_cast<u16>(slot(numbers[0]) | slot(numbers[1]) << 8);
                 }
             }
     }
@@ -130,8 +127,9 @@ struct Pool {
 // Writes the rows of a convolution, added to what is there or not, rectified or not.
 template <int SIDE, bool ADD, bool RELU, bool TO_SHARED, bool TO_GLOBAL>
 struct Store {
-    u32 target;  // Addresses of the first row, for this lane.
+    u32 target;  // Address of the first row, for this lane.
     u32* saved;
+    int word;  // Index of the same in `saved`.
 
     __device__ __forceinline__ void operator()(int row, const Row<1>& totals) {
         using Layout = Bordered<SIDE>;
@@ -146,17 +144,17 @@ struct Store {
                     first += low(there), second += high(there);
                 }
                 if (RELU) first = fmaxf(first, 0.0f), second = fmaxf(second, 0.0f);
-                const u32 word = pack(first, second);
-                if (TO_SHARED) shared_store(at, word);
-                if (TO_GLOBAL) saved[(row * SIDE + half * Tiles<SIDE>::second(SIDE) + group * SIDE * SIDE) * 4] = word;
+                const u32 pair = pack(first, second);
+                if (TO_SHARED) shared_store(at, pair);
+                if (TO_GLOBAL) saved[word + (row * SIDE + half * Tiles<SIDE>::second(SIDE) + group * SIDE * SIDE) * 4] = pair;
             }
     }
 };
 
-// Compute a convolution of images in shared memory; waits until its source is complete.
+// Compute a convolution of images in shared memory, from image `first` on; waits until its source is complete.
 template <int CHANNELS, int SIDE, int IMAGES, int WARPS, bool ADD, bool RELU, bool TO_SHARED, bool TO_GLOBAL>
 __device__ __forceinline__ void residual(
-    u32 source, u32 target, const uint4* __restrict__ packed, const float* __restrict__ biases, u32* __restrict__ saved
+    u32 source, u32 target, const uint4* __restrict__ packed, const float* __restrict__ biases, u32* __restrict__ saved, int first
 ) {
     using Layout = Bordered<SIDE>;
     using Division = Tiles<SIDE>;
@@ -177,7 +175,8 @@ __device__ __forceinline__ void residual(
         const int cell = image * PLANES * Layout::PLANE + Layout::FIRST + row * Layout::ROW + tile * 16;
         Store<SIDE, ADD, RELU, TO_SHARED, TO_GLOBAL> store;
         store.target = target + (cell + half * 2 * Layout::PLANE + g) * CELL + t * 4;
-        if (TO_GLOBAL) store.saved = saved + (((image * PLANES + half * 2) * SIDE + row) * SIDE + tile * 16 + g) * 4 + t;
+        store.saved = saved;
+        store.word = ((((first + image) * PLANES + half * 2) * SIDE + row) * SIDE + tile * 16 + g) * 4 + t;
         convolve<CHANNELS, 1, Layout::ROW, Layout::PLANE>(
             source + cell * CELL + pixels_first(Division::second(Layout::ROW), Layout::PLANE), filters, bias, ROWS, store
         );
@@ -187,7 +186,7 @@ __device__ __forceinline__ void residual(
 // Compute a section of images whose input is, or is being copied, in shared memory at `in`; `out` is for a, b and y.
 template <int SECTION, int IMAGES, int WARPS, bool SAVE>
 __device__ __forceinline__ void section(
-    u8* in, u8* out, const uint4* __restrict__ packed, const float* __restrict__ parameters, const Saved& saved
+    u8* in, u8* out, const uint4* __restrict__ packed, const float* __restrict__ parameters, const Saved& saved, int first
 ) {
     using Its = Shape<SECTION>;
     using Result = Bordered<Its::POOLED>;
@@ -203,12 +202,12 @@ __device__ __forceinline__ void section(
     constexpr int TILES = SIDE / 16;
     Pool<TILES, POOLED, SAVE> pool;
     auto start = [&](int unit) {
-        const int image = unit / STRIPS, plane = image * CHANNELS / 8 + half * 2;
+        const int plane = unit / STRIPS * CHANNELS / 8 + half * 2;
         pool.first = unit % STRIPS * ROWS;
         pool.y = pool.first == 0 ? 0 : 2 * pool.first - 1;
         pool.target = target + (plane * Result::PLANE + Result::FIRST + g) * CELL + t * 4;
-        pool.saved = saved.a + (plane * POOLED * POOLED + g) * 4 + t;
-        pool.winner = saved.winner + (plane * POOLED * POOLED + g) * 8 + 2 * t;
+        pool.saved = saved.a, pool.winner = saved.winner;
+        pool.word = ((first * CHANNELS / 8 + plane) * POOLED * POOLED + g) * 4 + t;
         pool.clear();
         return 2 * (pool.first + ROWS) - pool.y;
     };
@@ -259,12 +258,12 @@ __device__ __forceinline__ void section(
     clear_border<POOLED>(in, IMAGES * CHANNELS / 8);
     auto convolution = [&](int index) { return packed + Its::fragments(index); };
     auto biases = [&](int index) { return parameters + Its::bias(index); };
-    residual<CHANNELS, POOLED, IMAGES, WARPS, false, true, true, SAVE>(target, source, convolution(1), biases(1), saved.h);
-    residual<CHANNELS, POOLED, IMAGES, WARPS, true, true, true, SAVE>(source, target, convolution(2), biases(2), saved.b);
-    residual<CHANNELS, POOLED, IMAGES, WARPS, false, true, true, SAVE>(target, source, convolution(3), biases(3), saved.j);
+    residual<CHANNELS, POOLED, IMAGES, WARPS, false, true, true, SAVE>(target, source, convolution(1), biases(1), saved.h, first);
+    residual<CHANNELS, POOLED, IMAGES, WARPS, true, true, true, SAVE>(source, target, convolution(2), biases(2), saved.b, first);
+    residual<CHANNELS, POOLED, IMAGES, WARPS, false, true, true, SAVE>(target, source, convolution(3), biases(3), saved.j, first);
     constexpr bool LAST = SECTION == 3;
     residual<CHANNELS, POOLED, IMAGES, WARPS, true, LAST, !SAVE && !LAST, SAVE || LAST>(
-        source, target, convolution(4), biases(4), saved.y
+        source, target, convolution(4), biases(4), saved.y, first
     );
 }
 
@@ -274,7 +273,7 @@ __device__ __forceinline__ void copy_frame(u8* to, const uint4* __restrict__ fra
 
 template <int SECTION, int IMAGES>
 __device__ __forceinline__ void forward(
-    u8* memory, const uint4* __restrict__ x, const uint4* __restrict__ packed, const float* __restrict__ parameters, Saved saved
+    u8* memory, const uint4* __restrict__ x, const uint4* __restrict__ packed, const float* __restrict__ parameters, const Saved& saved
 ) {
     using Its = Shape<SECTION>;
     u8 *in = memory, *out = memory + IMAGES * Its::IN_BYTES;
@@ -286,10 +285,7 @@ __device__ __forceinline__ void forward(
         copy_planes<Its::SIDE>(shared_address(in), x + image * PLANES * Its::SIDE * Its::SIDE, IMAGES * PLANES);
         clear_border<Its::SIDE>(in, IMAGES * PLANES);
     }
-    const int words = image * Its::CHANNELS * Its::POOLED * Its::POOLED / 2;
-    saved.a += words, saved.h += words, saved.b += words, saved.j += words, saved.y += words;
-    saved.winner += 2 * words;
-    section<SECTION, IMAGES, 8, true>(in, out, packed, parameters, saved);
+    section<SECTION, IMAGES, 8, true>(in, out, packed, parameters, saved, image);
 }
 
 #define FORWARD(SECTION, IMAGES)                                                                                      \
@@ -310,14 +306,14 @@ extern "C" __global__ void __launch_bounds__(512, 1) act(
 ) {
     SHARED_MEMORY(memory);
     u8 *first = memory, *second = memory + Shape<1>::IN_BYTES;
-    Saved saved{};
-    copy_frame(first, frames + blockIdx.x * (FRAME_BYTES / CELL));
-    section<1, 1, 16, false>(first, second, packed, parameters, saved);
+    const Saved saved{nullptr, nullptr, nullptr, nullptr, nullptr, features};
+    const int image = blockIdx.x;
+    copy_frame(first, frames + image * (FRAME_BYTES / CELL));
+    section<1, 1, 16, false>(first, second, packed, parameters, saved, image);
     __syncthreads();
     packed += Shape<1>::FRAGMENTS, parameters += Shape<1>::PARAMETERS;
-    section<2, 1, 16, false>(second, first, packed, parameters, saved);
+    section<2, 1, 16, false>(second, first, packed, parameters, saved, image);
     __syncthreads();
     packed += Shape<2>::FRAGMENTS, parameters += Shape<2>::PARAMETERS;
-    saved.y = features + blockIdx.x * 32 * 8 * 8 / 2;
-    section<3, 1, 16, false>(first, second, packed, parameters, saved);
+    section<3, 1, 16, false>(first, second, packed, parameters, saved, image);
 }
