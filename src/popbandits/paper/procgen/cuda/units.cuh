@@ -62,6 +62,11 @@ __device__ __forceinline__ void copy_cell(u32 to, const void* from) {
 // Wait for all copies that this thread began; others see them after a barrier.
 __device__ __forceinline__ void finish_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
+// Wait for this number of threads, those that name the same barrier (1 to 15; __syncthreads is barrier 0).
+__device__ __forceinline__ void barrier(int id, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 // Round two numbers to bfloat16, the first in the lower half.
 __device__ __forceinline__ u32 pack(float low, float high) {
     u32 out;
@@ -79,7 +84,22 @@ __device__ __forceinline__ void shared_store(u32 address, u32 value) {
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
+// Add two pairs of bfloat16, rounding each sum.
+__device__ __forceinline__ u32 add_pairs(u32 left, u32 right) {
+    u32 out;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(left), "r"(0x3f803f80u), "r"(right));
+    return out;
+}
+
+// Select four bytes by the four lowest hexadecimal digits of the selector, the lowest byte first.
+__device__ __forceinline__ u32 select_bytes(u32 bytes, u32 selector) {
+    u32 out;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(out) : "r"(bytes), "r"(selector));
+    return out;
+}
+
 __device__ __forceinline__ float from_bits(u32 bits) { return __uint_as_float(bits); }
+__device__ __forceinline__ u32 to_bits(float number) { return __float_as_uint(number); }
 
 #endif
 
@@ -92,5 +112,5 @@ struct Bordered {
     static constexpr int ROW = SIDE + 1;
     static constexpr int PLANE = (SIDE + 2) * ROW + 1;
     static constexpr int FIRST = ROW + 1;  // The first pixel.
-    static constexpr int bytes(int channels) { return channels / 8 * PLANE * CELL; }
+    __device__ static constexpr int bytes(int channels) { return channels / 8 * PLANE * CELL; }
 };

@@ -1,0 +1,321 @@
+// The trunk, backward: a convolution's gradients with respect to its input and to its filters, from one reading of both.
+//
+// Half of a block's warps compute the gradient of the input, with the filters in registers, the other half that of the
+// filters, with the sums in registers. Blocks go on from image to image, and in the end each writes its share of the
+// filters' gradient, [9][inputs][outputs] and the biases', to its own row: sums then do not depend on the order in which
+// blocks end.
+#include "convolution.cuh"
+
+static constexpr int WARPS_A_SIDE = 4;
+static constexpr int THREADS = 2 * WARPS_A_SIDE * WARP;
+
+// A cell of the gradient after pooling, and which of the window's pixels won in each of its channels.
+struct Window {
+    uint4 gradient;
+    uint2 winners;
+
+    __device__ __forceinline__ void load(const uint4* __restrict__ gradients, const uint2* __restrict__ slots, int cell, bool inside) {
+        if (inside) {
+            gradient = __ldg(gradients + cell), winners = __ldg(slots + cell);
+        } else {
+            gradient = make_uint4(0, 0, 0, 0), winners = make_uint2(0x0f0f0f0fu, 0x0f0f0f0fu);
+        }
+    }
+
+    // Add this cell's gradients to `total`, where the pixel `slot` won.
+    __device__ __forceinline__ void add_to(uint4& total, u32 slot) const {
+        const u32 first = won(winners.x, slot), second = won(winners.y, slot);
+        total.x = add_pairs(total.x, gradient.x & select_bytes(first, 0x1100));
+        total.y = add_pairs(total.y, gradient.y & select_bytes(first, 0x3322));
+        total.z = add_pairs(total.z, gradient.z & select_bytes(second, 0x1100));
+        total.w = add_pairs(total.w, gradient.w & select_bytes(second, 0x3322));
+    }
+
+    // Return 0xff in the bytes that equal `slot`; bytes and slot are below 16.
+    __device__ __forceinline__ static u32 won(u32 slots, u32 slot) {
+        const u32 equal = (0x10101010u - (slots ^ slot * 0x01010101u)) >> 4 & 0x01010101u;
+        return (equal << 8) - equal;
+    }
+};
+
+// Compute the gradient before pooling at pixels (2 row, 2 column) to (2 row + 1, 2 column + 1) of a plane; a pixel gets
+// the gradients of all windows that it won. `put(dy, dx, cell)` is called for each of the four.
+template <int POOLED, class Put>
+__device__ __forceinline__ void unpool(
+    const uint4* __restrict__ gradients, const uint2* __restrict__ winners, int plane, int row, int column, Put put
+) {
+    const int cell = (plane * POOLED + row) * POOLED + column;
+    const bool right = column + 1 < POOLED, below = row + 1 < POOLED;
+    Window here, next, under, across;
+    here.load(gradients, winners, cell, true);
+    next.load(gradients, winners, cell + 1, right);
+    under.load(gradients, winners, cell + POOLED, below);
+    across.load(gradients, winners, cell + POOLED + 1, right && below);
+    uint4 pixels[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) pixels[i] = make_uint4(0, 0, 0, 0);
+    // A window's slots are 3 ky + kx, and its middle, slot 4, is its own even pixel.
+    here.add_to(pixels[0], 4);
+    here.add_to(pixels[1], 5), next.add_to(pixels[1], 3);
+    here.add_to(pixels[2], 7), under.add_to(pixels[2], 1);
+    here.add_to(pixels[3], 8), next.add_to(pixels[3], 6), under.add_to(pixels[3], 2), across.add_to(pixels[3], 0);
+#pragma unroll
+    for (int i = 0; i < 4; i++) put(i / 2, i % 2, pixels[i]);
+}
+
+// Writes the rows of the input's gradient: [+ add], 0 where the input was rectified.
+template <int SIDE, bool MASK, bool ADD>
+struct Back {
+    u32 input;  // Addresses of the first row, for this lane.
+    const u32* add;
+    u32* out;
+    u32 added[2][2];
+
+    __device__ __forceinline__ static int cell(int row, int group, int half) {
+        return row * SIDE + half * Tiles<SIDE>::second(SIDE) + group * SIDE * SIDE;
+    }
+
+    __device__ __forceinline__ void begin(int row) {
+        if (!ADD) return;
+#pragma unroll
+        for (int group = 0; group < 2; group++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) added[group][half] = __ldg(add + cell(row, group, half) * 4);
+    }
+
+    __device__ __forceinline__ void end(int row, Row<1>& totals) {
+#pragma unroll
+        for (int group = 0; group < 2; group++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                float first = totals.at[0][group][2 * half], second = totals.at[0][group][2 * half + 1];
+                if (ADD) first += low(added[group][half]), second += high(added[group][half]);
+                u32 word = pack(first, second);
+                if (MASK) {
+                    // The input is never negative: it is 0 where it was rectified.
+                    const u32 seen = shared_u32(input + cell(row, group, half) * CELL);
+                    word &= (seen & 0xffffu ? 0xffffu : 0u) | (seen >> 16 ? 0xffff0000u : 0u);
+                }
+                out[cell(row, group, half) * 4] = word;
+            }
+    }
+};
+
+// POOLED: `gradient` is that after the pooling.
+template <int INPUTS, int OUTPUTS, int SIDE, int IMAGES, bool MASK, bool ADD, bool POOLED>
+__device__ __forceinline__ void backward(
+    u8* memory, const uint4* __restrict__ gradient, const uint2* __restrict__ winners, const uint4* __restrict__ x,
+    const uint4* __restrict__ packed, const u32* __restrict__ add, u32* __restrict__ out, float* __restrict__ shares, int stride,
+    int images
+) {
+    using Layout = Bordered<SIDE>;
+    using Division = Tiles<SIDE>;
+    constexpr int AREA = SIDE * SIDE, PLANES_IN = INPUTS / 8, PLANES_OUT = OUTPUTS / 8;
+    constexpr int ALL = IMAGES * Division::ACROSS * Division::ROWS;
+    u8* inputs = memory + IMAGES * Layout::bytes(OUTPUTS);
+    const u32 at_gradient = shared_address(memory), at_input = shared_address(inputs);
+    const int lane = lane_index(), g = lane / 4, t = lane % 4, warp = warp_index() % WARPS_A_SIDE;
+    const bool of_filters = warp_index() >= WARPS_A_SIDE;
+    clear_border<SIDE>(memory, IMAGES * PLANES_OUT);
+
+    constexpr int HALVES = INPUTS / 16, GROUPS = WARPS_A_SIDE / HALVES;
+    constexpr int ROWS = ALL / GROUPS < Division::ROWS ? ALL / GROUPS : Division::ROWS, STRIPS = Division::ROWS / ROWS;
+    constexpr int PAIRS = HALVES * (OUTPUTS / 16), PARTS = WARPS_A_SIDE / PAIRS;
+    constexpr int LONG = ALL / PARTS < Division::ROWS ? ALL / PARTS : Division::ROWS, LONG_STRIPS = Division::ROWS / LONG;
+    const int half = warp % HALVES, other_half = warp / HALVES % (OUTPUTS / 16);
+
+    auto load = [&](int image) {
+        if constexpr (POOLED) {
+            constexpr int QUADS = AREA / 4, WIDTH = SIDE / 2;
+            for (int i = threadIdx.x; i < IMAGES * PLANES_OUT * QUADS; i += THREADS) {
+                const int plane = i / QUADS, row = i / WIDTH % WIDTH, column = i % WIDTH;
+                uint4* target = reinterpret_cast<uint4*>(memory) + plane * Layout::PLANE + Layout::FIRST;
+                unpool<WIDTH>(gradient, winners, image * PLANES_OUT + plane, row, column, [&](int dy, int dx, const uint4& cell) {
+                    target[(2 * row + dy) * Layout::ROW + 2 * column + dx] = cell;
+                });
+            }
+        } else {
+            copy_planes<SIDE>(at_gradient, gradient + image * PLANES_OUT * AREA, IMAGES * PLANES_OUT);
+        }
+        for (int i = threadIdx.x; i < IMAGES * PLANES_IN * AREA; i += THREADS)
+            copy_cell(at_input + i * CELL, x + image * PLANES_IN * AREA + i);
+        finish_copies();
+        __syncthreads();
+    };
+
+    if (!of_filters) {
+        Filters<OUTPUTS> filters;
+        filters.load(packed, HALVES, half);
+        const float nothing[2][2] = {};
+#pragma unroll 1
+        for (int image = blockIdx.x * IMAGES; image < images; image += gridDim.x * IMAGES) {
+            load(image);
+#pragma unroll 1
+            for (int unit = warp / HALVES; unit < ALL / ROWS; unit += GROUPS) {
+                const int row = unit % STRIPS * ROWS, tile = unit / STRIPS % Division::ACROSS;
+                const int which = unit / STRIPS / Division::ACROSS;
+                const int cell = ((which * PLANES_IN + half * 2) * SIDE + row) * SIDE + tile * 16 + g;
+                const int word = (image * PLANES_IN * AREA + cell) * 4 + t;
+                Back<SIDE, MASK, ADD> back;
+                back.input = at_input + cell * CELL + t * 4;
+                back.add = ADD ? add + word : nullptr;
+                back.out = out + word;
+                const int start = which * PLANES_OUT * Layout::PLANE + Layout::FIRST + row * Layout::ROW + tile * 16;
+                convolve<OUTPUTS, 1, Layout::ROW, Layout::PLANE>(
+                    at_gradient + start * CELL + pixels_first(Division::second(Layout::ROW), Layout::PLANE), filters, nothing, ROWS, back
+                );
+            }
+            __syncthreads();
+        }
+    } else {
+        FilterGradient sums;
+#pragma unroll 1
+        for (int image = blockIdx.x * IMAGES; image < images; image += gridDim.x * IMAGES) {
+            load(image);
+#pragma unroll 1
+            for (int unit = warp / PAIRS; unit < ALL / LONG; unit += PARTS) {
+                const int row = unit % LONG_STRIPS * LONG, tile = unit / LONG_STRIPS % Division::ACROSS;
+                const int which = unit / LONG_STRIPS / Division::ACROSS;
+                const int input = ((which * PLANES_IN + half * 2) * SIDE + row) * SIDE + tile * 16;
+                const int start = (which * PLANES_OUT + other_half * 2) * Layout::PLANE + Layout::FIRST + row * Layout::ROW + tile * 16;
+                sums.add<SIDE, Layout::ROW>(
+                    at_input + input * CELL + planes_first(Division::second(SIDE), AREA),
+                    at_gradient + start * CELL + pixels_first(Division::second(Layout::ROW), Layout::PLANE), LONG
+                );
+            }
+            __syncthreads();
+        }
+        // The warps that share a pair of channel groups add up their parts, one after another.
+        float* whole = reinterpret_cast<float*>(memory);
+#pragma unroll 1
+        for (int part = 0; part < PARTS; part++) {
+            if (warp / PAIRS == part) {
+                auto put = [&](float* to, float number) { *to = part == 0 ? number : *to + number; };
+#pragma unroll
+                for (int tap = 0; tap < 9; tap++)
+#pragma unroll
+                    for (int group = 0; group < 2; group++)
+#pragma unroll
+                        for (int i = 0; i < 4; i++) {
+                            const int from = half * 16 + g + i / 2 * 8, to = other_half * 16 + group * 8 + 2 * t + i % 2;
+                            put(whole + (tap * INPUTS + from) * OUTPUTS + to, sums.at[tap][group][i]);
+                        }
+                if (half == 0 && g == 0)
+#pragma unroll
+                    for (int group = 0; group < 2; group++)
+#pragma unroll
+                        for (int i = 0; i < 2; i++)
+                            put(whole + 9 * INPUTS * OUTPUTS + other_half * 16 + group * 8 + 2 * t + i, sums.bias[group][i]);
+            }
+            barrier(1, WARPS_A_SIDE * WARP);
+        }
+        float* share = shares + blockIdx.x * stride;
+        for (int i = threadIdx.x - WARPS_A_SIDE * WARP; i < (9 * INPUTS + 1) * OUTPUTS; i += WARPS_A_SIDE * WARP) share[i] = whole[i];
+    }
+}
+
+#define BACK(NAME, INPUTS, OUTPUTS, SIDE, IMAGES, ADD)                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) NAME(                                                     \
+        const uint4* __restrict__ gradient, const uint4* __restrict__ x, const uint4* __restrict__ packed,             \
+        const u32* __restrict__ add, u32* __restrict__ out, float* __restrict__ shares, int stride, int images         \
+    ) {                                                                                                                \
+        SHARED_MEMORY(memory);                                                                                         \
+        backward<INPUTS, OUTPUTS, SIDE, IMAGES, true, ADD, false>(                                                     \
+            memory, gradient, nullptr, x, packed, add, out, shares, stride, images                                     \
+        );                                                                                                             \
+    }
+
+#define BACK_POOL(NAME, INPUTS, OUTPUTS, SIDE, IMAGES)                                                                 \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) NAME(                                                     \
+        const uint4* __restrict__ gradient, const uint2* __restrict__ winners, const uint4* __restrict__ x,            \
+        const uint4* __restrict__ packed, u32* __restrict__ out, float* __restrict__ shares, int stride, int images    \
+    ) {                                                                                                                \
+        SHARED_MEMORY(memory);                                                                                         \
+        backward<INPUTS, OUTPUTS, SIDE, IMAGES, false, false, true>(                                                   \
+            memory, gradient, winners, x, packed, nullptr, out, shares, stride, images                                 \
+        );                                                                                                             \
+    }
+
+BACK(back_32, 16, 16, 32, 1, false)
+BACK(back_32_add, 16, 16, 32, 1, true)
+BACK(back_16, 32, 32, 16, 2, false)
+BACK(back_16_add, 32, 32, 16, 2, true)
+BACK(back_8, 32, 32, 8, 4, false)
+BACK(back_8_add, 32, 32, 8, 4, true)
+BACK_POOL(back_pool_32, 16, 32, 32, 1)
+BACK_POOL(back_pool_16, 32, 32, 16, 2)
+
+// The first convolution has no input gradient. Its filters' gradient is summed over strips of 16 rows of the gradient
+// before pooling: [dy][4 dx + colour][outputs], then the biases.
+static constexpr int STRIP = 16, FRAME_ROW = 68, FRAME_PIXEL = 8, FRAME_PIXELS = 66 * FRAME_ROW;
+static constexpr int STRIP_PIXELS = (STRIP + 2) * FRAME_ROW;
+static constexpr int FRAME_WARPS = 16, SUMS = 3 * 16 * 16 + 16;
+
+extern "C" __global__ void __launch_bounds__(FRAME_WARPS* WARP, 2) back_frames(
+    const uint4* __restrict__ gradient, const uint2* __restrict__ winners, const uint2* __restrict__ frames,
+    float* __restrict__ shares, int stride, int images
+) {
+    constexpr int SIDE = 64, WIDTH = SIDE / 2, PLANE = STRIP * SIDE, STRIPS = SIDE / STRIP;
+    constexpr int ROWS = STRIP / (FRAME_WARPS / 4);
+    SHARED_MEMORY(memory);
+    // A window of four pixels begins at any pixel, 8 bytes, but is loaded from multiples of 16. So there is a second copy,
+    // a pixel further, for odd ones.
+    u8 *pixels = memory + 2 * PLANE * CELL, *shifted = pixels + STRIP_PIXELS * FRAME_PIXEL;
+    const int lane = lane_index(), g = lane / 4, t = lane % 4, tile = warp_index() % 4, first = warp_index() / 4 * ROWS;
+    const u32 at_gradient = shared_address(memory) + (first * SIDE + tile * 16) * CELL + planes_first(8, PLANE);
+    const u32 at_pixels = shared_address(lane % 2 ? shifted : pixels) + lane / 16 * 16 +
+                          (first * FRAME_ROW + tile * 16 + lane % 8 - lane % 2 + lane / 8 % 2 * 8) * FRAME_PIXEL;
+    float sums[3][2][4] = {}, bias[4] = {};
+#pragma unroll 1
+    for (int unit = blockIdx.x; unit < images * STRIPS; unit += gridDim.x) {
+        const int image = unit / STRIPS, strip = unit % STRIPS;
+        const uint2* frame = frames + image * FRAME_PIXELS + strip * STRIP * FRAME_ROW;
+        for (int i = threadIdx.x; i < STRIP_PIXELS; i += FRAME_WARPS * WARP) {
+            const uint2 pixel = __ldg(frame + i);
+            reinterpret_cast<uint2*>(pixels)[i] = pixel;
+            if (i > 0) reinterpret_cast<uint2*>(shifted)[i - 1] = pixel;
+        }
+        for (int i = threadIdx.x; i < 2 * PLANE / 4; i += FRAME_WARPS * WARP) {
+            const int plane = i / (PLANE / 4), row = i / WIDTH % (STRIP / 2), column = i % WIDTH;
+            uint4* target = reinterpret_cast<uint4*>(memory) + plane * PLANE;
+            unpool<WIDTH>(
+                gradient, winners, image * 2 + plane, strip * (STRIP / 2) + row, column,
+                [&](int dy, int dx, const uint4& cell) { target[(2 * row + dy) * SIDE + 2 * column + dx] = cell; }
+            );
+        }
+        __syncthreads();
+        u32 seen[3][4];
+        load_transposed(seen[0], at_pixels);
+        load_transposed(seen[1], at_pixels + FRAME_ROW * FRAME_PIXEL);
+#pragma unroll
+        for (int row = 0; row < ROWS; row++) {
+            u32 left[4];
+            load_transposed(left, at_gradient + row * SIDE * CELL);
+            load_transposed(seen[(row + 2) % 3], at_pixels + (row + 2) * FRAME_ROW * FRAME_PIXEL);
+#pragma unroll
+            for (int dy = 0; dy < 3; dy++)
+#pragma unroll
+                for (int group = 0; group < 2; group++)
+                    multiply(sums[dy][group], left, seen[(row + dy) % 3][2 * group], seen[(row + dy) % 3][2 * group + 1]);
+            multiply(bias, left, 0x3f803f80u, 0x3f803f80u);
+        }
+        __syncthreads();
+    }
+    float* whole = reinterpret_cast<float*>(memory);
+#pragma unroll 1
+    for (int warp = 0; warp < FRAME_WARPS; warp++) {
+        if (warp_index() == warp) {
+            auto put = [&](float* to, float number) { *to = warp == 0 ? number : *to + number; };
+#pragma unroll
+            for (int dy = 0; dy < 3; dy++)
+#pragma unroll
+                for (int group = 0; group < 2; group++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+                        put(whole + (dy * 16 + group * 8 + 2 * t + i % 2) * 16 + g + i / 2 * 8, sums[dy][group][i]);
+            if (t == 0) put(whole + 3 * 16 * 16 + g, bias[0]), put(whole + 3 * 16 * 16 + g + 8, bias[2]);
+        }
+        __syncthreads();
+    }
+    for (int i = threadIdx.x; i < SUMS; i += FRAME_WARPS * WARP) shares[blockIdx.x * stride + i] = whole[i];
+}
