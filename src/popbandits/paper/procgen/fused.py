@@ -218,8 +218,9 @@ class FusedTrunk:
 class _Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, buffer: Tensor, flat: Tensor, trunk: FusedTrunk) -> Tensor:
-        ctx.trunk, ctx.saved, ctx.size = trunk, trunk.forward(buffer, flat), len(flat)
-        return ctx.saved.features.clone()
+        saved = trunk.forward(buffer, flat)
+        ctx.trunk, ctx.saved, ctx.size = trunk, saved, len(flat)
+        return saved.features.clone()
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
