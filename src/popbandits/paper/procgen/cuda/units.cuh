@@ -19,7 +19,7 @@ typedef unsigned long long u64;
 static constexpr int WARP = 32;
 static constexpr int CELL = 16;  // Bytes of a cell.
 
-#ifndef ON_CPU  // Tests compile the kernels for the CPU, with these functions replaced.
+#ifndef ON_CPU  // Tests compile the kernels for the CPU, with these functions replaced (tests/.../cuda/on_cpu.h).
 
 #define SHARED_MEMORY(name) extern __shared__ __align__(128) u8 name[]
 
@@ -62,7 +62,7 @@ __device__ __forceinline__ void copy_cell(u32 to, const void* from) {
 // Wait for all copies that this thread began; others see them after a barrier.
 __device__ __forceinline__ void finish_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// Wait for this number of threads, those that name the same barrier (1 to 15; __syncthreads is barrier 0).
+// Wait until `threads` threads of the block, whole warps, are at barrier `id`, 1 to 15 (0 is __syncthreads).
 __device__ __forceinline__ void barrier(int id, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
