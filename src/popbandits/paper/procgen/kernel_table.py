@@ -21,11 +21,6 @@ class Launcher(Protocol):
         ...
 
 
-def _bordered(side: int, channels: int) -> int:
-    """Return the bytes of an image in shared memory, with its border (`Bordered` in `cuda/units.cuh`)."""
-    return channels // 8 * ((side + 2) * (side + 1) + 1) * 16
-
-
 @dataclass(frozen=True)
 class Kernel:
     """A kernel's source file, its threads and bytes of shared memory per block, and the images of a block."""
@@ -36,20 +31,40 @@ class Kernel:
     images: int = 1
 
 
+def _plain(side: int, channels: int) -> int:
+    """Return the bytes of an image in shared memory."""
+    return 2 * channels * side * side
+
+
+def _bordered(side: int, channels: int) -> int:
+    """Return the bytes of an image with its border (`Bordered` in `cuda/units.cuh`)."""
+    return channels // 8 * ((side + 2) * (side + 1) + 1) * 16
+
+
+def _forward(images: int, x: int, y: int) -> Kernel:
+    return Kernel("forward.cu", 256, images * (x + y), images)
+
+
+def _backward(side: int, inputs: int, outputs: int, images: int) -> Kernel:
+    return Kernel("backward.cu", 256, images * (_bordered(side, outputs) + _plain(side, inputs)), images)
+
+
 KERNELS = {
-    "forward_1": Kernel("forward.cu", 256, 2 * _bordered(32, 16)),
-    "forward_2": Kernel("forward.cu", 256, 2 * (_bordered(32, 16) + _bordered(16, 32)), images=2),
-    "forward_3": Kernel("forward.cu", 256, 4 * (_bordered(16, 32) + _bordered(8, 32)), images=4),
+    "forward_1": _forward(1, _bordered(32, 16), _bordered(32, 16)),
+    "forward_2": _forward(2, _bordered(32, 16), _bordered(16, 32)),
+    "forward_3": _forward(4, _bordered(16, 32), _bordered(8, 32)),
     "act": Kernel("forward.cu", 512, 2 * _bordered(32, 16)),
-    "back_32": Kernel("backward.cu", 256, 2 * _bordered(32, 16)),
-    "back_32_add": Kernel("backward.cu", 256, 2 * _bordered(32, 16)),
-    "back_16": Kernel("backward.cu", 256, 4 * _bordered(16, 32)),
-    "back_16_add": Kernel("backward.cu", 256, 4 * _bordered(16, 32)),
-    "back_8": Kernel("backward.cu", 256, 8 * _bordered(8, 32)),
-    "back_8_add": Kernel("backward.cu", 256, 8 * _bordered(8, 32)),
-    "back_pool_32": Kernel("backward.cu", 256, _bordered(32, 16) + _bordered(32, 32)),
-    "back_pool_16": Kernel("backward.cu", 256, 2 * _bordered(16, 32)),
-    "back_frames": Kernel("frames.cu", 256, _bordered(64, 16)),
+    "back_32": _backward(32, 16, 16, images=1),
+    "back_32_add": _backward(32, 16, 16, images=1),
+    "back_16": _backward(16, 32, 32, images=2),
+    "back_16_add": _backward(16, 32, 32, images=2),
+    "back_8": _backward(8, 32, 32, images=4),
+    "back_8_add": _backward(8, 32, 32, images=4),
+    "back_pool_32": _backward(32, 16, 32, images=1),
+    "back_pool_16": _backward(16, 32, 32, images=2),
+    "back_frames": Kernel(
+        "backward.cu", 512, 16 * 64 * 32 + 2 * 18 * 68 * 8
+    ),  # 16 rows of a gradient; of frames, twice.
 }
 
 
