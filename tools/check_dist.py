@@ -18,7 +18,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
-DATA = {"popbandits/py.typed", "popbandits/reports/page/style.css", "popbandits/reports/page/live.js"}
+DATA = {
+    "popbandits/py.typed",
+    "popbandits/reports/page/style.css",
+    "popbandits/reports/page/live.js",
+    "popbandits/paper/procgen/cuda/units.cuh",
+}
 AT_TOP = [
     "CHANGELOG.md",
     "CITATION.cff",
