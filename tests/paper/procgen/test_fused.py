@@ -1,48 +1,92 @@
-"""The GPU's trunk against PyTorch's, by Triton's interpreter on the CPU."""
+"""The fused trunk against PyTorch's, by the CPU's emulation of its kernels."""
 
-import json
-import os
-import subprocess
-import sys
-from typing import Any
+import gc
 
 import pytest
 import torch
+from torch import Tensor
 
-from tests.paper.procgen import interpreted_trunk
+from popbandits.errors import ArgumentError
+from popbandits.paper.procgen import fused, network
+from popbandits.paper.procgen.fused import FusedTrunk
+from popbandits.paper.procgen.kernel_table import AllKernels
+from popbandits.paper.procgen.packing import in_kernel_order, in_network_order
+from tests.paper.procgen.cuda.kernel_cases import frames, parameters, put
+from tests.paper.procgen.cuda.on_cpu import KERNELS, compile_kernels, needs_compiler
+from tests.paper.procgen.cuda.trunk_errors import check_trunk
+
+pytestmark = needs_compiler
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
-    run = subprocess.run(
-        [sys.executable, interpreted_trunk.__file__],
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    result: dict[str, Any] = json.loads(run.stdout)
-    return result
+def launcher() -> AllKernels:
+    return AllKernels(lambda source: compile_kernels(KERNELS / source))
 
 
-def test_frames_have_a_border_of_zeros(found: dict[str, Any]) -> None:
-    assert found["frames"] == 0
-    assert found["border"] == 0
+@pytest.fixture
+def trunk(launcher: AllKernels) -> FusedTrunk:
+    return FusedTrunk(CPU, launcher)
 
 
-def test_frames_are_convolved_as_by_the_plain_augmentation(found: dict[str, Any]) -> None:
-    assert found["convolved"] < 1e-5
+def seen(trunk: FusedTrunk, images: int = 4) -> Tensor:
+    buffer = trunk.buffer(images)
+    put(buffer, frames(images))
+    return buffer
 
 
-def test_features_are_those_of_the_plain_trunk(found: dict[str, Any]) -> None:
-    assert found["features"] < 1e-5
+def test_features_and_every_gradient_are_those_of_the_plain_trunk(trunk: FusedTrunk) -> None:
+    check_trunk(trunk, CPU)
 
 
-def test_every_gradient_is_that_of_the_plain_trunk(found: dict[str, Any]) -> None:
-    assert len(found["gradients"]) == 30
-    assert max(found["gradients"]) < 1e-4
+def test_as_a_function_it_is_the_plain_trunk_with_a_gradient(trunk: FusedTrunk) -> None:
+    buffer, flat = seen(trunk), parameters().requires_grad_()
+    features = trunk(buffer, flat)
+    generator = torch.Generator().manual_seed(5)
+    to_features = torch.randn(features.shape, generator=generator).bfloat16()
+    (gradient,) = torch.autograd.grad(features, flat, to_features)
+
+    saved = trunk.forward(buffer, flat.detach())
+    by_hand = torch.zeros_like(gradient)
+    trunk.backward(saved, in_kernel_order(to_features), by_hand[: network.TRUNK_SIZE])
+    assert torch.equal(features, in_network_order(saved.features))
+    assert torch.equal(gradient, by_hand)
+    assert gradient[: network.TRUNK_SIZE].any()
 
 
-def test_bfloat16_holds_every_pixel_exactly() -> None:
-    pixels = torch.arange(256)
-    assert torch.equal(pixels.bfloat16().long(), pixels)
+def test_any_number_of_images_can_be_acted_on(trunk: FusedTrunk) -> None:
+    buffer, flat = seen(trunk), parameters()
+    assert torch.equal(trunk.act(buffer[:3], flat), trunk.act(buffer, flat)[:3])
+
+
+@pytest.mark.parametrize("images", [0, 6])
+def test_an_update_takes_a_multiple_of_four_images(trunk: FusedTrunk, images: int) -> None:
+    with pytest.raises(ArgumentError, match=f"images of an update must be a multiple of 4, got {images}"):
+        trunk.forward(trunk.buffer(images), parameters())
+
+
+def test_parameters_can_be_packed_before(trunk: FusedTrunk) -> None:
+    buffer, flat = seen(trunk), parameters()
+    packed = trunk.pack(flat)
+    expected = trunk.act(buffer, flat)
+    assert torch.equal(trunk.act(buffer, flat, packed), expected)
+    assert torch.equal(trunk.forward(buffer, flat, packed).features, expected)
+    assert trunk.pack(2 * flat, out=packed) is packed
+    assert not torch.equal(trunk.act(buffer, 2 * flat, packed), expected)
+
+
+def test_trunks_on_a_device_share_activations_as_long_as_one_of_them_lives(launcher: AllKernels) -> None:
+    first, second = FusedTrunk(CPU, launcher), FusedTrunk(CPU, launcher)
+    flat = parameters()
+    workspace = first.forward(seen(first), flat).workspace
+    assert second.forward(seen(second), flat).workspace is workspace
+    assert first.forward(seen(first), flat).workspace is workspace
+    assert first.forward(seen(first, 8), flat).workspace is not workspace
+    del workspace, first
+    gc.collect()
+    assert (CPU, 4) in fused._WORKSPACES
+    assert (CPU, 8) not in fused._WORKSPACES
+    del second
+    gc.collect()
+    assert (CPU, 4) not in fused._WORKSPACES

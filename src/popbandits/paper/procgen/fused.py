@@ -1,205 +1,102 @@
-"""The trunk on a GPU, forward and backward through our own kernels.
+"""The trunk on a GPU in bfloat16, forward and backward through our own kernels.
 
-| symbol | meaning | shape |
+Activations are (n, C / 8, H, W, 8): eight channels of a pixel lie together.
+
+| symbol | meaning | shape without n |
 |---|---|---|
-| x | a section's input | (n, H, W, C_in) |
-| winner | index of the maximum in each pooling window | (n, H/2, W/2, C) |
-| a, h, b, j | relu(pooled), relu(conv(a)), relu(a + conv(h)), relu(conv(b)) | (n, H/2, W/2, C) |
-| y | b + conv(j), the section's output, rectified in the last section | (n, H/2, W/2, C) |
+| x | a section's input | (C_in / 8, H, W, 8) |
+| winner | index of the maximum in each pooling window | (C / 8, H / 2, W / 2, 8) |
+| a, h, b, j | relu(pooled), relu(conv(a)), relu(a + conv(h)), relu(conv(b)) | (C / 8, H / 2, W / 2, 8) |
+| y | b + conv(j), the section's output, rectified in the last section | (C / 8, H / 2, W / 2, 8) |
+| shares | for each program of a kernel, its sum for the gradient of the parameters | (programs, gradient) |
 """
 
-from collections.abc import Callable
-from functools import cache
-from types import FunctionType
+from dataclasses import dataclass
+from threading import Lock
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
-import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from torch import Tensor
 
-from popbandits.paper.procgen import frame_kernels, kernels
-from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
+from popbandits.errors import ArgumentError
+from popbandits.paper.procgen import frame_kernels
+from popbandits.paper.procgen.augmentations import Draws
 from popbandits.paper.procgen.environments import FRAME
-from popbandits.paper.procgen.network import CHANNELS, FEATURES, PIXEL_SCALE, TRUNK_SIZE
-from popbandits.paper.procgen.packing import INPUT_CHANNELS, Convolution, Packing
+from popbandits.paper.procgen.kernel_table import IMAGES_OF_AN_UPDATE, KERNELS, Launcher, programs_on
+from popbandits.paper.procgen.network import CHANNELS, FEATURES, TRUNK_SIZE
+from popbandits.paper.procgen.packing import GROUP, INPUT_CHANNELS, Convolution, Packing, in_network_order
+from popbandits.paper.procgen.torch_trunk import augment
 
 SECTIONS = len(CHANNELS) - 1
 SIDE = FRAME[1]
-
-# Fastest sizes on an H200, by (side, C_in, C_out).
-CONVOLVE_TILES = {  # Pixels per program, warps.
-    (64, 4, 16): (256, 4),
-    (32, 16, 16): (256, 4),
-    (32, 16, 32): (256, 4),
-    (16, 32, 32): (256, 4),
-    (8, 32, 32): (256, 4),
-}
-CONVOLVE_BACK_TILES = {  # Pixels per step of a program, warps, stages of the pipeline.
-    (32, 16, 16): (128, 8, 2),
-    (32, 16, 32): (64, 4, 3),
-    (16, 32, 32): (128, 8, 1),
-    (8, 32, 32): (128, 8, 1),
-}
-FRAME_FILTER_TILE = (16, 8)
-POOL_TILE = (64, 4)
 PUT_BLOCK = 512
-GRADIENT_PROGRAMS = 528  # Four for each of the 132 multiprocessors of an H100 or H200.
 
 
-def _convolve(
-    x: Tensor, side: int, at: Convolution, packed: Tensor, flat: Tensor, add: Tensor | None = None, relu: bool = False
-) -> Tensor:
-    out = x.new_empty(len(x), side, side, at.outputs)
-    pixels = len(x) * side * side
-    block, warps = CONVOLVE_TILES[side, at.inputs, at.outputs]
-    on_frames = at.inputs == INPUT_CHANNELS
-    kernels.convolve[(triton.cdiv(pixels, block),)](
-        x,
-        packed[at.filters :],
-        flat[at.bias :],
-        add,
-        out,
-        pixels,
-        H=side,
-        W=side,
-        C_IN=at.inputs,
-        C_OUT=at.outputs,
-        SPAN=4 if on_frames else 1,  # A product needs at least 16 numbers: four frame pixels.
-        BLOCK=block,
-        BORDERED=on_frames,
-        HAS_ADD=add is not None,
-        RELU=relu,
-        num_warps=warps,
-    )
-    return out
+class Section:
+    """What a section computes for a number of images, and room for three gradients of the same shape.
+
+    More gradients are not needed at a time: that of h replaces that of j, and that of a replaces that of y.
+    """
+
+    def __init__(self, index: int, images: int, device: torch.device) -> None:
+        side = SIDE >> (index + 1)
+        shape = (images, CHANNELS[index + 1] // GROUP, side, side, GROUP)
+
+        def empty() -> Tensor:
+            return torch.empty(shape, dtype=torch.bfloat16, device=device)
+
+        self.winner = torch.empty(shape, dtype=torch.uint8, device=device)
+        self.a, self.h, self.b, self.j, self.y = empty(), empty(), empty(), empty(), empty()
+        self.to_y_or_a, self.to_j_or_h, self.to_b = empty(), empty(), empty()
 
 
-def _convolve_back(
-    gradient: Tensor,
-    x: Tensor,
-    at: Convolution,
-    packed: Tensor,
-    shares: Tensor,
-    add: Tensor | None = None,
-    rectified: bool = True,
-) -> Tensor:
-    """Return the gradient of x, 0 where x was rectified; write the filters' gradient to their columns of `shares`."""
-    n, side = x.shape[:2]
-    out = torch.empty_like(x)
-    pixels = n * side * side
-    block, warps, stages = CONVOLVE_BACK_TILES[side, at.inputs, at.outputs]
-    kernels.convolve_back[(len(shares),)](
-        gradient,
-        packed[at.flipped :],
-        x,
-        add,
-        out,
-        shares[:, at.gradient :],
-        shares.stride(0),
-        pixels,
-        H=side,
-        W=side,
-        C_IN=at.inputs,
-        C_OUT=at.outputs,
-        BLOCK=block,
-        BLOCKS_A_PROGRAM=triton.cdiv(pixels, len(shares) * block),
-        HAS_ADD=add is not None,
-        RECTIFIED=rectified,
-        num_warps=warps,
-        num_stages=stages,
-    )
-    return out
+class Workspace:
+    """All activations and gradients of an update: about 0.45 MB per image."""
+
+    def __init__(self, images: int, packing: Packing, device: torch.device) -> None:
+        self.sections = [Section(index, images, device) for index in range(SECTIONS)]
+        self.shares = torch.empty(programs_on(device), packing.gradient_size, device=device)
 
 
-def _pool(x: Tensor) -> tuple[Tensor, Tensor]:
-    n, side, _, channels = x.shape
-    out = x.new_empty(n, side // 2, side // 2, channels)
-    winner = torch.empty_like(out, dtype=torch.uint8)
-    pixels, (block, warps) = out.numel() // channels, POOL_TILE
-    kernels.pool[(triton.cdiv(pixels, block),)](
-        x, out, winner, pixels, H=side, W=side, C=channels, BLOCK=block, num_warps=warps
-    )
-    return out, winner
+@dataclass(frozen=True)
+class Saved:
+    """What `FusedTrunk.backward` needs of a forward pass; the next forward pass of the same size replaces it."""
+
+    frames: Tensor
+    packed: Tensor
+    workspace: Workspace
+
+    @property
+    def features(self) -> Tensor:
+        """The features in kernel order, (n, 2048)."""
+        return self.workspace.sections[-1].y.view(-1, FEATURES)
 
 
-def _unpool(gradient: Tensor, winner: Tensor) -> Tensor:
-    n, side, _, channels = gradient.shape
-    out = gradient.new_empty(n, 2 * side, 2 * side, channels)
-    pixels, (block, warps) = out.numel() // channels, POOL_TILE
-    kernels.unpool[(triton.cdiv(pixels, block),)](
-        gradient, winner, out, pixels, H=2 * side, W=2 * side, C=channels, BLOCK=block, num_warps=warps
-    )
-    return out
-
-
-def _frame_filter_gradient(frames: Tensor, gradient: Tensor, winner: Tensor, shares: Tensor, at: Convolution) -> None:
-    pixels = gradient.numel() // at.outputs
-    block, warps = FRAME_FILTER_TILE
-    kernels.frame_filter_gradient[(len(shares),)](
-        frames,
-        gradient,
-        winner,
-        shares[:, at.gradient :],
-        shares.stride(0),
-        pixels,
-        H=SIDE,
-        W=SIDE,
-        C_OUT=at.outputs,
-        BLOCK=block,
-        BLOCKS_A_PROGRAM=triton.cdiv(pixels, len(shares) * block),
-        num_warps=warps,
-    )
-
-
-class _Trunk(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, frames: Tensor, flat: Tensor, packing: Packing) -> Tensor:
-        packed = packing.pack(flat, frames.dtype)
-        x, saved = frames, []
-        for section in range(SECTIONS):
-            first, second, third, fourth, fifth = packing.section(section)
-            side = SIDE >> section
-            a, winner = _pool(_convolve(x, side, first, packed, flat))
-            h = _convolve(a, side // 2, second, packed, flat, relu=True)
-            b = _convolve(h, side // 2, third, packed, flat, add=a, relu=True)
-            j = _convolve(b, side // 2, fourth, packed, flat, relu=True)
-            y = _convolve(j, side // 2, fifth, packed, flat, add=b, relu=section == SECTIONS - 1)
-            saved += [x, winner, a, h, b, j]
-            x = y
-        ctx.save_for_backward(packed, x, *saved)
-        ctx.packing = packing
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
-        packed, y, *saved = ctx.saved_tensors
-        packing: Packing = ctx.packing
-        shares = torch.empty(GRADIENT_PROGRAMS, packing.gradient_size, device=y.device)
-        to_y = torch.where(y > 0, gradient, 0).contiguous()
-        for section in reversed(range(SECTIONS)):
-            first, second, third, fourth, fifth = packing.section(section)
-            x, winner, a, h, b, j = saved[6 * section : 6 * section + 6]
-            to_j = _convolve_back(to_y, j, fifth, packed, shares)
-            to_b = _convolve_back(to_j, b, fourth, packed, shares, add=to_y)
-            to_h = _convolve_back(to_b, h, third, packed, shares)
-            to_a = _convolve_back(to_h, a, second, packed, shares, add=to_b)
-            if section == 0:  # The gradient of the frames is not needed.
-                _frame_filter_gradient(x, to_a, winner, shares, first)
-            else:
-                to_y = _convolve_back(_unpool(to_a, winner), x, first, packed, shares, rectified=False)
-        return None, packing.unpack_gradient(shares), None
+# Members on a device share a workspace, since only one of them updates at a time (`Learner.turn`). A workspace lives as
+# long as a trunk that has used it: captured graphs hold its addresses.
+_WORKSPACES: WeakValueDictionary[tuple[torch.device, int], Workspace] = WeakValueDictionary()
+_ALLOCATING = Lock()
 
 
 class FusedTrunk:
-    """The network's trunk with our own kernels; it replaces `network.trunk`."""
+    """The network's trunk with our own kernels; it replaces `network.trunk`.
 
-    def __init__(self, device: torch.device, dtype: torch.dtype = torch.bfloat16) -> None:
-        self._device, self._dtype = device, dtype
-        self._packing = Packing(device)
+    All methods may be captured in CUDA graphs after a first call outside of one.
+
+    Args:
+        device: Device of all tensors.
+        launcher: Launches the kernels of `kernel_table.KERNELS` on this device.
+    """
+
+    def __init__(self, device: torch.device, launcher: Launcher) -> None:
+        self._device, self._launcher = device, launcher
+        self._workspaces: dict[int, Workspace] = {}
+        self.packing = Packing(device)
 
     def buffer(self, frames: int) -> Tensor:
         """Make an input buffer for this number of frames, with a border of zeros."""
-        return torch.zeros(frames, SIDE + 2, SIDE + 4, INPUT_CHANNELS, dtype=self._dtype, device=self._device)
+        return torch.zeros(frames, SIDE + 2, SIDE + 4, INPUT_CHANNELS, dtype=torch.bfloat16, device=self._device)
 
     def put(self, buffer: Tensor, frames: Tensor) -> None:
         """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size; bfloat16 is exact."""
@@ -211,23 +108,122 @@ class FusedTrunk:
             blocks = len(frames) * SIDE * SIDE // PUT_BLOCK
             frame_kernels.convolve_frames[(blocks,)](frames, *draws, buffer, SIDE=SIDE, BLOCK=PUT_BLOCK)
         else:
-            self.put(buffer, _compile(augmentation)(augmentation, self._dtype, frames, *draws))
+            self.put(buffer, augment(augmentation, buffer.dtype, frames, draws))
+
+    def pack(self, flat: Tensor, out: Tensor | None = None) -> Tensor:
+        """Pack parameters for the kernels; `packing.hidden` finds the hidden layer's weights among them."""
+        packed = self.packing.empty() if out is None else out
+        self.packing.pack(flat, packed)
+        return packed
+
+    def act(self, buffer: Tensor, flat: Tensor, packed: Tensor | None = None) -> Tensor:
+        """Compute the features of the frames in a buffer, (n, 2048) in kernel order.
+
+        Args:
+            buffer: Frames.
+            flat: Parameters.
+            packed: The same parameters packed, where they already are.
+        """
+        packed = self.pack(flat) if packed is None else packed
+        features = torch.empty(len(buffer), FEATURES, dtype=torch.bfloat16, device=self._device)
+        self._launch("act", len(buffer), buffer, packed, flat, features)
+        return features
+
+    def forward(self, buffer: Tensor, flat: Tensor, packed: Tensor | None = None) -> Saved:
+        """Compute the features like `act`, and save what `backward` needs."""
+        images = len(buffer)
+        if images == 0 or images % IMAGES_OF_AN_UPDATE:
+            raise ArgumentError(f"images of an update must be a multiple of {IMAGES_OF_AN_UPDATE}, got {images}")
+        packed = self.pack(flat) if packed is None else packed
+        workspace = self._workspace(images)
+        x = buffer
+        for index, section in enumerate(workspace.sections):
+            first = self.packing.section(index)[0]
+            name = f"forward_{index + 1}"
+            self._launch(
+                name,
+                images // KERNELS[name].images,
+                x,
+                self.packing.filters(packed, first),
+                flat[first.parameters :],
+                section.a,
+                section.winner,
+                section.h,
+                section.b,
+                section.j,
+                section.y,
+            )
+            x = section.y
+        return Saved(buffer, packed, workspace)
+
+    def backward(self, saved: Saved, to_features: Tensor, out: Tensor) -> None:
+        """Compute the gradient of the trunk's parameters.
+
+        Args:
+            saved: Result of the last `forward`.
+            to_features: Gradient of the features, (n, 2048) in kernel order, bfloat16.
+            out: Receives the gradient, in the order of the flat parameters.
+        """
+        sections = saved.workspace.sections
+        last = sections[-1]
+        torch.ops.aten.threshold_backward(to_features.view(last.y.shape), last.y, 0, grad_input=last.to_y_or_a)
+        for index in reversed(range(SECTIONS)):
+            section, side = sections[index], SIDE >> (index + 1)
+            first, second, third, fourth, fifth = self.packing.section(index)
+            to_y, to_j, to_b = section.to_y_or_a, section.to_j_or_h, section.to_b
+            self._back(f"back_{side}", saved, fifth, to_y, section.j, None, to_j)
+            self._back(f"back_{side}_add", saved, fourth, to_j, section.b, to_y, to_b)
+            to_h, to_a = to_j, to_y
+            self._back(f"back_{side}", saved, third, to_b, section.h, None, to_h)
+            self._back(f"back_{side}_add", saved, second, to_h, section.a, to_b, to_a)
+            if index == 0:  # The gradient of the frames is not needed.
+                self._sum("back_frames", saved, first, to_a, section.winner, saved.frames)
+            else:
+                before = sections[index - 1]
+                filters = self.packing.flipped(saved.packed, first)
+                name = f"back_pool_{2 * side}"
+                self._sum(name, saved, first, to_a, section.winner, before.y, filters, before.to_y_or_a)
+        self.packing.unpack_gradient(saved.workspace.shares, out)
 
     def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Compute the features of the frames in a buffer."""
-        features: Tensor = _Trunk.apply(buffer, flat[:TRUNK_SIZE], self._packing)  # type: ignore[no-untyped-call]
-        return features.permute(0, 3, 1, 2).reshape(-1, FEATURES)
+        """Compute the features, in the order of `network.trunk`, with a gradient for the parameters."""
+        features: Tensor = _Differentiable.apply(buffer, flat, self)  # type: ignore[no-untyped-call]
+        return in_network_order(features)
+
+    def _back(
+        self, name: str, saved: Saved, at: Convolution, gradient: Tensor, x: Tensor, add: Tensor | None, out: Tensor
+    ) -> None:
+        self._sum(name, saved, at, gradient, x, self.packing.flipped(saved.packed, at), add, out)
+
+    def _sum(self, name: str, saved: Saved, at: Convolution, *arguments: Tensor | None) -> None:
+        """Launch a kernel whose programs also write their shares of a convolution's gradient."""
+        shares = saved.workspace.shares
+        row = shares.view(-1)[at.gradient :]
+        self._launch(name, len(shares), *arguments, row, shares.stride(0), len(saved.frames))
+
+    def _launch(self, name: str, grid: int, *arguments: Tensor | int | None) -> None:
+        self._launcher.launch(name, grid, KERNELS[name].threads, KERNELS[name].shared, *arguments)
+
+    def _workspace(self, images: int) -> Workspace:
+        if images not in self._workspaces:
+            key = (self._device, images)
+            with _ALLOCATING:
+                shared = _WORKSPACES.get(key)
+                if shared is None:
+                    shared = _WORKSPACES[key] = Workspace(images, self.packing, self._device)
+            self._workspaces[images] = shared
+        return self._workspaces[images]
 
 
-def _augment(name: str, dtype: torch.dtype, frames: Tensor, *draws: Tensor) -> Tensor:
-    """Augment frames, pixels from 0 to 255."""
-    # Multiplied, not divided: compiled code repeats this for every pixel that another one depends on.
-    images = frames * (1 / PIXEL_SCALE)
-    return (AUGMENTATIONS[name].apply(images, *draws) * PIXEL_SCALE).to(dtype)
+class _Differentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, buffer: Tensor, flat: Tensor, trunk: FusedTrunk) -> Tensor:
+        saved = trunk.forward(buffer, flat)
+        ctx.trunk, ctx.saved, ctx.size = trunk, saved, len(flat)
+        return saved.features.clone()
 
-
-@cache
-def _compile(name: str) -> Callable[..., Tensor]:
-    """Compile an augmentation; each has its own code object, since PyTorch limits the versions of a code object."""
-    code = _augment.__code__.replace(co_name=f"augment_{name}")
-    return torch.compile(FunctionType(code, globals()), dynamic=False)
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
+        flat = torch.zeros(ctx.size, device=gradient.device)
+        ctx.trunk.backward(ctx.saved, gradient.contiguous(), flat[:TRUNK_SIZE])
+        return None, flat, None

@@ -1,0 +1,117 @@
+"""Checks of the fused trunk as a whole, for the CPU's emulation and for GPUs alike.
+
+Rounding changes which number is rectified and which wins a pooling window, and so gradients, by much more than it
+changes features. PyTorch's own trunk in bfloat16 says how much is usual. A second reference takes these choices from
+the fused trunk's forward pass: what is then left are the rounded gradients.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import conv2d
+
+from popbandits.paper.procgen import network
+from popbandits.paper.procgen.fused import FusedTrunk, Saved
+from popbandits.paper.procgen.packing import in_kernel_order, in_network_order
+from popbandits.paper.procgen.torch_trunk import TorchTrunk
+from tests.paper.procgen.cuda.kernel_cases import frames, from_planes, parameters, put
+
+IMAGES = 4
+MORE_THAN_PYTORCH = 1.5
+MOST_ERROR_BY_ROUNDED_GRADIENTS = 0.01
+
+
+@dataclass(frozen=True)
+class Result:
+    """Features in the network's order, and the gradients of the trunk's 30 tensors."""
+
+    features: Tensor
+    gradients: list[Tensor]
+
+    def errors(self, exact: "Result") -> list[float]:
+        """Return the relative error of the features, and of each gradient."""
+        pairs = zip([self.features, *self.gradients], [exact.features, *exact.gradients], strict=True)
+        return [float((ours.double() - theirs).norm() / theirs.norm()) for ours, theirs in pairs]
+
+
+def check_trunk(trunk: FusedTrunk, device: torch.device) -> None:
+    """Compare features and gradients with exact ones, and acting with updating."""
+    flat, buffer = parameters().to(device), trunk.buffer(IMAGES)
+    put(buffer, frames(IMAGES).to(device))
+    acting = trunk.act(buffer, flat)
+    saved = trunk.forward(buffer, flat)
+    assert torch.equal(acting, saved.features)
+    gradient = torch.full_like(flat, torch.nan)
+    for name, tensor in vars(saved.workspace.sections[1]).items():
+        if name.startswith("to_"):
+            tensor.fill_(torch.nan)
+    to_features = in_kernel_order(_to_features(device)).bfloat16()
+    trunk.backward(saved, to_features, gradient[: network.TRUNK_SIZE])
+    result = Result(in_network_order(saved.features), _trunk_parts(gradient))
+
+    reference = exact(device)
+    assert len(reference.gradients) == 30
+    usual = bfloat16(device).errors(reference)
+    for index, (ours, theirs) in enumerate(zip(result.errors(reference), usual, strict=True)):
+        assert ours < MORE_THAN_PYTORCH * theirs, f"{index}: {ours:.4f}, PyTorch {theirs:.4f}"
+    for index, ours in enumerate(result.errors(exact_backward(saved, device))):
+        assert ours < MOST_ERROR_BY_ROUNDED_GRADIENTS, f"{index}: {ours:.4f}"
+
+
+def bfloat16(device: torch.device) -> Result:
+    """Compute by PyTorch's convolutions in bfloat16."""
+    trunk = TorchTrunk(device, torch.bfloat16)
+    flat, buffer = parameters().to(device).requires_grad_(), trunk.buffer(IMAGES)
+    trunk.put(buffer, frames(IMAGES).to(device))
+    return _differentiated(trunk(buffer, flat), flat)
+
+
+def exact(device: torch.device) -> Result:
+    """Compute in float64."""
+    flat = parameters().to(device).double().requires_grad_()
+    return _differentiated(network.trunk(frames(IMAGES).to(device).double(), flat), flat)
+
+
+def exact_backward(saved: Saved, device: torch.device) -> Result:
+    """Differentiate in float64, with the values, masks and winners of a forward pass."""
+    flat = parameters().to(device).double().requires_grad_()
+    tensors = iter(_trunk_parts(flat))
+    x = frames(IMAGES).to(device).double()
+
+    def valued(x: Tensor, value: Tensor) -> Tensor:
+        """Return `value` with the gradient of x."""
+        return value + x - x.detach()
+
+    def convolve(x: Tensor) -> Tensor:
+        weight, bias = next(tensors), next(tensors)
+        weight = weight / network.PIXEL_SCALE if x.shape[1] == 3 else weight
+        return conv2d(x, valued(weight, weight.detach().bfloat16().double()), bias, padding=1)
+
+    for number, section in enumerate(saved.workspace.sections):
+        a, h, b, j, y = (from_planes(each) for each in (section.a, section.h, section.b, section.j, section.y))
+        side = a.shape[-1]
+        slot, own = from_planes(section.winner).long(), torch.arange(side, device=device) * 2 - 1
+        pixel = (own[:, None] + slot // 3) * 2 * side + own + slot % 3
+        won = convolve(x).flatten(2).gather(2, pixel.flatten(2)).view(a.shape)
+        on_a = valued(won * (a > 0), a)
+        on_h = valued(convolve(on_a) * (h > 0), h)
+        on_b = valued((on_a + convolve(on_h)) * (b > 0), b)
+        on_j = valued(convolve(on_b) * (j > 0), j)
+        on_y = on_b + convolve(on_j)
+        x = valued(on_y * (y > 0) if number == 2 else on_y, y)
+    return _differentiated(x.flatten(1), flat)
+
+
+def _differentiated(features: Tensor, flat: Tensor) -> Result:
+    (gradient,) = torch.autograd.grad(features, flat, _to_features(features.device).to(features.dtype))
+    return Result(features.detach(), _trunk_parts(gradient))
+
+
+def _to_features(device: torch.device) -> Tensor:
+    numbers = torch.randn(IMAGES, network.FEATURES, generator=Generator().manual_seed(4))
+    return numbers.bfloat16().double().to(device)
+
+
+def _trunk_parts(gradient: Tensor) -> list[Tensor]:
+    return network.split(gradient)[: -network.HEAD_TENSORS]
