@@ -33,7 +33,7 @@ from popbandits.paper.procgen.environments import (
     RewardNormaliser,
     require_game,
 )
-from popbandits.paper.procgen.learner import Learner, PlainTrunk, Sizes, Trunk
+from popbandits.paper.procgen.learner import Learner, Network, PlainTrunk, Sizes
 from popbandits.paper.procgen.ucb import UCB
 from popbandits.rl.threads import use_one_thread
 from popbandits.rules import one_of, whole
@@ -94,7 +94,7 @@ class PPO:
         self._seed, self._settings = seed, settings
         self._device = torch.device(settings.device)
         self._use_one_thread()
-        self.learner = Learner(seed, settings.sizes, _trunk(settings), self._device, regularised=self.REGULARISED)
+        self.learner = Learner(seed, settings.sizes, _network(settings), self._device, regularised=self.REGULARISED)
         self._normaliser = RewardNormaliser(settings.sizes.environments)
         self._episodes = EpisodeReturns(settings.sizes.environments)
         self._steps = 0
@@ -292,7 +292,7 @@ class UCBDrAC(PPO):
         self._bandit.restore(state["bandit"])
 
 
-def _trunk(settings: Settings) -> Trunk:
+def _network(settings: Settings) -> Network:
     device = torch.device(settings.device)
     if device.type == "cpu":
         return PlainTrunk()

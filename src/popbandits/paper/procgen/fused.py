@@ -20,6 +20,7 @@ from torch import Tensor
 from popbandits.paper.procgen import frame_kernels, kernels
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits.paper.procgen.environments import FRAME
+from popbandits.paper.procgen.learner import Differentiable
 from popbandits.paper.procgen.network import CHANNELS, FEATURES, PIXEL_SCALE, TRUNK_SIZE
 from popbandits.paper.procgen.packing import INPUT_CHANNELS, Convolution, Packing
 
@@ -190,7 +191,7 @@ class _Trunk(torch.autograd.Function):
         return None, packing.unpack_gradient(shares), None
 
 
-class FusedTrunk:
+class FusedTrunk(Differentiable):
     """The network's trunk with our own kernels; it replaces `network.trunk`."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype = torch.bfloat16) -> None:
