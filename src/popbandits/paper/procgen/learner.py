@@ -70,6 +70,7 @@ class Differentiable(Network, Protocol):
 
     def load(self, flat: Tensor) -> None:
         """Prepare for parameters that have changed: they are always read anew."""
+        return
 
     @torch.no_grad()
     def act(self, buffer: Tensor, flat: Tensor, rollout: Rollout) -> Tensor:
