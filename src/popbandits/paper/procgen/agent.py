@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, get_args
+from warnings import warn
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ from popbandits.paper.procgen.environments import (
     RewardNormaliser,
     require_game,
 )
-from popbandits.paper.procgen.learner import Learner, PlainTrunk, Sizes, Trunk
+from popbandits.paper.procgen.learner import Learner, Network, PlainTrunk, Sizes
 from popbandits.paper.procgen.ucb import UCB
 from popbandits.rl.threads import use_one_thread
 from popbandits.rules import one_of, whole
@@ -94,7 +95,7 @@ class PPO:
         self._seed, self._settings = seed, settings
         self._device = torch.device(settings.device)
         self._use_one_thread()
-        self.learner = Learner(seed, settings.sizes, _trunk(settings), self._device, regularised=self.REGULARISED)
+        self.learner = Learner(seed, settings.sizes, _network(settings), self._device, regularised=self.REGULARISED)
         self._normaliser = RewardNormaliser(settings.sizes.environments)
         self._episodes = EpisodeReturns(settings.sizes.environments)
         self._steps = 0
@@ -292,13 +293,25 @@ class UCBDrAC(PPO):
         self._bandit.restore(state["bandit"])
 
 
-def _trunk(settings: Settings) -> Trunk:
+def _network(settings: Settings) -> Network:
     device = torch.device(settings.device)
     if device.type == "cpu":
         return PlainTrunk()
-    from popbandits.paper.procgen.fused import FusedTrunk
+    from popbandits.paper.procgen.torch_trunk import TorchTrunk
 
-    return FusedTrunk(device, getattr(torch, settings.precision))
+    if settings.precision == "float32":
+        return TorchTrunk(device, torch.float32)
+    from popbandits.paper.procgen.compiled import Kernels, NoCompiler
+    from popbandits.paper.procgen.fused import FusedTrunk
+    from popbandits.paper.procgen.fused_network import FusedNetwork
+    from popbandits.paper.procgen.kernel_table import AllKernels
+
+    try:
+        launcher = AllKernels(lambda source: Kernels(source, (), device))
+    except NoCompiler as error:
+        warn(f"Without our own kernels, an update takes several times as long: {error}", stacklevel=2)
+        return TorchTrunk(device, torch.bfloat16)
+    return FusedNetwork(FusedTrunk(device, launcher), device)
 
 
 def _digest(config: Mapping[str, Any]) -> int:
