@@ -20,7 +20,9 @@ from popbandits.paper.procgen.rollout import Rollout
 GROUP = 8
 """Channels that are neighbours in memory."""
 
-BLOCK = 16
+BLOCK, UNITS = 16, 64
+"""Rows of a program, and units of the hidden layer that it takes at a time."""
+
 PRECISION = "tf32x3"
 """Products of the heads in three parts on the tensor cores, to the precision of float32."""
 
@@ -105,6 +107,7 @@ class FusedNetwork(Generic[A]):
             HIDDEN=HIDDEN,
             ACTIONS=ACTIONS,
             BLOCK=BLOCK,
+            UNITS=UNITS,
             PRECISION=PRECISION,
         )
         return actions
@@ -139,6 +142,7 @@ class FusedNetwork(Generic[A]):
             HIDDEN=HIDDEN,
             ACTIONS=ACTIONS,
             BLOCK=BLOCK,
+            UNITS=UNITS,
             PRECISION=PRECISION,
         )
         torch.sum(shares, 0, out=out[-TAIL:])

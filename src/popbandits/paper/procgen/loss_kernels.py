@@ -4,11 +4,12 @@
 | symbol | meaning | shape |
 |---|---|---|
 | hidden | the hidden layer's product, without its bias | (rows, HIDDEN) |
-| x | relu(hidden + bias) | (BLOCK, HIDDEN) |
+| x | relu(hidden + bias), a few units at a time | (BLOCK, UNITS) |
 | tail | parameters after the hidden weights: its bias, policy, policy's bias, value, value's bias | (TAIL,) |
 | outputs | logits, then the value in the last column | (BLOCK, ACTIONS + 1) |
 
-ACTIONS + 1 and HIDDEN must be powers of two, and BLOCK at least 16, as products need.
+ACTIONS + 1, BLOCK and UNITS must be powers of two from 16 on, as products need, and UNITS divide HIDDEN. All units at
+once would not fit into registers.
 
 Comparisons are written so that NaN passes, as in PyTorch: an agent whose weights diverged must be found out.
 """
@@ -18,11 +19,11 @@ import triton.language as tl  # type: ignore[import-not-found, import-untyped, u
 
 
 @triton.jit
-def _weight_index(HIDDEN: tl.constexpr, ACTIONS: tl.constexpr):
-    """Index in the tail of the weights of both heads, (ACTIONS + 1, HIDDEN); the policy's bias lies between them."""
+def _weight_index(start, HIDDEN: tl.constexpr, ACTIONS: tl.constexpr, UNITS: tl.constexpr):
+    """Index in the tail of some units' weights in both heads, (ACTIONS + 1, UNITS); the policy's bias lies between."""
     output = tl.arange(0, ACTIONS + 1)
-    start = HIDDEN + output * HIDDEN + tl.where(output == ACTIONS, ACTIONS, 0)
-    return start[:, None] + tl.arange(0, HIDDEN)[None, :]
+    row = HIDDEN + output * HIDDEN + tl.where(output == ACTIONS, ACTIONS, 0)
+    return row[:, None] + start + tl.arange(0, UNITS)[None, :]
 
 
 @triton.jit
@@ -33,14 +34,33 @@ def _bias_index(HIDDEN: tl.constexpr, ACTIONS: tl.constexpr):
 
 
 @triton.jit
-def _evaluate(hidden, tail, weights, row, inside, HIDDEN: tl.constexpr, ACTIONS: tl.constexpr, PRECISION: tl.constexpr):
-    """Compute x and the outputs of some rows."""
-    unit = tl.arange(0, HIDDEN)
+def _rectify(hidden, tail, row, inside, start, HIDDEN: tl.constexpr, UNITS: tl.constexpr):
+    """Compute x for some units of some rows, (BLOCK, UNITS)."""
+    unit = start + tl.arange(0, UNITS)
     product = tl.load(hidden + row[:, None] * HIDDEN + unit[None, :], mask=inside[:, None], other=0.0)
     x = product.to(tl.float32) + tl.load(tail + unit)[None, :]
-    x = tl.where(x <= 0.0, 0.0, x)
-    outputs = tl.dot(x, tl.trans(weights), input_precision=PRECISION)
-    return x, outputs + tl.load(tail + _bias_index(HIDDEN, ACTIONS))[None, :]
+    return tl.where(x <= 0.0, 0.0, x)
+
+
+@triton.jit
+def _evaluate(
+    hidden,
+    tail,
+    row,
+    inside,
+    HIDDEN: tl.constexpr,
+    ACTIONS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    UNITS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Compute the outputs of some rows."""
+    outputs = tl.zeros((BLOCK, ACTIONS + 1), tl.float32)
+    for start in range(0, HIDDEN, UNITS):
+        x = _rectify(hidden, tail, row, inside, start, HIDDEN, UNITS)
+        weights = tl.load(tail + _weight_index(start, HIDDEN, ACTIONS, UNITS))
+        outputs = tl.dot(x, tl.trans(weights), outputs, input_precision=PRECISION)
+    return outputs + tl.load(tail + _bias_index(HIDDEN, ACTIONS))[None, :]
 
 
 @triton.jit
@@ -63,11 +83,24 @@ def _clamp(x, low, high):
 
 
 @triton.jit
-def _back(to_outputs, x, weights, to_hidden, row, inside, HIDDEN: tl.constexpr, PRECISION: tl.constexpr):
-    """Store the gradient of the hidden layer's product; return the shares of its bias and of the heads' weights."""
+def _back(
+    to_outputs,
+    hidden,
+    tail,
+    weights,
+    to_hidden,
+    row,
+    inside,
+    start,
+    HIDDEN: tl.constexpr,
+    UNITS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Store the gradient of hidden for some units; return shares of the gradients of their bias and weights."""
+    x = _rectify(hidden, tail, row, inside, start, HIDDEN, UNITS)
     to_x = tl.dot(to_outputs, weights, input_precision=PRECISION)
     to_x = tl.where(x <= 0.0, 0.0, to_x)
-    at = row[:, None] * HIDDEN + tl.arange(0, HIDDEN)[None, :]
+    at = row[:, None] * HIDDEN + start + tl.arange(0, UNITS)[None, :]
     tl.store(to_hidden + at, to_x.to(to_hidden.dtype.element_ty), mask=inside[:, None])
     return tl.sum(to_x, 0), tl.dot(tl.trans(to_outputs), x, input_precision=PRECISION)
 
@@ -93,6 +126,7 @@ def loss_gradient(
     HIDDEN: tl.constexpr,
     ACTIONS: tl.constexpr,
     BLOCK: tl.constexpr,
+    UNITS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
     """Compute the gradient of `losses.total_loss`: of hidden, and for each program its share of the tail's, (TAIL,).
@@ -106,8 +140,7 @@ def loss_gradient(
     inside = row < size
     output = tl.arange(0, ACTIONS + 1)[None, :]
     is_action = output < ACTIONS
-    weights = tl.load(tail + _weight_index(HIDDEN, ACTIONS))
-    x, outputs = _evaluate(hidden, tail, weights, row, inside, HIDDEN, ACTIONS, PRECISION)
+    outputs = _evaluate(hidden, tail, row, inside, HIDDEN, ACTIONS, BLOCK, UNITS, PRECISION)
     log_policy = _log_softmax(outputs, is_action)
     policy = tl.where(is_action, tl.exp(log_policy), 0.0)
     value = tl.sum(tl.where(is_action, 0.0, outputs), 1)
@@ -141,24 +174,32 @@ def loss_gradient(
     to_logits += tl.load(entropy) * policy * (log_policy + disorder[:, None])
     to_outputs = tl.where(is_action, to_logits, to_value[:, None]) / size
     to_outputs = tl.where(inside[:, None], to_outputs, 0.0)
-    to_bias, to_weights = _back(to_outputs, x, weights, to_hidden, row, inside, HIDDEN, PRECISION)
-    to_output_bias = tl.sum(to_outputs, 0)
+    to_bias = tl.sum(to_outputs, 0)
 
     if REGULARISED:
-        # KL[π(.|s) || π(.|f(s))] + ½ (V(f(s)) - V(s))²; the clean side is fixed.
-        x, outputs = _evaluate(hidden, tail, weights, row + size, inside, HIDDEN, ACTIONS, PRECISION)
+        # KL[π(.|s) || π(.|f(s))] + ½ (V(f(s)) - V(s))²; the clean side is fixed. Rows outside have no difference.
+        outputs = _evaluate(hidden, tail, row + size, inside, HIDDEN, ACTIONS, BLOCK, UNITS, PRECISION)
         augmented_policy = tl.where(is_action, tl.exp(_log_softmax(outputs, is_action)), 0.0)
-        to_outputs = tl.where(is_action, augmented_policy - policy, outputs - value[:, None]) * tl.load(alpha) / size
-        to_outputs = tl.where(inside[:, None], to_outputs, 0.0)
-        bias, more = _back(to_outputs, x, weights, to_hidden, row + size, inside, HIDDEN, PRECISION)
-        to_bias += bias
-        to_weights += more
-        to_output_bias += tl.sum(to_outputs, 0)
+        difference = tl.where(is_action, augmented_policy - policy, outputs - value[:, None])
+        to_augmented = difference * tl.load(alpha) / size
+        to_bias += tl.sum(to_augmented, 0)
 
     share = shares + program * (HIDDEN + (ACTIONS + 1) * (HIDDEN + 1))
-    tl.store(share + tl.arange(0, HIDDEN), to_bias)
-    tl.store(share + _weight_index(HIDDEN, ACTIONS), to_weights)
-    tl.store(share + _bias_index(HIDDEN, ACTIONS), to_output_bias)
+    tl.store(share + _bias_index(HIDDEN, ACTIONS), to_bias)
+    for start in range(0, HIDDEN, UNITS):
+        at = _weight_index(start, HIDDEN, ACTIONS, UNITS)
+        weights = tl.load(tail + at)
+        to_units, to_weights = _back(
+            to_outputs, hidden, tail, weights, to_hidden, row, inside, start, HIDDEN, UNITS, PRECISION
+        )
+        if REGULARISED:
+            more_to_units, more_to_weights = _back(
+                to_augmented, hidden, tail, weights, to_hidden, row + size, inside, start, HIDDEN, UNITS, PRECISION
+            )
+            to_units += more_to_units
+            to_weights += more_to_weights
+        tl.store(share + start + tl.arange(0, UNITS), to_units)
+        tl.store(share + at, to_weights)
 
 
 @triton.jit
@@ -175,6 +216,7 @@ def act(
     HIDDEN: tl.constexpr,
     ACTIONS: tl.constexpr,
     BLOCK: tl.constexpr,
+    UNITS: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
     """Draw actions with the Gumbel noise of a step of the rollout, and record that step.
@@ -185,8 +227,7 @@ def act(
     inside = row < size
     output = tl.arange(0, ACTIONS + 1)[None, :]
     is_action = output < ACTIONS
-    weights = tl.load(tail + _weight_index(HIDDEN, ACTIONS))
-    _, outputs = _evaluate(hidden, tail, weights, row, inside, HIDDEN, ACTIONS, PRECISION)
+    outputs = _evaluate(hidden, tail, row, inside, HIDDEN, ACTIONS, BLOCK, UNITS, PRECISION)
     log_policy = _log_softmax(outputs, is_action)
     at = tl.load(step) * size + row
     drawn = tl.load(noise + at[:, None] * ACTIONS + output, mask=inside[:, None] & is_action, other=0.0)
