@@ -15,7 +15,7 @@ from popbandits.paper.procgen.augmentations import Draws
 from popbandits.paper.procgen.environments import ACTIONS
 from popbandits.paper.procgen.losses import VALUE_WEIGHT, Coefficients
 from popbandits.paper.procgen.network import HIDDEN
-from popbandits.paper.procgen.rollout import Rollout
+from popbandits.paper.procgen.rollout import Records, Rollout
 
 GROUP = 8
 """Channels that are neighbours in memory."""
@@ -90,20 +90,21 @@ class FusedNetwork(Generic[A]):
         self._hidden.view(HIDDEN, -1, PIXELS, GROUP).copy_(_in_groups(flat))
 
     @torch.no_grad()
-    def act(self, buffer: Tensor, flat: Tensor, rollout: Rollout) -> Tensor:
-        """Draw actions for the frames in a buffer, record them in the rollout's row and return them, int32."""
+    def act(self, buffer: Tensor, flat: Tensor, records: Records) -> Tensor:
+        """Draw actions for the frames in a buffer, record them in the next row and return them, int32."""
         hidden = torch.mm(self._trunk.act(buffer, flat), self._hidden.T)
         actions = torch.empty(len(hidden), dtype=torch.int32, device=hidden.device)
         loss_kernels.act[(triton.cdiv(len(hidden), BLOCK),)](
             hidden,
             flat[-TAIL:],
-            rollout.row,
-            rollout.noise,
-            rollout.actions,
-            rollout.log_probabilities,
-            rollout.values,
+            records.row,
+            records.noise,
+            records.actions,
+            records.log_probabilities,
+            records.values,
             actions,
             len(hidden),
+            records.actions.stride(0),
             HIDDEN=HIDDEN,
             ACTIONS=ACTIONS,
             BLOCK=BLOCK,

@@ -7,7 +7,7 @@ buffer, so changing either rebuilds nothing and captures no new graph.
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from threading import Lock
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from popbandits.paper.procgen import network
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits.paper.procgen.environments import FRAME, Frames
 from popbandits.paper.procgen.losses import Coefficients, total_loss
-from popbandits.paper.procgen.rollout import Rollout
+from popbandits.paper.procgen.rollout import Records, Rollout
 from popbandits.rl.cuda_graphs import Replayed
 from popbandits.rules import whole
 from popbandits.typing import BoolArray, FloatArray
@@ -47,8 +47,8 @@ class Network(Protocol):
         """Prepare for parameters that have changed; `act` and `gradient` use them from then on."""
         ...
 
-    def act(self, buffer: Tensor, flat: Tensor, rollout: Rollout) -> Tensor:
-        """Draw actions for the frames in a buffer, record them in the rollout's row and return them, int32."""
+    def act(self, buffer: Tensor, flat: Tensor, records: Records) -> Tensor:
+        """Draw actions for the frames in a buffer, record them in the next row and return them, int32."""
         ...
 
     def gradient(
@@ -73,17 +73,17 @@ class Differentiable(Network, Protocol):
         return
 
     @torch.no_grad()
-    def act(self, buffer: Tensor, flat: Tensor, rollout: Rollout) -> Tensor:
-        """Draw actions for the frames in a buffer, record them in the rollout's row and return them, int32."""
+    def act(self, buffer: Tensor, flat: Tensor, records: Records) -> Tensor:
+        """Draw actions for the frames in a buffer, record them in the next row and return them, int32."""
         logits, values = network.heads(self(buffer, flat), flat)
-        actions = (logits + rollout.noise.index_select(0, rollout.row)[0]).argmax(1)
+        actions = (logits + records.noise.index_select(0, records.row)[0]).argmax(1)
         log_probabilities = logits.log_softmax(1).gather(1, actions[:, None])[:, 0]
         for storage, now in (
-            (rollout.actions, actions),
-            (rollout.log_probabilities, log_probabilities),
-            (rollout.values, values),
+            (records.actions, actions),
+            (records.log_probabilities, log_probabilities),
+            (records.values, values),
         ):
-            storage.index_copy_(0, rollout.row, now[None])
+            storage.index_copy_(0, records.row, now[None])
         return actions.int()
 
     def gradient(
@@ -173,7 +173,12 @@ class Learner:
         # Acting has priority on a shared GPU: it is short, and the environments wait for it.
         self._acting = _stream(device, priority=-1)
         self._learning = _stream(device, priority=0)
-        self._act = Replayed(self._act_once, self._acting)
+        self._parts = _halves(n)
+        self._records = [self._rollout.part(part) for part in self._parts]
+        self._act = [
+            Replayed(partial(self._act_once, *each), self._acting)
+            for each in zip(self._parts, self._records, strict=True)
+        ]
         self._look_back = Replayed(self._compute_returns, self._learning)
         self._learn = Replayed(self._learn_once, self._learning)
         network_.load(self._flat)
@@ -208,15 +213,23 @@ class Learner:
         """Start a rollout."""
         with self._on(self._acting):
             self._rollout.begin(generator)
+            for records in self._records:
+                records.row.zero_()
         self._finish(self._acting)
 
-    def act(self) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """Return actions for the frames that were written to `frames`, and record the step."""
+    @property
+    def parts(self) -> list[slice]:
+        """Parts of the environments that can act at different times, so that some step while others act."""
+        return self._parts
+
+    def act(self, part: int | None = None) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """Return actions for the frames that were written to `frames`, and record the step; of one part, or of all."""
         with self._on(self._acting):
-            self._act()
+            for act in self._act if part is None else [self._act[part]]:
+                act()
         self._finish(self._acting)
         actions: np.ndarray[Any, np.dtype[np.int32]] = self._host_actions.numpy()
-        return actions
+        return actions if part is None else actions[self._parts[part]]
 
     def look_back(self, rewards: FloatArray, ended: BoolArray) -> float:
         """Compute returns from the rewards and ends of a rollout (steps, environments); return the mean λ-return."""
@@ -238,7 +251,11 @@ class Learner:
                         draws = AUGMENTATIONS[augmentation].draw(len(rows), generator)
                         self._network.put_augmented(self._inputs[len(rows) :], self._clean, augmentation, draws)
                     self._learn()
-        self._finish(self._learning)
+            if self._learning is not None:
+                # An update is long: wait for it without keeping a core busy, which environments need.
+                end = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+                end.record()
+                end.synchronize()
 
     def is_finite(self) -> bool:
         """Return whether all parameters are finite."""
@@ -260,13 +277,13 @@ class Learner:
         memory = self._optimizer.state[self._flat]
         return {"parameters": self._flat, **{name: memory[name] for name in ("step", "exp_avg", "exp_avg_sq")}}
 
-    def _act_once(self) -> None:
-        frames = self._host_frames.to(self._device, non_blocking=True)
-        self._network.put(self._now, frames)
-        actions = self._network.act(self._now, self._flat, self._rollout)
-        self._rollout.frames.index_copy_(0, self._rollout.row, frames[None])
-        self._rollout.row += 1
-        self._host_actions.copy_(actions, non_blocking=True)
+    def _act_once(self, part: slice, records: Records) -> None:
+        frames = self._host_frames[part].to(self._device, non_blocking=True)
+        self._network.put(self._now[part], frames)
+        actions = self._network.act(self._now[part], self._flat, records)
+        records.frames.index_copy_(0, records.row, frames[None])
+        records.row += 1
+        self._host_actions[part].copy_(actions, non_blocking=True)
 
     def _compute_returns(self) -> None:
         self._steps.copy_(self._host_steps, non_blocking=True)
@@ -292,6 +309,11 @@ def _stream(device: torch.device, priority: int) -> "torch.cuda.Stream | None":
     if device.type == "cpu":
         return None
     return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
+
+
+def _halves(environments: int) -> list[slice]:
+    middle = environments // 2
+    return [slice(0, middle), slice(middle, environments)] if middle else [slice(0, environments)]
 
 
 @cache

@@ -213,6 +213,7 @@ def act(
     values,
     current,
     size,
+    stride,
     HIDDEN: tl.constexpr,
     ACTIONS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -222,6 +223,7 @@ def act(
     """Draw actions with the Gumbel noise of a step of the rollout, and record that step.
 
     `step` points to the step's index. Shapes: noise (steps, size, ACTIONS), records (steps, size), current (size,).
+    From a step to the next are `stride` records.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = row < size
@@ -229,7 +231,7 @@ def act(
     is_action = output < ACTIONS
     outputs = _evaluate(hidden, tail, row, inside, HIDDEN, ACTIONS, BLOCK, UNITS, PRECISION)
     log_policy = _log_softmax(outputs, is_action)
-    at = tl.load(step) * size + row
+    at = tl.load(step) * stride + row
     drawn = tl.load(noise + at[:, None] * ACTIONS + output, mask=inside[:, None] & is_action, other=0.0)
     action = tl.argmax(tl.where(is_action, outputs + drawn, float("-inf")), 1)
     action = tl.minimum(action, ACTIONS - 1)  # Among NaN, the last column may win.

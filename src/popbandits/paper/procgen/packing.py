@@ -50,7 +50,8 @@ class Packing:
     """Convert between the flat parameters and the layout of the kernels with one gather in each direction.
 
     Packed are: the filters of all convolutions for the forward pass, with the scale of pixels in the first; the filters
-    for the backward pass, flipped and with swapped channels. The gradient of a convolution is (9, in, out), or (3, 4 * INPUT_CHANNELS, out) on frames, and then the gradient of its biases.
+    for the backward pass, flipped and with swapped channels. The gradient of a convolution is (9, in, out), or
+    (3, 4 * INPUT_CHANNELS, out) on frames, and then the gradient of its biases.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -39,6 +39,7 @@ def check_trunk(trunk: FusedTrunk, device: torch.device) -> None:
     """Compare features and gradients with exact ones, and acting with updating."""
     flat, buffer = parameters().to(device), trunk.buffer(IMAGES)
     put(buffer, frames(IMAGES).to(device))
+    trunk.load(flat)
     acting = trunk.act(buffer, flat)
     saved = trunk.forward(buffer, flat)
     assert torch.equal(acting, saved.features)
