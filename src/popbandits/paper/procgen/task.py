@@ -125,11 +125,9 @@ class Examined:
         due = self._intervals % self._task.test_every == 0 or self._intervals == self._task.rounds
         if not due or math.isnan(outcome.score):  # A failed agent is not worth a test.
             return outcome
-        seeds = np.random.SeedSequence([self._seed, self._intervals]).generate_state(len(TESTED_ON))
-        measured = {
-            f"{levels}_return": float(np.mean(self._agent.evaluate(levels, seed=int(seed) >> 1)))  # EnvPool: below 2^31
-            for levels, seed in zip(TESTED_ON, seeds, strict=True)
-        }
+        seed = int(np.random.SeedSequence([self._seed, self._intervals]).generate_state(1)[0])
+        returns = self._agent.evaluate(TESTED_ON, seed=seed)
+        measured = {f"{levels}_return": float(np.mean(returns[levels])) for levels in TESTED_ON}
         return replace(outcome, metrics={**outcome.metrics, **measured})
 
     def applied(self) -> dict[str, Any]:
