@@ -36,6 +36,7 @@ from popbandits.paper.procgen.environments import (
     require_game,
 )
 from popbandits.paper.procgen.learner import Learner, Network, PlainTrunk, Sizes
+from popbandits.paper.procgen.pool_process import Mailbox, PoolProcess
 from popbandits.paper.procgen.ucb import UCB
 from popbandits.rl.threads import use_one_thread
 from popbandits.rules import one_of, whole
@@ -96,7 +97,17 @@ class PPO:
         self._seed, self._settings = seed, settings
         self._device = torch.device(settings.device)
         self._use_one_thread()
-        self.learner = Learner(seed, settings.sizes, _network(settings), self._device, regularised=self.REGULARISED)
+        on_gpu = self._device.type == "cuda"
+        mailbox = Mailbox(settings.sizes.environments) if on_gpu else None
+        self.learner = Learner(
+            seed,
+            settings.sizes,
+            _network(settings),
+            self._device,
+            regularised=self.REGULARISED,
+            frames=None if mailbox is None else mailbox.frames,
+        )
+        self._processes = [] if mailbox is None else [PoolProcess(mailbox, part) for part in self.learner.parts]
         self._normaliser = RewardNormaliser(settings.sizes.environments)
         self._episodes = EpisodeReturns(settings.sizes.environments)
         self._steps = 0
@@ -117,13 +128,15 @@ class PPO:
         randomness = np.random.default_rng([self._seed, self._steps, self._member, _digest(config)])
         generator = Generator(self._device).manual_seed(int(randomness.integers(2**62)))
         sizes = self._settings.sizes
-        environments = int(randomness.integers(2**31))
-        with self._pool("train", environments, sizes.environments, self._settings.threads) as pool:
-            pool.reset(self.learner.frames)
+        with ExitStack() as stack:
+            pools = [
+                stack.enter_context(self._training_pool(index, int(randomness.integers(2**31))))
+                for index in range(len(self.learner.parts))
+            ]
             self._normaliser.begin()
             self._episodes.begin()
             while self._steps < goal:
-                mean_return = self._rollout(pool, generator)
+                mean_return = self._rollout(pools, generator)
                 augmentation = self._augmentation(mean_return)
                 waiting = perf_counter()
                 with self.learner.turn:
@@ -138,21 +151,24 @@ class PPO:
         score = metrics[f"{self._settings.score_on}_return"] if self.learner.is_finite() else float("nan")
         return Outcome(score, self._steps - before, metrics)
 
-    def _rollout(self, pool: Pool, generator: Generator) -> float:
-        """Act for a rollout and return its mean λ-return."""
+    def _rollout(self, pools: Sequence[Pool | PoolProcess], generator: Generator) -> float:
+        """Act for a rollout and return its mean λ-return; while one part of the environments acts, the others step."""
         sizes, learner, seconds = self._settings.sizes, self.learner, self.seconds
         rewards = np.zeros((sizes.steps, sizes.environments))
         ended = np.zeros((sizes.steps, sizes.environments), bool)
         learner.begin(generator)
-        # All environments wait for anything that runs between two steps.
+        for index, pool in enumerate(pools):
+            pool.send(learner.act(index))
         for step in range(sizes.steps):
-            start = perf_counter()
-            actions = learner.act()
-            acted = perf_counter()
-            rewards[step], ended[step] = pool.step(actions, learner.frames)
-            seconds["acting"] += acted - start
-            seconds["stepping"] += perf_counter() - acted
-        learner.act()
+            for index, (part, pool) in enumerate(zip(learner.parts, pools, strict=True)):
+                start = perf_counter()
+                rewards[step, part], ended[step, part] = pool.finish(learner.frames[part])
+                stepped = perf_counter()
+                actions = learner.act(index)  # After the last step, for the value of what comes next.
+                if step + 1 < sizes.steps:
+                    pool.send(actions)
+                seconds["stepping"] += stepped - start
+                seconds["acting"] += perf_counter() - stepped
         self._episodes(rewards, ended)
         return learner.look_back(self._normaliser(rewards, ended), ended)
 
@@ -185,6 +201,20 @@ class PPO:
         """Make results independent of the thread they are computed in."""
         if self._device.type == "cpu":
             use_one_thread()
+
+    @contextmanager
+    def _training_pool(self, index: int, seed: int) -> Iterator[Pool | PoolProcess]:
+        """Start new environments of a part; on a GPU, in a process that lives as long as the agent."""
+        part, settings = self.learner.parts[index], self._settings
+        threads = -(-settings.threads // len(self.learner.parts))
+        if self._processes:
+            process = self._processes[index]
+            process.open(settings.game, LEVELS["train"], seed=seed, difficulty=settings.difficulty, threads=threads)
+            yield process
+            return
+        with self._pool("train", seed, part.stop - part.start, threads) as pool:
+            pool.reset(self.learner.frames[part])
+            yield pool
 
     @contextmanager
     def _pool(self, levels: str, seed: int, size: int, threads: int) -> Iterator[Pool]:

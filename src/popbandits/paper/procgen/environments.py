@@ -96,30 +96,33 @@ class Pool:
         frames[:] = first
         self.level_seeds = info["level_seed"].astype(np.int64)
 
-    def step(self, actions: npt.NDArray[np.int32], frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
-        """Return raw rewards and where an episode ended; write the frames to act on next to `frames`.
-
-        A time-out is an end like any other, as in the original: no value is estimated for the time after it.
-        """
-        seen, rewards, terminated, truncated, info = self.envpool.step(actions)
-        frames[:] = seen
-        self.level_seeds = info["level_seed"].astype(np.int64)
-        ended = terminated | truncated
-        if ended.any():
-            ids = np.flatnonzero(ended).astype(np.int32)
-            first, info = self.envpool.reset(ids)
-            frames[ids] = first
-            self.level_seeds[ids] = info["level_seed"]
-        return rewards, ended
-
-    def send(self, actions: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> None:
-        """Start a step of the environments with these numbers; the others wait."""
+    def send(self, actions: npt.NDArray[np.int32], ids: npt.NDArray[np.int32] | None = None) -> None:
+        """Start a step of all environments, or of those with these numbers while the others wait."""
         self.envpool.send(actions, ids)
 
     def receive(self) -> tuple[Frames, npt.NDArray[np.float32], BoolArray]:
         """Return frames, raw rewards and ends of the step that `send` started; an ended episode has no next one."""
-        frames, rewards, terminated, truncated, _ = self.envpool.recv()
+        frames, rewards, terminated, truncated, info = self.envpool.recv()
+        self.level_seeds[info["env_id"]] = info["level_seed"]
         return frames, rewards, terminated | truncated
+
+    def finish(self, frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
+        """Wait for the step of all environments that `send` started; return raw rewards and where an episode ended.
+
+        The frames to act on next are written to `frames`. A time-out is an end like any other, as in the original: no
+        value is estimated for the time after it.
+        """
+        frames[:], rewards, ended = self.receive()
+        if ended.any():
+            ids = np.flatnonzero(ended).astype(np.int32)
+            frames[ids], info = self.envpool.reset(ids)
+            self.level_seeds[ids] = info["level_seed"]
+        return rewards, ended
+
+    def step(self, actions: npt.NDArray[np.int32], frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
+        """Step all environments and wait for them, as `send` and `finish` do."""
+        self.send(actions)
+        return self.finish(frames)
 
     def close(self) -> None:
         """Stop the threads of the pool."""

@@ -4,6 +4,7 @@ All data are in tensors that are allocated once. Hyperparameters are tensors too
 buffer, so changing either rebuilds nothing and captures no new graph.
 """
 
+import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -142,10 +143,25 @@ class Sizes:
 class Learner:
     """Act with `act`, one step of all environments at a time, then learn from the rollout with `update`.
 
-    `regularised`: whether updates also use augmented frames, as in DrAC but not in PPO.
+    Args:
+        seed: Seed of the initial parameters.
+        sizes: Sizes of a rollout and of its updates.
+        network_: The network.
+        device: Device of all tensors.
+        regularised: Whether updates also use augmented frames, as in DrAC but not in PPO.
+        frames: Memory for `frames`, if the environments write theirs to it from another process.
     """
 
-    def __init__(self, seed: int, sizes: Sizes, network_: Network, device: torch.device, *, regularised: bool) -> None:
+    def __init__(
+        self,
+        seed: int,
+        sizes: Sizes,
+        network_: Network,
+        device: torch.device,
+        *,
+        regularised: bool,
+        frames: Frames | None = None,
+    ) -> None:
         self._sizes, self._network, self._device, self._regularised = sizes, network_, device, regularised
         self._flat = torch.nn.Parameter(network.initial_parameters(seed).to(device))
         self._flat.grad = torch.zeros_like(self._flat)
@@ -160,7 +176,7 @@ class Learner:
         n = sizes.environments
         self._rollout = Rollout(sizes.steps, n, device)
         self._now = network_.buffer(n)
-        self._host_frames = torch.zeros(n, *FRAME, dtype=torch.uint8, pin_memory=on_gpu)
+        self._host_frames = _on_host(np.zeros((n, *FRAME), np.uint8) if frames is None else frames, on_gpu)
         self._host_actions = torch.zeros(n, dtype=torch.int32, pin_memory=on_gpu)
         self._host_steps = torch.zeros(2, sizes.steps, n, pin_memory=on_gpu)
         self._steps = torch.zeros(2, sizes.steps, n, device=device)
@@ -309,6 +325,16 @@ def _stream(device: torch.device, priority: int) -> "torch.cuda.Stream | None":
     if device.type == "cpu":
         return None
     return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
+
+
+def _on_host(array: Frames, pinned: bool) -> Tensor:
+    """Return a tensor in an array's memory; pinned memory is copied to a GPU without a detour."""
+    tensor = torch.from_numpy(array)
+    if pinned:
+        runtime = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+        runtime.cudaHostRegister(tensor.data_ptr(), tensor.nbytes, 0)
+        weakref.finalize(array, runtime.cudaHostUnregister, tensor.data_ptr())
+    return tensor
 
 
 def _halves(environments: int) -> list[slice]:

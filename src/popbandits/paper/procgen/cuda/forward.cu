@@ -67,7 +67,7 @@ struct Pool {
     static constexpr u32 ROW_UNIT = 4, PLACE = 15;
 
     __device__ __forceinline__ static float placed(float number, u32 cleared, u32 place) {
-        return SAVE ? from_bits((to_bits(number) & ~cleared) | place) : number;
+        return from_bits((to_bits(number) & ~cleared) | (SAVE ? place : 0));  // Rounded alike where nothing is saved.
     }
 
     __device__ __forceinline__ void clear() {
@@ -107,7 +107,7 @@ struct Pool {
 #pragma unroll
             for (int group = 0; group < 2; group++) {
                 const float(&numbers)[4] = totals.at[tile][group];
-                const u32 pair = pack(fmaxf(numbers[0], 0.0f), fmaxf(numbers[1], 0.0f));
+                const u32 pair = pack(fmaxf(placed(numbers[0], PLACE, 0), 0.0f), fmaxf(placed(numbers[1], PLACE, 0), 0.0f));
                 shared_store(target + (result * Bordered<POOLED>::ROW + tile * 8 + group * Bordered<POOLED>::PLANE) * CELL, pair);
                 if (SAVE) {
                     const int at = word + ((group * POOLED + result) * POOLED + tile * 8) * 4;

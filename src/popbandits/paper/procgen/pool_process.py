@@ -1,0 +1,155 @@
+"""Pools in processes of their own.
+
+The members of a population are threads that share a GPU, and Python runs one thread at a time. Stepping environments
+takes more of Python's time than acting, so with four members that would be the limit. Here it is another process's
+time, and the members' threads only act and wait. Frames, actions and results are in memory that both processes see.
+
+    python -m popbandits.paper.procgen.pool_process MEMORY SOCKET ENVIRONMENTS FIRST LAST
+
+is the other process. It ends when its socket is closed, and so also when the process that started it ends.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
+from mmap import mmap
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from popbandits.errors import AgentError
+from popbandits.paper.procgen.environments import FRAME, Difficulty, Frames, Levels, Pool
+from popbandits.typing import BoolArray
+
+STEP, DONE = b"step", b"done"
+LARGEST_MESSAGE = 65_536
+
+
+class Mailbox:
+    """Frames, actions, rewards and ends of a number of environments, in memory that processes can share."""
+
+    def __init__(self, environments: int, file: int | None = None) -> None:
+        shapes = (
+            ((environments, *FRAME), np.dtype(np.uint8)),
+            ((environments,), np.dtype(np.int32)),
+            ((environments,), np.dtype(np.float32)),
+            ((environments,), np.dtype(bool)),
+        )
+        sizes = [int(np.prod(shape)) * dtype.itemsize for shape, dtype in shapes]
+        if file is None:
+            file = os.memfd_create("popbandits-environments")
+            os.truncate(file, sum(sizes))
+        self.environments, self.file = environments, file
+        memory = mmap(file, sum(sizes))
+        arrays = [
+            np.frombuffer(memory, dtype, int(np.prod(shape)), offset).reshape(shape)
+            for (shape, dtype), offset in zip(shapes, np.cumsum([0, *sizes]).tolist(), strict=False)
+        ]
+        self.frames: Frames = arrays[0]
+        self.actions: npt.NDArray[np.int32] = arrays[1]
+        self.rewards: npt.NDArray[np.float32] = arrays[2]
+        self.ended: BoolArray = arrays[3]
+
+
+class PoolProcess:
+    """A process that steps some environments of a mailbox; `open` gives it new ones.
+
+    It is used like a `Pool`, but frames are always written to the mailbox.
+    """
+
+    def __init__(self, mailbox: Mailbox, part: slice) -> None:
+        self._mailbox, self._part = mailbox, part
+        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        numbers = (mailbox.file, other.fileno(), mailbox.environments, part.start, part.stop)
+        with other:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, *map(str, numbers)], pass_fds=(mailbox.file, other.fileno())
+            )
+
+    def open(self, game: str, levels: Levels, *, seed: int, difficulty: Difficulty, threads: int) -> None:
+        """Start new episodes in new environments; their first frames are then in the mailbox."""
+        settings = {"game": game, "seed": seed, "difficulty": difficulty, "threads": threads}
+        self._send(json.dumps({"levels": asdict(levels), **settings}).encode())
+        self._wait()
+
+    def send(self, actions: npt.NDArray[np.int32]) -> None:
+        """Start a step of all environments."""
+        self._mailbox.actions[self._part] = actions
+        self._send(STEP)
+
+    def finish(self, frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
+        """Wait for the step that `send` started; return raw rewards and where an episode ended."""
+        assert frames.ctypes.data == self._mailbox.frames[self._part].ctypes.data, "frames are written to the mailbox"
+        self._wait()
+        return self._mailbox.rewards[self._part], self._mailbox.ended[self._part]
+
+    def close(self) -> None:
+        """End the process."""
+        self._socket.close()
+        self._process.wait()
+
+    def _send(self, message: bytes) -> None:
+        try:
+            self._socket.send(message)
+        except OSError as error:
+            raise self._ended() from error
+
+    def _wait(self) -> None:
+        try:
+            answer = self._socket.recv(LARGEST_MESSAGE)
+        except OSError as error:
+            raise self._ended() from error
+        if not answer:
+            raise self._ended()
+        if answer != DONE:
+            raise AgentError(f"environments could not be stepped: {answer.decode()}")
+
+    def _ended(self) -> AgentError:
+        return AgentError(f"the process of the environments ended, with status {self._process.poll()}")
+
+
+def serve(mailbox: Mailbox, part: slice, connection: socket.socket) -> None:
+    """Make pools and step them as the messages say, until the other side closes the connection."""
+    frames, actions, rewards, ended = (
+        array[part] for array in (mailbox.frames, mailbox.actions, mailbox.rewards, mailbox.ended)
+    )
+    pool: Pool | None = None
+    while message := connection.recv(LARGEST_MESSAGE):
+        if message == STEP:
+            assert pool is not None, "open comes before a step"
+            rewards[:], ended[:] = pool.step(actions, frames)
+        else:
+            if pool is not None:
+                pool.close()
+            pool = _make(len(frames), **json.loads(message))
+            pool.reset(frames)
+        connection.send(DONE)
+    if pool is not None:
+        pool.close()
+
+
+def _make(size: int, *, levels: dict[str, int], **settings: Any) -> Pool:
+    return Pool(levels=Levels(**levels), size=size, **settings)
+
+
+def main() -> None:
+    """Serve until the connection ends; answer with the error if something fails."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that this one works for.
+    memory, connection, environments, first, last = map(int, sys.argv[1:])
+    with socket.socket(fileno=connection) as opened:
+        try:
+            serve(Mailbox(environments, memory), slice(first, last), opened)
+        except (ConnectionError, BrokenPipeError):
+            pass
+        except Exception as error:
+            opened.send(f"{type(error).__name__}: {error}".encode()[:LARGEST_MESSAGE])
+            raise
+
+
+if __name__ == "__main__":
+    main()
