@@ -47,6 +47,7 @@ def test_as_a_function_it_is_the_plain_trunk_with_a_gradient(trunk: FusedTrunk) 
     to_features = torch.randn(features.shape, generator=generator).bfloat16()
     (gradient,) = torch.autograd.grad(features, flat, to_features)
 
+    trunk.load(flat.detach())
     saved = trunk.forward(buffer, flat.detach())
     by_hand = torch.zeros_like(gradient)
     trunk.backward(saved, in_kernel_order(to_features), by_hand[: network.TRUNK_SIZE])
@@ -57,6 +58,7 @@ def test_as_a_function_it_is_the_plain_trunk_with_a_gradient(trunk: FusedTrunk) 
 
 def test_any_number_of_images_can_be_acted_on(trunk: FusedTrunk) -> None:
     buffer, flat = seen(trunk), parameters()
+    trunk.load(flat)
     assert torch.equal(trunk.act(buffer[:3], flat), trunk.act(buffer, flat)[:3])
 
 
@@ -66,19 +68,21 @@ def test_an_update_takes_a_multiple_of_four_images(trunk: FusedTrunk, images: in
         trunk.forward(trunk.buffer(images), parameters())
 
 
-def test_parameters_can_be_packed_before(trunk: FusedTrunk) -> None:
-    buffer, flat = seen(trunk), parameters()
-    packed = trunk.pack(flat)
-    expected = trunk.act(buffer, flat)
-    assert torch.equal(trunk.act(buffer, flat, packed), expected)
-    assert torch.equal(trunk.forward(buffer, flat, packed).features, expected)
-    assert trunk.pack(2 * flat, out=packed) is packed
-    assert not torch.equal(trunk.act(buffer, 2 * flat, packed), expected)
+def test_loaded_parameters_keep_their_address(trunk: FusedTrunk) -> None:
+    buffer, flat, other = seen(trunk), parameters(), 2 * parameters()
+    trunk.load(flat)
+    hidden, features = trunk.hidden, trunk.act(buffer, flat)
+    expected = in_kernel_order(network.split(other)[-network.HEAD_TENSORS]).bfloat16()
+    trunk.load(other)
+    assert torch.equal(hidden, expected)
+    assert not torch.equal(trunk.act(buffer, other), features)
 
 
 def test_trunks_on_a_device_share_activations_as_long_as_one_of_them_lives(launcher: AllKernels) -> None:
     first, second = FusedTrunk(CPU, launcher), FusedTrunk(CPU, launcher)
     flat = parameters()
+    first.load(flat)
+    second.load(flat)
     workspace = first.forward(seen(first), flat).workspace
     assert second.forward(seen(second), flat).workspace is workspace
     assert first.forward(seen(first), flat).workspace is workspace

@@ -64,7 +64,6 @@ class Saved:
     """What `FusedTrunk.backward` needs of a forward pass; the next forward pass of the same size replaces it."""
 
     frames: Tensor
-    packed: Tensor
     workspace: Workspace
 
     @property
@@ -82,7 +81,7 @@ _ALLOCATING = Lock()
 class FusedTrunk:
     """The network's trunk with our own kernels; it replaces `network.trunk`.
 
-    All methods may be captured in CUDA graphs after a first call outside of one.
+    Each member has its own. All methods may be captured in CUDA graphs after a first call outside of one.
 
     Args:
         device: Device of all tensors.
@@ -90,9 +89,11 @@ class FusedTrunk:
     """
 
     def __init__(self, device: torch.device, launcher: Launcher) -> None:
-        self._device, self._launcher = device, launcher
+        self._device = torch.empty(0, device=device).device  # With its index.
+        self._launcher = launcher
         self._workspaces: dict[int, Workspace] = {}
-        self.packing = Packing(device)
+        self._packing = Packing(device)
+        self._packed = self._packing.empty()
 
     def buffer(self, frames: int) -> Tensor:
         """Make an input buffer for this number of frames, with a border of zeros."""
@@ -110,51 +111,41 @@ class FusedTrunk:
         else:
             self.put(buffer, augment(augmentation, buffer.dtype, frames, draws))
 
-    def pack(self, flat: Tensor, out: Tensor | None = None) -> Tensor:
-        """Pack parameters for the kernels; `packing.hidden` finds the hidden layer's weights among them."""
-        packed = self.packing.empty() if out is None else out
-        self.packing.pack(flat, packed)
-        return packed
+    @property
+    def hidden(self) -> Tensor:
+        """The hidden layer's weights, their columns in kernel order, in bfloat16; `load` writes them."""
+        return self._packing.hidden(self._packed)
 
-    def act(self, buffer: Tensor, flat: Tensor, packed: Tensor | None = None) -> Tensor:
+    def load(self, flat: Tensor) -> None:
+        """Pack parameters that have changed; `act` and `forward` use them from then on."""
+        self._packing.pack(flat, self._packed)
+
+    def act(self, buffer: Tensor, flat: Tensor) -> Tensor:
         """Compute the features of the frames in a buffer, (n, 2048) in kernel order.
 
         Args:
             buffer: Frames.
-            flat: Parameters.
-            packed: The same parameters packed, where they already are.
+            flat: The parameters that were loaded.
         """
-        packed = self.pack(flat) if packed is None else packed
         features = torch.empty(len(buffer), FEATURES, dtype=torch.bfloat16, device=self._device)
-        self._launch("act", len(buffer), buffer, packed, flat, features)
+        self._launch("act", len(buffer), buffer, self._packed, flat, features)
         return features
 
-    def forward(self, buffer: Tensor, flat: Tensor, packed: Tensor | None = None) -> Saved:
+    def forward(self, buffer: Tensor, flat: Tensor) -> Saved:
         """Compute the features like `act`, and save what `backward` needs."""
         images = len(buffer)
         if images == 0 or images % IMAGES_OF_AN_UPDATE:
             raise ArgumentError(f"images of an update must be a multiple of {IMAGES_OF_AN_UPDATE}, got {images}")
-        packed = self.pack(flat) if packed is None else packed
         workspace = self._workspace(images)
         x = buffer
         for index, section in enumerate(workspace.sections):
-            first = self.packing.section(index)[0]
+            first = self._packing.section(index)[0]
             name = f"forward_{index + 1}"
-            self._launch(
-                name,
-                images // KERNELS[name].images,
-                x,
-                self.packing.filters(packed, first),
-                flat[first.parameters :],
-                section.a,
-                section.winner,
-                section.h,
-                section.b,
-                section.j,
-                section.y,
-            )
+            filters, parameters = self._packing.filters(self._packed, first), flat[first.parameters :]
+            outputs = (section.a, section.winner, section.h, section.b, section.j, section.y)
+            self._launch(name, images // KERNELS[name].images, x, filters, parameters, *outputs)
             x = section.y
-        return Saved(buffer, packed, workspace)
+        return Saved(buffer, workspace)
 
     def backward(self, saved: Saved, to_features: Tensor, out: Tensor) -> None:
         """Compute the gradient of the trunk's parameters.
@@ -169,7 +160,7 @@ class FusedTrunk:
         torch.ops.aten.threshold_backward(to_features.view(last.y.shape), last.y, 0, grad_input=last.to_y_or_a)
         for index in reversed(range(SECTIONS)):
             section, side = sections[index], SIDE >> (index + 1)
-            first, second, third, fourth, fifth = self.packing.section(index)
+            first, second, third, fourth, fifth = self._packing.section(index)
             to_y, to_j, to_b = section.to_y_or_a, section.to_j_or_h, section.to_b
             self._back(f"back_{side}", saved, fifth, to_y, section.j, None, to_j)
             self._back(f"back_{side}_add", saved, fourth, to_j, section.b, to_y, to_b)
@@ -180,20 +171,20 @@ class FusedTrunk:
                 self._sum("back_frames", saved, first, to_a, section.winner, saved.frames)
             else:
                 before = sections[index - 1]
-                filters = self.packing.flipped(saved.packed, first)
+                filters = self._packing.flipped(self._packed, first)
                 name = f"back_pool_{2 * side}"
                 self._sum(name, saved, first, to_a, section.winner, before.y, filters, before.to_y_or_a)
-        self.packing.unpack_gradient(saved.workspace.shares, out)
+        self._packing.unpack_gradient(saved.workspace.shares, out)
 
     def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Compute the features, in the order of `network.trunk`, with a gradient for the parameters."""
+        """Load parameters and compute the features, in the order of `network.trunk` and with a gradient."""
         features: Tensor = _Differentiable.apply(buffer, flat, self)  # type: ignore[no-untyped-call]
         return in_network_order(features)
 
     def _back(
         self, name: str, saved: Saved, at: Convolution, gradient: Tensor, x: Tensor, add: Tensor | None, out: Tensor
     ) -> None:
-        self._sum(name, saved, at, gradient, x, self.packing.flipped(saved.packed, at), add, out)
+        self._sum(name, saved, at, gradient, x, self._packing.flipped(self._packed, at), add, out)
 
     def _sum(self, name: str, saved: Saved, at: Convolution, *arguments: Tensor | None) -> None:
         """Launch a kernel whose programs also write their shares of a convolution's gradient."""
@@ -210,7 +201,7 @@ class FusedTrunk:
             with _ALLOCATING:
                 shared = _WORKSPACES.get(key)
                 if shared is None:
-                    shared = _WORKSPACES[key] = Workspace(images, self.packing, self._device)
+                    shared = _WORKSPACES[key] = Workspace(images, self._packing, self._device)
             self._workspaces[images] = shared
         return self._workspaces[images]
 
@@ -218,6 +209,7 @@ class FusedTrunk:
 class _Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, buffer: Tensor, flat: Tensor, trunk: FusedTrunk) -> Tensor:
+        trunk.load(flat)
         saved = trunk.forward(buffer, flat)
         ctx.trunk, ctx.saved, ctx.size = trunk, saved, len(flat)
         return saved.features.clone()

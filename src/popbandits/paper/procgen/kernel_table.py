@@ -45,8 +45,9 @@ def _forward(images: int, x: int, y: int) -> Kernel:
     return Kernel("forward.cu", 256, images * (x + y), images)
 
 
-def _backward(side: int, inputs: int, outputs: int, images: int) -> Kernel:
-    return Kernel("backward.cu", 256, images * (_bordered(side, outputs) + _plain(side, inputs)), images)
+def _backward(side: int, inputs: int, outputs: int, images: int, *, add: bool = False) -> Kernel:
+    shared = _bordered(side, outputs) + (2 if add else 1) * _plain(side, inputs)
+    return Kernel("backward.cu", 256, images * shared, images)
 
 
 KERNELS = {
@@ -55,11 +56,11 @@ KERNELS = {
     "forward_3": _forward(4, _bordered(16, 32), _bordered(8, 32)),
     "act": Kernel("forward.cu", 512, 2 * _bordered(32, 16)),
     "back_32": _backward(32, 16, 16, images=1),
-    "back_32_add": _backward(32, 16, 16, images=1),
+    "back_32_add": _backward(32, 16, 16, images=1, add=True),
     "back_16": _backward(16, 32, 32, images=2),
-    "back_16_add": _backward(16, 32, 32, images=2),
+    "back_16_add": _backward(16, 32, 32, images=2, add=True),
     "back_8": _backward(8, 32, 32, images=4),
-    "back_8_add": _backward(8, 32, 32, images=4),
+    "back_8_add": _backward(8, 32, 32, images=4, add=True),
     "back_pool_32": _backward(32, 16, 32, images=1),
     "back_pool_16": _backward(16, 32, 32, images=2),
     "back_frames": Kernel(
