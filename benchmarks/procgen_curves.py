@@ -37,17 +37,17 @@ def best_of_round(trial: Trial, round_: int) -> Observation | None:
 
 
 def curves(given: Sequence[Trial], every: int) -> Table:
-    """Build a table with a column for each game and method, a row for each `every` steps, and published returns."""
-    groups: dict[tuple[str, str], list[Trial]] = {}
+    """Build a table with a column for each game, method and variant, and a row for each `every` steps."""
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Trial]] = {}
     for one in given:
-        groups.setdefault((one.settings["game"], one.method), []).append(one)
+        groups.setdefault((one.settings["game"], one.method, one.variant), []).append(one)
     table = Table("steps a member", box=box.MARKDOWN)
-    for (game, method), group in groups.items():
-        table.add_column(f"{method}, {game}, {counted(len(group), 'seed')}", justify="right")
+    for (game, method, variant), group in groups.items():
+        table.add_column(", ".join([method, game, *variant, counted(len(group), "seed")]), justify="right")
     for steps in range(every, max(one.steps for one in given) + 1, every):
         table.add_row(f"{steps / 1e6:g}M", *(_said(group, steps) for group in groups.values()))
     last = []
-    for game, method in groups:
+    for game, method, _ in groups:
         known = [published.RETURNS[levels].get(game, {}).get(method) for levels in ("train", "test")]
         said = ["{:.1f} ± {:.1f}".format(*figure) for figure in known if figure]
         last.append("{} (test {})".format(*said) if said else "–")

@@ -127,7 +127,7 @@ def measure_parts(settings: Settings, repeats: int) -> list[Part]:
     moved = sizes.minibatch * int(np.prod(FRAME)) * (1 + number)
     parts += [Part(f"augmentation, {name}", update(name) - plain, moved / bandwidth) for name in AUGMENTATIONS]
     start = time.perf_counter()
-    agent.evaluate("test", seed=0, episodes=sizes.environments)
+    agent.evaluate(["test"], seed=0, episodes=sizes.environments)
     return [*parts, Part("evaluation, an episode", 1e3 * (time.perf_counter() - start) / sizes.environments)]
 
 

@@ -8,12 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ConfigSpace import Float
 
 from popbandits import PBT, Experiment, History
 from popbandits.agent import Outcome
 from popbandits.errors import RunError
 from popbandits.paper import grid
 from popbandits.paper.grid import run_grid
+from popbandits.run.signing import signature
+from popbandits.storage import Store
 from popbandits.views.view import View
 
 
@@ -44,7 +47,7 @@ class Climber:
 
 
 def experiments(folder: Path, **changes: Any) -> list[Experiment]:
-    one = Experiment(Climb(), {"step": (0.0, 1.0)}, PBT(), population=2, rounds=4)
+    one = Experiment(Climb(), {"step": (0.1, 1.0)}, PBT(), population=2, rounds=4)
     return [replace(one, seed=seed, directory=folder / str(seed), **changes) for seed in range(2)]
 
 
@@ -104,6 +107,11 @@ def test_what_is_finished_is_left_alone(tmp_path: Path) -> None:
         ({"rounds": 5}, "got rounds 5 for .*, which has 4"),
         ({"method": PBT(resample=0.5)}, r"got method\.resample 0\.5 for .*, which has 0\.25"),
         ({"population": 3}, "got population 3 for .*, which has 2"),
+        (
+            {"space": {"step": Float("step", (0.1, 1.0), log=True)}},
+            r"got space\.step 'float \[0\.1, 1\.0\] log' for .*, which has 'float \[0\.1, 1\.0\]'",
+        ),
+        ({"start": [{"step": 0.5}]}, r"got start \[\{'step': 0\.5\}\] for .*, which has \[\]"),
     ],
 )
 def test_a_run_of_other_settings_is_refused_before_anything_runs(
@@ -114,6 +122,36 @@ def test_a_run_of_other_settings_is_refused_before_anything_runs(
     with pytest.raises(RunError, match=f"a run must resume with the settings it was started with, {message}"):
         run_grid([second, replace(first, **changes)], no_view)
     assert not (tmp_path / "1").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, None),
+        ({"agent": Climb(2.0)}, "got slope 2.0 for .*, which has 1.0"),
+        ({"method": PBT(resample=0.5)}, "got method.resample 0.5 for .*, which has 0.25"),
+    ],
+)
+def test_a_setting_that_a_record_is_too_old_for_has_its_value_of_then(
+    changes: dict[str, Any], message: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = experiments(tmp_path)[0]
+    whole = replace(one, directory=tmp_path / "whole")
+    assert run_grid([whole], no_view)
+    Clock(monkeypatch)
+    assert not run_grid([one], no_view, time_limit=3)
+    with Store.open(tmp_path / "0") as store:
+        about = store.about
+        for role, name in (("agent", "slope"), ("method", "resample")):
+            settings = {key: value for key, value in about[role]["settings"].items() if key != name}
+            made = {"make": about[role]["make"], "settings": settings, "root": about[role]["root"]}
+            store.describe(**{role: made | ({"signed": signature(made)} if role == "agent" else {})})
+    if message is None:
+        assert run_grid([one], no_view)
+        assert observed(tmp_path / "0") == observed(tmp_path / "whole")
+    else:
+        with pytest.raises(RunError, match=message):
+            run_grid([replace(one, **changes)], no_view)
 
 
 def test_settings_of_the_machine_may_differ(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from popbandits.errors import RunError
+from popbandits.errors import PopbanditsError, RunError
 from popbandits.history import Decision, Event, Observation
 from popbandits.population import Population
 from popbandits.run import Experiment, Result, resume, run
-from popbandits.run.recipes import current
+from popbandits.run.recipes import Role, current, prepare, recipe
+from popbandits.space import Space
 from popbandits.storage.schema import FILE
 from popbandits.storage.store import reading
 from popbandits.views.view import View
@@ -78,8 +79,8 @@ def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
     if not (directory / FILE).exists():
         return
     with reading(directory) as store:
-        before = _identity(store.about)
-    now = _identity(json.loads(json.dumps(experiment.record())))
+        before = _identity(store.about, store.space)
+    now = _identity(json.loads(json.dumps(experiment.record())), Space(experiment.space))
     free = {f"agent.{name}" for name in may_differ}
     for name in now:
         if before.get(name) != now[name] and name not in free:
@@ -89,14 +90,26 @@ def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
             )
 
 
-def _identity(about: Mapping[str, Any]) -> dict[str, Any]:
+def _identity(about: Mapping[str, Any], space: Space) -> dict[str, Any]:
     """Return the settings that identify a run, as far as a grid can get them wrong."""
     found = {"population": about["size"], "seed": about["seed"], "rounds": about["rounds"]}
-    for what in ("agent", "method"):
-        recipe = about[what] or {}
-        found[what] = current(str(recipe.get("make")))
-        found |= {f"{what}.{name}": value for name, value in recipe.get("settings", {}).items()}
+    found["start"] = [each["config"] for each in about.get("start") or []]
+    found |= {f"space.{each.name}": str(each).partition(": ")[2] for each in (*space.numerical, *space.categorical)}
+    roles: tuple[Role, ...] = ("agent", "method")
+    for role in roles:
+        made = _complete(about[role] or {}, role)
+        found[role] = current(str(made.get("make")))
+        found |= {f"{role}.{name}": value for name, value in made.get("settings", {}).items()}
     return found
+
+
+def _complete(given: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
+    """Return a recipe with the settings that it lacks because they are newer, at the values they have in a resume."""
+    try:
+        made = recipe(prepare(given, role))
+    except (PopbanditsError, TypeError):  # What cannot be made is compared as it is, and a resume says why.
+        return given
+    return given if made is None else json.loads(json.dumps(made))
 
 
 class TimedView(View):

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from popbandits.errors import ArgumentError
 from popbandits.paper.procgen import agent as agent_module
 from popbandits.paper.procgen.agent import PPO, DrAC, Settings, UCBDrAC
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
+from popbandits.paper.procgen.environments import FRAME
 from popbandits.paper.procgen.learner import Sizes
 from tests.paper.procgen.narrow import narrow
 
@@ -196,39 +197,56 @@ def test_weights_that_diverge_are_a_failure() -> None:
 
 def test_a_score_can_be_had_on_levels_that_nobody_trains_on(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = PPO(0, replace(SMALL, score_on="validation"))
-    monkeypatch.setattr(agent, "evaluate", lambda levels, seed: {"validation": [1.0, 2.0]}[levels])
+    monkeypatch.setattr(agent, "evaluate", lambda levels, seed: {name: [1.0, 2.0] for name in levels})
     outcome = agent.train(config(PPO))
     assert outcome.score == outcome.metrics["validation_return"] == 1.5
 
 
-def test_in_an_evaluation_every_environment_plays_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Environment i ends an episode every i + 1 steps; those that end often must not count more often."""
+class Clockwork:
+    """Stands for a pool: the episode of environment i lasts i + 1 steps, each worth 1."""
 
-    class Clockwork:
-        level_seeds = np.zeros(4)
+    made: ClassVar[list["Clockwork"]] = []
 
-        def __init__(self, game: str, levels: object, **how: object) -> None:
-            self._step = 0
+    def __init__(self, game: str, levels: object, *, size: int, threads: int, **how: object) -> None:
+        self.size, self.threads = size, threads
+        self.steps = np.zeros(size, int)
+        self.made.append(self)
 
-        def reset(self, frames: Any) -> None:
-            frames[:] = 0
+    def reset(self, frames: Any) -> None:
+        frames[:] = 0
 
-        def step(self, actions: Any, frames: Any) -> Any:
-            self._step += 1
-            return np.ones(4, np.float32), self._step % np.arange(1, 5) == 0
+    def send(self, actions: Any, ids: Any) -> None:
+        self._stepping = ids
+        self.steps[ids] += 1
 
-        def close(self) -> None:
-            pass
+    def receive(self) -> Any:
+        ended = self.steps[self._stepping] == self._stepping + 1
+        return np.zeros((len(ended), *FRAME)), np.ones(len(ended)), ended
 
+    def close(self) -> None:
+        pass
+
+
+def test_an_evaluation_plays_every_episode_to_its_end_and_steps_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_module, "Pool", Clockwork)
-    returns = PPO(0, SMALL).evaluate("test", seed=0, episodes=6)
-    assert sorted(returns) == [1, 1, 2, 2, 3, 4]
+    monkeypatch.setattr(Clockwork, "made", [])
+    agent, acted, begun = PPO(0, replace(SMALL, threads=3)), [], []
+    act, begin = agent.learner.act, agent.learner.begin
+    monkeypatch.setattr(agent.learner, "act", lambda: acted.append(0) or act())
+    monkeypatch.setattr(agent.learner, "begin", lambda generator: begun.append(0) or begin(generator))
+    returns = agent.evaluate(["train", "test"], seed=0, episodes=9)
+    expected = [float(length) for length in range(1, 10)]
+    assert returns == {"train": expected, "test": expected}
+    assert [pool.steps.tolist() for pool in Clockwork.made] == [expected, expected]
+    # Four places, 90 steps: 23 if none were ever free.
+    assert (len(acted), len(begun)) == (25, 2)
+    assert [pool.threads for pool in Clockwork.made] == [2, 2]  # As many as in training, but for rounding.
 
 
 def test_evaluating_changes_nothing_that_is_learnt() -> None:
     agent, other = PPO(0, SMALL), PPO(0, SMALL)
     agent.train(config(PPO))
-    agent.evaluate("validation", seed=1, episodes=1)
+    agent.evaluate(["validation"], seed=1, episodes=1)
     agent.train(config(PPO))
     for _ in range(2):
         other.train(config(PPO))
@@ -236,8 +254,9 @@ def test_evaluating_changes_nothing_that_is_learnt() -> None:
 
 
 def test_the_same_seed_evaluates_to_the_same_returns() -> None:
-    agent = PPO(0, SMALL)
-    assert agent.evaluate("test", seed=5, episodes=2) == agent.evaluate("test", seed=5, episodes=2)
+    agent = PPO(0, replace(SMALL, game="starpilot"))  # Returns differ though nothing is known about the game.
+    once, again, other = (agent.evaluate(["train", "test"], seed=seed, episodes=3) for seed in (5, 5, 6))
+    assert once == again != other
 
 
 def test_a_config_must_have_the_agents_hyperparameters() -> None:

@@ -8,6 +8,7 @@ from popbandits.paper.procgen.environments import (
     GAMES,
     LEVELS,
     PAPER_GAMES,
+    EpisodeQueue,
     EpisodeReturns,
     Frames,
     Levels,
@@ -119,6 +120,33 @@ def test_a_seed_gives_the_same_episodes_again_and_another_seed_others() -> None:
     assert levels == again
     assert np.array_equal(last, last_again)
     assert play(4)[0] != levels
+
+
+def test_a_queue_plays_the_first_episode_of_each_environment_as_if_all_were_stepped() -> None:
+    def choose(seen: Frames) -> np.ndarray:
+        """An action that the smallest change of a frame changes."""
+        return (seen.astype(np.int64).reshape(len(seen), -1) @ (np.arange(seen[0].size) % 97) % ACTIONS).astype(
+            np.int32
+        )
+
+    def pools() -> list[Pool]:
+        return [Pool("starpilot", LEVELS[name], size=5, seed=3, threads=2) for name in ("train", "test")]
+
+    expected = []
+    for pool in pools():
+        seen, returns, playing = frames(5), np.zeros(5), np.ones(5, bool)
+        pool.reset(seen)
+        while playing.any():
+            rewards, ended = pool.step(choose(seen), seen)
+            returns += rewards * playing
+            playing &= ~ended
+        expected.append(returns.tolist())
+    batch = frames(3)
+    queue = EpisodeQueue(pools(), batch)
+    while queue.playing:
+        queue.step(choose(batch))
+    assert [returns.tolist() for returns in queue.returns] == expected
+    assert len({each for returns in expected for each in returns}) > 2
 
 
 def test_rewards_are_scaled_by_the_spread_of_discounted_returns() -> None:

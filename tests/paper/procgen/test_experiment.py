@@ -1,6 +1,6 @@
 """The paper's experiment from the command line, on a real game, as small as it can be."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -8,17 +8,21 @@ from typing import Any
 import pytest
 import torch
 
-from popbandits import Experiment, History, PB2Mix, paper, rl
+from popbandits import Experiment, History, PatientPBT, PB2Mix, paper, rl
 from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.errors import AgentError, ArgumentError
 from popbandits.paper.commands.procgen import Preset
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.methods import parse_steps
+from popbandits.paper.procgen.tables import OLD_DEFAULTS
 from popbandits.paper.procgen.task import PUBLISHED, SPACE, Examined, Task, published_values
 from popbandits.rl import demo, ppo
 from popbandits.run import run as start
 from popbandits.run.recipes import address, prepare, recipe
+from popbandits.selection import Patient
+from popbandits.space import Space
+from popbandits.storage import Store
 from tests.paper.procgen.narrow import narrow
 
 # Episodes of bossfight are short while nothing is known about the game.
@@ -168,25 +172,66 @@ def test_gpus_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert "device must exist, got 'cuda:2', but torch sees 2 GPUs" in capsys.readouterr().err
 
 
-def test_the_published_budget_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    planned: list[Any] = []
+def planned(arguments: list[str], output: Path, monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:
+    """Return the runs that a command would do."""
+    found: list[Experiment] = []
 
-    def run_grid(experiments: list[Any], *rest: Any, **how: Any) -> bool:
-        planned.extend(experiments)
+    def run_grid(experiments: list[Experiment], *rest: Any, **how: Any) -> bool:
+        found.extend(experiments)
         return False
 
     monkeypatch.setattr("popbandits.paper.grid.run_grid", run_grid)
-    given = ["--games", "bigfish", "leaper", "--methods", "pb2-mix", "drac", "--seeds", "0", "1", "--device", "cpu"]
-    assert main(["procgen", *given, "-o", str(tmp_path)]) == 130
-    assert [str(one.directory.relative_to(tmp_path)) for one in planned[:5]] == [
+    assert main(["procgen", "--device", "cpu", *arguments, "-o", str(output)]) == 130
+    return found
+
+
+def test_the_published_budget_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = ["--games", "bigfish", "leaper", "--methods", "pb2-mix", "drac", "--seeds", "0", "1"]
+    runs = planned(given, tmp_path, monkeypatch)
+    assert [str(Path(str(one.directory)).relative_to(tmp_path)) for one in runs[:5]] == [
         *("bigfish/pb2-mix/0", "bigfish/drac/0", "leaper/pb2-mix/0", "leaper/drac/0", "bigfish/pb2-mix/1")
     ]
-    mix, drac = planned[:2]
+    mix, drac = runs[:2]
+    assert isinstance(mix.agent, Task)
     assert (mix.population, mix.rounds, mix.agent.interval, mix.agent.rounds) == (4, 50, 500_000, 50)
     assert (drac.population, drac.rounds, drac.space) == (1, 50, dict(PUBLISHED))
     assert mix.space == dict(SPACE)
     sizes = mix.agent.settings().sizes
     assert (sizes.environments, sizes.steps, sizes.epochs, sizes.minibatches) == (64, 256, 3, 8)
+
+
+def test_patient_pbt_runs_as_everywhere_and_a_start_is_the_published_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient, alone = planned(["--methods", "patient-pbt", "ppo"], tmp_path, monkeypatch)
+    assert (patient.name, patient.method, patient.start) == ("Patient PBT", PatientPBT(), None)
+    assert patient.chosen.selection == Patient()
+    arguments = ["--methods", "patient-pbt", "ppo", "--start", "defaults", "--lr-scale", "log"]
+    started, same = planned(arguments, tmp_path, monkeypatch)
+    assert started.make_population().ask()[0].config == PUBLISHED
+    assert [(each.name, each.log) for each in Space(started.space).numerical] == [
+        *(("alpha", False), ("clip", False), ("entropy", False), ("lr", True))
+    ]
+    assert same == alone  # Nothing is tuned, so nothing differs.
+
+
+def test_a_grid_refuses_another_scale_or_start_and_resumes_runs_from_before_these_could_be_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mix = ["--method", "pb2-mix"]
+    assert run(tmp_path, *mix, "--time-limit", "0.001") == 130
+    with Store.open(tmp_path / "bossfight/pb2-mix/0") as store:
+        agent = store.about["agent"]
+        old = {name: value for name, value in agent["settings"].items() if name not in OLD_DEFAULTS}
+        store.describe(agent=agent | {"settings": old}, start=[])
+    assert run(tmp_path, *mix, "--lr-scale", "log") == 1
+    assert "got space.lr 'float [1e-05, 0.001] log' for" in capsys.readouterr().err
+    assert run(tmp_path, *mix, "--start", "defaults") == 1
+    assert "got start [{'alpha': 0.1, 'augmentation': 'crop', " in capsys.readouterr().err
+    assert run(tmp_path, *mix, "--difficulty", "hard") == 1
+    assert "got difficulty 'hard' for" in capsys.readouterr().err
+    assert run(tmp_path, *mix) == 0
+    assert "| bossfight | PB2-Mix | 2 × 256, 1 run |" in capsys.readouterr().out
 
 
 def test_a_run_s_record_can_make_its_agents_again() -> None:
@@ -212,14 +257,14 @@ def test_a_record_from_before_the_agents_moved_names_the_same_agents() -> None:
 class Player:
     """Stands for an agent: notes what it is tested on."""
 
-    asked: list[tuple[str, int]] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
 
     def train(self, config: Mapping[str, Any]) -> Outcome:
         return Outcome(1.0, 100, {"training_return": 1.0})
 
-    def evaluate(self, levels: str, *, seed: int) -> list[float]:
-        self.asked.append((levels, seed))
-        return [1.0, 2.0] if levels == "train" else [0.0, 1.0]
+    def evaluate(self, levels: Sequence[str], *, seed: int) -> dict[str, list[float]]:
+        self.asked.append(seed)
+        return {name: {"train": [1.0, 2.0], "test": [0.0, 1.0]}[name] for name in levels}
 
     def assigned(self, member: int, round_: int) -> None: ...
 
@@ -239,10 +284,10 @@ def test_agents_are_tested_now_and_then_and_last(tmp_path: Path) -> None:
             agent.save(tmp_path)
     assert [outcome.metrics.get("test_return") for outcome in outcomes] == [None, 0.5, None, 0.5, 0.5]
     assert outcomes[1].metrics == {"training_return": 1.0, "train_return": 1.5, "test_return": 0.5}
-    assert len(set(player.asked)) == len(player.asked) == 6
+    assert len(set(player.asked)) == len(player.asked) == 3
     other.load(tmp_path)  # Whoever takes over is tested on what the first would have been.
     assert [other.train({}) for _ in range(2)] == outcomes[3:]
-    assert again.asked == player.asked[2:]
+    assert again.asked == player.asked[1:]
 
 
 def test_an_interval_that_failed_delays_no_test() -> None:

@@ -47,7 +47,6 @@ def test_as_a_function_it_is_the_plain_trunk_with_a_gradient(trunk: FusedTrunk) 
     to_features = torch.randn(features.shape, generator=generator).bfloat16()
     (gradient,) = torch.autograd.grad(features, flat, to_features)
 
-    trunk.load(flat.detach())
     saved = trunk.forward(buffer, flat.detach())
     by_hand = torch.zeros_like(gradient)
     trunk.backward(saved, in_kernel_order(to_features), by_hand[: network.TRUNK_SIZE])
@@ -68,21 +67,23 @@ def test_an_update_takes_a_multiple_of_four_images(trunk: FusedTrunk, images: in
         trunk.forward(trunk.buffer(images), parameters())
 
 
-def test_loaded_parameters_keep_their_address(trunk: FusedTrunk) -> None:
-    buffer, flat, other = seen(trunk), parameters(), 2 * parameters()
+def test_parameters_that_change_are_used_once_they_are_loaded(trunk: FusedTrunk, launcher: AllKernels) -> None:
+    buffer, flat, other = seen(trunk), parameters(), FusedTrunk(CPU, launcher)
     trunk.load(flat)
-    hidden, features = trunk.hidden, trunk.act(buffer, flat)
-    expected = in_kernel_order(network.split(other)[-network.HEAD_TENSORS]).bfloat16()
-    trunk.load(other)
-    assert torch.equal(hidden, expected)
-    assert not torch.equal(trunk.act(buffer, other), features)
+    before = trunk.act(buffer, flat), trunk.forward(buffer, flat).features.clone()
+    flat[flat.abs() > 0.05] *= 2
+    trunk.load(flat)
+    after = trunk.act(buffer, flat), trunk.forward(buffer, flat).features.clone()
+    other.load(flat)
+    expected = other.act(buffer, flat), other.forward(buffer, flat).features
+    for index in range(2):
+        assert not torch.equal(after[index], before[index])
+        assert torch.equal(after[index], expected[index])
 
 
 def test_trunks_on_a_device_share_activations_as_long_as_one_of_them_lives(launcher: AllKernels) -> None:
     first, second = FusedTrunk(CPU, launcher), FusedTrunk(CPU, launcher)
     flat = parameters()
-    first.load(flat)
-    second.load(flat)
     workspace = first.forward(seen(first), flat).workspace
     assert second.forward(seen(second), flat).workspace is workspace
     assert first.forward(seen(first), flat).workspace is workspace

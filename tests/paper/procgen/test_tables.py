@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ConfigSpace import Float
 from rich.console import Console
 
 from benchmarks import procgen_curves
@@ -40,7 +41,8 @@ def made_up(
 ) -> None:
     """A finished run whose best member had these returns, and whose other members had others."""
     tuned = method in TUNED
-    size = more.pop("size", 2 if tuned else 1)
+    size, rate = more.pop("size", 2 if tuned else 1), more.pop("rate", (0.1, 1.0))
+    start = {"start": [{"config": {"lr": 0.5}, "decision": {}}]} if more.pop("started", False) else {}
     settings = SETTINGS | {"game": game, "algorithm": "drac" if tuned else method} | more
     explorer = TUNED[method].explorer if tuned else "RandomSearch"
     about = {
@@ -50,6 +52,7 @@ def made_up(
         "mode": "max",
         "agent": {"make": AGENT, "settings": settings},
         "method": {"make": f"popbandits.explorers:{explorer}", "settings": {}},
+        **start,
     }
     directory = folder / game / method / str(seed)
     directory.mkdir(parents=True)
@@ -62,7 +65,7 @@ def made_up(
         observations.append(
             Observation(member, round_, {"lr": 0.5}, parent, score_before=0.0, score=score, metrics=metrics)
         )
-    with Store.create(directory, Space({"lr": (0.0, 1.0)} if tuned else {"lr": 0.5}), about) as store:
+    with Store.create(directory, Space({"lr": rate} if tuned else {"lr": 0.5}), about) as store:
         store.write(observations=observations)
 
 
@@ -136,6 +139,47 @@ def test_runs_of_different_budgets_are_not_compared(runs: Path) -> None:
     assert score_tables(groups[2])["test"].rows["bigfish"]["PB2-Mix"].values == (30.0,)
 
 
+def test_runs_tuned_otherwise_stand_apart_each_beside_the_single_agents(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logarithmic = Float("lr", (0.1, 1.0), log=True)
+    made_up(runs / "log", "bigfish", "pb2-mix", 0, 20.0, rate=logarithmic)
+    made_up(runs / "started", "bigfish", "pb2-mix", 0, 30.0, started=True)
+    made_up(runs / "both", "bigfish", "pb2-mix", 0, 40.0, rate=logarithmic, started=True)
+    for seed in range(2):
+        made_up(runs, "bigfish", "patient-pbt", seed, 7.0 + seed)
+    assert main(["procgen", "--table", str(runs)]) == 0
+    parts = capsys.readouterr().out.split("Test returns: ")[1:]
+    assert [re.findall(r"float32, (.*)", part.splitlines()[0]) for part in parts] == [
+        [],
+        ["learning rate on a log scale"],
+        ["learning rate on a log scale, started from the published settings"],
+        ["started from the published settings"],
+    ]
+    rows = [re.findall(r"\| bigfish +\| (.*?) +\| .*?, (\d).*? \| +(\S+)", part) for part in parts]
+    assert [len(one) for one in rows] == [8, 4, 4, 4]  # Of the tests, then of the training levels.
+    assert rows[0][:4] == [
+        ("PPO", "3", "6.0"),
+        ("PB2-Rand", "3", "8.0"),
+        ("PB2-Mix", "3", "**10.0"),
+        ("Patient PBT", "2", "7.5"),
+    ]
+    assert [one[:2] for one in rows[1:]] == [
+        [("PPO", "3", "6.0"), ("PB2-Mix", "1", mean)] for mean in ("20.0", "40.0", "30.0")
+    ]
+
+
+def test_bold_needs_two_runs_of_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_up(tmp_path, "bigfish", "pb2-rand", 0, 9.0)
+    made_up(tmp_path, "leaper", "pb2-rand", 0, 9.0)
+    made_up(tmp_path, "leaper", "pb2-rand", 1, 9.0)
+    assert main(["procgen", "--table", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "Bold: at least two runs, within one standard deviation of the best mean of the game." in out
+    assert re.search(r"\| bigfish .* 1 run +\| +9\.0 +\|", out)
+    assert re.search(r"\| leaper .* 2 runs +\| +\*\*9\.0 ± 0\.0\*\* +\|", out)
+
+
 def test_what_is_not_finished_is_named_and_left_out(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made_up(runs, "starpilot", "pb2-mix", 0, 5.0)
     with Store.open(runs / "starpilot/pb2-mix/0") as store:
@@ -205,7 +249,7 @@ def test_the_stored_trial_is_read_and_stands_beside_the_published_figure(capsys:
     assert rows[:3] == [
         ["PPO", "1 × 25M, 3 runs", "4.6 ± 2.1", "", "4.0 ± 1.2"],
         ["DrAC", "1 × 25M, 3 runs", "8.6 ± 2.5", "0.1", "–"],
-        ["PB2-Mix", "4 × 25M, 1 run", "**12.7**", "", "10.6 ± 1.9"],
+        ["PB2-Mix", "4 × 25M, 1 run", "12.7", "", "10.6 ± 1.9"],
     ]
     assert re.search("Left out: .*ucb-drac/0, killed, 23 of 50 rounds", printed)
 
@@ -218,6 +262,16 @@ def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str
     assert rows["published, 25M"][1:3] == ["17.1 ± 2.9 (test 10.6 ± 1.9)", "8.9 ± 1.5 (test 4.0 ± 1.2)"]
     assert rows["pb2-mix/0"] == ["840", "7.1%", "0.6 ± 0.5 s.e.", "25 s", "36 s"]
     assert rows["500k"] == ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"]
+
+
+def test_curves_of_runs_tuned_otherwise_have_a_column_of_their_own(tmp_path: Path) -> None:
+    made_up(tmp_path / "linear", "bigfish", "pb2-mix", 0, 1.0)
+    made_up(tmp_path / "log", "bigfish", "pb2-mix", 0, 2.0, rate=Float("lr", (0.1, 1.0), log=True))
+    columns = procgen_curves.curves(trials([tmp_path]), 500_000).columns
+    assert [str(column.header) for column in columns[1:]] == [
+        "PB2-Mix, bigfish, 1 seed",
+        "PB2-Mix, bigfish, learning rate on a log scale, 1 seed",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,13 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
         default="training",
         help="episodes that give the score: the last 100 of training, as published, or 100 on validation levels",
     )
+    add(
+        "--lr-scale",
+        choices=["linear", "log"],
+        default="linear",
+        help="scale of the learning rate's range (linear, as published)",
+    )
+    add("--start", choices=["defaults"], help="let the first member begin with the published settings (all are drawn)")
     add("--quick", action="store_true", help="a tiny run that takes minutes on a CPU and learns nothing")
     add("--device", metavar="NAME", help="cpu, or cuda: members then share the GPU (cuda where there is one)")
     add("--precision", choices=["float32", "bfloat16"], help="for convolutions (bfloat16 on a GPU, else float32)")
@@ -157,7 +164,7 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     import popbandits.rl  # noqa: F401 - first, since it names a missing extra
     from popbandits.explorers import RandomSearch
     from popbandits.paper.procgen.environments import GAMES
-    from popbandits.paper.procgen.task import SPACE, Task, published_values
+    from popbandits.paper.procgen.task import Task, published_values, tuned_space
     from popbandits.run import Experiment
 
     given = {name: getattr(arguments, name) for name in ("population", "steps", "interval")}
@@ -189,8 +196,9 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
         task.settings()  # Raises now rather than in the first interval.
         experiment = Experiment(
             task,
-            dict(SPACE) if method in TUNED else published_values(task.algorithm),
+            tuned_space(arguments.lr_scale) if method in TUNED else published_values(task.algorithm),
             TUNED[method].make() if method in TUNED else RandomSearch(),
+            start=[published_values(task.algorithm)] if method in TUNED and arguments.start else None,
             population=members,
             rounds=task.rounds,
             seed=seed,

@@ -11,12 +11,13 @@ the other's episodes.
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, get_args
+from warnings import warn
 
 import numpy as np
 import torch
@@ -28,12 +29,13 @@ from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.environments import (
     LEVELS,
     Difficulty,
+    EpisodeQueue,
     EpisodeReturns,
     Pool,
     RewardNormaliser,
     require_game,
 )
-from popbandits.paper.procgen.learner import Learner, PlainTrunk, Sizes, Trunk
+from popbandits.paper.procgen.learner import Learner, Network, PlainTrunk, Sizes
 from popbandits.paper.procgen.ucb import UCB
 from popbandits.rl.threads import use_one_thread
 from popbandits.rules import one_of, whole
@@ -59,7 +61,7 @@ class Settings:
     score_on: ScoreOn = "training"
     """Episodes whose mean raw return is the score: the last 100 of training, or those on the validation levels."""
     episodes: int = 100
-    """Episodes of an evaluation."""
+    """Episodes of an evaluation, on each set of levels."""
 
     def __post_init__(self) -> None:
         require_game(self.game)
@@ -94,7 +96,7 @@ class PPO:
         self._seed, self._settings = seed, settings
         self._device = torch.device(settings.device)
         self._use_one_thread()
-        self.learner = Learner(seed, settings.sizes, _trunk(settings), self._device, regularised=self.REGULARISED)
+        self.learner = Learner(seed, settings.sizes, _network(settings), self._device, regularised=self.REGULARISED)
         self._normaliser = RewardNormaliser(settings.sizes.environments)
         self._episodes = EpisodeReturns(settings.sizes.environments)
         self._steps = 0
@@ -115,7 +117,9 @@ class PPO:
         randomness = np.random.default_rng([self._seed, self._steps, self._member, _digest(config)])
         generator = Generator(self._device).manual_seed(int(randomness.integers(2**62)))
         sizes = self._settings.sizes
-        with self._pool("train", int(randomness.integers(2**31))) as pool:
+        environments = int(randomness.integers(2**31))
+        with self._pool("train", environments, sizes.environments, self._settings.threads) as pool:
+            pool.reset(self.learner.frames)
             self._normaliser.begin()
             self._episodes.begin()
             while self._steps < goal:
@@ -129,8 +133,8 @@ class PPO:
                 self._steps += sizes.rollout
         metrics: dict[str, Any] = {"training_return": _mean(self._episodes.last), "episodes": self._episodes.ended}
         if self._settings.score_on == "validation":
-            returns = self.evaluate("validation", seed=int(randomness.integers(2**31)))
-            metrics["validation_return"] = _mean(returns)
+            returns = self.evaluate(["validation"], seed=int(randomness.integers(2**31)))
+            metrics["validation_return"] = _mean(returns["validation"])
         score = metrics[f"{self._settings.score_on}_return"] if self.learner.is_finite() else float("nan")
         return Outcome(score, self._steps - before, metrics)
 
@@ -152,30 +156,30 @@ class PPO:
         self._episodes(rewards, ended)
         return learner.look_back(self._normaliser(rewards, ended), ended)
 
-    def evaluate(self, levels: str, *, seed: int, episodes: int | None = None) -> list[float]:
-        """Return raw returns of episodes on the named levels, with actions drawn from the policy; nothing is learnt.
+    def evaluate(self, levels: Sequence[str], *, seed: int, episodes: int | None = None) -> dict[str, list[float]]:
+        """Return raw returns of episodes on each set of levels, with actions drawn from the policy; nothing is learnt.
 
-        Every environment plays its share to the end: taking the first to end would favour short episodes.
+        Every episode has an environment of its own and is played to the end: taking the first to end would favour short
+        episodes. The environments of all sets share the batch that acts, since towards the end most of it is free.
         """
         self._use_one_thread()
-        total = self._settings.episodes if episodes is None else episodes
-        size = self._settings.sizes.environments
-        left = np.array([total // size + (index < total % size) for index in range(size)])
-        running, returns = np.zeros(size), []
+        size = self._settings.episodes if episodes is None else episodes
+        threads = -(-self._settings.threads // len(levels))
+        seeds = np.random.SeedSequence(seed).generate_state(len(levels)) >> 1  # EnvPool: below 2^31.
         generator = Generator(self._device).manual_seed(seed)
-        with self._timed("evaluation"), self._pool(levels, seed) as pool:
+        with self._timed("evaluation"), ExitStack() as stack:
+            pools = [
+                stack.enter_context(self._pool(name, int(own), size, threads))
+                for name, own in zip(levels, seeds, strict=True)
+            ]
+            queue = EpisodeQueue(pools, self.learner.frames)
             step = 0
-            while left.any():
+            while queue.playing:
                 if step % self._settings.sizes.steps == 0:
                     self.learner.begin(generator)
+                queue.step(self.learner.act())
                 step += 1
-                rewards, ended = pool.step(self.learner.act(), self.learner.frames)
-                running += rewards
-                counted = ended & (left > 0)
-                returns += running[counted].tolist()
-                left[counted] -= 1
-                running[ended] = 0
-        return returns
+        return {name: returns.tolist() for name, returns in zip(levels, queue.returns, strict=True)}
 
     def _use_one_thread(self) -> None:
         """Make results independent of the thread they are computed in."""
@@ -183,18 +187,10 @@ class PPO:
             use_one_thread()
 
     @contextmanager
-    def _pool(self, levels: str, seed: int) -> Iterator[Pool]:
-        settings = self._settings
-        pool = Pool(
-            settings.game,
-            LEVELS[levels],
-            size=settings.sizes.environments,
-            seed=seed,
-            difficulty=settings.difficulty,
-            threads=settings.threads,
-        )
+    def _pool(self, levels: str, seed: int, size: int, threads: int) -> Iterator[Pool]:
+        game, difficulty = self._settings.game, self._settings.difficulty
+        pool = Pool(game, LEVELS[levels], size=size, seed=seed, difficulty=difficulty, threads=threads)
         try:
-            pool.reset(self.learner.frames)
             yield pool
         finally:
             pool.close()
@@ -292,13 +288,25 @@ class UCBDrAC(PPO):
         self._bandit.restore(state["bandit"])
 
 
-def _trunk(settings: Settings) -> Trunk:
+def _network(settings: Settings) -> Network:
     device = torch.device(settings.device)
     if device.type == "cpu":
         return PlainTrunk()
-    from popbandits.paper.procgen.fused import FusedTrunk
+    from popbandits.paper.procgen.torch_trunk import TorchTrunk
 
-    return FusedTrunk(device, getattr(torch, settings.precision))
+    if settings.precision == "float32":
+        return TorchTrunk(device, torch.float32)
+    from popbandits.paper.procgen.compiled import Kernels, NoCompiler
+    from popbandits.paper.procgen.fused import FusedTrunk
+    from popbandits.paper.procgen.fused_network import FusedNetwork
+    from popbandits.paper.procgen.kernel_table import AllKernels
+
+    try:
+        launcher = AllKernels(lambda source: Kernels(source, (), device))
+    except NoCompiler as error:
+        warn(f"Without our own kernels, an update takes several times as long: {error}", stacklevel=2)
+        return TorchTrunk(device, torch.bfloat16)
+    return FusedNetwork(FusedTrunk(device, launcher), device)
 
 
 def _digest(config: Mapping[str, Any]) -> int:

@@ -4,7 +4,7 @@ EnvPool 1.2's games match the original step by step except at the end of an epis
 needs one more call, whose action it ignores, to start the next episode. `Pool` restores the original's convention.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,6 +36,9 @@ GAMES = (
 PAPER_GAMES = ("bigfish", "caveflyer", "coinrun", "fruitbot", "jumper", "leaper", "starpilot")
 ACTIONS = 15
 FRAME = (3, 64, 64)
+
+NOBODY = -1
+"""Pool of a place in a batch that no environment has."""
 
 Difficulty = Literal["easy", "hard"]
 Frames = npt.NDArray[np.uint8]
@@ -83,6 +86,7 @@ class Pool:
             start_level=levels.start,
             num_threads=threads,
         )
+        self.size = size
         self.level_seeds: IntArray = np.zeros(size, np.int64)
         """Level of the episode that each environment's last frame belongs to."""
 
@@ -108,9 +112,64 @@ class Pool:
             self.level_seeds[ids] = info["level_seed"]
         return rewards, ended
 
+    def send(self, actions: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> None:
+        """Start a step of the environments with these numbers; the others wait."""
+        self.envpool.send(actions, ids)
+
+    def receive(self) -> tuple[Frames, npt.NDArray[np.float32], BoolArray]:
+        """Return frames, raw rewards and ends of the step that `send` started; an ended episode has no next one."""
+        frames, rewards, terminated, truncated, _ = self.envpool.recv()
+        return frames, rewards, terminated | truncated
+
     def close(self) -> None:
         """Stop the threads of the pool."""
         self.envpool.close()
+
+
+class EpisodeQueue:
+    """Environments of several pools that play one episode each, as many at a time as there are frames in a batch.
+
+    An environment whose episode ends gives its place in the batch to the next one in the queue, where the pools take
+    turns. Only environments that still play are stepped, those of all pools at the same time.
+    """
+
+    def __init__(self, pools: Sequence[Pool], frames: Frames) -> None:
+        """Start all episodes; write the frames to act on to `frames` (places, 3, 64, 64), now and after each step."""
+        self._pools, self._frames = pools, frames
+        self._first = [np.zeros((pool.size, *FRAME), np.uint8) for pool in pools]
+        for pool, first in zip(pools, self._first, strict=True):
+            pool.reset(first)
+        self.returns: list[FloatArray] = [np.zeros(pool.size) for pool in pools]
+        """Raw returns of the environments of each pool, so far."""
+        order = sorted((number, pool) for pool, each in enumerate(pools) for number in range(each.size))
+        self._waiting = iter(order)
+        self._pool = np.full(len(frames), NOBODY)
+        self._number = np.zeros(len(frames), np.int32)
+        for place in range(len(frames)):
+            self._seat(place)
+
+    @property
+    def playing(self) -> bool:
+        """True until all episodes have ended."""
+        return bool((self._pool != NOBODY).any())
+
+    def step(self, actions: npt.NDArray[np.int32]) -> None:
+        """Do the actions of a batch; those of places without an environment are ignored."""
+        stepped = [np.flatnonzero(self._pool == pool) for pool in range(len(self._pools))]
+        stepping = [(pool, places) for pool, places in enumerate(stepped) if len(places)]
+        for pool, places in stepping:
+            self._pools[pool].send(actions[places], self._number[places])
+        for pool, places in stepping:
+            self._frames[places], rewards, ended = self._pools[pool].receive()
+            self.returns[pool][self._number[places]] += rewards
+            for place in places[ended]:
+                self._seat(place)
+
+    def _seat(self, place: int) -> None:
+        """Give a place of the batch to the next environment of the queue."""
+        self._number[place], self._pool[place] = next(self._waiting, (0, NOBODY))
+        if self._pool[place] != NOBODY:
+            self._frames[place] = self._first[self._pool[place]][self._number[place]]
 
 
 class RewardNormaliser:

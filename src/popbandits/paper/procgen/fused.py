@@ -81,7 +81,7 @@ _ALLOCATING = Lock()
 class FusedTrunk:
     """The network's trunk with our own kernels; it replaces `network.trunk`.
 
-    Each member has its own. All methods may be captured in CUDA graphs after a first call outside of one.
+    All methods may be captured in CUDA graphs after a first call outside of one.
 
     Args:
         device: Device of all tensors.
@@ -111,22 +111,12 @@ class FusedTrunk:
         else:
             self.put(buffer, augment(augmentation, buffer.dtype, frames, draws))
 
-    @property
-    def hidden(self) -> Tensor:
-        """The hidden layer's weights, their columns in kernel order, in bfloat16; `load` writes them."""
-        return self._packing.hidden(self._packed)
-
     def load(self, flat: Tensor) -> None:
-        """Pack parameters that have changed; `act` and `forward` use them from then on."""
+        """Pack parameters that have changed."""
         self._packing.pack(flat, self._packed)
 
     def act(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Compute the features of the frames in a buffer, (n, 2048) in kernel order.
-
-        Args:
-            buffer: Frames.
-            flat: The parameters that were loaded.
-        """
+        """Compute the features of the frames in a buffer, (n, 2048) in kernel order."""
         features = torch.empty(len(buffer), FEATURES, dtype=torch.bfloat16, device=self._device)
         self._launch("act", len(buffer), buffer, self._packed, flat, features)
         return features
@@ -141,9 +131,19 @@ class FusedTrunk:
         for index, section in enumerate(workspace.sections):
             first = self._packing.section(index)[0]
             name = f"forward_{index + 1}"
-            filters, parameters = self._packing.filters(self._packed, first), flat[first.parameters :]
-            outputs = (section.a, section.winner, section.h, section.b, section.j, section.y)
-            self._launch(name, images // KERNELS[name].images, x, filters, parameters, *outputs)
+            self._launch(
+                name,
+                images // KERNELS[name].images,
+                x,
+                self._packing.filters(self._packed, first),
+                flat[first.parameters :],
+                section.a,
+                section.winner,
+                section.h,
+                section.b,
+                section.j,
+                section.y,
+            )
             x = section.y
         return Saved(buffer, workspace)
 
@@ -177,7 +177,7 @@ class FusedTrunk:
         self._packing.unpack_gradient(saved.workspace.shares, out)
 
     def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Load parameters and compute the features, in the order of `network.trunk` and with a gradient."""
+        """Compute the features, in the order of `network.trunk`, with a gradient for the parameters."""
         features: Tensor = _Differentiable.apply(buffer, flat, self)  # type: ignore[no-untyped-call]
         return in_network_order(features)
 

@@ -45,9 +45,8 @@ def _forward(images: int, x: int, y: int) -> Kernel:
     return Kernel("forward.cu", 256, images * (x + y), images)
 
 
-def _backward(side: int, inputs: int, outputs: int, images: int, *, add: bool = False) -> Kernel:
-    shared = _bordered(side, outputs) + (2 if add else 1) * _plain(side, inputs)
-    return Kernel("backward.cu", 256, images * shared, images)
+def _backward(side: int, inputs: int, outputs: int, images: int, add: bool = False) -> Kernel:
+    return Kernel("backward.cu", 256, images * (_bordered(side, outputs) + (1 + add) * _plain(side, inputs)), images)
 
 
 KERNELS = {

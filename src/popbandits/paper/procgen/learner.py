@@ -7,7 +7,7 @@ buffer, so changing either rebuilds nothing and captures no new graph.
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from threading import Lock
 from typing import Any, Protocol
 
@@ -17,8 +17,9 @@ from torch import Generator, Tensor
 
 from popbandits.paper.procgen import network
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
-from popbandits.paper.procgen.environments import ACTIONS, FRAME, Frames
-from popbandits.paper.procgen.losses import Batch, lambda_returns, ppo_loss, regularisation
+from popbandits.paper.procgen.environments import FRAME, Frames
+from popbandits.paper.procgen.losses import Coefficients, total_loss
+from popbandits.paper.procgen.rollout import Records, Rollout
 from popbandits.rl.cuda_graphs import Replayed
 from popbandits.rules import whole
 from popbandits.typing import BoolArray, FloatArray
@@ -27,8 +28,8 @@ MAX_GRADIENT_NORM = 0.5
 ADAM_EPSILON = 1e-5
 
 
-class Trunk(Protocol):
-    """The convolutional part of the network, in one precision and one layout of its input."""
+class Network(Protocol):
+    """The network in one precision and one layout of its input; `flat` has its parameters, laid out as in `network`."""
 
     def buffer(self, frames: int) -> Tensor:
         """Make an input buffer for this number of frames."""
@@ -42,12 +43,58 @@ class Trunk(Protocol):
         """Augment frames and write them like `put`."""
         ...
 
+    def load(self, flat: Tensor) -> None:
+        """Prepare for parameters that have changed; `act` and `gradient` use them from then on."""
+        ...
+
+    def act(self, buffer: Tensor, flat: Tensor, records: Records) -> Tensor:
+        """Draw actions for the frames in a buffer, record them in the next row and return them, int32."""
+        ...
+
+    def gradient(
+        self, buffer: Tensor, flat: Tensor, rollout: Rollout, order: Tensor, coefficients: Coefficients, out: Tensor
+    ) -> None:
+        """Write the gradient of the loss of the steps in `order` to out; the buffer has their frames.
+
+        With as many augmented frames after them, the loss is regularised.
+        """
+        ...
+
+
+class Differentiable(Network, Protocol):
+    """Acting and gradients of networks whose trunk PyTorch differentiates."""
+
     def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
         """Compute the features of the frames in a buffer."""
         ...
 
+    def load(self, flat: Tensor) -> None:
+        """Prepare for parameters that have changed: they are always read anew."""
+        return
 
-class PlainTrunk:
+    @torch.no_grad()
+    def act(self, buffer: Tensor, flat: Tensor, records: Records) -> Tensor:
+        """Draw actions for the frames in a buffer, record them in the next row and return them, int32."""
+        logits, values = network.heads(self(buffer, flat), flat)
+        actions = (logits + records.noise.index_select(0, records.row)[0]).argmax(1)
+        log_probabilities = logits.log_softmax(1).gather(1, actions[:, None])[:, 0]
+        for storage, now in (
+            (records.actions, actions),
+            (records.log_probabilities, log_probabilities),
+            (records.values, values),
+        ):
+            storage.index_copy_(0, records.row, now[None])
+        return actions.int()
+
+    def gradient(
+        self, buffer: Tensor, flat: Tensor, rollout: Rollout, order: Tensor, coefficients: Coefficients, out: Tensor
+    ) -> None:
+        """Write the gradient of the loss of the steps in `order` to out; the buffer has their frames."""
+        logits, values = network.heads(self(buffer, flat), flat)
+        out.copy_(torch.autograd.grad(total_loss(logits, values, rollout.batch(order), coefficients), flat)[0])
+
+
+class PlainTrunk(Differentiable):
     """PyTorch's own convolutions in float32, on the CPU."""
 
     def buffer(self, frames: int) -> Tensor:
@@ -98,24 +145,21 @@ class Learner:
     `regularised`: whether updates also use augmented frames, as in DrAC but not in PPO.
     """
 
-    def __init__(self, seed: int, sizes: Sizes, trunk: Trunk, device: torch.device, *, regularised: bool) -> None:
-        self._sizes, self._trunk, self._device, self._regularised = sizes, trunk, device, regularised
+    def __init__(self, seed: int, sizes: Sizes, network_: Network, device: torch.device, *, regularised: bool) -> None:
+        self._sizes, self._network, self._device, self._regularised = sizes, network_, device, regularised
         self._flat = torch.nn.Parameter(network.initial_parameters(seed).to(device))
         self._flat.grad = torch.zeros_like(self._flat)
-        self._rate, self._clip, self._entropy, self._alpha = (torch.zeros((), device=device) for _ in range(4))
+        self._gradient = self._flat.grad
+        self._rate = torch.zeros((), device=device)
+        self._coefficients = Coefficients(*(torch.zeros((), device=device) for _ in range(3)))
         on_gpu = device.type == "cuda"
         self._optimizer = torch.optim.Adam([self._flat], lr=self._rate, eps=ADAM_EPSILON, fused=True, capturable=on_gpu)
         self._optimizer.step()  # With a learning rate of 0: it allocates the state, whose addresses then stay.
         self._optimizer.state[self._flat]["step"].zero_()
 
-        rows, n = sizes.steps + 1, sizes.environments  # One more row: the frame after the last step has a value, too.
-        self._frames = torch.zeros(rows, n, *FRAME, dtype=torch.uint8, device=device)
-        self._noise = torch.zeros(rows, n, ACTIONS, device=device)
-        self._actions = torch.zeros(rows, n, dtype=torch.int64, device=device)
-        self._log_probabilities, self._values = (torch.zeros(rows, n, device=device) for _ in range(2))
-        self._returns, self._advantages = (torch.zeros(sizes.steps, n, device=device) for _ in range(2))
-        self._row = torch.zeros(1, dtype=torch.int64, device=device)
-        self._now = trunk.buffer(n)
+        n = sizes.environments
+        self._rollout = Rollout(sizes.steps, n, device)
+        self._now = network_.buffer(n)
         self._host_frames = torch.zeros(n, *FRAME, dtype=torch.uint8, pin_memory=on_gpu)
         self._host_actions = torch.zeros(n, dtype=torch.int32, pin_memory=on_gpu)
         self._host_steps = torch.zeros(2, sizes.steps, n, pin_memory=on_gpu)
@@ -124,14 +168,20 @@ class Learner:
         batch = sizes.minibatch
         self._order = torch.zeros(batch, dtype=torch.int64, device=device)
         self._clean = torch.zeros(batch, *FRAME, dtype=torch.uint8, device=device)
-        self._inputs = trunk.buffer(batch * (2 if regularised else 1))
+        self._inputs = network_.buffer(batch * (2 if regularised else 1))
 
         # Acting has priority on a shared GPU: it is short, and the environments wait for it.
         self._acting = _stream(device, priority=-1)
         self._learning = _stream(device, priority=0)
-        self._act = Replayed(self._act_once, self._acting)
+        self._parts = _halves(n)
+        self._records = [self._rollout.part(part) for part in self._parts]
+        self._act = [
+            Replayed(partial(self._act_once, *each), self._acting)
+            for each in zip(self._parts, self._records, strict=True)
+        ]
         self._look_back = Replayed(self._compute_returns, self._learning)
         self._learn = Replayed(self._learn_once, self._learning)
+        network_.load(self._flat)
         self._finish(torch.cuda.current_stream(device) if on_gpu else None)
         self.turn: AbstractContextManager[Any] = _turn(str(device)) if on_gpu else nullcontext()
         """Lock to hold during `update`. Members that share a GPU update one after another: at the same time they would
@@ -146,31 +196,40 @@ class Learner:
     def set(self, *, lr: float, clip: float, entropy: float, alpha: float = 0.0) -> None:
         """Set the hyperparameters of later updates."""
         with self._on(self._learning):
-            for tensor, value in ((self._rate, lr), (self._clip, clip), (self._entropy, entropy), (self._alpha, alpha)):
-                tensor.fill_(value)
+            self._rate.fill_(lr)
+            self._coefficients.clip.fill_(clip)
+            self._coefficients.entropy.fill_(entropy)
+            self._coefficients.alpha.fill_(alpha)
         self._finish(self._learning)
 
     def hyperparameters(self) -> dict[str, float]:
         """Return the hyperparameters in use, read from the device."""
-        return {"lr": self._rate.item(), "clip": self._clip.item(), "entropy": self._entropy.item()} | (
-            {"alpha": self._alpha.item()} if self._regularised else {}
-        )
+        values = {"lr": self._rate, "clip": self._coefficients.clip, "entropy": self._coefficients.entropy}
+        if self._regularised:
+            values["alpha"] = self._coefficients.alpha
+        return {name: value.item() for name, value in values.items()}
 
     def begin(self, generator: Generator) -> None:
         """Start a rollout."""
         with self._on(self._acting):
-            self._row.zero_()
-            # Gumbel noise: the argmax of logits plus noise is a draw from the policy.
-            self._noise.exponential_(generator=generator).log_().neg_()
+            self._rollout.begin(generator)
+            for records in self._records:
+                records.row.zero_()
         self._finish(self._acting)
 
-    def act(self) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """Return actions for the frames that were written to `frames`, and record the step."""
+    @property
+    def parts(self) -> list[slice]:
+        """Parts of the environments that can act at different times, so that some step while others act."""
+        return self._parts
+
+    def act(self, part: int | None = None) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """Return actions for the frames that were written to `frames`, and record the step; of one part, or of all."""
         with self._on(self._acting):
-            self._act()
+            for act in self._act if part is None else [self._act[part]]:
+                act()
         self._finish(self._acting)
         actions: np.ndarray[Any, np.dtype[np.int32]] = self._host_actions.numpy()
-        return actions
+        return actions if part is None else actions[self._parts[part]]
 
     def look_back(self, rewards: FloatArray, ended: BoolArray) -> float:
         """Compute returns from the rewards and ends of a rollout (steps, environments); return the mean λ-return."""
@@ -178,7 +237,7 @@ class Learner:
         self._host_steps[1].copy_(torch.from_numpy(ended))
         with self._on(self._learning):
             self._look_back()
-            return float(self._returns.mean())
+            return float(self._rollout.returns.mean())
 
     def update(self, augmentation: str | None, generator: Generator) -> None:
         """Learn from the rollout."""
@@ -187,12 +246,16 @@ class Learner:
                 order = torch.randperm(self._sizes.rollout, generator=generator, device=self._device)
                 for rows in torch.split(order, self._sizes.minibatch):
                     self._order.copy_(rows)
-                    torch.index_select(self._frames[:-1].flatten(0, 1), 0, rows, out=self._clean)
+                    torch.index_select(self._rollout.frames[:-1].flatten(0, 1), 0, rows, out=self._clean)
                     if augmentation is not None:
                         draws = AUGMENTATIONS[augmentation].draw(len(rows), generator)
-                        self._trunk.put_augmented(self._inputs[len(rows) :], self._clean, augmentation, draws)
+                        self._network.put_augmented(self._inputs[len(rows) :], self._clean, augmentation, draws)
                     self._learn()
-        self._finish(self._learning)
+            if self._learning is not None:
+                # An update is long: wait for it without keeping a core busy, which environments need.
+                end = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+                end.record()
+                end.synchronize()
 
     def is_finite(self) -> bool:
         """Return whether all parameters are finite."""
@@ -207,55 +270,32 @@ class Learner:
         with torch.no_grad(), self._on(self._learning):
             for name, tensor in self._tensors().items():
                 tensor.copy_(state[name])
+            self._network.load(self._flat)
         self._finish(self._learning)
 
     def _tensors(self) -> dict[str, Tensor]:
         memory = self._optimizer.state[self._flat]
         return {"parameters": self._flat, **{name: memory[name] for name in ("step", "exp_avg", "exp_avg_sq")}}
 
-    @torch.no_grad()
-    def _act_once(self) -> None:
-        frames = self._host_frames.to(self._device, non_blocking=True)
-        self._trunk.put(self._now, frames)
-        logits, values = network.heads(self._trunk(self._now, self._flat), self._flat)
-        actions = (logits + self._noise.index_select(0, self._row)[0]).argmax(1)
-        log_probabilities = logits.log_softmax(1).gather(1, actions[:, None])[:, 0]
-        for storage, now in (
-            (self._frames, frames),
-            (self._actions, actions),
-            (self._log_probabilities, log_probabilities),
-            (self._values, values),
-        ):
-            storage.index_copy_(0, self._row, now[None])
-        self._row += 1
-        self._host_actions.copy_(actions, non_blocking=True)
+    def _act_once(self, part: slice, records: Records) -> None:
+        frames = self._host_frames[part].to(self._device, non_blocking=True)
+        self._network.put(self._now[part], frames)
+        actions = self._network.act(self._now[part], self._flat, records)
+        records.frames.index_copy_(0, records.row, frames[None])
+        records.row += 1
+        self._host_actions[part].copy_(actions, non_blocking=True)
 
-    @torch.no_grad()
     def _compute_returns(self) -> None:
         self._steps.copy_(self._host_steps, non_blocking=True)
-        self._returns.copy_(lambda_returns(self._steps[0], self._values, self._steps[1]))
-        advantages = self._returns - self._values[:-1]
-        self._advantages.copy_((advantages - advantages.mean()) / (advantages.std() + 1e-5))
+        self._rollout.look_back(self._steps[0], self._steps[1])
 
     def _learn_once(self) -> None:
-        size = len(self._clean)
-        self._trunk.put(self._inputs[:size], self._clean)
-        recorded = (
-            self._actions[:-1],
-            self._log_probabilities[:-1],
-            self._values[:-1],
-            self._returns,
-            self._advantages,
-        )
-        batch = Batch(*(tensor.flatten().index_select(0, self._order) for tensor in recorded))
-        logits, values = network.heads(self._trunk(self._inputs, self._flat), self._flat)
-        loss = ppo_loss(logits[:size], values[:size], batch, self._clip, self._entropy)
-        if self._regularised:
-            loss = loss + self._alpha * regularisation(logits[:size], values[:size], logits[size:], values[size:])
-        gradient = torch.autograd.grad(loss, self._flat)[0]
-        assert self._flat.grad is not None
-        self._flat.grad.copy_(gradient * (MAX_GRADIENT_NORM / (gradient.norm() + 1e-6)).clamp(max=1))
+        gradient = self._gradient
+        self._network.put(self._inputs[: len(self._clean)], self._clean)
+        self._network.gradient(self._inputs, self._flat, self._rollout, self._order, self._coefficients, out=gradient)
+        gradient.mul_((MAX_GRADIENT_NORM / (gradient.norm() + 1e-6)).clamp(max=1))
         self._optimizer.step()
+        self._network.load(self._flat)
 
     def _on(self, stream: "torch.cuda.Stream | None") -> AbstractContextManager[Any]:
         return nullcontext() if stream is None else torch.cuda.stream(stream)
@@ -269,6 +309,11 @@ def _stream(device: torch.device, priority: int) -> "torch.cuda.Stream | None":
     if device.type == "cpu":
         return None
     return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
+
+
+def _halves(environments: int) -> list[slice]:
+    middle = environments // 2
+    return [slice(0, middle), slice(middle, environments)] if middle else [slice(0, environments)]
 
 
 @cache

@@ -45,6 +45,24 @@ class Batch:
     advantages: Tensor
 
 
+@dataclass(frozen=True)
+class Coefficients:
+    """Hyperparameters of the loss, () each: range of the clipping, weights of the entropy and the regularisation."""
+
+    clip: Tensor
+    entropy: Tensor
+    alpha: Tensor
+
+
+def total_loss(logits: Tensor, values: Tensor, batch: Batch, coefficients: Coefficients) -> Tensor:
+    """Compute PPO's loss, plus DrAC's regularisation if rows of augmented frames follow the clean ones."""
+    size = len(batch.actions)
+    loss = ppo_loss(logits[:size], values[:size], batch, coefficients.clip, coefficients.entropy)
+    if len(logits) == size:
+        return loss
+    return loss + coefficients.alpha * regularisation(logits[:size], values[:size], logits[size:], values[size:])
+
+
 def ppo_loss(logits: Tensor, values: Tensor, batch: Batch, clip: Tensor, entropy: Tensor) -> Tensor:
     """Compute PPO's loss, with its value loss clipped by the same ε, and the entropy bonus.
 

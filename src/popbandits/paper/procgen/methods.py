@@ -5,14 +5,16 @@ from decimal import Decimal, InvalidOperation
 from popbandits.errors import ArgumentError
 from popbandits.methods import METHODS, Method
 
-TUNED: dict[str, Method] = {name: METHODS[name] for name in ("pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")}
+TUNED: dict[str, Method] = {
+    name: METHODS[name] for name in ("pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse", "patient-pbt")
+}
 """Methods that tune hyperparameters and augmentation of a population of DrAC agents."""
 
 ALONE = {"ppo": "PPO", "drac": "DrAC", "ucb-drac": "UCB-DrAC"}
 """Methods with one agent and the published hyperparameters."""
 
 LABELS = ALONE | {name: method.label for name, method in TUNED.items()}
-"""Labels in the order of the paper's tables."""
+"""Labels in the order of the paper's tables, then those of methods that it does not have."""
 
 AGENT = "popbandits.paper.procgen.task:Task"
 """Import path of the agents' maker in a run's record, after `current` maps old paths to new ones."""

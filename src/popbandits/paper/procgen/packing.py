@@ -1,7 +1,7 @@
 """Layout of the parameters for the trunk's kernels.
 
 Filters are in the order in which a warp's lanes hold them for a product of matrices (`cuda/units.cuh`). Features are in
-*kernel order*, (C / 8, y, x, C % 8) instead of (C, y, x), and so are the columns of the hidden layer's weights.
+*kernel order*, (C / 8, y, x, C % 8) instead of (C, y, x).
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,7 @@ from popbandits.paper.procgen.environments import FRAME
 from popbandits.paper.procgen.network import (
     CHANNELS,
     CONVOLUTIONS_A_SECTION,
-    FEATURES,
     HEAD_TENSORS,
-    HIDDEN,
     PIXEL_SCALE,
     SHAPES,
     TRUNK_SIZE,
@@ -52,8 +50,8 @@ class Packing:
     """Convert between the flat parameters and the layout of the kernels with one gather in each direction.
 
     Packed are: the filters of all convolutions for the forward pass, with the scale of pixels in the first; the filters
-    for the backward pass, flipped and with swapped channels; the hidden layer's weights in kernel order. The gradient
-    of a convolution is (9, in, out), or (3, 4 * INPUT_CHANNELS, out) on frames, and then the gradient of its biases.
+    for the backward pass, flipped and with swapped channels. The gradient of a convolution is (9, in, out), or
+    (3, 4 * INPUT_CHANNELS, out) on frames, and then the gradient of its biases.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -81,15 +79,14 @@ class Packing:
             gradient += matrices.size + outputs
             begin = bias + outputs
         self.gradient_size = gradient
-        self._flipped, self._hidden = filters, filters + flipped
-        hidden = begin + in_kernel_order(torch.arange(HIDDEN * FEATURES).view(HIDDEN, FEATURES)).numpy().ravel()
-        index = np.concatenate([*forward, *backward, hidden])
-        scales = np.ones(begin + hidden.size, np.float32)
+        self._flipped = filters
+        index = np.concatenate([*forward, *backward])
+        scales = np.ones(TRUNK_SIZE, np.float32)
         scales[: SHAPES[0][0] * SHAPES[0][1] * 9] = 1 / PIXEL_SCALE
         self._index = torch.from_numpy(np.maximum(index, 0).astype(np.int32)).to(device)
         self._factor = torch.from_numpy(np.where(index < 0, 0, scales[index])).to(device)
         self._sources = torch.from_numpy(sources.astype(np.int32)).to(device)
-        self._scales = torch.from_numpy(scales[:TRUNK_SIZE]).to(device)
+        self._scales = torch.from_numpy(scales).to(device)
 
     def section(self, index: int) -> list[Convolution]:
         """Return the five convolutions of a section."""
@@ -100,7 +97,7 @@ class Packing:
         return torch.empty(len(self._index), dtype=torch.bfloat16, device=self._index.device)
 
     def pack(self, flat: Tensor, out: Tensor) -> None:
-        """Pack all of the network's parameters that are needed in bfloat16."""
+        """Pack the filters of all convolutions."""
         torch.mul(flat.index_select(0, self._index), self._factor, out=out)
 
     def filters(self, packed: Tensor, at: Convolution) -> Tensor:
@@ -110,10 +107,6 @@ class Packing:
     def flipped(self, packed: Tensor, at: Convolution) -> Tensor:
         """Return the packed parameters from a convolution's filters for the backward pass on."""
         return packed[self._flipped + at.flipped :]
-
-    def hidden(self, packed: Tensor) -> Tensor:
-        """Return the hidden layer's weights, their columns in kernel order."""
-        return packed[self._hidden :].view(HIDDEN, FEATURES)
 
     def unpack_gradient(self, shares: Tensor, out: Tensor) -> None:
         """Write the trunk's flat gradient: the sum of the rows of `shares`, in the order of the parameters."""

@@ -32,8 +32,9 @@ TEXTS = {"game", "difficulty", "score_on", "precision"}
 LEVELS = {"test": "Test returns", "train": "Training returns"}
 NOTE = (
     "Mean ± standard deviation over runs, of the member with the best {episodes} in the end. "
-    "Bold: within one standard deviation of the best mean of the game. p: Welch's t-test against {baseline}; "
-    "★: better than it with p < 0.05. Published: arXiv:2106.15883, easy levels, 25M steps a member, five runs; "
+    "Bold: at least two runs, within one standard deviation of the best mean of the game. "
+    "p: Welch's t-test against {baseline}; ★: better than it with p < 0.05. "
+    "Published: arXiv:2106.15883, easy levels, learning rate on a linear scale, 25M steps a member, five runs; "
     "its PPO and UCB-DrAC are from arXiv:2006.12862."
 )
 EPISODES = {"training": "last 100 training episodes", "validation": "episodes on the validation levels"}
@@ -55,6 +56,15 @@ class Trial:
     def population(self) -> int:
         """Number of members."""
         return int(self.run.about["size"])
+
+    @property
+    def variant(self) -> tuple[str, ...]:
+        """What was tuned otherwise than in the paper; empty if nothing was, or for a single agent."""
+        if self.run.space.fixed:
+            return ()
+        logarithmic = any(number.name == "lr" and number.log for number in self.run.space.numerical)
+        given = bool(self.run.about.get("start"))
+        return ("learning rate on a log scale",) * logarithmic + ("started from the published settings",) * given
 
     @property
     def steps(self) -> int:
@@ -130,19 +140,19 @@ def _check(trial: Trial) -> Trial:
 
 
 def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
-    """Group finished trials by budget, settings and population size; each group includes the single agents."""
+    """Group finished trials by budget, settings, population size and variant; each group includes the single agents."""
     done = [one for one in given if one.done]
 
     def budget(one: Trial) -> tuple[Any, ...]:
         return one.steps, *(one.settings[name] for name in SETTINGS)
 
-    groups: dict[tuple[Any, ...], dict[int, list[Trial]]] = {}
+    groups: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Trial]]] = {}
     for one in done:
-        sizes = groups.setdefault(budget(one), {})
-        sizes.setdefault(0 if one.run.space.fixed else one.population, []).append(one)
-    for sizes in (groups[key] for key in sorted(groups, reverse=True)):
-        alone = sizes.pop(0, [])
-        yield from ([*alone, *sizes[size]] for size in sorted(sizes)) if sizes else [alone]
+        kinds = groups.setdefault(budget(one), {})
+        kinds.setdefault(() if one.run.space.fixed else (one.population, one.variant), []).append(one)
+    for kinds in (groups[key] for key in sorted(groups, reverse=True)):
+        alone = kinds.pop((), [])
+        yield from ([*alone, *kinds[kind]] for kind in sorted(kinds)) if kinds else [alone]
 
 
 def score_tables(group: Sequence[Trial]) -> dict[str, ScoreTable]:
@@ -189,8 +199,10 @@ def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) 
 def _here(cell: Cell, plain: bool) -> str:
     spread = deviation(cell.values)
     text = f"{cell.mean:.1f}" if math.isnan(spread) else f"{cell.mean:.1f} ± {spread:.1f}"
-    bold = (f"**{text}**" if plain else f"[bold]{text}[/bold]") if cell.best else text
-    return f"{bold} ★" if cell.starred else bold
+    bold = cell.best and len(cell.values) > 1  # One run says nothing of the spread that bold stands for.
+    if bold:
+        text = f"**{text}**" if plain else f"[bold]{text}[/bold]"
+    return f"{text} ★" if cell.starred else text
 
 
 def _p(cell: Cell) -> str:
@@ -213,6 +225,7 @@ def print_tables(given: Sequence[Trial], console: Console | None = None) -> None
         how.append("rollouts of {environments} × {steps}, {precision}".format(**one.settings))
         if one.settings["difficulty"] != "easy":
             how.insert(0, f"{one.settings['difficulty']} levels")
+        how += group[-1].variant  # Single agents, which have none, come first.
         for levels, scores in score_tables(group).items():
             console.print(f"{scores.measure}: {printable(', '.join(how))}", style="bold", highlight=False, markup=False)
             console.print(table(levels, scores, group, plain), highlight=False)

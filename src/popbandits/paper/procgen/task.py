@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from ConfigSpace import Float
 
 from popbandits.agent import Outcome
 from popbandits.errors import AgentError
@@ -18,6 +19,7 @@ from popbandits.paper.procgen.environments import Difficulty
 from popbandits.paper.procgen.learner import Sizes
 
 Algorithm = Literal["ppo", "drac", "ucb-drac"]
+LRScale = Literal["linear", "log"]
 ALGORITHMS: Mapping[Algorithm, type[PPO]] = {"ppo": PPO, "drac": DrAC, "ucb-drac": UCBDrAC}
 
 SPACE: Mapping[str, Any] = {
@@ -33,6 +35,11 @@ PUBLISHED: Mapping[str, Any] = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha
 """Hyperparameters of an agent that trains alone: the values of the DrAC paper (Raileanu et al. 2021)."""
 
 TESTED_ON = ("train", "test")
+
+
+def tuned_space(lr_scale: LRScale = "linear") -> dict[str, Any]:
+    """Return the space that a population tunes; the paper's has its learning rate on a linear scale."""
+    return dict(SPACE) | ({"lr": Float("lr", SPACE["lr"], log=True)} if lr_scale == "log" else {})
 
 
 def published_values(algorithm: Algorithm) -> dict[str, Any]:
@@ -118,11 +125,9 @@ class Examined:
         due = self._intervals % self._task.test_every == 0 or self._intervals == self._task.rounds
         if not due or math.isnan(outcome.score):  # A failed agent is not worth a test.
             return outcome
-        seeds = np.random.SeedSequence([self._seed, self._intervals]).generate_state(len(TESTED_ON))
-        measured = {
-            f"{levels}_return": float(np.mean(self._agent.evaluate(levels, seed=int(seed) >> 1)))  # EnvPool: below 2^31
-            for levels, seed in zip(TESTED_ON, seeds, strict=True)
-        }
+        seed = int(np.random.SeedSequence([self._seed, self._intervals]).generate_state(1)[0])
+        returns = self._agent.evaluate(TESTED_ON, seed=seed)
+        measured = {f"{levels}_return": float(np.mean(returns[levels])) for levels in TESTED_ON}
         return replace(outcome, metrics={**outcome.metrics, **measured})
 
     def applied(self) -> dict[str, Any]:

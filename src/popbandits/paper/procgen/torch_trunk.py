@@ -10,10 +10,11 @@ from torch import Tensor
 from popbandits.paper.procgen import network
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits.paper.procgen.environments import FRAME
+from popbandits.paper.procgen.learner import Differentiable
 from popbandits.paper.procgen.network import PIXEL_SCALE
 
 
-class TorchTrunk:
+class TorchTrunk(Differentiable):
     """The network's trunk in float32, or in bfloat16 where our own kernels cannot be compiled.
 
     Channels come last in memory, which the libraries' convolutions are fastest with.

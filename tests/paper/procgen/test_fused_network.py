@@ -1,0 +1,69 @@
+"""The fused network's gradients and actions against PyTorch's, by Triton's interpreter on the CPU."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.paper.procgen import interpreted_network
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    run = subprocess.run(
+        [sys.executable, interpreted_network.__file__],
+        env=os.environ | {"TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    result: dict[str, Any] = json.loads(run.stdout)
+    return result
+
+
+@pytest.mark.parametrize("case", ["clean", "regularised", "regularisation alone"])
+def test_every_gradient_is_that_of_the_loss(found: dict[str, Any], case: str) -> None:
+    assert min(found["sides"]) > 3  # Advantages of both signs, ratios and values on all sides of the clipping.
+    assert len(found[case]) == 7
+    assert max(found[case]) < 1e-5
+
+
+def test_in_bfloat16_only_the_hidden_layer_is_rounded(found: dict[str, Any]) -> None:
+    *hidden, policy, policy_bias, value, value_bias, features = found["bfloat16"]
+    assert max(policy, policy_bias, value, value_bias) < 0.02
+    assert max(*hidden, features) < 0.1  # Units near 0 change sides.
+
+
+@pytest.mark.parametrize("coefficient", ["clip", "entropy", "alpha"])
+def test_every_coefficient_matters(found: dict[str, Any], coefficient: str) -> None:
+    assert found[f"moved by {coefficient}"] > 0.01
+
+
+def test_the_gradient_passes_at_the_bounds_of_the_clipping(found: dict[str, Any]) -> None:
+    assert max(found["at the bounds"]) < 1e-5
+
+
+def test_equal_errors_share_the_gradient(found: dict[str, Any]) -> None:
+    error, to_value = found["between equal errors"]
+    assert error < 1e-5
+    assert to_value == pytest.approx(0.5 * (1 - 0.75) / 2)
+
+
+def test_a_diverged_network_is_found_out_and_acts(found: dict[str, Any]) -> None:
+    assert found["diverged"] == [True, True]
+
+
+def test_actions_are_recorded_in_their_row_as_by_plain_heads(found: dict[str, Any]) -> None:
+    acting = found["acting"]
+    assert acting["kinds of actions"] > 5
+    assert acting["int32"] == 1
+    assert acting["other actions"] == acting["other returned"] == acting["written elsewhere"] == 0
+    assert max(acting["log-probabilities"], acting["values"]) < 1e-5
+
+
+def test_a_learner_learns_as_with_autograd(found: dict[str, Any]) -> None:
+    assert found["learning"]["same actions"]
+    assert found["learning"]["parameters"] < 0.01
