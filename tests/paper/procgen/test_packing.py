@@ -98,6 +98,7 @@ def test_kernel_order_has_groups_of_eight_channels_last(flat: Tensor) -> None:
 def test_everything_packed_starts_at_a_multiple_of_16_bytes(packing: Packing) -> None:
     packed = packing.empty()
     row = torch.empty(3, packing.gradient_size)
+    starts: list[Tensor] = []
     for at in packing.convolutions:
         starts += [packing.filters(packed, at), packing.flipped(packed, at)]
         starts += [each[at.gradient :] for each in row]

@@ -89,7 +89,8 @@ class FusedTrunk:
     """
 
     def __init__(self, device: torch.device, launcher: Launcher) -> None:
-        self._device, self._launcher = device, launcher
+        self._device = torch.empty(0, device=device).device  # With its index.
+        self._launcher = launcher
         self._workspaces: dict[int, Workspace] = {}
         self._packing = Packing(device)
         self._packed = self._packing.empty()

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import conv2d, max_pool2d, pad
-from torch.nn.grad import conv2d_input, conv2d_weight
+from torch.nn.functional import conv2d, conv_transpose2d, max_pool2d, pad
 
 from popbandits.paper.procgen import network
 from popbandits.paper.procgen.kernel_table import KERNELS, Launcher
@@ -43,9 +42,9 @@ def parameters() -> Tensor:
     return flat + 0.05 * torch.randn(flat.shape, generator=Generator().manual_seed(1)) * (flat == 0)
 
 
-def frames(images: int) -> Tensor:
+def frames(images: int, seed: int = 2) -> Tensor:
     """Frames with noise, areas of one colour, and a black border, as games have them."""
-    generator = Generator().manual_seed(2)
+    generator = Generator().manual_seed(seed)
     out = torch.randint(256, (images, 3, 64, 64), generator=generator, dtype=torch.uint8)
     out[:, :, 20:40, 10:30] = out[:, :, :1, :1]
     out[1:, :, :5] = 0
@@ -173,7 +172,7 @@ class Cases:
 
         def check() -> None:
             arrived, value = from_planes(gradient), from_planes(x)
-            expected = conv2d_input(value.shape, self._weight(at), arrived, padding=1)
+            expected = conv_transpose2d(arrived, self._weight(at), padding=1)
             if added is not None:
                 expected = expected + from_planes(added)
             close("gradient", from_planes(out), expected * (value > 0))
@@ -194,7 +193,7 @@ class Cases:
         def check() -> None:
             arrived = unpool(from_planes(gradient), from_planes(winner))
             value = from_planes(x)
-            close("gradient", from_planes(out), conv2d_input(value.shape, self._weight(at), arrived, padding=1))
+            close("gradient", from_planes(out), conv_transpose2d(arrived, self._weight(at), padding=1))
             self._check_shares(shares, at, value, arrived)
 
         filters = self.packing.flipped(self.packed, at)
@@ -270,8 +269,9 @@ class Cases:
 
 def _filter_gradient(x: Tensor, gradient: Tensor, at: Convolution) -> Tensor:
     """Return the gradient of filters, (9, in, out)."""
-    weight = conv2d_weight(x, (at.outputs, at.inputs, 3, 3), gradient, padding=1)
-    return weight.permute(2, 3, 1, 0).reshape(9, at.inputs, at.outputs)
+    # A convolution of x with the gradient, images in the place of channels.
+    filters = conv2d(x.transpose(0, 1), gradient.transpose(0, 1), padding=1)
+    return filters.permute(2, 3, 0, 1).reshape(9, at.inputs, at.outputs)
 
 
 def _rounded(x: Tensor) -> Tensor:

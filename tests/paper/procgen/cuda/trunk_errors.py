@@ -12,12 +12,13 @@ from torch import Generator, Tensor
 from torch.nn.functional import conv2d
 
 from popbandits.paper.procgen import network
-from popbandits.paper.procgen.fused import FusedTrunk, Saved
+from popbandits.paper.procgen.fused import FusedTrunk, Saved, Workspace
 from popbandits.paper.procgen.packing import in_kernel_order, in_network_order
 from popbandits.paper.procgen.torch_trunk import TorchTrunk
 from tests.paper.procgen.cuda.kernel_cases import frames, from_planes, parameters, put
 
 IMAGES = 4
+SEEDS = (2, 3, 4, 5)  # Of frames: one rectified number more or less changes much in a single draw.
 MORE_THAN_PYTORCH = 1.5
 MOST_ERROR_BY_ROUNDED_GRADIENTS = 0.01
 
@@ -36,49 +37,56 @@ class Result:
 
 
 def check_trunk(trunk: FusedTrunk, device: torch.device) -> None:
-    """Compare features and gradients with exact ones, and acting with updating."""
+    """Compare features, of updating and of acting, and gradients with exact ones."""
     flat, buffer = parameters().to(device), trunk.buffer(IMAGES)
-    put(buffer, frames(IMAGES).to(device))
     trunk.load(flat)
-    acting = trunk.act(buffer, flat)
-    saved = trunk.forward(buffer, flat)
-    assert torch.equal(acting, saved.features)
-    gradient = torch.full_like(flat, torch.nan)
-    for name, tensor in vars(saved.workspace.sections[1]).items():
-        if name.startswith("to_"):
-            tensor.fill_(torch.nan)
+    _poison(trunk.forward(buffer, flat).workspace)
     to_features = in_kernel_order(_to_features(device)).bfloat16()
-    trunk.backward(saved, to_features, gradient[: network.TRUNK_SIZE])
-    result = Result(in_network_order(saved.features), _trunk_parts(gradient))
+    squares = torch.zeros(3, 31)
+    for seed in SEEDS:
+        images = frames(IMAGES, seed).to(device)
+        put(buffer, images)
+        saved = trunk.forward(buffer, flat)
+        gradient = torch.full_like(flat, torch.nan)
+        trunk.backward(saved, to_features, gradient[: network.TRUNK_SIZE])
+        updating = Result(in_network_order(saved.features), _trunk_parts(gradient))
+        acting = Result(in_network_order(trunk.act(buffer, flat)), updating.gradients)
+        for index, error in enumerate(updating.errors(exact_backward(saved, images))):
+            assert error < MOST_ERROR_BY_ROUNDED_GRADIENTS, f"{index}: {error:.4f}"
+        reference = exact(images)
+        results = (updating, acting, bfloat16(images))
+        squares += torch.tensor([result.errors(reference) for result in results]) ** 2
+    *ours, usual = squares.sqrt()
+    for errors in ours:
+        assert (errors < MORE_THAN_PYTORCH * usual).all(), errors / usual
 
-    reference = exact(device)
-    assert len(reference.gradients) == 30
-    usual = bfloat16(device).errors(reference)
-    for index, (ours, theirs) in enumerate(zip(result.errors(reference), usual, strict=True)):
-        assert ours < MORE_THAN_PYTORCH * theirs, f"{index}: {ours:.4f}, PyTorch {theirs:.4f}"
-    for index, ours in enumerate(result.errors(exact_backward(saved, device))):
-        assert ours < MOST_ERROR_BY_ROUNDED_GRADIENTS, f"{index}: {ours:.4f}"
+
+def _poison(workspace: Workspace) -> None:
+    workspace.shares.fill_(torch.nan)
+    for section in workspace.sections:
+        for tensor in vars(section).values():
+            tensor.fill_(torch.nan if tensor.is_floating_point() else 255)
 
 
-def bfloat16(device: torch.device) -> Result:
+def bfloat16(images: Tensor) -> Result:
     """Compute by PyTorch's convolutions in bfloat16."""
-    trunk = TorchTrunk(device, torch.bfloat16)
-    flat, buffer = parameters().to(device).requires_grad_(), trunk.buffer(IMAGES)
-    trunk.put(buffer, frames(IMAGES).to(device))
+    trunk = TorchTrunk(images.device, torch.bfloat16)
+    flat, buffer = parameters().to(images.device).requires_grad_(), trunk.buffer(IMAGES)
+    trunk.put(buffer, images)
     return _differentiated(trunk(buffer, flat), flat)
 
 
-def exact(device: torch.device) -> Result:
+def exact(images: Tensor) -> Result:
     """Compute in float64."""
-    flat = parameters().to(device).double().requires_grad_()
-    return _differentiated(network.trunk(frames(IMAGES).to(device).double(), flat), flat)
+    flat = parameters().to(images.device).double().requires_grad_()
+    return _differentiated(network.trunk(images.double(), flat), flat)
 
 
-def exact_backward(saved: Saved, device: torch.device) -> Result:
+def exact_backward(saved: Saved, images: Tensor) -> Result:
     """Differentiate in float64, with the values, masks and winners of a forward pass."""
-    flat = parameters().to(device).double().requires_grad_()
+    flat = parameters().to(images.device).double().requires_grad_()
     tensors = iter(_trunk_parts(flat))
-    x = frames(IMAGES).to(device).double()
+    x = images.double()
 
     def valued(x: Tensor, value: Tensor) -> Tensor:
         """Return `value` with the gradient of x."""
@@ -92,7 +100,7 @@ def exact_backward(saved: Saved, device: torch.device) -> Result:
     for number, section in enumerate(saved.workspace.sections):
         a, h, b, j, y = (from_planes(each) for each in (section.a, section.h, section.b, section.j, section.y))
         side = a.shape[-1]
-        slot, own = from_planes(section.winner).long(), torch.arange(side, device=device) * 2 - 1
+        slot, own = from_planes(section.winner).long(), torch.arange(side, device=images.device) * 2 - 1
         pixel = (own[:, None] + slot // 3) * 2 * side + own + slot % 3
         won = convolve(x).flatten(2).gather(2, pixel.flatten(2)).view(a.shape)
         on_a = valued(won * (a > 0), a)
