@@ -34,26 +34,24 @@ class Mailbox:
     """Frames, actions, rewards and ends of a number of environments, in memory that processes can share."""
 
     def __init__(self, environments: int, file: int | None = None) -> None:
-        shapes = (
-            ((environments, *FRAME), np.dtype(np.uint8)),
-            ((environments,), np.dtype(np.int32)),
-            ((environments,), np.dtype(np.float32)),
-            ((environments,), np.dtype(bool)),
-        )
-        sizes = [int(np.prod(shape)) * dtype.itemsize for shape, dtype in shapes]
+        self.environments = environments
+        self.file = os.memfd_create("popbandits-environments") if file is None else file
+        size = environments * (int(np.prod(FRAME)) + 4 + 4 + 1)
         if file is None:
-            file = os.memfd_create("popbandits-environments")
-            os.truncate(file, sum(sizes))
-        self.environments, self.file = environments, file
-        memory = mmap(file, sum(sizes))
-        arrays = [
-            np.frombuffer(memory, dtype, int(np.prod(shape)), offset).reshape(shape)
-            for (shape, dtype), offset in zip(shapes, np.cumsum([0, *sizes]).tolist(), strict=False)
-        ]
-        self.frames: Frames = arrays[0]
-        self.actions: npt.NDArray[np.int32] = arrays[1]
-        self.rewards: npt.NDArray[np.float32] = arrays[2]
-        self.ended: BoolArray = arrays[3]
+            os.truncate(self.file, size)
+        memory, begin = mmap(self.file, size), 0
+
+        def array(dtype: type[Any], *shape: int) -> Any:
+            nonlocal begin
+            count = int(np.prod(shape))
+            made = np.frombuffer(memory, dtype, count, begin).reshape(shape)
+            begin += made.nbytes
+            return made
+
+        self.frames: Frames = array(np.uint8, environments, *FRAME)
+        self.actions: npt.NDArray[np.int32] = array(np.int32, environments)
+        self.rewards: npt.NDArray[np.float32] = array(np.float32, environments)
+        self.ended: BoolArray = array(bool, environments)
 
 
 class PoolProcess:
@@ -115,14 +113,12 @@ class PoolProcess:
 
 def serve(mailbox: Mailbox, part: slice, connection: socket.socket) -> None:
     """Make pools and step them as the messages say, until the other side closes the connection."""
-    frames, actions, rewards, ended = (
-        array[part] for array in (mailbox.frames, mailbox.actions, mailbox.rewards, mailbox.ended)
-    )
+    frames, actions = mailbox.frames[part], mailbox.actions[part]
     pool: Pool | None = None
     while message := connection.recv(LARGEST_MESSAGE):
         if message == STEP:
             assert pool is not None, "open comes before a step"
-            rewards[:], ended[:] = pool.step(actions, frames)
+            mailbox.rewards[part], mailbox.ended[part] = pool.step(actions, frames)
         else:
             if pool is not None:
                 pool.close()
