@@ -26,6 +26,7 @@ from popbandits.paper.procgen.environments import FRAME
 from popbandits.paper.procgen.kernel_table import IMAGES_OF_AN_UPDATE, KERNELS, Launcher, programs_on
 from popbandits.paper.procgen.network import CHANNELS, FEATURES, TRUNK_SIZE
 from popbandits.paper.procgen.packing import GROUP, INPUT_CHANNELS, Convolution, Packing, in_network_order
+from popbandits.paper.procgen.rollout import Records
 from popbandits.paper.procgen.torch_trunk import augment
 
 SECTIONS = len(CHANNELS) - 1
@@ -115,14 +116,36 @@ class FusedTrunk:
         """Pack parameters that have changed."""
         self._packing.pack(flat, self._packed)
 
-    def act(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Compute the features of the frames in a buffer, (n, 2048) in kernel order."""
-        features = torch.empty(len(buffer), FEATURES, dtype=torch.bfloat16, device=self._device)
-        self._launch("act", len(buffer), buffer, self._packed, flat, features)
-        return features
+    def act(self, frames: Tensor, flat: Tensor, hidden: Tensor, records: Records) -> Tensor:
+        """Draw actions, int32, with the whole network, and record the step in the next row.
+
+        Args:
+            frames: Frames, (n, 3, 64, 64) of bytes.
+            flat: Parameters.
+            hidden: Weights of the hidden layer in bfloat16, their columns in kernel order.
+            records: Records of n environments.
+        """
+        actions = torch.empty(len(frames), dtype=torch.int32, device=self._device)
+        self._launch(
+            "act",
+            len(frames),
+            frames,
+            self._packed,
+            hidden,
+            flat,
+            records.row,
+            records.noise,
+            records.frames,
+            records.actions,
+            records.log_probabilities,
+            records.values,
+            actions,
+            records.actions.stride(0),
+        )
+        return actions
 
     def forward(self, buffer: Tensor, flat: Tensor) -> Saved:
-        """Compute the features like `act`, and save what `backward` needs."""
+        """Compute the features of the frames in a buffer, (n, 2048) in kernel order, and save what `backward` needs."""
         images = len(buffer)
         if images == 0 or images % IMAGES_OF_AN_UPDATE:
             raise ArgumentError(f"images of an update must be a multiple of {IMAGES_OF_AN_UPDATE}, got {images}")

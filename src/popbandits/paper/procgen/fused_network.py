@@ -62,8 +62,8 @@ class ExplicitTrunk(Protocol[A]):
         """Pack parameters that have changed."""
         ...
 
-    def act(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Compute features alone."""
+    def act(self, frames: Tensor, flat: Tensor, hidden: Tensor, records: Records) -> Tensor:
+        """Draw actions, int32, with the whole network, and record the step in the next row."""
         ...
 
     def forward(self, buffer: Tensor, flat: Tensor) -> A:
@@ -90,28 +90,9 @@ class FusedNetwork(Generic[A]):
         self._hidden.view(HIDDEN, -1, PIXELS, GROUP).copy_(_in_groups(flat))
 
     @torch.no_grad()
-    def act(self, buffer: Tensor, flat: Tensor, records: Records) -> Tensor:
-        """Draw actions for the frames in a buffer, record them in the next row and return them, int32."""
-        hidden = torch.mm(self._trunk.act(buffer, flat), self._hidden.T)
-        actions = torch.empty(len(hidden), dtype=torch.int32, device=hidden.device)
-        loss_kernels.act[(triton.cdiv(len(hidden), BLOCK),)](
-            hidden,
-            flat[-TAIL:],
-            records.row,
-            records.noise,
-            records.actions,
-            records.log_probabilities,
-            records.values,
-            actions,
-            len(hidden),
-            records.actions.stride(0),
-            HIDDEN=HIDDEN,
-            ACTIONS=ACTIONS,
-            BLOCK=BLOCK,
-            UNITS=UNITS,
-            PRECISION=PRECISION,
-        )
-        return actions
+    def act(self, frames: Tensor, flat: Tensor, records: Records) -> Tensor:
+        """Draw actions for frames, record the step in the next row and return the actions, int32."""
+        return self._trunk.act(frames, flat, self._hidden, records)
 
     @torch.no_grad()
     def gradient(

@@ -53,7 +53,7 @@ KERNELS = {
     "forward_1": _forward(1, _bordered(32, 16), _bordered(32, 16)),
     "forward_2": _forward(2, _bordered(32, 16), _bordered(16, 32)),
     "forward_3": _forward(4, _bordered(16, 32), _bordered(8, 32)),
-    "act": Kernel("forward.cu", 512, 2 * _bordered(32, 16)),
+    "act": Kernel("act.cu", 512, 2 * _bordered(32, 16)),
     "back_32": _backward(32, 16, 16, images=1),
     "back_32_add": _backward(32, 16, 16, images=1, add=True),
     "back_16": _backward(16, 32, 32, images=2),

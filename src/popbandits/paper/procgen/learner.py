@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from threading import Lock
 from typing import Any, Protocol
 
@@ -27,6 +28,8 @@ from popbandits.typing import BoolArray, FloatArray
 
 MAX_GRADIENT_NORM = 0.5
 ADAM_EPSILON = 1e-5
+PARTS = 2
+"""Parts of the environments that act and step in turn."""
 
 
 class Network(Protocol):
@@ -48,8 +51,8 @@ class Network(Protocol):
         """Prepare for parameters that have changed; `act` and `gradient` use them from then on."""
         ...
 
-    def act(self, buffer: Tensor, flat: Tensor, records: Records) -> Tensor:
-        """Draw actions for the frames in a buffer, record them in the next row and return them, int32."""
+    def act(self, frames: Tensor, flat: Tensor, records: Records) -> Tensor:
+        """Draw actions for frames, record the step in the next row and return the actions, int32."""
         ...
 
     def gradient(
@@ -74,12 +77,15 @@ class Differentiable(Network, Protocol):
         return
 
     @torch.no_grad()
-    def act(self, buffer: Tensor, flat: Tensor, records: Records) -> Tensor:
-        """Draw actions for the frames in a buffer, record them in the next row and return them, int32."""
+    def act(self, frames: Tensor, flat: Tensor, records: Records) -> Tensor:
+        """Draw actions for frames, record the step in the next row and return the actions, int32."""
+        buffer = self.buffer(len(frames))
+        self.put(buffer, frames)
         logits, values = network.heads(self(buffer, flat), flat)
         actions = (logits + records.noise.index_select(0, records.row)[0]).argmax(1)
         log_probabilities = logits.log_softmax(1).gather(1, actions[:, None])[:, 0]
         for storage, now in (
+            (records.frames, frames),
             (records.actions, actions),
             (records.log_probabilities, log_probabilities),
             (records.values, values),
@@ -175,7 +181,6 @@ class Learner:
 
         n = sizes.environments
         self._rollout = Rollout(sizes.steps, n, device)
-        self._now = network_.buffer(n)
         self._host_frames = _on_host(np.zeros((n, *FRAME), np.uint8) if frames is None else frames, on_gpu)
         self._host_actions = torch.zeros(n, dtype=torch.int32, pin_memory=on_gpu)
         self._host_steps = torch.zeros(2, sizes.steps, n, pin_memory=on_gpu)
@@ -189,11 +194,12 @@ class Learner:
         # Acting has priority on a shared GPU: it is short, and the environments wait for it.
         self._acting = _stream(device, priority=-1)
         self._learning = _stream(device, priority=0)
-        self._parts = _halves(n)
-        self._records = [self._rollout.part(part) for part in self._parts]
+        self._parts = _parts(n)
+        # Rows are counted on the host: a kernel that counts would have to wait for its turn on a busy GPU.
+        self._rows = [torch.zeros(1, dtype=torch.int64, pin_memory=on_gpu) for _ in self._parts]
         self._act = [
-            Replayed(partial(self._act_once, *each), self._acting)
-            for each in zip(self._parts, self._records, strict=True)
+            Replayed(partial(self._act_once, part, self._rollout.part(part), row), self._acting)
+            for part, row in zip(self._parts, self._rows, strict=True)
         ]
         self._look_back = Replayed(self._compute_returns, self._learning)
         self._learn = Replayed(self._learn_once, self._learning)
@@ -229,9 +235,9 @@ class Learner:
         """Start a rollout."""
         with self._on(self._acting):
             self._rollout.begin(generator)
-            for records in self._records:
-                records.row.zero_()
         self._finish(self._acting)
+        for row in self._rows:
+            row.zero_()
 
     @property
     def parts(self) -> list[slice]:
@@ -240,10 +246,13 @@ class Learner:
 
     def act(self, part: int | None = None) -> np.ndarray[Any, np.dtype[np.int32]]:
         """Return actions for the frames that were written to `frames`, and record the step; of one part, or of all."""
+        chosen = range(len(self._parts)) if part is None else [part]
         with self._on(self._acting):
-            for act in self._act if part is None else [self._act[part]]:
-                act()
+            for index in chosen:
+                self._act[index]()
         self._finish(self._acting)
+        for index in chosen:
+            self._rows[index] += 1
         actions: np.ndarray[Any, np.dtype[np.int32]] = self._host_actions.numpy()
         return actions if part is None else actions[self._parts[part]]
 
@@ -293,12 +302,10 @@ class Learner:
         memory = self._optimizer.state[self._flat]
         return {"parameters": self._flat, **{name: memory[name] for name in ("step", "exp_avg", "exp_avg_sq")}}
 
-    def _act_once(self, part: slice, records: Records) -> None:
+    def _act_once(self, part: slice, records: Records, row: Tensor) -> None:
         frames = self._host_frames[part].to(self._device, non_blocking=True)
-        self._network.put(self._now[part], frames)
-        actions = self._network.act(self._now[part], self._flat, records)
-        records.frames.index_copy_(0, records.row, frames[None])
-        records.row += 1
+        records.row.copy_(row, non_blocking=True)
+        actions = self._network.act(frames, self._flat, records)
         self._host_actions[part].copy_(actions, non_blocking=True)
 
     def _compute_returns(self) -> None:
@@ -337,9 +344,9 @@ def _on_host(array: Frames, pinned: bool) -> Tensor:
     return tensor
 
 
-def _halves(environments: int) -> list[slice]:
-    middle = environments // 2
-    return [slice(0, middle), slice(middle, environments)] if middle else [slice(0, environments)]
+def _parts(environments: int) -> list[slice]:
+    ends = [environments * index // PARTS for index in range(PARTS + 1)]
+    return [slice(first, last) for first, last in pairwise(ends) if first < last]
 
 
 @cache

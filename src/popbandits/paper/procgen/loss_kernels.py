@@ -1,5 +1,5 @@
 # mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-incomplete-defs=False
-"""Triton kernels for what follows the hidden layer's product: acting, and the gradient of the loss.
+"""Triton kernel for what follows the hidden layer's product in an update: the gradient of the loss.
 
 | symbol | meaning | shape |
 |---|---|---|
@@ -200,42 +200,3 @@ def loss_gradient(
             to_weights += more_to_weights
         tl.store(share + start + tl.arange(0, UNITS), to_units)
         tl.store(share + at, to_weights)
-
-
-@triton.jit
-def act(
-    hidden,
-    tail,
-    step,
-    noise,
-    actions,
-    log_probabilities,
-    values,
-    current,
-    size,
-    stride,
-    HIDDEN: tl.constexpr,
-    ACTIONS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    UNITS: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """Draw actions with the Gumbel noise of a step of the rollout, and record that step.
-
-    `step` points to the step's index. Shapes: noise (steps, size, ACTIONS), records (steps, size), current (size,).
-    From a step to the next are `stride` records.
-    """
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = row < size
-    output = tl.arange(0, ACTIONS + 1)[None, :]
-    is_action = output < ACTIONS
-    outputs = _evaluate(hidden, tail, row, inside, HIDDEN, ACTIONS, BLOCK, UNITS, PRECISION)
-    log_policy = _log_softmax(outputs, is_action)
-    at = tl.load(step) * stride + row
-    drawn = tl.load(noise + at[:, None] * ACTIONS + output, mask=inside[:, None] & is_action, other=0.0)
-    action = tl.argmax(tl.where(is_action, outputs + drawn, float("-inf")), 1)
-    action = tl.minimum(action, ACTIONS - 1)  # Among NaN, the last column may win.
-    tl.store(current + row, action.to(tl.int32), mask=inside)
-    tl.store(actions + at, action.to(tl.int64), mask=inside)
-    tl.store(log_probabilities + at, tl.sum(tl.where(output == action[:, None], log_policy, 0.0), 1), mask=inside)
-    tl.store(values + at, tl.sum(tl.where(is_action, 0.0, outputs), 1), mask=inside)

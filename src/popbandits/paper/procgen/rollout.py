@@ -11,7 +11,7 @@ from popbandits.paper.procgen.losses import Batch, lambda_returns
 
 @dataclass
 class Records:
-    """What is recorded at each step, (rows, environments) and more; `row` is the index of the next row to write.
+    """What is recorded at each step, (rows, environments) and more; `row` is the index of the row to write.
 
     It is on the device, so that a captured graph can write to every row.
     """
@@ -48,8 +48,7 @@ class Rollout(Records):
         self.returns, self.advantages = (torch.zeros(steps, environments, device=device) for _ in range(2))
 
     def begin(self, generator: Generator) -> None:
-        """Go back to the first row, with new noise."""
-        self.row.zero_()
+        """Draw new noise."""
         # Gumbel noise: the argmax of logits plus noise is a draw from the policy.
         self.noise.exponential_(generator=generator).log_().neg_()
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import conv2d, conv_transpose2d, max_pool2d, pad
+from torch.nn.functional import conv2d, conv_transpose2d, linear, max_pool2d, pad
 
 from popbandits.paper.procgen import network
 from popbandits.paper.procgen.kernel_table import KERNELS, Launcher
 from popbandits.paper.procgen.packing import Convolution, Packing, in_kernel_order
+from popbandits.paper.procgen.rollout import Rollout
 
 IMAGES = 4
 PROGRAMS = 3  # Not a divisor of the images.
@@ -145,11 +146,24 @@ class Cases:
         return Case(name, IMAGES // KERNELS[name].images, arguments, check)
 
     def act(self) -> Case:
-        x, plain = self._frames()
-        features = torch.full((IMAGES, network.FEATURES), torch.nan, dtype=torch.bfloat16, device=self.device)
+        """Of seven environments, the second to the fifth act; the step is the third of four."""
+        seen = frames(IMAGES).to(self.device)
+        flat = self.flat.clone()
+        hidden, hidden_bias, policy, policy_bias, value, value_bias = network.split(flat)[-network.HEAD_TENSORS :]
+        policy *= 100  # A policy with preferences.
+        weights = in_kernel_order(hidden).bfloat16().contiguous()
+        environments, row = slice(1, 1 + IMAGES), 2
+        everything = Rollout(3, 7, self.device)
+        everything.noise.copy_(torch.randn(everything.noise.shape, generator=self._generator))
+        everything.log_probabilities.fill_(torch.nan)
+        everything.values.fill_(torch.nan)
+        everything.actions.fill_(-1)
+        records = everything.part(environments)
+        records.row.fill_(row)
+        current = torch.full((IMAGES,), -1, dtype=torch.int32, device=self.device)
 
         def check() -> None:
-            at = plain
+            at = seen.double()
             for section in range(3):
                 first, second, third, fourth, fifth = self.packing.section(section)
                 a = _rounded(max_pool2d(self._convolve(at, first), 3, 2, 1).relu())
@@ -157,9 +171,34 @@ class Cases:
                 b = _rounded((a + self._convolve(h, third)).relu())
                 j = _rounded(self._convolve(b, fourth).relu())
                 at = _rounded(b + self._convolve(j, fifth))
-            close("features", features, in_kernel_order(at.relu().flatten(1)))
+            x = (_rounded(linear(at.relu().flatten(1), _rounded(hidden))) + hidden_bias.double()).relu()
+            logits = linear(x, policy.double(), policy_bias.double())
+            values = linear(x, value.double(), value_bias.double())[:, 0]
+            # Terms of both signs cancel: errors are compared with their size.
+            error = MOST_ERROR * x.norm() / IMAGES**0.5 * value.norm()
+            assert (records.values[row] - values).abs().max() < error, f"{records.values[row]}, {values}"
+            drawn = logits + records.noise[row].double()
+            actions = records.actions[row, :, None]
+            assert (drawn.max(1).values - drawn.gather(1, actions)[:, 0]).max() < error
+            assert torch.equal(current.long(), actions[:, 0])
+            chosen = logits.log_softmax(1).gather(1, actions)[:, 0]
+            assert (records.log_probabilities[row] - chosen).abs().max() < 2 * error
+            assert torch.equal(records.frames[row], seen)
+            for tensor, before in (
+                (everything.log_probabilities, torch.nan),
+                (everything.values, torch.nan),
+                (everything.actions, -1),
+                (everything.frames, 0),
+            ):
+                tensor[row, environments] = before
+                rest = tensor.isnan() if before != before else tensor == before
+                assert rest.all(), "a kernel wrote to another row or environment"
 
-        return Case("act", IMAGES, (x, self.packed, self.flat, features), check)
+        arguments = (
+            *(seen, self.packed, weights, flat, records.row, records.noise, records.frames),
+            *(records.actions, records.log_probabilities, records.values, current, everything.actions.stride(0)),
+        )
+        return Case("act", IMAGES, arguments, check)
 
     def back(self, section: int, *, add: bool) -> Case:
         at = self.packing.section(section - 1)[1 if add else 4]

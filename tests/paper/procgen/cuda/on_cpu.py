@@ -40,8 +40,8 @@ class Argument(ctypes.Structure):
     @classmethod
     def of(cls, value: Tensor | int | float | bytes | None) -> "Argument":
         if isinstance(value, Tensor):
-            if value.device.type != "cpu" or not value.is_contiguous():
-                raise KernelError(f"A tensor must be contiguous and on the CPU, got {value.device}, {value.stride()}.")
+            if value.device.type != "cpu":
+                raise KernelError(f"A tensor must be on the CPU, got {value.device}.")
             return cls(kind=ord("p"), pointer=value.data_ptr())
         if value is None:
             return cls(kind=ord("p"), pointer=None)

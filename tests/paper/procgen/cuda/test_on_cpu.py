@@ -271,7 +271,7 @@ def test_a_mistake_is_reported_and_the_next_launch_is_sound(library: Library, wh
         (("mistaken", 1, 32, 0, 1 << 40), "argument 1 of the kernel must be an int within its range"),
         (("block_sum", 1, 32, 0, None, None, 1, None), "argument 4 of the kernel must be a float"),
         (("by_value", 1, 32, 0, None, b"1234"), "argument 2 of the kernel must be the bytes of a struct of its size"),
-        (("dump", 1, 32, 0, torch.zeros(2, 3).T), "A tensor must be contiguous and on the CPU"),
+        (("dump", 1, 32, 0, torch.zeros(2, device="meta")), "A tensor must be on the CPU, got meta"),
         (("dump", 1, 32, 0, "text"), "An argument must be a tensor, None, .* got 'text'"),
     ],
 )
