@@ -91,7 +91,8 @@ class Task:
             sizes=Sizes(self.environments, self.steps, self.epochs, self.minibatches),
             device=self.device,
             precision=self.precision,
-            threads=max(1, cores // self.at_a_time),
+            # While a member acts or learns its threads rest, so there can be more of them than cores.
+            threads=max(1, (2 if self.device.startswith("cuda") else 1) * cores // self.at_a_time),
             score_on=self.score_on,
             episodes=self.episodes,
         )

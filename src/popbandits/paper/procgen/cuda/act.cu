@@ -121,8 +121,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) act(
     float *hidden = reinterpret_cast<float*>(first), *outputs = hidden + HIDDEN;
     hidden_layer(second, hidden_weights, parameters + HIDDEN_BIAS, hidden);
     __syncthreads();
-    const float output = head(hidden, parameters, warp_index());
-    if (lane_index() == 0) outputs[warp_index()] = output;
+    for (int output = warp_index(); output <= ACTIONS; output += WARPS) {
+        const float number = head(hidden, parameters, output);
+        if (lane_index() == 0) outputs[output] = number;
+    }
     __syncthreads();
     if (warp_index() > 0) return;
     const int lane = lane_index();
