@@ -187,9 +187,10 @@ def test_an_agent_learns_from_rewards_over_the_spread_of_returns(monkeypatch: py
             super().reset(frames)
             log["frames"].append(frames.copy())
 
-        def step(self, actions: Any, frames: Any) -> Any:
-            rewards, ended = super().step(actions, frames)
-            log["steps"].append((rewards.astype(float), ended))
+        def finish(self, frames: Any) -> Any:
+            rewards, ended = super().finish(frames)
+            log["rewards"].append(rewards.astype(float))
+            log["ends"].append(ended)
             log["frames"].append(frames.copy())
             return rewards, ended
 
@@ -204,7 +205,8 @@ def test_an_agent_learns_from_rewards_over_the_spread_of_returns(monkeypatch: py
     for _ in range(2):
         agent.train({"lr": LR, "clip": CLIP, "entropy": ENTROPY})
 
-    raw, ends = (np.stack(of_steps) for of_steps in zip(*log["steps"], strict=True))
+    # The two halves of the environments take turns.
+    raw, ends, frames = (np.concatenate([log[name][::2], log[name][1::2]], 1) for name in ("rewards", "ends", "frames"))
     assert np.count_nonzero(raw) > 5
     assert ends.any()
     scaled, returns, counted = np.zeros_like(raw), np.zeros(4), np.zeros(0)
@@ -221,6 +223,6 @@ def test_an_agent_learns_from_rewards_over_the_spread_of_returns(monkeypatch: py
     assert np.allclose(log["given"], scaled, rtol=1e-6, atol=0)
 
     # Of the first rollout: rewards belong to their frames, and the frame after the last step has a value, too.
-    values = Plain(agent.learner.state()["parameters"]).values(np.stack(log["frames"][:33]))
+    values = Plain(agent.learner.state()["parameters"]).values(frames[:33])
     first = advantages(scaled[:32], ends[:32], values) + values[:-1]
     assert log["mean return"][0] == pytest.approx(first.mean(), rel=1e-4)
