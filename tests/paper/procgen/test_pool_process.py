@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,13 +50,21 @@ def is_gone(pid: int) -> bool:
         os.close(handle)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def mailbox() -> Mailbox:
     return Mailbox(SIZE)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def process(mailbox: Mailbox) -> Iterator[PoolProcess]:
+    """A process for tests that do not end it: starting one takes seconds."""
+    process = PoolProcess(mailbox, SECOND)
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def mortal(mailbox: Mailbox) -> Iterator[PoolProcess]:
     process = PoolProcess(mailbox, SECOND)
     yield process
     process.close()
@@ -137,35 +144,38 @@ def test_frames_are_only_written_to_the_mailbox(mailbox: Mailbox, process: PoolP
         process.finish(mailbox.frames[FIRST])
 
 
-def test_a_killed_process_is_reported_with_its_status(mailbox: Mailbox, process: PoolProcess) -> None:
-    start(process, 1)
-    process.send(np.zeros(3, np.int32))
-    process.finish(mailbox.frames[SECOND])
-    os.kill(process._process.pid, signal.SIGKILL)
+def test_a_killed_process_is_reported_with_its_status(mailbox: Mailbox, mortal: PoolProcess) -> None:
+    start(mortal, 1)
+    mortal.send(np.zeros(3, np.int32))
+    mortal.finish(mailbox.frames[SECOND])
+    os.kill(mortal._process.pid, signal.SIGKILL)
     message = "the process of the environments ended, with status -9"
+
+    def step() -> None:
+        mortal.send(np.zeros(3, np.int32))
+        mortal.finish(mailbox.frames[SECOND])
+
     with pytest.raises(AgentError, match=message):  # Whether sending or waiting finds it out.
-        for _ in range(2):
-            process.send(np.zeros(3, np.int32))
-            process.finish(mailbox.frames[SECOND])
+        step()
     with pytest.raises(AgentError, match=message):
-        start(process, 1)
+        start(mortal, 1)
 
 
-def test_environments_that_cannot_be_made_are_reported_with_the_reason(process: PoolProcess) -> None:
+def test_environments_that_cannot_be_made_are_reported_with_the_reason(mortal: PoolProcess) -> None:
     with pytest.raises(AgentError, match="ArgumentError: game must be one of Procgen's, got 'pong'; choose from"):
-        start(process, 1, "pong")
+        start(mortal, 1, "pong")
     with pytest.raises(AgentError, match="the process of the environments ended, with status 1"):
-        start(process, 1)
+        start(mortal, 1)
 
 
 @pytest.mark.parametrize("opened", [False, True])
-def test_a_process_ends_when_it_is_closed(process: PoolProcess, opened: bool) -> None:
+def test_a_process_ends_when_it_is_closed(mortal: PoolProcess, opened: bool) -> None:
     if opened:
-        start(process, 1)
-        process.send(np.zeros(3, np.int32))  # Also in the middle of a step.
-    process.close()
-    assert process._process.returncode == 0
-    process.close()  # Nothing happens.
+        start(mortal, 1)
+        mortal.send(np.zeros(3, np.int32))  # Also in the middle of a step.
+    mortal.close()
+    assert mortal._process.returncode == 0
+    mortal.close()  # Nothing happens.
 
 
 def test_a_process_ends_and_files_are_closed_with_the_last_that_uses_them() -> None:
@@ -255,9 +265,9 @@ SETTINGS = Settings(GAME, DIFFICULTY, interval=SIZES.rollout, sizes=SIZES, threa
 CONFIG = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
 
 
-def train(settings: Settings) -> tuple[dict[str, torch.Tensor], str, DrAC]:
+def train() -> tuple[dict[str, torch.Tensor], str, DrAC]:
     """Train for two intervals; return the learner's state, what came of it, and the agent."""
-    agent = DrAC(3, settings)
+    agent = DrAC(3, SETTINGS)
     outcomes = [agent.train(CONFIG), agent.train({**CONFIG, "lr": 1e-3})]
     return agent.learner.state(), repr(outcomes), agent
 
@@ -271,10 +281,9 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 
 def test_an_agent_trains_the_same_with_processes_and_ends_them(elsewhere: pytest.MonkeyPatch) -> None:
-    settings = replace(SETTINGS, score_on="validation", episodes=2)
-    expected, expected_outcomes, _ = train(settings)
+    expected, expected_outcomes, _ = train()
     elsewhere.setattr(agent_module, "_steps_elsewhere", lambda device: True)
-    state, outcomes, agent = train(settings)
+    state, outcomes, agent = train()
     assert outcomes == expected_outcomes
     assert all(torch.equal(state[name], expected[name]) for name in expected)
     processes = [process._process for process in agent._processes]
@@ -286,7 +295,7 @@ def test_an_agent_trains_the_same_with_processes_and_ends_them(elsewhere: pytest
 
 
 def test_an_agent_goes_on_after_an_interrupted_rollout(elsewhere: pytest.MonkeyPatch) -> None:
-    _, expected, _ = train(SETTINGS)
+    _, expected, _ = train()
     elsewhere.setattr(agent_module, "_steps_elsewhere", lambda device: True)
     agent, calls = DrAC(3, SETTINGS), 0
     act = agent.learner.act
