@@ -95,7 +95,7 @@ def try_mutations(kind: str) -> list[dict[str, Any]]:
                     if mutations.triton_fails(name, device):
                         sys.exit(f"The case of {name} fails without any mutation")
                     with mutations.mutated_triton(mutation, folder):
-                        add(mutation, name, mutations.triton_fails(name, device))
+                        add(mutation, f"{Path(mutation.file).stem}.{name}", mutations.triton_fails(name, device))
             for future in compiling:
                 future.result()
         kernels = {job: load(*job, architecture) for job in jobs}
@@ -105,7 +105,7 @@ def try_mutations(kind: str) -> list[dict[str, Any]]:
                 if mutations.cuda_fails(name, device, kernels[mutations.SOURCES, source]):
                     sys.exit(f"The case of {name} fails without any mutation")
                 add(mutation, name, mutations.cuda_fails(name, device, kernels[folder, source]))
-    untried = {*mutations.KERNELS, *mutations.triton_cases.CASES} - {row["kernel"] for row in rows}
+    untried = {*mutations.KERNELS, *mutations.TRITON_KERNELS} - {row["kernel"] for row in rows}
     assert not untried, f"no mutation of {', '.join(sorted(untried))}"
     return rows
 
@@ -145,7 +145,7 @@ def load(folder: Path, source: str, architecture: str | None) -> "Launcher":
 def print_table(rows: list[dict[str, Any]]) -> None:
     """Print the mutations of every kernel."""
     for row in sorted(rows, key=lambda row: str(row["kernel"])):
-        print(f"{row['kernel']:<16}{row['file']:<18}{row['mistake']:<46}{'noticed' if row['caught'] else 'MISSED'}")
+        print(f"{row['kernel']:<32}{row['file']:<18}{row['mistake']:<46}{'noticed' if row['caught'] else 'MISSED'}")
 
 
 def versions() -> dict[str, str]:

@@ -249,6 +249,6 @@ def test_augmented_frames_are_those_of_the_plain_trunk(make: Callable[[], Any], 
     buffer, expected = network_.buffer(8), plain.buffer(8)
     network_.put_augmented(buffer, seen.to(GPU), name, tuple(each.to(GPU) for each in draws))
     plain.put_augmented(expected, seen, name, draws)
-    rounding = 0.004 if buffer.dtype == torch.bfloat16 else 1e-4
+    rounding = 0.004 if buffer.dtype == torch.bfloat16 else 0.001
     assert (pixels(buffer) - expected).norm() < rounding * expected.norm()
     assert not torch.equal(expected, seen.float())

@@ -23,6 +23,12 @@ FORWARD = ("forward_1", "forward_2", "forward_3")
 CONVOLVED = ("back_32", "back_32_add", "back_16", "back_16_add", "back_8", "back_8_add")
 ADDED = ("back_32_add", "back_16_add", "back_8_add")
 POOLED = ("back_pool_32", "back_pool_16")
+TRITON_KERNELS = (
+    "frame_kernels.put",
+    "frame_kernels.convolve_frames",
+    "loss_kernels.loss_gradient",
+    "loss_kernels.act",
+)
 
 
 @dataclass(frozen=True)
