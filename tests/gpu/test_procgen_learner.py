@@ -149,11 +149,11 @@ def exact_gradient(seed: int) -> Tensor:
 def test_an_updates_gradient_is_as_exact_as_pytorchs_in_bfloat16() -> None:
     networks = (fused(), TorchTrunk(GPU, torch.bfloat16), TorchTrunk(GPU, torch.float32))
     squares = torch.zeros(3)
-    for seed in range(4):
+    for seed in range(8):  # One rectified number more or less changes much in a single draw.
         expected = exact_gradient(seed)
         errors = [(gradient(each, seed) - expected).norm() / expected.norm() for each in networks]
         squares += torch.tensor(errors) ** 2
-    ours, usual, single = (squares / 4).sqrt().tolist()
+    ours, usual, single = (squares / 8).sqrt().tolist()
     assert single < usual < 0.5  # Else this would say nothing.
     assert ours < MORE_THAN_PYTORCH * usual
 
