@@ -51,6 +51,12 @@ def main() -> None:
 
 def run_tests() -> dict[str, int]:
     """Run the tests marked gpu; return how many passed, failed and were skipped."""
+    import torch
+
+    if not torch.cuda.is_available():
+        sys.exit(
+            "These tests need an NVIDIA GPU, and PyTorch sees none; use --on-cpu to try the mutations by emulation"
+        )
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-m", "gpu", "tests/gpu", f"--junitxml={report}"]
