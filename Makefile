@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 DECLARED := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-integrations test-oldest docs dist mutation bench clean
+.PHONY: help demo test test-slow test-integrations test-gpu test-oldest docs dist mutation bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -35,6 +35,9 @@ test-slow: $(VENV)/.has-dev ## Run the cases that `make test` leaves out, each b
 test-integrations: export OPENBLAS_NUM_THREADS = 1
 test-integrations: $(VENV)/.has-integrations ## Install what adapters, trackers, SLURM and notebooks need, and run their tests
 	$(BIN)/python -m pytest -m integration $(PYTEST_ARGS)
+
+test-gpu: $(VENV)/.has-dev ## Run the tests that need an NVIDIA GPU, and check that mistakes in its kernels are noticed (minutes)
+	$(BIN)/python -m tools.gpu_tests
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.has-docs ## Build the documentation into build/docs; open build/docs/index.html

@@ -88,7 +88,7 @@ def plain_heads(features: Tensor, flat: Tensor) -> tuple[Tensor, Tensor]:
 class Case:
     """Random features, parameters and records; the frames of a batch are in the order of the batch."""
 
-    def __init__(self, rows: int, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, rows: int, dtype: torch.dtype = torch.float32, device: torch.device = CPU) -> None:
         self.flat = network.initial_parameters(0)
         self.flat[-TAIL:] += 0.05 * normal(TAIL, seed=1)
         self.features = normal(rows, 2048, seed=2).relu().to(dtype).float()
@@ -106,6 +106,9 @@ class Case:
         self.record("values", values[:BATCH] + 0.3 * normal(BATCH, seed=8))
         self.record("returns", values[:BATCH] + normal(BATCH, seed=9))
         self.record("advantages", normal(BATCH, seed=10))
+        self.flat, self.features, self.order = (each.to(device) for each in (self.flat, self.features, self.order))
+        for name, recorded in vars(self.rollout).items():
+            setattr(self.rollout, name, recorded.to(device))
 
     def record(self, name: str, values: Tensor) -> None:
         getattr(self.rollout, name).view(-1)[self.order] = values
@@ -113,9 +116,10 @@ class Case:
     def ours(self, used: Coefficients) -> tuple[Tensor, Tensor]:
         """The gradients of the parameters after the trunk, and of the features."""
         trunk = Given()
-        fused = FusedNetwork(trunk, CPU, self.dtype)
+        fused = FusedNetwork(trunk, self.flat.device, self.dtype)
         fused.load(self.flat)
         out = torch.full_like(self.flat, float("nan"))
+        used = Coefficients(*(each.to(self.flat.device) for each in vars(used).values()))
         fused.gradient(in_groups(self.features).to(self.dtype), self.flat, self.rollout, self.order, used, out)
         assert bool((out[: network.TRUNK_SIZE] == 7).all())
         return out[network.TRUNK_SIZE :], trunk.to_features
@@ -127,7 +131,7 @@ class Case:
             batch,
             **{name: tensor.double() for name, tensor in vars(batch).items() if name != "actions"},
         )
-        exact = Coefficients(*(tensor.double() for tensor in vars(used).values()))
+        exact = Coefficients(*(tensor.double().to(flat.device) for tensor in vars(used).values()))
         loss = total_loss(*plain_heads(features, flat), doubled, exact)
         to_flat, to_features = torch.autograd.grad(loss, (flat, features))
         return to_flat[network.TRUNK_SIZE :], in_groups(to_features)

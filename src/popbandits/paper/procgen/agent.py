@@ -97,8 +97,7 @@ class PPO:
         self._seed, self._settings = seed, settings
         self._device = torch.device(settings.device)
         self._use_one_thread()
-        on_gpu = self._device.type == "cuda"
-        mailbox = Mailbox(settings.sizes.environments) if on_gpu else None
+        mailbox = Mailbox(settings.sizes.environments) if _steps_elsewhere(self._device) else None
         self.learner = Learner(
             seed,
             settings.sizes,
@@ -316,6 +315,11 @@ class UCBDrAC(PPO):
     def _restore(self, state: Mapping[str, Any]) -> None:
         super()._restore(state)
         self._bandit.restore(state["bandit"])
+
+
+def _steps_elsewhere(device: torch.device) -> bool:
+    """Return whether environments are stepped in other processes: members on a GPU are threads of one process."""
+    return device.type == "cuda"
 
 
 def _network(settings: Settings) -> Network:

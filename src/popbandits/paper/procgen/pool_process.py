@@ -11,10 +11,10 @@ is the other process. It ends when its socket is closed, and so also when the pr
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
+import weakref
 from dataclasses import asdict
 from mmap import mmap
 from typing import Any
@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from popbandits.engines.spawning import spawning
 from popbandits.errors import AgentError
 from popbandits.paper.procgen.environments import FRAME, Difficulty, Frames, Levels, Pool
 from popbandits.typing import BoolArray
 
 STEP, DONE = b"step", b"done"
 LARGEST_MESSAGE = 65_536
+SECONDS_TO_END = 10
 
 
 class Mailbox:
@@ -36,6 +38,7 @@ class Mailbox:
     def __init__(self, environments: int, file: int | None = None) -> None:
         self.environments = environments
         self.file = os.memfd_create("popbandits-environments") if file is None else file
+        weakref.finalize(self, os.close, self.file)
         size = environments * (int(np.prod(FRAME)) + 4 + 4 + 1)
         if file is None:
             os.truncate(self.file, size)
@@ -57,20 +60,25 @@ class Mailbox:
 class PoolProcess:
     """A process that steps some environments of a mailbox; `open` gives it new ones.
 
-    It is used like a `Pool`, but frames are always written to the mailbox.
+    It is used like a `Pool`, but frames are always written to the mailbox. It ends with this object.
     """
 
     def __init__(self, mailbox: Mailbox, part: slice) -> None:
         self._mailbox, self._part = mailbox, part
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         numbers = (mailbox.file, other.fileno(), mailbox.environments, part.start, part.stop)
-        with other:
+        with other, spawning({}):  # Ctrl-C is for the process that this one works for.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *map(str, numbers)], pass_fds=(mailbox.file, other.fileno())
             )
+        self._unanswered = 0
+        self.close = weakref.finalize(self, _end, self._socket, self._process)
+        """Call it to end the process before this object ends."""
 
     def open(self, game: str, levels: Levels, *, seed: int, difficulty: Difficulty, threads: int) -> None:
         """Start new episodes in new environments; their first frames are then in the mailbox."""
+        while self._unanswered:  # A rollout was interrupted.
+            self._wait()
         settings = {"game": game, "seed": seed, "difficulty": difficulty, "threads": threads}
         self._send(json.dumps({"levels": asdict(levels), **settings}).encode())
         self._wait()
@@ -86,16 +94,12 @@ class PoolProcess:
         self._wait()
         return self._mailbox.rewards[self._part], self._mailbox.ended[self._part]
 
-    def close(self) -> None:
-        """End the process."""
-        self._socket.close()
-        self._process.wait()
-
     def _send(self, message: bytes) -> None:
         try:
             self._socket.send(message)
         except OSError as error:
             raise self._ended() from error
+        self._unanswered += 1
 
     def _wait(self) -> None:
         try:
@@ -104,11 +108,23 @@ class PoolProcess:
             raise self._ended() from error
         if not answer:
             raise self._ended()
+        self._unanswered -= 1
         if answer != DONE:
             raise AgentError(f"environments could not be stepped: {answer.decode()}")
 
     def _ended(self) -> AgentError:
-        return AgentError(f"the process of the environments ended, with status {self._process.poll()}")
+        status = _end(self._socket, self._process)
+        return AgentError(f"the process of the environments ended, with status {status}")
+
+
+def _end(connection: socket.socket, process: "subprocess.Popen[bytes]") -> int:
+    """End a process by closing its connection, or kill it if that does not help; return its status."""
+    connection.close()
+    try:
+        return process.wait(SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def serve(mailbox: Mailbox, part: slice, connection: socket.socket) -> None:
@@ -135,12 +151,11 @@ def _make(size: int, *, levels: dict[str, int], **settings: Any) -> Pool:
 
 def main() -> None:
     """Serve until the connection ends; answer with the error if something fails."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that this one works for.
     memory, connection, environments, first, last = map(int, sys.argv[1:])
     with socket.socket(fileno=connection) as opened:
         try:
             serve(Mailbox(environments, memory), slice(first, last), opened)
-        except (ConnectionError, BrokenPipeError):
+        except ConnectionError:  # The other side ended in the middle of a step.
             pass
         except Exception as error:
             opened.send(f"{type(error).__name__}: {error}".encode()[:LARGEST_MESSAGE])
