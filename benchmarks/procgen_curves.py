@@ -1,10 +1,11 @@
 """Learning curves of stored runs on Procgen: `python -m benchmarks.procgen_curves`.
 
 First the runs of `results/procgen`: the mean raw return of the last 100 training episodes (for a population, its best
-member's), followed by the 100 test episodes where there are some; then the cost of intervals. Last
-`results/precision`, the same runs with convolutions in bfloat16 and in float32, and p of Welch's t-test. Means and
-standard deviations are over the seeds, up to the last round that all of them reached. Nothing is trained here;
-docs/procgen.md says how these runs were made.
+member's), followed by the 100 test episodes where there are some; then the cost of intervals. Last two comparisons:
+`results/precision`, the same runs with convolutions in bfloat16 and in float32, and `results/kernels`, with CUDA
+kernels in bfloat16 instead of the Triton kernels of before. p is of Welch's t-test. Means and standard deviations are over the
+seeds, up to the last round that all of them reached. Nothing is trained here; docs/procgen.md says how these runs were
+made.
 """
 
 import argparse
@@ -30,10 +31,12 @@ FIRST = 20
 
 
 def best_of_round(trial: Trial, round_: int) -> Observation | None:
-    """Return the member with the best score after a round that all have finished."""
+    """Return the member with the best score after a round that all have finished; some may have failed."""
     found = [trial.run.history.find((member, round_)) for member in range(trial.population)]
     told = [observation for observation in found if observation is not None]
-    return max(told, key=lambda o: o.score) if len(told) == trial.population else None
+    if len(told) < trial.population:
+        return None
+    return max((o for o in told if not np.isnan(o.score)), key=lambda o: o.score, default=None)
 
 
 def curves(given: Sequence[Trial], every: int) -> Table:
@@ -82,10 +85,11 @@ def costs(given: Sequence[Trial]) -> Table:
     table = Table(*head, box=box.MARKDOWN)
     for one in given:
         history, size = one.run.history, one.settings["environments"]
-        # The count is copied with the weights.
+        # The count is copied with the weights; a failed interval has none.
         ended = [
             o.metrics["episodes"] - (history[history.place(o.parent)].metrics["episodes"] if o.parent else 0)
             for o in history
+            if "episodes" in o.metrics
         ]
         apart = [float(o.metrics["train_return"]) - o.score for o in history if "train_return" in o.metrics]
         longest: dict[int, float] = {}
@@ -103,17 +107,13 @@ def costs(given: Sequence[Trial]) -> Table:
     return table
 
 
-def precisions(given: Sequence[Trial]) -> Table:
-    """Build a table with a row for each interval that all runs have."""
-    groups: dict[str, list[Trial]] = {}
-    for one in given:
-        groups.setdefault(one.settings["precision"], []).append(one)
-    (first, some), (second, others) = sorted(groups.items())
+def compared(first: str, some: Sequence[Trial], second: str, others: Sequence[Trial]) -> Table:
+    """Build a table of two groups of runs, with a row for each interval that all of them have."""
     table = Table("steps", first, second, "p", box=box.MARKDOWN)
-    for round_ in range(min(len(one.run.history) for one in given)):
+    for round_ in range(min(len(one.run.history) for one in (*some, *others))):
         a, b = ([one.run.history[round_].score for one in group] for group in (some, others))
         said = (f"{np.mean(scores):.2f} ± {deviation(scores):.2f}, {len(scores)} seeds" for scores in (a, b))
-        table.add_row(short((round_ + 1) * given[0].settings["interval"]), *said, f"{welch(a, b):.2f}")
+        table.add_row(short((round_ + 1) * some[0].settings["interval"]), *said, f"{welch(a, b):.2f}")
     return table
 
 
@@ -126,7 +126,9 @@ def main(arguments: list[str] | None = None) -> None:
     runs = trials([options.results / "procgen"])
     console.print(curves(runs, options.every))
     console.print(costs(runs))
-    console.print(precisions(trials([options.results / "precision"])))
+    former, exact = (trials([options.results / "precision" / name]) for name in ("bfloat16", "float32"))
+    console.print(compared("bfloat16", former, "float32", exact))
+    console.print(compared("Triton", former, "CUDA", trials([options.results / "kernels"])))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import io
 import re
 import sqlite3
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,7 @@ def test_the_stored_trial_is_read_and_stands_beside_the_published_figure(capsys:
         ["PPO", "1 × 25M, 3 runs", "4.6 ± 2.1", "", "4.0 ± 1.2"],
         ["DrAC", "1 × 25M, 3 runs", "8.6 ± 2.5", "0.1", "–"],
         ["PB2-Mix", "4 × 25M, 1 run", "12.7", "", "10.6 ± 1.9"],
+        ["Patient PBT", "4 × 25M, 1 run", "8.2", "", "–"],
     ]
     assert re.search("Left out: .*ucb-drac/0, killed, 23 of 50 rounds", printed)
 
@@ -257,11 +259,20 @@ def test_the_stored_trial_is_read_and_stands_beside_the_published_figure(capsys:
 def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     procgen_curves.main([])
     printed = [line.split("|") for line in capsys.readouterr().out.splitlines()]
-    rows = {cells[1].strip(): [cell.strip() for cell in cells[2:-1]] for cells in printed if len(cells) > 2}
-    assert rows["15M"] == ["11.6 ± 1.8 (test 7.0 ± 2.2)", "16.1 (test 9.6)", "7.5 ± 2.5 (test 3.2 ± 1.6)", ""]
-    assert rows["published, 25M"][1:3] == ["17.1 ± 2.9 (test 10.6 ± 1.9)", "8.9 ± 1.5 (test 4.0 ± 1.2)"]
-    assert rows["pb2-mix/0"] == ["840", "7.1%", "0.6 ± 0.5 s.e.", "25 s", "36 s"]
-    assert rows["500k"] == ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"]
+    rows: defaultdict[str, list[list[str]]] = defaultdict(list)
+    for cells in printed:
+        if len(cells) > 2:
+            rows[cells[1].strip()].append([cell.strip() for cell in cells[2:-1]])
+    (at_15m,), (published,), (mix,) = rows["15M"], rows["published, 25M"], rows["pb2-mix/0"]
+    assert at_15m[:3] == ["11.6 ± 1.8 (test 7.0 ± 2.2)", "11.6 (test 7.4)", "16.1 (test 9.6)"]
+    assert at_15m[3:] == ["7.5 ± 2.5 (test 3.2 ± 1.6)", ""]
+    assert published[2:4] == ["17.1 ± 2.9 (test 10.6 ± 1.9)", "8.9 ± 1.5 (test 4.0 ± 1.2)"]
+    assert mix == ["840", "7.1%", "0.6 ± 0.5 s.e.", "25 s", "36 s"]
+    assert rows["12.5M"][0][1] == "11.1"  # Two of its four members failed in this round.
+    assert rows["500k"] == [
+        ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"],
+        ["4.37 ± 0.51, 3 seeds", "4.94 ± 0.63, 3 seeds", "0.30"],
+    ]
 
 
 def test_curves_of_runs_tuned_otherwise_have_a_column_of_their_own(tmp_path: Path) -> None:
