@@ -75,7 +75,8 @@ def group_runs(runs: Iterable[Run]) -> dict[str, dict[str, list[Run]]]:
     Agents with tuned and with fixed settings learn the same task.
     """
     runs = list(runs)
-    tasks = _named([_task(run) for run in runs])
+    # A task's settings that older runs do not record say nothing about a difference.
+    tasks = _named([_task(run) for run in runs], recorded=True)
     # Two tasks of one name are distinguished by their spaces.
     spaces: dict[str, list[str]] = {}
     for task, run in zip(tasks, runs, strict=True):
@@ -116,16 +117,24 @@ def _settings(run: Run, what: str) -> dict[str, Any]:
     return flat((run.about.get(what) or {}).get("settings") or {}, "")
 
 
-def _named(described: Sequence[Mapping[str, Any]]) -> list[str]:
+def _named(described: Sequence[Mapping[str, Any]], *, recorded: bool = False) -> list[str]:
     """Name each description: its own name, and the settings that differ among descriptions of the same name.
+
+    With `recorded`, only descriptions that have a setting are compared by it.
 
     >>> _named([{"": "PBT"}, {"": "PB2-Mix", "window": 9}, {"": "PB2-Mix", "window": None}])
     ['PBT', 'PB2-Mix, window 9', 'PB2-Mix, window None']
+    >>> _named([{"": "bigfish"}, {"": "bigfish", "difficulty": "easy"}], recorded=True)
+    ['bigfish', 'bigfish']
     """
     names = []
     for one in described:
         alike = [other for other in described if other[""] == one[""]]
-        differ = [key for key in one if key and len({text(other.get(key)) for other in alike}) > 1]
+        differ = [
+            key
+            for key in one
+            if key and len({text(other.get(key)) for other in alike if key in other or not recorded}) > 1
+        ]
         parts = (f"{key} {text(one[key])}" for key in differ)
         names.append(shorten(", ".join([one[""], *parts]), LABEL))
     return names

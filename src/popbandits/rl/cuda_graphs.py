@@ -1,12 +1,30 @@
 """Procedures on tensors with fixed addresses, replayed as CUDA graphs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from threading import RLock
 
 import torch
 
-# Captures by several agents at once would collide in autograd's single thread for the device.
-_CAPTURING = RLock()
+PREPARING = RLock()
+"""Lock to hold while a graph is captured, and while code is compiled or loaded for a GPU.
+
+Compilers time their kernels and wait for the whole device, which fails during a capture by any thread, and the capture
+with it. Captures by several agents at once would collide in autograd's single thread for the device.
+"""
+
+_USED: set[Hashable] = set()
+
+
+@contextmanager
+def first_use(*key: Hashable) -> Iterator[None]:
+    """Hold `PREPARING` if the code with this key, compiled or loaded by its first use, has not been used yet."""
+    if key in _USED:
+        yield
+        return
+    with PREPARING:
+        yield
+        _USED.add(key)  # Only now: who fails tries again.
 
 
 class Replayed:
@@ -29,7 +47,7 @@ class Replayed:
         elif self._graph is not None:
             self._graph.replay()
         else:
-            with _CAPTURING:
+            with PREPARING:
                 if not self._ran:
                     self._procedure()
                     self._ran = True

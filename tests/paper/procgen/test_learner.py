@@ -15,8 +15,7 @@ from popbandits.paper.procgen import agent as agent_module
 from popbandits.paper.procgen.agent import PPO, Settings
 from popbandits.paper.procgen.environments import Pool
 from popbandits.paper.procgen.learner import Learner, PlainTrunk, Sizes
-from popbandits.paper.procgen.network import TRUNK_SIZE, split
-from popbandits.paper.procgen.rollout import Rollout as AllRecords
+from popbandits.paper.procgen.network import TRUNK_SIZE, heads, split, trunk
 from popbandits.typing import BoolArray, FloatArray
 from tests.paper.procgen.narrow import narrow
 from tests.paper.procgen.test_network import reference
@@ -177,36 +176,31 @@ def test_actions_are_drawn_from_the_policy(monkeypatch: pytest.MonkeyPatch) -> N
     assert np.bincount(actions, minlength=15) / len(actions) == pytest.approx(chances.numpy(), abs=0.03)
 
 
-def test_parts_of_the_environments_act_as_all_do_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_step_is_recorded_in_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     narrow(monkeypatch.setattr)
     sizes = Sizes(environments=5, steps=3, epochs=1, minibatches=1)
     learner = Learner(0, sizes, PlainTrunk(), torch.device("cpu"), regularised=False)
-    assert learner.parts == [slice(0, 2), slice(2, 5)]
     state = learner.state()
     state["parameters"] += 0.05 * torch.randn(state["parameters"].shape, generator=Generator().manual_seed(1))
     learner.restore(state)
     frames = np.random.default_rng(0).integers(256, size=(4, 5, 3, 64, 64), dtype=np.uint8)
-    whole = AllRecords(3, 5, torch.device("cpu"))
     for seed in (3, 4):  # The second rollout begins at the first row again.
         learner.begin(Generator().manual_seed(seed))
-        whole.begin(Generator().manual_seed(seed))
-        acted = np.zeros((4, 5), np.int32)
-        for part in (0, 1, 1, 0, 0, 1, 1, 0):
-            row = int(learner._records[part].row)
-            learner.frames[:] = 0  # Those of the other part are not looked at.
-            learner.frames[learner.parts[part]] = frames[row, learner.parts[part]]
-            acted[row, learner.parts[part]] = learner.act(part)
+        acted = []
         for row in range(4):
-            whole.row.fill_(row)
-            whole.frames[row] = torch.from_numpy(frames[row])
-            actions = PlainTrunk().act(whole.frames[row].float(), state["parameters"], whole)
-            assert actions.tolist() == acted[row].tolist()
-        for name in ("frames", "noise", "actions"):
-            assert torch.equal(getattr(learner._rollout, name), getattr(whole, name))
-        assert torch.equal(whole.actions, torch.from_numpy(acted).long())
-        assert len(set(acted.flatten().tolist())) > 3
-        for name in ("log_probabilities", "values"):
-            torch.testing.assert_close(getattr(learner._rollout, name), getattr(whole, name), rtol=1e-5, atol=1e-6)
+            learner.frames[:] = frames[row]
+            acted.append(learner.act().tolist())
+        recorded = learner._rollout
+        assert torch.equal(recorded.frames, torch.from_numpy(frames))
+        assert recorded.actions.tolist() == acted
+        assert len({action for row in acted for action in row}) > 3
+        for row in range(4):
+            features = trunk(recorded.frames[row].float(), state["parameters"])
+            logits, values = heads(features, state["parameters"])
+            assert (logits + recorded.noise[row]).argmax(1).tolist() == acted[row]
+            policies = logits.log_softmax(1).gather(1, recorded.actions[row, :, None])[:, 0]
+            torch.testing.assert_close(recorded.log_probabilities[row], policies, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(recorded.values[row], values, rtol=1e-5, atol=1e-6)
 
 
 def test_an_agent_learns_from_rewards_over_the_spread_of_returns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,8 +214,8 @@ def test_an_agent_learns_from_rewards_over_the_spread_of_returns(monkeypatch: py
             super().reset(frames)
             log["frames"].append(frames.copy())
 
-        def finish(self, frames: Any) -> Any:
-            rewards, ended = super().finish(frames)
+        def step(self, actions: Any, frames: Any) -> Any:
+            rewards, ended = super().step(actions, frames)
             log["rewards"].append(rewards.astype(float))
             log["ends"].append(ended)
             log["frames"].append(frames.copy())
@@ -238,8 +232,7 @@ def test_an_agent_learns_from_rewards_over_the_spread_of_returns(monkeypatch: py
     for _ in range(2):
         agent.train({"lr": LR, "clip": CLIP, "entropy": ENTROPY})
 
-    # The two halves of the environments take turns.
-    raw, ends, frames = (np.concatenate([log[name][::2], log[name][1::2]], 1) for name in ("rewards", "ends", "frames"))
+    raw, ends, frames = (np.stack(log[name]) for name in ("rewards", "ends", "frames"))
     assert np.count_nonzero(raw) > 5
     assert ends.any()
     scaled, returns, counted = np.zeros_like(raw), np.zeros(4), np.zeros(0)

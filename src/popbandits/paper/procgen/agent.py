@@ -106,7 +106,7 @@ class PPO:
             regularised=self.REGULARISED,
             frames=None if mailbox is None else mailbox.frames,
         )
-        self._processes = [] if mailbox is None else [PoolProcess(mailbox, part) for part in self.learner.parts]
+        self._process = None if mailbox is None else PoolProcess(mailbox)
         self._normaliser = RewardNormaliser(settings.sizes.environments)
         self._episodes = EpisodeReturns(settings.sizes.environments)
         self._steps = 0
@@ -127,15 +127,11 @@ class PPO:
         randomness = np.random.default_rng([self._seed, self._steps, self._member, _digest(config)])
         generator = Generator(self._device).manual_seed(int(randomness.integers(2**62)))
         sizes = self._settings.sizes
-        with ExitStack() as stack:
-            pools = [
-                stack.enter_context(self._training_pool(index, int(randomness.integers(2**31))))
-                for index in range(len(self.learner.parts))
-            ]
+        with self._training_pool(int(randomness.integers(2**31))) as pool:
             self._normaliser.begin()
             self._episodes.begin()
             while self._steps < goal:
-                mean_return = self._rollout(pools, generator)
+                mean_return = self._rollout(pool, generator)
                 augmentation = self._augmentation(mean_return)
                 waiting = perf_counter()
                 with self.learner.turn:
@@ -150,24 +146,21 @@ class PPO:
         score = metrics[f"{self._settings.score_on}_return"] if self.learner.is_finite() else float("nan")
         return Outcome(score, self._steps - before, metrics)
 
-    def _rollout(self, pools: Sequence[Pool | PoolProcess], generator: Generator) -> float:
-        """Act for a rollout and return its mean λ-return; while one part of the environments acts, the others step."""
+    def _rollout(self, pool: Pool | PoolProcess, generator: Generator) -> float:
+        """Act for a rollout and return its mean λ-return."""
         sizes, learner, seconds = self._settings.sizes, self.learner, self.seconds
         rewards = np.zeros((sizes.steps, sizes.environments))
         ended = np.zeros((sizes.steps, sizes.environments), bool)
         learner.begin(generator)
-        for index, pool in enumerate(pools):
-            pool.send(learner.act(index))
+        # All environments wait for anything that runs between two steps.
         for step in range(sizes.steps):
-            for index, (part, pool) in enumerate(zip(learner.parts, pools, strict=True)):
-                start = perf_counter()
-                rewards[step, part], ended[step, part] = pool.finish(learner.frames[part])
-                stepped = perf_counter()
-                actions = learner.act(index)  # After the last step, for the value of what comes next.
-                if step + 1 < sizes.steps:
-                    pool.send(actions)
-                seconds["stepping"] += stepped - start
-                seconds["acting"] += perf_counter() - stepped
+            start = perf_counter()
+            actions = learner.act()
+            acted = perf_counter()
+            rewards[step], ended[step] = pool.step(actions, learner.frames)
+            seconds["acting"] += acted - start
+            seconds["stepping"] += perf_counter() - acted
+        learner.act()  # For the value of what comes next.
         self._episodes(rewards, ended)
         return learner.look_back(self._normaliser(rewards, ended), ended)
 
@@ -202,17 +195,16 @@ class PPO:
             use_one_thread()
 
     @contextmanager
-    def _training_pool(self, index: int, seed: int) -> Iterator[Pool | PoolProcess]:
-        """Start new environments of a part; on a GPU, in a process that lives as long as the agent."""
-        part, settings = self.learner.parts[index], self._settings
-        threads = -(-settings.threads // len(self.learner.parts))
-        if self._processes:
-            process = self._processes[index]
-            process.open(settings.game, LEVELS["train"], seed=seed, difficulty=settings.difficulty, threads=threads)
-            yield process
+    def _training_pool(self, seed: int) -> Iterator[Pool | PoolProcess]:
+        """Start new environments; on a GPU, in a process that lives as long as the agent."""
+        settings = self._settings
+        if self._process is not None:
+            game, difficulty, threads = settings.game, settings.difficulty, settings.threads
+            self._process.open(game, LEVELS["train"], seed=seed, difficulty=difficulty, threads=threads)
+            yield self._process
             return
-        with self._pool("train", seed, part.stop - part.start, threads) as pool:
-            pool.reset(self.learner.frames[part])
+        with self._pool("train", seed, settings.sizes.environments, settings.threads) as pool:
+            pool.reset(self.learner.frames)
             yield pool
 
     @contextmanager

@@ -106,23 +106,19 @@ class Pool:
         self.level_seeds[info["env_id"]] = info["level_seed"]
         return frames, rewards, terminated | truncated
 
-    def finish(self, frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
-        """Wait for the step of all environments that `send` started; return raw rewards and where an episode ended.
+    def step(self, actions: npt.NDArray[np.int32], frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
+        """Step all environments; return raw rewards and where an episode ended.
 
         The frames to act on next are written to `frames`. A time-out is an end like any other, as in the original: no
         value is estimated for the time after it.
         """
+        self.send(actions)
         frames[:], rewards, ended = self.receive()
         if ended.any():
             ids = np.flatnonzero(ended).astype(np.int32)
             frames[ids], info = self.envpool.reset(ids)
             self.level_seeds[ids] = info["level_seed"]
         return rewards, ended
-
-    def step(self, actions: npt.NDArray[np.int32], frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
-        """Step all environments and wait for them, as `send` and `finish` do."""
-        self.send(actions)
-        return self.finish(frames)
 
     def close(self) -> None:
         """Stop the threads of the pool."""

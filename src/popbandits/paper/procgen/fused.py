@@ -26,8 +26,9 @@ from popbandits.paper.procgen.environments import FRAME
 from popbandits.paper.procgen.kernel_table import IMAGES_OF_AN_UPDATE, KERNELS, Launcher, programs_on
 from popbandits.paper.procgen.network import CHANNELS, FEATURES, TRUNK_SIZE
 from popbandits.paper.procgen.packing import GROUP, INPUT_CHANNELS, Convolution, Packing, in_network_order
-from popbandits.paper.procgen.rollout import Records
+from popbandits.paper.procgen.rollout import Rollout
 from popbandits.paper.procgen.torch_trunk import augment
+from popbandits.rl.cuda_graphs import first_use
 
 SECTIONS = len(CHANNELS) - 1
 SIDE = FRAME[1]
@@ -102,13 +103,16 @@ class FusedTrunk:
 
     def put(self, buffer: Tensor, frames: Tensor) -> None:
         """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size; bfloat16 is exact."""
-        frame_kernels.put[(len(frames) * SIDE * SIDE // PUT_BLOCK,)](frames, buffer, SIDE=SIDE, BLOCK=PUT_BLOCK)
+        blocks = len(frames) * SIDE * SIDE // PUT_BLOCK
+        with first_use("put", frames.dtype, buffer.dtype, buffer.device):
+            frame_kernels.put[(blocks,)](frames, buffer, SIDE=SIDE, BLOCK=PUT_BLOCK)
 
     def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
         """Augment frames and write them like `put`."""
         if augmentation == "random-convolution":
             blocks = len(frames) * SIDE * SIDE // PUT_BLOCK
-            frame_kernels.convolve_frames[(blocks,)](frames, *draws, buffer, SIDE=SIDE, BLOCK=PUT_BLOCK)
+            with first_use("convolve_frames", frames.dtype, buffer.dtype, buffer.device):
+                frame_kernels.convolve_frames[(blocks,)](frames, *draws, buffer, SIDE=SIDE, BLOCK=PUT_BLOCK)
         else:
             self.put(buffer, augment(augmentation, buffer.dtype, frames, draws))
 
@@ -116,14 +120,14 @@ class FusedTrunk:
         """Pack parameters that have changed."""
         self._packing.pack(flat, self._packed)
 
-    def act(self, frames: Tensor, flat: Tensor, hidden: Tensor, records: Records) -> Tensor:
+    def act(self, frames: Tensor, flat: Tensor, hidden: Tensor, rollout: Rollout) -> Tensor:
         """Draw actions, int32, with the whole network, and record the step in the next row.
 
         Args:
             frames: Frames, (n, 3, 64, 64) of bytes.
             flat: Parameters.
             hidden: Weights of the hidden layer in bfloat16, their columns in kernel order.
-            records: Records of n environments.
+            rollout: Rollout of n environments.
         """
         actions = torch.empty(len(frames), dtype=torch.int32, device=self._device)
         self._launch(
@@ -133,14 +137,14 @@ class FusedTrunk:
             self._packed,
             hidden,
             flat,
-            records.row,
-            records.noise,
-            records.frames,
-            records.actions,
-            records.log_probabilities,
-            records.values,
+            rollout.row,
+            rollout.noise,
+            rollout.frames,
+            rollout.actions,
+            rollout.log_probabilities,
+            rollout.values,
             actions,
-            records.actions.stride(0),
+            rollout.actions.stride(0),
         )
         return actions
 

@@ -15,7 +15,7 @@ from popbandits.paper.procgen.augmentations import Draws
 from popbandits.paper.procgen.environments import ACTIONS
 from popbandits.paper.procgen.losses import VALUE_WEIGHT, Coefficients
 from popbandits.paper.procgen.network import HIDDEN
-from popbandits.paper.procgen.rollout import Records, Rollout
+from popbandits.paper.procgen.rollout import Rollout
 
 GROUP = 8
 """Channels that are neighbours in memory."""
@@ -62,7 +62,7 @@ class ExplicitTrunk(Protocol[A]):
         """Pack parameters that have changed."""
         ...
 
-    def act(self, frames: Tensor, flat: Tensor, hidden: Tensor, records: Records) -> Tensor:
+    def act(self, frames: Tensor, flat: Tensor, hidden: Tensor, rollout: Rollout) -> Tensor:
         """Draw actions, int32, with the whole network, and record the step in the next row."""
         ...
 
@@ -90,9 +90,9 @@ class FusedNetwork(Generic[A]):
         self._hidden.view(HIDDEN, -1, PIXELS, GROUP).copy_(_in_groups(flat))
 
     @torch.no_grad()
-    def act(self, frames: Tensor, flat: Tensor, records: Records) -> Tensor:
+    def act(self, frames: Tensor, flat: Tensor, rollout: Rollout) -> Tensor:
         """Draw actions for frames, record the step in the next row and return the actions, int32."""
-        return self._trunk.act(frames, flat, self._hidden, records)
+        return self._trunk.act(frames, flat, self._hidden, rollout)
 
     @torch.no_grad()
     def gradient(

@@ -8,8 +8,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import pairwise
+from functools import cache
 from threading import Lock
 from typing import Any, Protocol
 
@@ -21,15 +20,13 @@ from popbandits.paper.procgen import network
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits.paper.procgen.environments import FRAME, Frames
 from popbandits.paper.procgen.losses import Coefficients, total_loss
-from popbandits.paper.procgen.rollout import Records, Rollout
+from popbandits.paper.procgen.rollout import Rollout
 from popbandits.rl.cuda_graphs import Replayed
 from popbandits.rules import whole
 from popbandits.typing import BoolArray, FloatArray
 
 MAX_GRADIENT_NORM = 0.5
 ADAM_EPSILON = 1e-5
-PARTS = 2
-"""Parts of the environments that act and step in turn."""
 
 
 class Network(Protocol):
@@ -51,7 +48,7 @@ class Network(Protocol):
         """Prepare for parameters that have changed; `act` and `gradient` use them from then on."""
         ...
 
-    def act(self, frames: Tensor, flat: Tensor, records: Records) -> Tensor:
+    def act(self, frames: Tensor, flat: Tensor, rollout: Rollout) -> Tensor:
         """Draw actions for frames, record the step in the next row and return the actions, int32."""
         ...
 
@@ -77,20 +74,20 @@ class Differentiable(Network, Protocol):
         return
 
     @torch.no_grad()
-    def act(self, frames: Tensor, flat: Tensor, records: Records) -> Tensor:
+    def act(self, frames: Tensor, flat: Tensor, rollout: Rollout) -> Tensor:
         """Draw actions for frames, record the step in the next row and return the actions, int32."""
         buffer = self.buffer(len(frames))
         self.put(buffer, frames)
         logits, values = network.heads(self(buffer, flat), flat)
-        actions = (logits + records.noise.index_select(0, records.row)[0]).argmax(1)
+        actions = (logits + rollout.noise.index_select(0, rollout.row)[0]).argmax(1)
         log_probabilities = logits.log_softmax(1).gather(1, actions[:, None])[:, 0]
         for storage, now in (
-            (records.frames, frames),
-            (records.actions, actions),
-            (records.log_probabilities, log_probabilities),
-            (records.values, values),
+            (rollout.frames, frames),
+            (rollout.actions, actions),
+            (rollout.log_probabilities, log_probabilities),
+            (rollout.values, values),
         ):
-            storage.index_copy_(0, records.row, now[None])
+            storage.index_copy_(0, rollout.row, now[None])
         return actions.int()
 
     def gradient(
@@ -182,6 +179,8 @@ class Learner:
         n = sizes.environments
         self._rollout = Rollout(sizes.steps, n, device)
         self._host_frames = _on_host(np.zeros((n, *FRAME), np.uint8) if frames is None else frames, on_gpu)
+        # Rows are counted on the host: a kernel that counts would have to wait for its turn on a busy GPU.
+        self._host_row = torch.zeros(1, dtype=torch.int64, pin_memory=on_gpu)
         self._host_actions = torch.zeros(n, dtype=torch.int32, pin_memory=on_gpu)
         self._host_steps = torch.zeros(2, sizes.steps, n, pin_memory=on_gpu)
         self._steps = torch.zeros(2, sizes.steps, n, device=device)
@@ -194,13 +193,7 @@ class Learner:
         # Acting has priority on a shared GPU: it is short, and the environments wait for it.
         self._acting = _stream(device, priority=-1)
         self._learning = _stream(device, priority=0)
-        self._parts = _parts(n)
-        # Rows are counted on the host: a kernel that counts would have to wait for its turn on a busy GPU.
-        self._rows = [torch.zeros(1, dtype=torch.int64, pin_memory=on_gpu) for _ in self._parts]
-        self._act = [
-            Replayed(partial(self._act_once, part, self._rollout.part(part), row), self._acting)
-            for part, row in zip(self._parts, self._rows, strict=True)
-        ]
+        self._act = Replayed(self._act_once, self._acting)
         self._look_back = Replayed(self._compute_returns, self._learning)
         self._learn = Replayed(self._learn_once, self._learning)
         network_.load(self._flat)
@@ -236,25 +229,16 @@ class Learner:
         with self._on(self._acting):
             self._rollout.begin(generator)
         self._finish(self._acting)
-        for row in self._rows:
-            row.zero_()
+        self._host_row.zero_()
 
-    @property
-    def parts(self) -> list[slice]:
-        """Parts of the environments that can act at different times, so that some step while others act."""
-        return self._parts
-
-    def act(self, part: int | None = None) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """Return actions for the frames that were written to `frames`, and record the step; of one part, or of all."""
-        chosen = range(len(self._parts)) if part is None else [part]
+    def act(self) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """Return actions for the frames that were written to `frames`, and record the step."""
         with self._on(self._acting):
-            for index in chosen:
-                self._act[index]()
+            self._act()
         self._finish(self._acting)
-        for index in chosen:
-            self._rows[index] += 1
+        self._host_row += 1
         actions: np.ndarray[Any, np.dtype[np.int32]] = self._host_actions.numpy()
-        return actions if part is None else actions[self._parts[part]]
+        return actions
 
     def look_back(self, rewards: FloatArray, ended: BoolArray) -> float:
         """Compute returns from the rewards and ends of a rollout (steps, environments); return the mean λ-return."""
@@ -302,11 +286,11 @@ class Learner:
         memory = self._optimizer.state[self._flat]
         return {"parameters": self._flat, **{name: memory[name] for name in ("step", "exp_avg", "exp_avg_sq")}}
 
-    def _act_once(self, part: slice, records: Records, row: Tensor) -> None:
-        frames = self._host_frames[part].to(self._device, non_blocking=True)
-        records.row.copy_(row, non_blocking=True)
-        actions = self._network.act(frames, self._flat, records)
-        self._host_actions[part].copy_(actions, non_blocking=True)
+    def _act_once(self) -> None:
+        frames = self._host_frames.to(self._device, non_blocking=True)
+        self._rollout.row.copy_(self._host_row, non_blocking=True)
+        actions = self._network.act(frames, self._flat, self._rollout)
+        self._host_actions.copy_(actions, non_blocking=True)
 
     def _compute_returns(self) -> None:
         self._steps.copy_(self._host_steps, non_blocking=True)
@@ -342,11 +326,6 @@ def _on_host(array: Frames, pinned: bool) -> Tensor:
         runtime.cudaHostRegister(tensor.data_ptr(), tensor.nbytes, 0)
         weakref.finalize(array, runtime.cudaHostUnregister, tensor.data_ptr())
     return tensor
-
-
-def _parts(environments: int) -> list[slice]:
-    ends = [environments * index // PARTS for index in range(PARTS + 1)]
-    return [slice(first, last) for first, last in pairwise(ends) if first < last]
 
 
 @cache

@@ -4,7 +4,7 @@ The members of a population are threads that share a GPU, and Python runs one th
 takes more of Python's time than acting, so with four members that would be the limit. Here it is another process's
 time, and the members' threads only act and wait. Frames, actions and results are in memory that both processes see.
 
-    python -m popbandits.paper.procgen.pool_process MEMORY SOCKET ENVIRONMENTS FIRST LAST
+    python -m popbandits.paper.procgen.pool_process MEMORY SOCKET ENVIRONMENTS
 
 is the other process. It ends when its socket is closed, and so also when the process that started it ends.
 """
@@ -58,15 +58,15 @@ class Mailbox:
 
 
 class PoolProcess:
-    """A process that steps some environments of a mailbox; `open` gives it new ones.
+    """A process that steps the environments of a mailbox; `open` gives it new ones.
 
     It is used like a `Pool`, but frames are always written to the mailbox. It ends with this object.
     """
 
-    def __init__(self, mailbox: Mailbox, part: slice) -> None:
-        self._mailbox, self._part = mailbox, part
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        numbers = (mailbox.file, other.fileno(), mailbox.environments, part.start, part.stop)
+        numbers = (mailbox.file, other.fileno(), mailbox.environments)
         with other, spawning({}):  # Ctrl-C is for the process that this one works for.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *map(str, numbers)], pass_fds=(mailbox.file, other.fileno())
@@ -83,16 +83,13 @@ class PoolProcess:
         self._send(json.dumps({"levels": asdict(levels), **settings}).encode())
         self._wait()
 
-    def send(self, actions: npt.NDArray[np.int32]) -> None:
-        """Start a step of all environments."""
-        self._mailbox.actions[self._part] = actions
+    def step(self, actions: npt.NDArray[np.int32], frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
+        """Step all environments; return raw rewards and where an episode ended, until the next step."""
+        assert frames.ctypes.data == self._mailbox.frames.ctypes.data, "frames are written to the mailbox"
+        self._mailbox.actions[:] = actions
         self._send(STEP)
-
-    def finish(self, frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
-        """Wait for the step that `send` started; return raw rewards and where an episode ended."""
-        assert frames.ctypes.data == self._mailbox.frames[self._part].ctypes.data, "frames are written to the mailbox"
         self._wait()
-        return self._mailbox.rewards[self._part], self._mailbox.ended[self._part]
+        return self._mailbox.rewards, self._mailbox.ended
 
     def _send(self, message: bytes) -> None:
         try:
@@ -127,19 +124,18 @@ def _end(connection: socket.socket, process: "subprocess.Popen[bytes]") -> int:
         return process.wait()
 
 
-def serve(mailbox: Mailbox, part: slice, connection: socket.socket) -> None:
+def serve(mailbox: Mailbox, connection: socket.socket) -> None:
     """Make pools and step them as the messages say, until the other side closes the connection."""
-    frames, actions = mailbox.frames[part], mailbox.actions[part]
     pool: Pool | None = None
     while message := connection.recv(LARGEST_MESSAGE):
         if message == STEP:
             assert pool is not None, "open comes before a step"
-            mailbox.rewards[part], mailbox.ended[part] = pool.step(actions, frames)
+            mailbox.rewards[:], mailbox.ended[:] = pool.step(mailbox.actions, mailbox.frames)
         else:
             if pool is not None:
                 pool.close()
-            pool = _make(len(frames), **json.loads(message))
-            pool.reset(frames)
+            pool = _make(mailbox.environments, **json.loads(message))
+            pool.reset(mailbox.frames)
         connection.send(DONE)
     if pool is not None:
         pool.close()
@@ -151,10 +147,10 @@ def _make(size: int, *, levels: dict[str, int], **settings: Any) -> Pool:
 
 def main() -> None:
     """Serve until the connection ends; answer with the error if something fails."""
-    memory, connection, environments, first, last = map(int, sys.argv[1:])
+    memory, connection, environments = map(int, sys.argv[1:])
     with socket.socket(fileno=connection) as opened:
         try:
-            serve(Mailbox(environments, memory), slice(first, last), opened)
+            serve(Mailbox(environments, memory), opened)
         except ConnectionError:  # The other side ended in the middle of a step.
             pass
         except Exception as error:

@@ -1,7 +1,5 @@
 """What is recorded while acting, in tensors that are allocated once."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Generator, Tensor
 
@@ -9,27 +7,7 @@ from popbandits.paper.procgen.environments import ACTIONS, FRAME
 from popbandits.paper.procgen.losses import Batch, lambda_returns
 
 
-@dataclass
-class Records:
-    """What is recorded at each step, (rows, environments) and more; `row` is the index of the row to write.
-
-    It is on the device, so that a captured graph can write to every row.
-    """
-
-    row: Tensor
-    frames: Tensor
-    noise: Tensor
-    actions: Tensor
-    log_probabilities: Tensor
-    values: Tensor
-
-    def part(self, environments: slice) -> "Records":
-        """Return a view of some environments, with a row of its own."""
-        recorded = (self.frames, self.noise, self.actions, self.log_probabilities, self.values)
-        return Records(torch.zeros_like(self.row), *(tensor[:, environments] for tensor in recorded))
-
-
-class Rollout(Records):
+class Rollout:
     """Records of a rollout of T steps in N environments, and what is computed from them.
 
     One more row than steps: the frame after the last step has a value, too.
@@ -37,14 +15,12 @@ class Rollout(Records):
 
     def __init__(self, steps: int, environments: int, device: torch.device) -> None:
         shape = steps + 1, environments
-        super().__init__(
-            row=torch.zeros(1, dtype=torch.int64, device=device),
-            frames=torch.zeros(*shape, *FRAME, dtype=torch.uint8, device=device),
-            noise=torch.zeros(*shape, ACTIONS, device=device),
-            actions=torch.zeros(shape, dtype=torch.int64, device=device),
-            log_probabilities=torch.zeros(shape, device=device),
-            values=torch.zeros(shape, device=device),
-        )
+        self.row = torch.zeros(1, dtype=torch.int64, device=device)
+        """Index of the row to write; on the device, so that a captured graph can write to every row."""
+        self.frames = torch.zeros(*shape, *FRAME, dtype=torch.uint8, device=device)
+        self.noise = torch.zeros(*shape, ACTIONS, device=device)
+        self.actions = torch.zeros(shape, dtype=torch.int64, device=device)
+        self.log_probabilities, self.values = (torch.zeros(shape, device=device) for _ in range(2))
         self.returns, self.advantages = (torch.zeros(steps, environments, device=device) for _ in range(2))
 
     def begin(self, generator: Generator) -> None:

@@ -12,6 +12,7 @@ from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits.paper.procgen.environments import FRAME
 from popbandits.paper.procgen.learner import Differentiable
 from popbandits.paper.procgen.network import PIXEL_SCALE
+from popbandits.rl.cuda_graphs import first_use
 
 
 class TorchTrunk(Differentiable):
@@ -43,7 +44,8 @@ class TorchTrunk(Differentiable):
 
 def augment(name: str, dtype: torch.dtype, frames: Tensor, draws: Draws) -> Tensor:
     """Augment frames, pixels from 0 to 255, by compiled code."""
-    return _compile(name)(name, dtype, frames, *draws)
+    with first_use(name, dtype, frames.shape, frames.device):
+        return _compile(name)(name, dtype, frames, *draws)
 
 
 def _augment(name: str, dtype: torch.dtype, frames: Tensor, *draws: Tensor) -> Tensor:
