@@ -3,9 +3,9 @@
 First the runs of `results/procgen`: the mean raw return of the last 100 training episodes (for a population, its best
 member's), followed by the 100 test episodes where there are some; then the cost of intervals. Last two comparisons:
 `results/precision`, the same runs with convolutions in bfloat16 and in float32, and `results/kernels`, with CUDA
-kernels in bfloat16 instead of the Triton kernels of before. p is of Welch's t-test. Means and standard deviations are over the
-seeds, up to the last round that all of them reached. Nothing is trained here; docs/procgen.md says how these runs were
-made.
+kernels in bfloat16 instead of the Triton kernels of before. p is of Welch's t-test. Means and standard deviations are
+over the seeds, up to the last round that all of them reached. Nothing is trained here; docs/procgen.md says how these
+runs were made.
 """
 
 import argparse
