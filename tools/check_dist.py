@@ -22,7 +22,10 @@ DATA = {
     "popbandits/py.typed",
     "popbandits/reports/page/style.css",
     "popbandits/reports/page/live.js",
-    "popbandits/paper/procgen/cuda/units.cuh",
+    *(
+        f"popbandits/paper/procgen/cuda/{name}"
+        for name in ("act.cu", "backward.cu", "convolution.cuh", "forward.cu", "section.cuh", "units.cuh")
+    ),
 }
 AT_TOP = [
     "CHANGELOG.md",
