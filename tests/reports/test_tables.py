@@ -41,6 +41,12 @@ def test_bold_is_what_lies_within_one_deviation_of_the_best_mean() -> None:
     assert {m for m, cell in rows["leaper"].items() if cell.best} == {"PB2-Rand", "PB2-Mix", "PBT"}
 
 
+def test_one_run_is_not_bold() -> None:
+    found = score_table({"one": {"PBT": [1.0, 1.1], "Ours": [2.0]}}, "", lambda s: s, 1.0)  # type: ignore[dict-item, arg-type, return-value]
+    assert found is not None
+    assert not any(cell.best for cell in (*found.rows["one"].values(), *found.normalised.values()))
+
+
 def test_a_star_needs_welchs_p_below_five_percent_and_the_better_side() -> None:
     rows = the_table().rows
     # t = 2 / sqrt(1/3 + 1/3) = 2.449 with 4 degrees of freedom: p = 0.0705.

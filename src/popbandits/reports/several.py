@@ -91,7 +91,8 @@ def _score_table(scores: ScoreTable, sign: float) -> str:
         rows.append(row(f"in % of {scores.baseline}", scores.normalised))
     note = (
         f"{scores.measure} of the member that is best at the end: mean ± standard deviation over runs; "
-        f"{'more' if sign > 0 else 'less'} is better. Bold: within one standard deviation of the best mean. "
+        f"{'more' if sign > 0 else 'less'} is better. Bold: at least two runs, within one standard deviation of "
+        "the best mean. "
         f"★: better than {scores.baseline} with p < 0.05 in Welch's t-test."
     )
     return table(note, ["", *scores.methods], rows)

@@ -36,7 +36,7 @@ class Cell:
 
     values: tuple[float, ...]
     best: bool
-    """Bold: within one standard deviation, the best method's, of the best mean."""
+    """Bold: at least two runs, within one standard deviation, the best method's, of the best mean."""
     p: float
     """p-value of Welch's t-test that the baseline has the same mean; NaN if it cannot be computed."""
     better: bool
@@ -171,7 +171,8 @@ def _row(groups: Mapping[str, Sequence[float]], base: Sequence[float], sign: flo
     return {
         method: Cell(
             tuple(values),
-            best=bool(sign * float(np.mean(values)) >= limit - 1e-12 * abs(limit)),
+            # One run says nothing of the spread that bold stands for.
+            best=len(values) > 1 and bool(sign * float(np.mean(values)) >= limit - 1e-12 * abs(limit)),
             p=math.nan if values is base else welch(values, base),
             better=bool(len(base)) and sign * float(np.mean(values)) > sign * float(np.mean(base)),
         )

@@ -199,8 +199,7 @@ def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) 
 def _here(cell: Cell, plain: bool) -> str:
     spread = deviation(cell.values)
     text = f"{cell.mean:.1f}" if math.isnan(spread) else f"{cell.mean:.1f} ± {spread:.1f}"
-    bold = cell.best and len(cell.values) > 1  # One run says nothing of the spread that bold stands for.
-    if bold:
+    if cell.best:
         text = f"**{text}**" if plain else f"[bold]{text}[/bold]"
     return f"{text} ★" if cell.starred else text
 
