@@ -88,7 +88,7 @@ def try_mutations(kind: str) -> list[dict[str, Any]]:
         base = Path(temporary)
         os.environ["XDG_CACHE_HOME"] = str(base)  # What is compiled here is of no use to anybody.
         folders = [mutations.copy_sources(base / f"cuda_{at}", each) for at, each in enumerate(mutations.CUDA)]
-        jobs = [(mutations.SOURCES, source) for source in ("forward.cu", "backward.cu")]
+        jobs = [(mutations.SOURCES, source) for source in {kernel.source for kernel in mutations.KERNELS.values()}]
         for mutation, folder in zip(mutations.CUDA, folders, strict=True):
             jobs += [(folder, source) for source in mutations.sources(mutation)]
         workers = min(len(jobs), len(os.sched_getaffinity(0)))

@@ -51,14 +51,13 @@ def make_learner(seed: int = 0) -> Learner:
 
 
 def act(learner: Learner, seed: int) -> list[list[int]]:
-    """Act for a rollout, part by part, on random frames; return all actions."""
+    """Act for a rollout on random frames; return all actions."""
     rng, actions = np.random.default_rng(seed), []
     learner.begin(Generator(GPU).manual_seed(seed))
     for _ in range(SIZES.steps + 1):
-        for index, part in enumerate(learner.parts):
-            colours = rng.integers(256, size=(part.stop - part.start, 3, 4, 4), dtype=np.uint8)
-            learner.frames[part] = colours.repeat(16, 2).repeat(16, 3)
-            actions.append(learner.act(index).tolist())
+        colours = rng.integers(256, size=(SIZES.environments, 3, 4, 4), dtype=np.uint8)
+        learner.frames[:] = colours.repeat(16, 2).repeat(16, 3)
+        actions.append(learner.act().tolist())
     return actions
 
 
@@ -97,7 +96,7 @@ def test_graphs_learn_as_the_procedures_that_they_captured(monkeypatch: pytest.M
     captured = make_learner()
     before = captured.state()["parameters"]
     actions = learn(captured)
-    assert all(each._graph is not None for each in (*captured._act, captured._look_back, captured._learn))
+    assert all(each._graph is not None for each in (captured._act, captured._look_back, captured._learn))
     monkeypatch.setattr(learner_module, "Replayed", Direct)
     direct = make_learner()
     assert learn(direct) == actions

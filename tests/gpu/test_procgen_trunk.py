@@ -7,7 +7,7 @@ from popbandits.paper.procgen.compiled import Kernels
 from popbandits.paper.procgen.fused import FusedTrunk
 from popbandits.paper.procgen.kernel_table import KERNELS, AllKernels
 from tests.paper.procgen.cuda.kernel_cases import Cases
-from tests.paper.procgen.cuda.trunk_errors import check_trunk
+from tests.paper.procgen.cuda.trunk_errors import check_acting, check_trunk
 
 pytestmark = [
     pytest.mark.gpu,
@@ -30,3 +30,7 @@ def test_a_kernel_computes_what_pytorch_does(name: str, launcher: AllKernels) ->
 
 def test_features_and_every_gradient_are_those_of_the_plain_trunk(launcher: AllKernels) -> None:
     check_trunk(FusedTrunk(GPU, launcher), GPU)
+
+
+def test_acting_has_the_features_of_updates(launcher: AllKernels) -> None:
+    check_acting(FusedTrunk(GPU, launcher), GPU)

@@ -1,4 +1,4 @@
-"""Prints, as JSON, how far the fused network's gradients and actions are from autograd's in float64.
+"""Prints, as JSON, how far the fused network's gradients are from autograd's in float64.
 
 To be run with TRITON_INTERPRET=1 in a process of its own: Triton decides between interpreting and compiling on import.
 """
@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 import torch
+import triton
+import triton.language as tl
 from torch import Generator, Tensor
 from torch.nn.functional import linear
 
 from popbandits.paper.procgen import network
-from popbandits.paper.procgen.fused_network import TAIL, FusedNetwork
+from popbandits.paper.procgen.fused_network import BLOCK, PRECISION, TAIL, UNITS, FusedNetwork
 from popbandits.paper.procgen.learner import Learner, PlainTrunk, Sizes
+from popbandits.paper.procgen.loss_kernels import _evaluate, _log_softmax
 from popbandits.paper.procgen.losses import Coefficients, total_loss
 from popbandits.paper.procgen.rollout import Rollout
 
@@ -42,9 +45,6 @@ class Saved:
 class Given(PlainTrunk):
     """A trunk whose features are its input; of its backward pass it records what came."""
 
-    def act(self, buffer: Tensor, flat: Tensor) -> Tensor:  # type: ignore[override]
-        return buffer
-
     def forward(self, buffer: Tensor, flat: Tensor) -> Saved:
         return Saved(buffer, flat)
 
@@ -59,8 +59,9 @@ class Explicit(PlainTrunk):
     def load(self, flat: Tensor) -> None:
         self.packed = flat.detach().clone().requires_grad_()
 
-    def act(self, buffer: Tensor, flat: Tensor) -> Tensor:  # type: ignore[override]
-        return in_groups(self(buffer, self.packed))
+    def act(self, frames: Tensor, flat: Tensor, hidden: Tensor, rollout: Rollout) -> Tensor:  # type: ignore[override]
+        assert torch.equal(hidden, in_groups(network.split(self.packed)[-network.HEAD_TENSORS]))
+        return super().act(frames, self.packed, rollout)
 
     def forward(self, buffer: Tensor, flat: Tensor) -> Saved:
         with torch.enable_grad():
@@ -161,15 +162,40 @@ def sides(case: Case, clip: float) -> list[int]:
     ]
 
 
+@triton.jit
+def evaluate(
+    hidden,
+    tail,
+    out,
+    size,
+    HIDDEN: tl.constexpr,
+    ACTIONS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    UNITS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Write log-probabilities and, last, the value, (size, ACTIONS + 1), bit for bit as the loss has them."""
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    output = tl.arange(0, ACTIONS + 1)[None, :]
+    is_action, inside = output < ACTIONS, row < size
+    outputs = _evaluate(hidden, tail, row, inside, HIDDEN, ACTIONS, BLOCK, UNITS, PRECISION)
+    outputs = tl.where(is_action, _log_softmax(outputs, is_action), outputs)
+    tl.store(out + row[:, None] * (ACTIONS + 1) + output, outputs, mask=inside[:, None])
+
+
 def at_the_bounds() -> list[float]:
     """Nothing has changed since acting, and the clipping's range is 0: ratios and values are at both bounds."""
     case = Case(BATCH)
-    fused = FusedNetwork(Given(), CPU, torch.float32)
-    fused.load(case.flat)
-    acted = Rollout(1, BATCH, CPU)
-    fused.act(in_groups(case.features), case.flat, acted)
-    for name in ("actions", "log_probabilities", "values"):
-        case.record(name, getattr(acted, name)[0])
+    outputs = torch.full((BATCH, 16), torch.nan)
+    hidden = torch.mm(in_groups(case.features), in_groups(network.split(case.flat)[-network.HEAD_TENSORS]).T)
+    sizes = {"HIDDEN": network.HIDDEN, "ACTIONS": 15, "BLOCK": BLOCK, "UNITS": UNITS, "PRECISION": PRECISION}
+    evaluate[(triton.cdiv(BATCH, BLOCK),)](hidden, case.flat[-TAIL:], outputs, BATCH, **sizes)
+    actions = case.rollout.batch(case.order).actions
+    case.record("log_probabilities", outputs.gather(1, actions[:, None])[:, 0])
+    case.record("values", outputs[:, -1])
+    batch, (logits, values) = case.rollout.batch(case.order), plain_heads(case.features, case.flat)
+    torch.testing.assert_close(batch.values, values)
+    torch.testing.assert_close(batch.log_probabilities, logits.log_softmax(1).gather(1, actions[:, None])[:, 0])
     # In float64 they are only near the bounds, but a gradient passes at a bound as it does within a wide range.
     ours, theirs = case.ours(coefficients(0.0, 0.1, 0.0)), case.theirs(coefficients(1e9, 0.1, 0.0))
     return [difference(one, other) for one, other in zip(ours, theirs, strict=True)]
@@ -188,41 +214,12 @@ def between_equal_errors() -> list[float]:
     return [difference(ours[-257:], theirs[-257:]), float(ours[-1])]
 
 
-def diverged() -> list[bool]:
-    """Whether one parameter that is not a number leaves a trace in the gradient and draws actions that exist."""
+def diverged() -> bool:
+    """Whether one parameter that is not a number leaves a trace in the gradient."""
     case = Case(BATCH)
     case.flat[-TAIL] = float("nan")
     gradient, _ = case.ours(coefficients(0.2, 0.01, 0.0))
-    acted = Rollout(1, BATCH, CPU)
-    fused = FusedNetwork(Given(), CPU, torch.float32)
-    fused.load(case.flat)
-    actions = fused.act(in_groups(case.features), case.flat, acted)
-    return [bool(gradient.isnan().any()), bool(((actions >= 0) & (actions < 15)).all())]
-
-
-def acting() -> dict[str, float]:
-    flat = network.initial_parameters(0)
-    flat[-TAIL:] += 0.05 * normal(TAIL, seed=1)
-    features, rollout = normal(ENVIRONMENTS, 2048, seed=2).relu(), Rollout(STEPS, ENVIRONMENTS, CPU)
-    rollout.begin(Generator().manual_seed(3))
-    rollout.row.fill_(4)
-    fused = FusedNetwork(Given(), CPU, torch.float32)
-    fused.load(flat)
-    returned = fused.act(in_groups(features), flat, rollout)
-    logits, values = network.heads(features, flat)
-    actions = (logits + rollout.noise[4]).argmax(1)
-    log_probabilities = logits.log_softmax(1).gather(1, actions[:, None])[:, 0]
-    elsewhere = [0, 1, 2, 3, *range(5, STEPS + 1)]
-    records = rollout.actions, rollout.log_probabilities, rollout.values
-    return {
-        "kinds of actions": len(set(actions.tolist())),
-        "other actions": int((rollout.actions[4] != actions).sum()),
-        "other returned": int((returned != actions).sum()),
-        "int32": int(returned.dtype == torch.int32),
-        "log-probabilities": difference(rollout.log_probabilities[4], log_probabilities),
-        "values": difference(rollout.values[4], values),
-        "written elsewhere": sum(int(record[elsewhere].count_nonzero()) for record in records),
-    }
+    return bool(gradient.isnan().any())
 
 
 def learned(make: Callable[[], Any]) -> tuple[Tensor, Tensor, list[list[int]]]:
@@ -273,7 +270,6 @@ def main() -> None:
         "at the bounds": at_the_bounds(),
         "between equal errors": between_equal_errors(),
         "diverged": diverged(),
-        "acting": acting(),
         "learning": learning(),
     }
     print(json.dumps(found))

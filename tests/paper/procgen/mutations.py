@@ -23,12 +23,7 @@ FORWARD = ("forward_1", "forward_2", "forward_3")
 CONVOLVED = ("back_32", "back_32_add", "back_16", "back_16_add", "back_8", "back_8_add")
 ADDED = ("back_32_add", "back_16_add", "back_8_add")
 POOLED = ("back_pool_32", "back_pool_16")
-TRITON_KERNELS = (
-    "frame_kernels.put",
-    "frame_kernels.convolve_frames",
-    "loss_kernels.loss_gradient",
-    "loss_kernels.act",
-)
+TRITON_KERNELS = ("frame_kernels.put", "frame_kernels.convolve_frames", "loss_kernels.loss_gradient")
 
 
 @dataclass(frozen=True)
@@ -72,50 +67,131 @@ CUDA = (
     ),
     Mutation(
         "a bias dropped",
-        "forward.cu",
+        "section.cuh",
         "load_bias(bias, biases, half);",
         "load_bias(bias, biases, half); bias[1][0] = 0.0f;",
         (*FORWARD, "act"),
     ),
     Mutation(
         "halves of the biases swapped",
-        "forward.cu",
+        "section.cuh",
         "+ half * 8 + 2 * t",
         "+ (1 - half) * 8 + 2 * t",
         (*FORWARD, "act"),
     ),
-    Mutation("the wrong left neighbour pooled", "forward.cu", "(lane + 28) % WARP", "lane", (*FORWARD, "act")),
+    Mutation("the wrong left neighbour pooled", "section.cuh", "(lane + 28) % WARP", "lane", (*FORWARD, "act")),
     Mutation(
-        "a winner's slot wrong", "forward.cu", "placed(most, 0, 2 * ROW_UNIT)", "placed(most, 0, ROW_UNIT)", FORWARD
+        "a winner's slot wrong", "section.cuh", "placed(most, 0, 2 * ROW_UNIT)", "placed(most, 0, ROW_UNIT)", FORWARD
     ),
     Mutation(
         "half of a sum not added",
-        "forward.cu",
+        "section.cuh",
         "first += low(there), second += high(there);",
         "first += low(there);",
         (*FORWARD, "act"),
     ),
     Mutation(
         "half of the numbers not rectified",
-        "forward.cu",
+        "section.cuh",
         "if (RELU) first = fmaxf(first, 0.0f), second = fmaxf(second, 0.0f);",
         "if (RELU) first = fmaxf(first, 0.0f);",
         (*FORWARD, "act"),
     ),
     Mutation(
         "a group of channels repeated",
-        "forward.cu",
+        "section.cuh",
         "left, filters[dy][2], filters[dy][3]",
         "left, filters[dy][0], filters[dy][1]",
         ("forward_1", "act"),
     ),
     Mutation(
         "the first section's biases used in the second",
-        "forward.cu",
-        "packed += Shape<1>::FRAGMENTS, parameters += Shape<1>::PARAMETERS;",
-        "packed += Shape<1>::FRAGMENTS;",
+        "act.cu",
+        "biases = parameters + Shape<1>::PARAMETERS",
+        "biases = parameters",
         ("act",),
     ),
+    Mutation(
+        "the second section's filters used in the third",
+        "act.cu",
+        "fragments += Shape<2>::FRAGMENTS, ",
+        "",
+        ("act",),
+    ),
+    Mutation(
+        "a border that is not black", "act.cu", "make_uint4(0, 0, 0, 0)", "make_uint4(0x42c842c8u, 0, 0, 0)", ("act",)
+    ),
+    Mutation("red and green swapped", "act.cu", "pack(bytes[0], bytes[1])", "pack(bytes[1], bytes[0])", ("act",)),
+    Mutation(
+        "colours stored in another order",
+        "act.cu",
+        "(stored)[colour * (PIXELS / 4) + i]",
+        "(stored)[(2 - colour) * (PIXELS / 4) + i]",
+        ("act",),
+    ),
+    Mutation("a row as long as a block's", "act.cu", "*row * stride + image", "*row * gridDim.x + image", ("act",)),
+    Mutation(
+        "features transposed",
+        "act.cu",
+        "y = cell / 8 % 8, x = cell % 8",
+        "y = cell % 8, x = cell / 8 % 8",
+        ("act",),
+    ),
+    Mutation(
+        "the hidden layer's biases dropped",
+        "act.cu",
+        "low(pack(sum, 0.0f)) + __ldg(biases + row)",
+        "low(pack(sum, 0.0f))",
+        ("act",),
+    ),
+    Mutation(
+        "the hidden layer not rectified",
+        "act.cu",
+        "fmaxf(low(pack(sum, 0.0f)) + __ldg(biases + row), 0.0f)",
+        "low(pack(sum, 0.0f)) + __ldg(biases + row)",
+        ("act",),
+    ),
+    Mutation(
+        "a hidden unit's bias used for its neighbour",
+        "act.cu",
+        "__ldg(biases + row)",
+        "__ldg(biases + (row ^ 1))",
+        ("act",),
+    ),
+    Mutation(
+        "logits in another order",
+        "act.cu",
+        "POLICY + output * HIDDEN",
+        "POLICY + (ACTIONS - 1 - output) * HIDDEN",
+        ("act",),
+    ),
+    Mutation(
+        "the policy's biases shifted",
+        "act.cu",
+        "POLICY_BIAS + output)",
+        "POLICY_BIAS + (output + 1) % ACTIONS)",
+        ("act",),
+    ),
+    Mutation("the value's bias from elsewhere", "act.cu", "is_value ? VALUE_BIAS", "is_value ? POLICY_BIAS", ("act",)),
+    Mutation("no noise", "act.cu", "logit + __ldg(noise + record * ACTIONS + lane)", "logit", ("act",)),
+    Mutation("the first step's noise", "act.cu", "noise + record * ACTIONS", "noise + image * ACTIONS", ("act",)),
+    Mutation(
+        "the second of the largest drawn",
+        "act.cu",
+        "__ffs(largest) - 1",
+        "__ffs(largest & largest - 1 ? largest & largest - 1 : largest) - 1",
+        ("act",),
+    ),
+    Mutation("an action that does not exist", "act.cu", " && lane < ACTIONS)", ")", ("act",)),
+    Mutation(
+        "a logit recorded for its log-probability",
+        "act.cu",
+        "logit - most - log_sum, action",
+        "logit, action",
+        ("act",),
+    ),
+    Mutation("a logit recorded for the value", "act.cu", "= outputs[ACTIONS]", "= outputs[0]", ("act",)),
+    Mutation("another action returned", "act.cu", "current[image] = action", "current[image] = 0", ("act",)),
     Mutation(
         "half of the mask skipped",
         "backward.cu",
@@ -239,18 +315,7 @@ TRITON = (
         "loss_kernels.py",
         "return outputs + tl.load(tail + _bias_index(HIDDEN, ACTIONS))[None, :]",
         "return outputs",
-        ("loss_gradient", "act"),
-    ),
-    Mutation("no noise", "loss_kernels.py", "outputs + drawn", "outputs", ("act",)),
-    Mutation(
-        "a row of the part, not of all", "loss_kernels.py", "tl.load(step) * stride", "tl.load(step) * size", ("act",)
-    ),
-    Mutation(
-        "a logit recorded for its log-probability",
-        "loss_kernels.py",
-        "tl.where(output == action[:, None], log_policy, 0.0)",
-        "tl.where(output == action[:, None], outputs, 0.0)",
-        ("act",),
+        ("loss_gradient",),
     ),
 )
 

@@ -9,11 +9,13 @@ from torch import Tensor
 from popbandits.errors import ArgumentError
 from popbandits.paper.procgen import fused, network
 from popbandits.paper.procgen.fused import FusedTrunk
+from popbandits.paper.procgen.fused_network import FusedNetwork
 from popbandits.paper.procgen.kernel_table import AllKernels
 from popbandits.paper.procgen.packing import in_kernel_order, in_network_order
+from popbandits.paper.procgen.rollout import Rollout
 from tests.paper.procgen.cuda.kernel_cases import frames, parameters, put
 from tests.paper.procgen.cuda.on_cpu import KERNELS, compile_kernels, needs_compiler
-from tests.paper.procgen.cuda.trunk_errors import check_trunk
+from tests.paper.procgen.cuda.trunk_errors import check_acting, check_trunk
 
 pytestmark = needs_compiler
 
@@ -55,10 +57,27 @@ def test_as_a_function_it_is_the_plain_trunk_with_a_gradient(trunk: FusedTrunk) 
     assert gradient[: network.TRUNK_SIZE].any()
 
 
-def test_any_number_of_images_can_be_acted_on(trunk: FusedTrunk) -> None:
-    buffer, flat = seen(trunk), parameters()
-    trunk.load(flat)
-    assert torch.equal(trunk.act(buffer[:3], flat), trunk.act(buffer, flat)[:3])
+def act(trunk: FusedTrunk, flat: Tensor, images: int = 3) -> Rollout:
+    rollout, acting = Rollout(1, images, CPU), FusedNetwork(trunk, CPU)
+    rollout.begin(torch.Generator().manual_seed(3))
+    acting.load(flat)
+    acting.act(frames(images), flat, rollout)
+    return rollout
+
+
+def test_acting_has_the_features_of_updates(trunk: FusedTrunk) -> None:
+    check_acting(trunk, CPU)
+
+
+def test_a_diverged_network_draws_actions_that_exist_and_is_found_out(trunk: FusedTrunk) -> None:
+    flat = parameters()
+    _, _, policy, _, value, _ = network.split(flat)[-network.HEAD_TENSORS :]
+    policy.fill_(torch.nan)
+    value.fill_(torch.nan)
+    acted = act(trunk, flat, images=1)
+    assert acted.actions[0].tolist() == [0]
+    assert acted.log_probabilities[0].isnan().all()
+    assert acted.values[0].isnan().all()
 
 
 @pytest.mark.parametrize("images", [0, 6])
@@ -70,15 +89,15 @@ def test_an_update_takes_a_multiple_of_four_images(trunk: FusedTrunk, images: in
 def test_parameters_that_change_are_used_once_they_are_loaded(trunk: FusedTrunk, launcher: AllKernels) -> None:
     buffer, flat, other = seen(trunk), parameters(), FusedTrunk(CPU, launcher)
     trunk.load(flat)
-    before = trunk.act(buffer, flat)
-    assert torch.equal(trunk.forward(buffer, flat).features, before)
+    before, acted = trunk.forward(buffer, flat).features.clone(), act(trunk, flat, images=1)
     flat[flat.abs() > 0.05] *= 2
     trunk.load(flat)
-    after = trunk.act(buffer, flat)
+    after, acted_after = trunk.forward(buffer, flat).features.clone(), act(trunk, flat, images=1)
     assert not torch.equal(after, before)
-    assert torch.equal(trunk.forward(buffer, flat).features, after)
+    assert not torch.equal(acted_after.values, acted.values)
     other.load(flat)
-    assert torch.equal(other.act(buffer, flat), after)
+    assert torch.equal(other.forward(buffer, flat).features, after)
+    assert torch.equal(act(other, flat, images=1).values, acted_after.values)
 
 
 def test_trunks_on_a_device_share_activations_as_long_as_one_of_them_lives(launcher: AllKernels) -> None:

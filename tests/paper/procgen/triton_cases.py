@@ -8,17 +8,12 @@ from typing import cast
 import torch
 from torch import Generator, Tensor
 
-from popbandits.paper.procgen import network
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.fused import FusedTrunk
-from popbandits.paper.procgen.fused_network import TAIL, FusedNetwork
 from popbandits.paper.procgen.kernel_table import Launcher
-from popbandits.paper.procgen.rollout import Rollout
-from tests.paper.procgen.interpreted_network import BATCH, Case, Given, coefficients, difference, in_groups, normal
+from tests.paper.procgen.interpreted_network import BATCH, Case, coefficients, difference
 
 FRAMES = 3
-STEPS, ENVIRONMENTS = 5, 37
-PART = slice(16, ENVIRONMENTS)  # What acts are some of the environments, and their number is no multiple of 16.
 MOST_ERROR = 1e-4
 MOST_ERROR_OF_BFLOAT16 = 0.005
 
@@ -46,34 +41,7 @@ def loss_gradient(device: torch.device) -> None:
         assert max(errors) < MOST_ERROR, errors
 
 
-def act(device: torch.device) -> None:
-    """Actions of a part of the environments are drawn with their noise, and recorded in their row alone."""
-    flat = network.initial_parameters(0)
-    flat[-TAIL:] += 0.05 * normal(TAIL, seed=1)
-    features = normal(PART.stop - PART.start, network.FEATURES, seed=2).relu()
-    noise = Rollout(STEPS, ENVIRONMENTS, torch.device("cpu"))
-    noise.begin(Generator().manual_seed(3))
-    rollout = Rollout(STEPS, ENVIRONMENTS, device)
-    rollout.noise.copy_(noise.noise)
-    records = rollout.part(PART)
-    records.row.fill_(4)
-    fused = FusedNetwork(Given(), device, torch.float32)
-    fused.load(flat.to(device))
-    returned = fused.act(in_groups(features).to(device), flat.to(device), records).cpu()
-    logits, values = network.heads(features, flat)
-    actions = (logits + noise.noise[4, PART]).argmax(1)
-    log_probabilities = logits.log_softmax(1).gather(1, actions[:, None])[:, 0]
-    assert len(set(actions.tolist())) > 5
-    assert torch.equal(returned, actions.int())
-    assert torch.equal(records.actions[4].cpu(), actions)
-    assert difference(records.log_probabilities[4].cpu(), log_probabilities) < MOST_ERROR
-    assert difference(records.values[4].cpu(), values) < MOST_ERROR
-    for recorded in (rollout.actions, rollout.log_probabilities, rollout.values):
-        recorded[4, PART] = 0
-        assert not recorded.any(), "a record of somebody else was written"
-
-
-CASES = {check.__name__: check for check in (put, convolve_frames, loss_gradient, act)}
+CASES = {check.__name__: check for check in (put, convolve_frames, loss_gradient)}
 
 
 def _frames(device: torch.device) -> Tensor:

@@ -5,6 +5,7 @@ References are PyTorch's in float64, on the same numbers in bfloat16, layer by l
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 from torch import Generator, Tensor
@@ -146,11 +147,15 @@ class Cases:
         return Case(name, IMAGES // KERNELS[name].images, arguments, check)
 
     def act(self) -> Case:
-        """Of seven environments, the second to the fifth act; the step is the third of four."""
+        """Of seven environments, the second to the fifth act; the step is the third of four.
+
+        The first has to choose between equal actions, and the last by noise that is not a number.
+        """
         seen = frames(IMAGES).to(self.device)
         flat = self.flat.clone()
         hidden, hidden_bias, policy, policy_bias, value, value_bias = network.split(flat)[-network.HEAD_TENSORS :]
         policy *= 100  # A policy with preferences.
+        policy[9], policy_bias[9] = policy[3], policy_bias[3]
         weights = in_kernel_order(hidden).bfloat16().contiguous()
         environments, row = slice(1, 1 + IMAGES), 2
         everything = Rollout(3, 7, self.device)
@@ -158,8 +163,11 @@ class Cases:
         everything.log_probabilities.fill_(torch.nan)
         everything.values.fill_(torch.nan)
         everything.actions.fill_(-1)
-        records = everything.part(environments)
-        records.row.fill_(row)
+        everything.row.fill_(row)
+        everything.noise[row, 1, [3, 9]] = 50
+        everything.noise[row, IMAGES] = torch.nan
+        names = ("frames", "noise", "actions", "log_probabilities", "values")
+        records = SimpleNamespace(**{name: getattr(everything, name)[:, environments] for name in names})
         current = torch.full((IMAGES,), -1, dtype=torch.int32, device=self.device)
 
         def check() -> None:
@@ -177,9 +185,10 @@ class Cases:
             # Terms of both signs cancel: errors are compared with their size.
             error = MOST_ERROR * x.norm() / IMAGES**0.5 * value.norm()
             assert (records.values[row] - values).abs().max() < error, f"{records.values[row]}, {values}"
-            drawn = logits + records.noise[row].double()
+            drawn = (logits + records.noise[row].double())[:-1]
             actions = records.actions[row, :, None]
-            assert (drawn.max(1).values - drawn.gather(1, actions)[:, 0]).max() < error
+            assert (actions[0], actions[-1]) == (3, 0)
+            assert (drawn.max(1).values - drawn.gather(1, actions[:-1])[:, 0]).max() < error
             assert torch.equal(current.long(), actions[:, 0])
             chosen = logits.log_softmax(1).gather(1, actions)[:, 0]
             assert (records.log_probabilities[row] - chosen).abs().max() < 2 * error
@@ -195,7 +204,7 @@ class Cases:
                 assert rest.all(), "a kernel wrote to another row or environment"
 
         arguments = (
-            *(seen, self.packed, weights, flat, records.row, records.noise, records.frames),
+            *(seen, self.packed, weights, flat, everything.row, records.noise, records.frames),
             *(records.actions, records.log_probabilities, records.values, current, everything.actions.stride(0)),
         )
         return Case("act", IMAGES, arguments, check)

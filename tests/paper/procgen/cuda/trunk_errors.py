@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import conv2d
+from torch.nn.functional import conv2d, linear
 
 from popbandits.paper.procgen import network
 from popbandits.paper.procgen.fused import FusedTrunk, Saved, Workspace
+from popbandits.paper.procgen.fused_network import FusedNetwork
 from popbandits.paper.procgen.packing import in_kernel_order, in_network_order
+from popbandits.paper.procgen.rollout import Rollout
 from popbandits.paper.procgen.torch_trunk import TorchTrunk
 from tests.paper.procgen.cuda.kernel_cases import frames, from_planes, parameters, put
 
@@ -21,6 +23,7 @@ IMAGES = 4
 SEEDS = (2, 3, 4, 5)  # Of frames: one rectified number more or less changes much in a single draw.
 MORE_THAN_PYTORCH = 1.5
 MOST_ERROR_BY_ROUNDED_GRADIENTS = 0.01
+MOST_ERROR_OF_HEADS = 1e-4
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Result:
 
 
 def check_trunk(trunk: FusedTrunk, device: torch.device) -> None:
-    """Compare features and gradients with exact ones, and acting with updating."""
+    """Compare features and gradients with exact ones."""
     flat, buffer = parameters().to(device), trunk.buffer(IMAGES)
     trunk.load(flat)
     _poison(trunk.forward(buffer, flat).workspace)
@@ -50,13 +53,36 @@ def check_trunk(trunk: FusedTrunk, device: torch.device) -> None:
         gradient = torch.full_like(flat, torch.nan)
         trunk.backward(saved, to_features, gradient[: network.TRUNK_SIZE])
         result = Result(in_network_order(saved.features), _trunk_parts(gradient))
-        assert torch.equal(trunk.act(buffer, flat), saved.features)
         for index, error in enumerate(result.errors(exact_backward(saved, images))):
             assert error < MOST_ERROR_BY_ROUNDED_GRADIENTS, f"{index}: {error:.4f}"
         reference = exact(images)
         squares += torch.tensor([each.errors(reference) for each in (result, bfloat16(images))]) ** 2
     errors, usual = squares.sqrt()
     assert (errors < MORE_THAN_PYTORCH * usual).all(), errors / usual
+
+
+def check_acting(trunk: FusedTrunk, device: torch.device) -> None:
+    """Compare what a network records with what plain heads make of the features that an update has."""
+    flat, buffer, fused = parameters().to(device), trunk.buffer(IMAGES), FusedNetwork(trunk, device)
+    tensors = network.split(flat)[-network.HEAD_TENSORS :]
+    tensors[2].mul_(100)  # A policy with preferences.
+    fused.load(flat)
+    hidden, hidden_bias, policy, policy_bias, value, value_bias = (each.double() for each in tensors)
+    for seed in SEEDS:
+        images, rollout = frames(IMAGES, seed).to(device), Rollout(1, IMAGES, device)
+        rollout.begin(Generator(device).manual_seed(seed))
+        actions = fused.act(images, flat, rollout)
+        put(buffer, images)
+        features = in_network_order(trunk.forward(buffer, flat).features).double()
+        product = linear(features, hidden.bfloat16().double()).bfloat16().double()
+        x = (product + hidden_bias).relu()
+        logits, values = linear(x, policy, policy_bias), linear(x, value, value_bias)[:, 0]
+        log_policies = logits.log_softmax(1).gather(1, actions[:, None].long())[:, 0]
+        # A product in the middle between two numbers of bfloat16 may be rounded to either, at a few units of many.
+        size = MOST_ERROR_OF_HEADS * x.norm(dim=1)
+        assert ((rollout.values[0] - values).abs() < size * value.norm()).all()
+        assert ((rollout.log_probabilities[0] - log_policies).abs() < size * policy.norm()).all()
+        assert torch.equal(rollout.actions[0], actions.long())
 
 
 def _poison(workspace: Workspace) -> None:

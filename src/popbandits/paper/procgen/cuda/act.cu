@@ -133,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) act(
     const float log_sum = logf(sum_over_lanes(lane < ACTIONS ? expf(logit - most) : 0.0f));
     const float drawn = lane < ACTIONS ? logit + __ldg(noise + record * ACTIONS + lane) : LOWEST;
     // The first of the largest; the first of all if none is a number.
-    const u32 largest = __ballot_sync(0xffffffffu, drawn == most_of_lanes(drawn));
+    const u32 largest = __ballot_sync(0xffffffffu, drawn == most_of_lanes(drawn) && lane < ACTIONS);
     const int action = largest ? __ffs(largest) - 1 : 0;
     const float log_probability = __shfl_sync(0xffffffffu, logit - most - log_sum, action);
     if (lane > 0) return;
