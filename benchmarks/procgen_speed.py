@@ -2,13 +2,16 @@
 
 First the parts alone, each with its floor, a lower bound of its time:
 
-- acting: one step's frames to the device, a forward pass, the actions back. Floor: the frames over the bus.
+- acting: one step's frames to the device, the network, a draw and its record, the actions back. Floor: the frames over
+  the bus.
 - stepping: the environments. Floor: the same pool stepped by a bare loop, on as many threads.
 - update: one minibatch, forward, backward and Adam. Floor: its activations written and read once, each way.
 - augmentation: its share of a minibatch of the update. Floor: its frames read and written once.
 
-Then a population of DrAC members, a thread each, and how they spend their time. Members update one after another, so
-the device is idle, except for acting, while no member updates.
+Then populations of DrAC members, each member in a thread of Python and with several threads for its environments: the
+environment steps per second of all members in a whole round of a few rollouts, after a round in which everything is
+compiled, and how the members spend their time. A round has no tests. Members update one after another, so the device is
+idle, except for acting, while no member updates.
 """
 
 import argparse
@@ -17,7 +20,7 @@ import platform
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -28,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from popbandits.agent import Outcome
-from popbandits.paper.procgen.agent import DrAC, Settings
+from popbandits.paper.procgen.agent import DrAC, Settings, threads_a_member
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.environments import ACTIONS, FRAME, LEVELS, Pool
 from popbandits.paper.procgen.learner import Sizes
@@ -50,6 +53,8 @@ class Throughput:
     """Environment steps per second of all members, and the shares of the members' time."""
 
     members: int
+    threads: int
+    """Threads for the environments of each member."""
     steps_a_second: float
     shares: dict[str, float]
     device_idle: float
@@ -147,7 +152,7 @@ def measure_population(settings: Settings, members: int) -> Throughput:
     shares = {part: seconds / (members * wall) for part, seconds in spent.items()}
     shares["everything else"] = 1 - sum(shares.values())
     steps = sum(outcome.steps or 0 for outcome in outcomes)
-    return Throughput(members, steps / wall, shares, 1 - spent["update"] / wall)
+    return Throughput(members, settings.threads, steps / wall, shares, 1 - spent["update"] / wall)
 
 
 def show(parts: list[Part], populations: list[Throughput], console: Console) -> None:
@@ -159,10 +164,12 @@ def show(parts: list[Part], populations: list[Throughput], console: Console) -> 
         floors = (f"{part.floor:.3f}", f"{part.milliseconds / part.floor:.1f}") if known else ("", "")
         table.add_row(part.name, f"{part.milliseconds:.3f}", *floors, share)
     console.print(table)
-    table = Table("members", "env steps/s", "device idle, but for acting", "a member's time")
+    table = Table("members", "threads each", "env steps/s", "device idle, but for acting", "a member's time")
     for row in populations:
         shares = ", ".join(f"{part} {share:.0%}" for part, share in row.shares.items())
-        table.add_row(str(row.members), f"{row.steps_a_second:,.0f}", f"{row.device_idle:.0%}", shares)
+        table.add_row(
+            str(row.members), str(row.threads), f"{row.steps_a_second:,.0f}", f"{row.device_idle:.0%}", shares
+        )
     console.print(table)
 
 
@@ -170,9 +177,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--game", default="bigfish")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--members", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--members", type=int, nargs="+", default=[1, 4, 12])
     parser.add_argument("--rollouts", type=int, default=8, help="rollouts of a round, which is timed")
-    parser.add_argument("--threads", type=int, default=4, help="threads for the environments of one member")
+    parser.add_argument(
+        "--threads", type=int, help="threads for the environments of one member (default: as in the experiment)"
+    )
     parser.add_argument(
         "--sizes", type=int, nargs=4, default=[64, 256, 3, 8], help="environments steps epochs minibatches"
     )
@@ -186,13 +195,17 @@ def main(arguments: list[str] | None = None) -> None:
         sizes=sizes,
         device=options.device,
         precision="bfloat16" if options.device.startswith("cuda") else "float32",
-        threads=options.threads,
     )
+
+    def shared_by(members: int) -> Settings:
+        threads = threads_a_member(members, options.device) if options.threads is None else options.threads
+        return replace(settings, threads=threads)
+
     console = Console()
     name = torch.cuda.get_device_name() if options.device.startswith("cuda") else platform.processor() or "CPU"
     console.print(f"{name}, torch {torch.__version__}, {options.game}, {settings.precision}")
-    parts = measure_parts(settings, options.repeats)
-    populations = [measure_population(settings, members) for members in options.members]
+    parts = measure_parts(shared_by(1), options.repeats)
+    populations = [measure_population(shared_by(members), members) for members in options.members]
     show(parts, populations, console)
     if options.out:
         figures = {"parts": [asdict(part) for part in parts], "populations": [asdict(row) for row in populations]}

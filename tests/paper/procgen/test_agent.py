@@ -11,10 +11,11 @@ import torch
 
 from popbandits.errors import ArgumentError
 from popbandits.paper.procgen import agent as agent_module
-from popbandits.paper.procgen.agent import PPO, DrAC, Settings, UCBDrAC
+from popbandits.paper.procgen.agent import PPO, DrAC, Settings, UCBDrAC, threads_a_member
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.environments import FRAME
 from popbandits.paper.procgen.learner import Sizes
+from popbandits.paper.procgen.task import Task
 from tests.paper.procgen.narrow import narrow
 
 # Episodes of bossfight are short while nothing is known about the game.
@@ -294,3 +295,14 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], message:
 def test_sizes_are_whole_numbers(name: str) -> None:
     with pytest.raises(ArgumentError, match=f"{name} must be a whole number of at least 1, got 0"):
         Sizes(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("device", "members", "threads"),
+    [("cpu", 1, 6), ("cpu", 4, 1), ("cpu", 12, 1), ("cuda", 1, 12), ("cuda:1", 4, 3), ("cuda", 24, 1)],
+)
+def test_members_share_the_cores(monkeypatch: pytest.MonkeyPatch, device: str, members: int, threads: int) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)))
+    assert threads_a_member(members, device) == threads
+    task = Task("bigfish", "drac", rounds=1, device=device, at_a_time=members)
+    assert task.settings().threads == threads

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import procgen_speed
+from popbandits.paper.procgen.agent import threads_a_member
 from tests.paper.procgen.narrow import narrow
 
 
@@ -12,7 +13,7 @@ def test_the_benchmark_prints_every_part_and_the_whole(
 ) -> None:
     narrow(monkeypatch.setattr)
     out = tmp_path / "speed.json"
-    tiny = "--device cpu --game bossfight --sizes 2 8 1 2 --rollouts 1 --repeats 1 --threads 1 --members 2"
+    tiny = "--device cpu --game bossfight --sizes 2 8 1 2 --rollouts 1 --repeats 1 --members 2"
     procgen_speed.main([*tiny.split(), "--out", str(out)])
     printed = capsys.readouterr().out
     for part in ("acting", "stepping", "update", "augmentation", "evaluation", "idle", "env steps/s"):
@@ -20,6 +21,7 @@ def test_the_benchmark_prints_every_part_and_the_whole(
     figures = json.loads(out.read_text())
     (population,) = figures["populations"]
     assert population["members"] == 2
+    assert population["threads"] == threads_a_member(2, "cpu")
     assert sum(population["shares"].values()) == pytest.approx(1)
     assert all(part["milliseconds"] > 0 for part in figures["parts"] if "augmentation" not in part["name"])
 

@@ -10,6 +10,7 @@ the other's episodes.
 
 import hashlib
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -85,6 +86,15 @@ class Settings:
                 f"minibatches must divide the {self.sizes.rollout} steps of a rollout, "
                 f"got {self.sizes.minibatches}; change environments, steps or minibatches"
             )
+
+
+def threads_a_member(members: int, device: str) -> int:
+    """Return how many threads step the environments of each member, if this many members share this machine.
+
+    With a GPU there are two for each core: the threads of a member rest while it acts or learns.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, (2 if device.startswith("cuda") else 1) * cores // members)
 
 
 class PPO:

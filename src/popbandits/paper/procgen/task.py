@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from ConfigSpace import Float
 
 from popbandits.agent import Outcome
 from popbandits.errors import AgentError
-from popbandits.paper.procgen.agent import PPO, DrAC, Precision, ScoreOn, Settings, UCBDrAC
+from popbandits.paper.procgen.agent import PPO, DrAC, Precision, ScoreOn, Settings, UCBDrAC, threads_a_member
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.environments import Difficulty
 from popbandits.paper.procgen.learner import Sizes
@@ -83,7 +82,6 @@ class Task:
 
     def settings(self) -> Settings:
         """Return the settings of the agents; raise ArgumentError if one of them is wrong."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return Settings(
             self.game,
             self.difficulty,
@@ -91,8 +89,7 @@ class Task:
             sizes=Sizes(self.environments, self.steps, self.epochs, self.minibatches),
             device=self.device,
             precision=self.precision,
-            # While a member acts or learns its threads rest, so there can be more of them than cores.
-            threads=max(1, (2 if self.device.startswith("cuda") else 1) * cores // self.at_a_time),
+            threads=threads_a_member(self.at_a_time, self.device),
             score_on=self.score_on,
             episodes=self.episodes,
         )
