@@ -119,8 +119,13 @@ CUDA = (
         ("act",),
     ),
     Mutation(
-        "a border that is not black", "act.cu", "make_uint4(0, 0, 0, 0)", "make_uint4(0x42c842c8u, 0, 0, 0)", ("act",)
+        "a white border",
+        "act.cu",
+        "make_uint4(0, 0, 0, 0)",
+        "make_uint4(0x437f437fu, 0x437fu, 0x437f437fu, 0x437fu)",
+        ("act",),
     ),
+    Mutation("a frame shifted", "act.cu", "(row + 1) * FRAME_ROW", "row * FRAME_ROW", ("act",)),
     Mutation("red and green swapped", "act.cu", "pack(bytes[0], bytes[1])", "pack(bytes[1], bytes[0])", ("act",)),
     Mutation(
         "colours stored in another order",

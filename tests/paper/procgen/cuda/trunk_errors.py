@@ -5,11 +5,14 @@ changes features. PyTorch's own trunk in bfloat16 says how much is usual. A seco
 the fused trunk's forward pass: what is then left are the rounded gradients.
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
 from torch.nn.functional import conv2d, linear
+from torch.overrides import TorchFunctionMode
 
 from popbandits.paper.procgen import network
 from popbandits.paper.procgen.fused import FusedTrunk, Saved, Workspace
@@ -92,12 +95,22 @@ def _poison(workspace: Workspace) -> None:
             tensor.fill_(torch.nan if tensor.is_floating_point() else 255)
 
 
+class ByFloat32(TorchFunctionMode):
+    """Convolve in float32 and round the result, and so its gradients: on CPUs PyTorch's own bfloat16 is slow."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not conv2d:
+            return func(*args, **(kwargs or {}))
+        return func(*(tensor.float() for tensor in args), **kwargs).to(args[0].dtype)
+
+
 def bfloat16(images: Tensor) -> Result:
     """Compute by PyTorch's convolutions in bfloat16."""
     trunk = TorchTrunk(images.device, torch.bfloat16)
     flat, buffer = parameters().to(images.device).requires_grad_(), trunk.buffer(IMAGES)
     trunk.put(buffer, images)
-    return _differentiated(trunk(buffer, flat), flat)
+    with ByFloat32() if images.device.type == "cpu" else nullcontext():
+        return _differentiated(trunk(buffer, flat), flat)
 
 
 def exact(images: Tensor) -> Result:
