@@ -17,7 +17,7 @@ from torch import Tensor
 HEADER = Path(__file__).with_name("on_cpu.h")
 KERNELS = Path(__file__).parents[4] / "src/popbandits/paper/procgen/cuda"
 COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
-FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-w")
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-w")
 KERNEL = re.compile(r'(?P<template>>\s*)?__attribute__\(\(visibility\("default"\)\)\)\s+void\s+(?P<name>\w+)\s*\(')
 MAX_THREADS, MAX_SHARED_BYTES = 1024, 227 * 1024  # Of a block, on compute capability 9.0.
 
