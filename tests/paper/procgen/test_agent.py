@@ -299,7 +299,7 @@ def test_sizes_are_whole_numbers(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("device", "members", "threads"),
-    [("cpu", 1, 6), ("cpu", 4, 1), ("cpu", 12, 1), ("cuda", 1, 12), ("cuda:1", 4, 3), ("cuda", 24, 1)],
+    [("cpu", 1, 6), ("cpu", 4, 1), ("cpu", 12, 1), ("cuda", 1, 6), ("cuda:1", 4, 3), ("cuda", 24, 1)],
 )
 def test_members_share_the_cores(monkeypatch: pytest.MonkeyPatch, device: str, members: int, threads: int) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(6)))
