@@ -1,4 +1,4 @@
-"""Prints, as JSON, how far the fused network's gradients are from autograd's in float64.
+"""Prints, as JSON, how far the fused network's gradients are from autograd's in float64, and its frames from plain.
 
 To be run with TRITON_INTERPRET=1 in a process of its own: Triton decides between interpreting and compiling on import.
 """
@@ -6,7 +6,7 @@ To be run with TRITON_INTERPRET=1 in a process of its own: Triton decides betwee
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -16,7 +16,10 @@ from torch import Generator, Tensor
 from torch.nn.functional import linear
 
 from popbandits.paper.procgen import network
+from popbandits.paper.procgen.augmentations import AUGMENTATIONS
+from popbandits.paper.procgen.fused import FusedTrunk
 from popbandits.paper.procgen.fused_network import BLOCK, PRECISION, TAIL, UNITS, FusedNetwork
+from popbandits.paper.procgen.kernel_table import Launcher
 from popbandits.paper.procgen.learner import Learner, PlainTrunk, Sizes
 from popbandits.paper.procgen.loss_kernels import _evaluate, _log_softmax
 from popbandits.paper.procgen.losses import Coefficients, total_loss
@@ -249,6 +252,25 @@ def learning() -> dict[str, Any]:
     }
 
 
+def frames() -> dict[str, float]:
+    """Errors of frames in an input buffer, plain and convolved, and the sum of what is around them."""
+    seen = torch.randint(256, (2, 3, 64, 64), generator=Generator().manual_seed(2), dtype=torch.uint8)
+    trunk = FusedTrunk(CPU, cast(Launcher, None))  # It launches nothing.
+    buffer, convolved = trunk.buffer(2).float(), trunk.buffer(2).float()  # The interpreter has no bfloat16.
+    trunk.put(buffer, seen)
+    inside = buffer[:, 1:65, 1:65, :3]
+    convolution = AUGMENTATIONS["random-convolution"]
+    draws = convolution.draw(2, Generator().manual_seed(4))
+    trunk.put_augmented(convolved, seen, "random-convolution", draws)
+    return {
+        "plain": difference(inside.permute(0, 3, 1, 2), seen.float()),
+        "border": float(buffer.abs().sum() - inside.sum()),
+        "convolved": difference(
+            convolved[:, 1:65, 1:65, :3].permute(0, 3, 1, 2), 255 * convolution.apply(seen / 255, *draws)
+        ),
+    }
+
+
 def main() -> None:
     torch.set_num_threads(1)
     usual = coefficients(0.1, 0.2, 0.5)
@@ -271,6 +293,7 @@ def main() -> None:
         "between equal errors": between_equal_errors(),
         "diverged": diverged(),
         "learning": learning(),
+        "frames": frames(),
     }
     print(json.dumps(found))
 

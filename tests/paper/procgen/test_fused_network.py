@@ -1,4 +1,4 @@
-"""The fused network's gradients against PyTorch's, by Triton's interpreter on the CPU."""
+"""The fused network's gradients, and frames in its layout, against PyTorch's, by Triton's interpreter on the CPU."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+import torch
 
 from tests.paper.procgen import interpreted_network
 
@@ -59,3 +60,17 @@ def test_a_diverged_network_is_found_out(found: dict[str, Any]) -> None:
 def test_a_learner_learns_as_with_autograd(found: dict[str, Any]) -> None:
     assert found["learning"]["same actions"]
     assert found["learning"]["parameters"] < 0.01
+
+
+def test_frames_have_a_border_of_zeros(found: dict[str, Any]) -> None:
+    assert found["frames"]["plain"] == 0
+    assert found["frames"]["border"] == 0
+
+
+def test_frames_are_convolved_as_by_the_plain_augmentation(found: dict[str, Any]) -> None:
+    assert found["frames"]["convolved"] < 1e-5
+
+
+def test_bfloat16_holds_every_pixel_exactly() -> None:
+    pixels = torch.arange(256)
+    assert torch.equal(pixels.bfloat16().long(), pixels)

@@ -91,8 +91,8 @@ class Settings:
 def threads_a_member(members: int, device: str) -> int:
     """Return how many threads step the environments of each member, if this many members share this machine.
 
-    With a GPU there can be two for each core: the threads of a member rest while it acts or learns. One member alone has
-    no use for more than there are cores.
+    With a GPU there can be two for each core: the threads of a member rest while it acts or learns. One member alone
+    has no use for more than there are cores.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, (2 if device.startswith("cuda") else 1) * cores // members))
