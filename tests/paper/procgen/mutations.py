@@ -238,8 +238,8 @@ CUDA = (
     Mutation(
         "rows of a filter swapped",
         "backward.cu",
-        "multiply(sums[dy][group]",
-        "multiply(sums[2 - dy][group]",
+        "sums[dy][group], left",
+        "sums[2 - dy][group], left",
         ("back_frames",),
     ),
     Mutation(

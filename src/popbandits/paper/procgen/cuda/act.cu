@@ -7,7 +7,8 @@ static constexpr int WARPS = 16, THREADS = WARPS * WARP;
 static constexpr int FEATURES = 2048, HIDDEN = 256, ACTIONS = 15;
 static constexpr int PIXELS = FRAME_SIDE * FRAME_SIDE;
 // Parameters: the trunk, the hidden layer, policy and value, each with its biases after its weights.
-static constexpr int HIDDEN_BIAS = Shape<1>::PARAMETERS + Shape<2>::PARAMETERS + Shape<3>::PARAMETERS + HIDDEN * FEATURES;
+static constexpr int HIDDEN_BIAS =
+    Shape<1>::PARAMETERS + Shape<2>::PARAMETERS + Shape<3>::PARAMETERS + HIDDEN * FEATURES;
 static constexpr int POLICY = HIDDEN_BIAS + HIDDEN, POLICY_BIAS = POLICY + ACTIONS * HIDDEN;
 static constexpr int VALUE = POLICY_BIAS + ACTIONS, VALUE_BIAS = VALUE + HIDDEN;
 
@@ -19,12 +20,13 @@ __device__ __forceinline__ float sum_over_lanes(float number) {
 
 __device__ __forceinline__ float most_of_lanes(float number) {
 #pragma unroll
-    for (int apart = WARP / 2; apart > 0; apart /= 2) number = fmaxf(number, __shfl_xor_sync(0xffffffffu, number, apart));
+    for (int apart = WARP / 2; apart > 0; apart /= 2)
+        number = fmaxf(number, __shfl_xor_sync(0xffffffffu, number, apart));
     return number;
 }
 
-// Copy a frame (3, 64, 64) of bytes to `stored`, and to shared memory as the first convolution takes it: with a border of
-// zeros, and four colours, of which the last is 0.
+// Copy a frame (3, 64, 64) of bytes to `stored`, and to shared memory as the first convolution takes it: with a border
+// of zeros, and four colours, of which the last is 0.
 __device__ __forceinline__ void take_frame(u8* to, const u8* __restrict__ frame, u8* __restrict__ stored) {
     for (int i = threadIdx.x; i < FRAME_BYTES / CELL; i += THREADS) {
         const int row = i * 2 / FRAME_ROW, column = i * 2 % FRAME_ROW;  // A cell is two pixels.
@@ -45,7 +47,8 @@ __device__ __forceinline__ void take_frame(u8* to, const u8* __restrict__ frame,
         for (int j = 0; j < 4; j++) {
             float bytes[3];
 #pragma unroll
-            for (int colour = 0; colour < 3; colour++) bytes[colour] = static_cast<float>(colours[colour] >> 8 * j & 0xff);
+            for (int colour = 0; colour < 3; colour++)
+                bytes[colour] = static_cast<float>(colours[colour] >> 8 * j & 0xff);
             pixels[j] = make_uint2(pack(bytes[0], bytes[1]), pack(bytes[2], 0.0f));
         }
     }
@@ -91,7 +94,8 @@ __device__ __forceinline__ float head(const float* hidden, const float* __restri
     const float* weights = parameters + (is_value ? VALUE : POLICY + output * HIDDEN);
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i < HIDDEN / WARP; i++) sum += hidden[i * WARP + lane_index()] * __ldg(weights + i * WARP + lane_index());
+    for (int i = 0; i < HIDDEN / WARP; i++)
+        sum += hidden[i * WARP + lane_index()] * __ldg(weights + i * WARP + lane_index());
     return sum_over_lanes(sum) + __ldg(parameters + (is_value ? VALUE_BIAS : POLICY_BIAS + output));
 }
 

@@ -1,9 +1,10 @@
-// The trunk, backward: a convolution's gradients with respect to its input and to its filters, from one reading of both.
+// The trunk, backward: a convolution's gradients with respect to its input and to its filters, from one reading of
+// both.
 //
 // Half of a block's warps compute the gradient of the input, with the filters in registers, the other half that of the
 // filters, with the sums in registers. Blocks go on from image to image, and in the end each writes its share of the
-// filters' gradient, [9][inputs][outputs] and the biases', to its own row: sums then do not depend on the order in which
-// blocks end.
+// filters' gradient, [9][inputs][outputs] and the biases', to its own row: sums then do not depend on the order in
+// which blocks end.
 #include "convolution.cuh"
 
 static constexpr int WARPS_A_SIDE = 4;
@@ -14,7 +15,9 @@ struct Window {
     uint4 gradient;
     uint2 winners;
 
-    __device__ __forceinline__ void load(const uint4* __restrict__ gradients, const uint2* __restrict__ slots, int cell, bool inside) {
+    __device__ __forceinline__ void load(
+        const uint4* __restrict__ gradients, const uint2* __restrict__ slots, int cell, bool inside
+    ) {
         if (inside) {
             gradient = __ldg(gradients + cell), winners = __ldg(slots + cell);
         } else {
@@ -33,15 +36,20 @@ struct Window {
     __device__ __forceinline__ uint4 chosen(u32 slot) const {
         const u32 first = won(winners.x, slot), second = won(winners.y, slot);
         return make_uint4(
-            gradient.x & signs(first, 0), gradient.y & signs(first, 1), gradient.z & signs(second, 0), gradient.w & signs(second, 1)
+            gradient.x & signs(first, 0), gradient.y & signs(first, 1), gradient.z & signs(second, 0),
+            gradient.w & signs(second, 1)
         );
     }
 
     // Set the sign of the bytes that equal `slot`; bytes and slot are below 16.
-    __device__ __forceinline__ static u32 won(u32 slots, u32 slot) { return 0x80808080u - (slots ^ slot * 0x01010101u); }
+    __device__ __forceinline__ static u32 won(u32 slots, u32 slot) {
+        return 0x80808080u - (slots ^ slot * 0x01010101u);
+    }
 
     // Return two numbers of 16 bits, each filled with the sign of a byte.
-    __device__ __forceinline__ static u32 signs(u32 bytes, int pair) { return select_bytes(bytes, pair ? 0xbbaa : 0x9988); }
+    __device__ __forceinline__ static u32 signs(u32 bytes, int pair) {
+        return select_bytes(bytes, pair ? 0xbbaa : 0x9988);
+    }
 };
 
 // Compute the gradient before pooling at pixels (2 row, 2 column) to (2 row + 1, 2 column + 1) of a plane; a pixel gets
@@ -118,7 +126,8 @@ __device__ __forceinline__ void backward(
     constexpr int HALVES = INPUTS / 16, GROUPS = WARPS_A_SIDE / HALVES;
     constexpr int ROWS = ALL / GROUPS < Division::ROWS ? ALL / GROUPS : Division::ROWS, STRIPS = Division::ROWS / ROWS;
     constexpr int PAIRS = HALVES * (OUTPUTS / 16), PARTS = WARPS_A_SIDE / PAIRS;
-    constexpr int LONG = ALL / PARTS < Division::ROWS ? ALL / PARTS : Division::ROWS, LONG_STRIPS = Division::ROWS / LONG;
+    constexpr int LONG = ALL / PARTS < Division::ROWS ? ALL / PARTS : Division::ROWS,
+                  LONG_STRIPS = Division::ROWS / LONG;
     const int half = warp % HALVES, other_half = warp / HALVES % (OUTPUTS / 16);
 
     auto load = [&](int image) {
@@ -127,9 +136,11 @@ __device__ __forceinline__ void backward(
             for (int i = threadIdx.x; i < IMAGES * PLANES_OUT * QUADS; i += THREADS) {
                 const int plane = i / QUADS, row = i / WIDTH % WIDTH, column = i % WIDTH;
                 uint4* target = reinterpret_cast<uint4*>(memory) + plane * Layout::PLANE + Layout::FIRST;
-                unpool<WIDTH>(gradient, winners, image * PLANES_OUT + plane, row, column, [&](int dy, int dx, const uint4& cell) {
-                    target[(2 * row + dy) * Layout::ROW + 2 * column + dx] = cell;
-                });
+                unpool<WIDTH>(
+                    gradient, winners, image * PLANES_OUT + plane, row, column, [&](int dy, int dx, const uint4& cell) {
+                        target[(2 * row + dy) * Layout::ROW + 2 * column + dx] = cell;
+                    }
+                );
             }
         } else {
             copy_planes<SIDE>(at_gradient, gradient + image * PLANES_OUT * AREA, IMAGES * PLANES_OUT);
@@ -160,7 +171,8 @@ __device__ __forceinline__ void backward(
                 back.out = out, back.word = (image * PLANES_IN * AREA + cell) * 4 + t;
                 const int start = which * PLANES_OUT * Layout::PLANE + Layout::FIRST + row * Layout::ROW + tile * 16;
                 convolve<OUTPUTS, 1, Layout::ROW, Layout::PLANE>(
-                    at_gradient + start * CELL + pixels_first(Division::second(Layout::ROW), Layout::PLANE), filters, nothing, ROWS, back
+                    at_gradient + start * CELL + pixels_first(Division::second(Layout::ROW), Layout::PLANE), filters,
+                    nothing, ROWS, back
                 );
             }
             __syncthreads();
@@ -175,7 +187,8 @@ __device__ __forceinline__ void backward(
                 const int row = unit % LONG_STRIPS * LONG, tile = unit / LONG_STRIPS % Division::ACROSS;
                 const int which = unit / LONG_STRIPS / Division::ACROSS;
                 const int input = ((which * PLANES_IN + half * 2) * SIDE + row) * SIDE + tile * 16;
-                const int start = (which * PLANES_OUT + other_half * 2) * Layout::PLANE + Layout::FIRST + row * Layout::ROW + tile * 16;
+                const int start = (which * PLANES_OUT + other_half * 2) * Layout::PLANE + Layout::FIRST +
+                                  row * Layout::ROW + tile * 16;
                 sums.add<SIDE, Layout::ROW>(
                     at_input + input * CELL + planes_first(Division::second(SIDE), AREA),
                     at_gradient + start * CELL + pixels_first(Division::second(Layout::ROW), Layout::PLANE), LONG
@@ -195,7 +208,8 @@ __device__ __forceinline__ void backward(
                     for (int group = 0; group < 2; group++)
 #pragma unroll
                         for (int i = 0; i < 4; i++) {
-                            const int from = half * 16 + g + i / 2 * 8, to = other_half * 16 + group * 8 + 2 * t + i % 2;
+                            const int from = half * 16 + g + i / 2 * 8,
+                                      to = other_half * 16 + group * 8 + 2 * t + i % 2;
                             put(whole + (tap * INPUTS + from) * OUTPUTS + to, sums.at[tap][group][i]);
                         }
                 if (half == 0 && g == 0)
@@ -203,35 +217,37 @@ __device__ __forceinline__ void backward(
                     for (int group = 0; group < 2; group++)
 #pragma unroll
                         for (int i = 0; i < 2; i++)
-                            put(whole + 9 * INPUTS * OUTPUTS + other_half * 16 + group * 8 + 2 * t + i, sums.bias[group][i]);
+                            put(whole + 9 * INPUTS * OUTPUTS + other_half * 16 + group * 8 + 2 * t + i,
+                                sums.bias[group][i]);
             }
             barrier(1, WARPS_A_SIDE * WARP);
         }
         float* share = shares + blockIdx.x * stride;
-        for (int i = threadIdx.x - WARPS_A_SIDE * WARP; i < (9 * INPUTS + 1) * OUTPUTS; i += WARPS_A_SIDE * WARP) share[i] = whole[i];
+        for (int i = threadIdx.x - WARPS_A_SIDE * WARP; i < (9 * INPUTS + 1) * OUTPUTS; i += WARPS_A_SIDE * WARP)
+            share[i] = whole[i];
     }
 }
 
-#define BACK(NAME, INPUTS, OUTPUTS, SIDE, IMAGES, ADD)                                                                 \
-    extern "C" __global__ void __launch_bounds__(THREADS, 2) NAME(                                                     \
-        const uint4* __restrict__ gradient, const uint4* __restrict__ x, const uint4* __restrict__ packed,             \
-        const uint4* __restrict__ add, u32* __restrict__ out, float* __restrict__ shares, int stride, int images       \
-    ) {                                                                                                                \
-        SHARED_MEMORY(memory);                                                                                         \
-        backward<INPUTS, OUTPUTS, SIDE, IMAGES, true, ADD, false>(                                                     \
-            memory, gradient, nullptr, x, packed, add, out, shares, stride, images                                     \
-        );                                                                                                             \
+#define BACK(NAME, INPUTS, OUTPUTS, SIDE, IMAGES, ADD)                                                           \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) NAME(                                               \
+        const uint4* __restrict__ gradient, const uint4* __restrict__ x, const uint4* __restrict__ packed,       \
+        const uint4* __restrict__ add, u32* __restrict__ out, float* __restrict__ shares, int stride, int images \
+    ) {                                                                                                          \
+        SHARED_MEMORY(memory);                                                                                   \
+        backward<INPUTS, OUTPUTS, SIDE, IMAGES, true, ADD, false>(                                               \
+            memory, gradient, nullptr, x, packed, add, out, shares, stride, images                               \
+        );                                                                                                       \
     }
 
-#define BACK_POOL(NAME, INPUTS, OUTPUTS, SIDE, IMAGES)                                                                 \
-    extern "C" __global__ void __launch_bounds__(THREADS, 2) NAME(                                                     \
-        const uint4* __restrict__ gradient, const uint2* __restrict__ winners, const uint4* __restrict__ x,            \
-        const uint4* __restrict__ packed, u32* __restrict__ out, float* __restrict__ shares, int stride, int images    \
-    ) {                                                                                                                \
-        SHARED_MEMORY(memory);                                                                                         \
-        backward<INPUTS, OUTPUTS, SIDE, IMAGES, false, false, true>(                                                   \
-            memory, gradient, winners, x, packed, nullptr, out, shares, stride, images                                 \
-        );                                                                                                             \
+#define BACK_POOL(NAME, INPUTS, OUTPUTS, SIDE, IMAGES)                                                              \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) NAME(                                                  \
+        const uint4* __restrict__ gradient, const uint2* __restrict__ winners, const uint4* __restrict__ x,         \
+        const uint4* __restrict__ packed, u32* __restrict__ out, float* __restrict__ shares, int stride, int images \
+    ) {                                                                                                             \
+        SHARED_MEMORY(memory);                                                                                      \
+        backward<INPUTS, OUTPUTS, SIDE, IMAGES, false, false, true>(                                                \
+            memory, gradient, winners, x, packed, nullptr, out, shares, stride, images                              \
+        );                                                                                                          \
     }
 
 BACK(back_32, 16, 16, 32, 1, false)
@@ -256,8 +272,8 @@ extern "C" __global__ void __launch_bounds__(FRAME_WARPS* WARP, 2) back_frames(
     constexpr int SIDE = 64, WIDTH = SIDE / 2, PLANE = STRIP * SIDE, STRIPS = SIDE / STRIP;
     constexpr int ROWS = STRIP / (FRAME_WARPS / 4);
     SHARED_MEMORY(memory);
-    // A window of four pixels begins at any pixel, 8 bytes, but is loaded from multiples of 16. So there is a second copy,
-    // a pixel further, for odd ones.
+    // A window of four pixels begins at any pixel, 8 bytes, but is loaded from multiples of 16. So there is a second
+    // copy, a pixel further, for odd ones.
     u8 *pixels = memory + 2 * PLANE * CELL, *shifted = pixels + STRIP_PIXELS * FRAME_PIXEL;
     const int lane = lane_index(), g = lane / 4, t = lane % 4, tile = warp_index() % 4, first = warp_index() / 4 * ROWS;
     const u32 at_gradient = shared_address(memory) + (first * SIDE + tile * 16) * CELL + planes_first(8, PLANE);
@@ -294,7 +310,9 @@ extern "C" __global__ void __launch_bounds__(FRAME_WARPS* WARP, 2) back_frames(
             for (int dy = 0; dy < 3; dy++)
 #pragma unroll
                 for (int group = 0; group < 2; group++)
-                    multiply(sums[dy][group], left, seen[(row + dy) % 3][2 * group], seen[(row + dy) % 3][2 * group + 1]);
+                    multiply(
+                        sums[dy][group], left, seen[(row + dy) % 3][2 * group], seen[(row + dy) % 3][2 * group + 1]
+                    );
             multiply(bias, left, 0x3f803f80u, 0x3f803f80u);
         }
         __syncthreads();

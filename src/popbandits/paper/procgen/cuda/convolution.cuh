@@ -16,7 +16,8 @@ template <int SIDE>
 struct Tiles {
     static constexpr int ACROSS = SIDE >= 16 ? SIDE / 16 : 1;
     static constexpr int ROWS = SIDE >= 16 ? SIDE : SIDE / 2;
-    __device__ static constexpr int second(int row) { return SIDE >= 16 ? 8 : SIDE / 2 * row; }  // From pixel 0 to pixel 8.
+    // From pixel 0 to pixel 8.
+    __device__ static constexpr int second(int row) { return SIDE >= 16 ? 8 : SIDE / 2 * row; }
 };
 
 __device__ __forceinline__ int lane_index() { return threadIdx.x % WARP; }
@@ -54,7 +55,8 @@ struct Filters {
 #pragma unroll
             for (int step = 0; step < STEPS; step++) {
                 const uint4 four = __ldg(packed + ((tap * STEPS + step) * groups + group) * WARP + lane_index());
-                at[tap][step][0] = four.x, at[tap][step][1] = four.y, at[tap][step][2] = four.z, at[tap][step][3] = four.w;
+                at[tap][step][0] = four.x, at[tap][step][1] = four.y, at[tap][step][2] = four.z,
+                at[tap][step][3] = four.w;
             }
     }
 };
@@ -91,17 +93,26 @@ __device__ __forceinline__ void add_row(
                 for (int group = 0; group < 2; group++) {
                     // A row of the result is the row of the input, plus 1, minus the filter's row dy.
                     if (ABOVE)
-                        multiply(above.at[tile][group], left, filters.at[6 + dx][step][2 * group], filters.at[6 + dx][step][2 * group + 1]);
+                        multiply(
+                            above.at[tile][group], left, filters.at[6 + dx][step][2 * group],
+                            filters.at[6 + dx][step][2 * group + 1]
+                        );
                     if (BESIDE)
-                        multiply(beside.at[tile][group], left, filters.at[3 + dx][step][2 * group], filters.at[3 + dx][step][2 * group + 1]);
+                        multiply(
+                            beside.at[tile][group], left, filters.at[3 + dx][step][2 * group],
+                            filters.at[3 + dx][step][2 * group + 1]
+                        );
                     if (BELOW)
-                        multiply(below.at[tile][group], left, filters.at[dx][step][2 * group], filters.at[dx][step][2 * group + 1]);
+                        multiply(
+                            below.at[tile][group], left, filters.at[dx][step][2 * group],
+                            filters.at[dx][step][2 * group + 1]
+                        );
                 }
             }
 }
 
-// Compute `rows` rows of a convolution; call finish(row, totals) for each. `address` is that of the tile in the first of these rows, of the layout with rows of ROW and planes of PLANE
-// cells, plus this lane's offset.
+// Compute `rows` rows of a convolution; call finish(row, totals) for each. `address` is that of the tile in the first
+// of these rows, of the layout with rows of ROW and planes of PLANE cells, plus this lane's offset.
 template <int INPUTS, int TILES, int ROW, int PLANE, class Finish>
 __device__ __forceinline__ void convolve(
     u32 address, const Filters<INPUTS>& filters, const float (&bias)[2][2], int rows, Finish& finish
@@ -143,11 +154,14 @@ struct FilterGradient {
 
     // Add what one row of the gradient contributes with the rows of the input above it, beside it and below it.
     template <bool ABOVE, bool BESIDE, bool BELOW>
-    __device__ __forceinline__ void add_row(u32 gradient, const u32 (&above)[4], const u32 (&beside)[4], const u32 (&below)[4]) {
+    __device__ __forceinline__ void add_row(
+        u32 gradient, const u32 (&above)[4], const u32 (&beside)[4], const u32 (&below)[4]
+    ) {
 #pragma unroll
         for (int dx = 0; dx < 3; dx++) {
             u32 right[4];
-            load_transposed(right, gradient + (1 - dx) * CELL);  // An input at x contributes to the output at x + 1 - dx.
+            // An input at x contributes to the output at x + 1 - dx.
+            load_transposed(right, gradient + (1 - dx) * CELL);
 #pragma unroll
             for (int group = 0; group < 2; group++) {
                 // A row of the input is the row of the gradient, minus 1, plus the filter's row dy.
@@ -198,10 +212,11 @@ struct FilterGradient {
 template <int SIDE>
 __device__ __forceinline__ void clear_border(u8* planes, int count) {
     using Layout = Bordered<SIDE>;
-    constexpr int CELLS = 2 * Layout::ROW + SIDE + 1;  // The rows above and below, the cell before each row, the last one.
+    // The rows above and below, the cell before each row, the last one.
+    constexpr int CELLS = 2 * Layout::ROW + SIDE + 1;
     for (int i = threadIdx.x; i < count * CELLS; i += blockDim.x) {
         const int plane = i / CELLS, at = i % CELLS;
-        const int cell = at < Layout::ROW ? at
+        const int cell = at < Layout::ROW          ? at
                          : at < Layout::ROW + SIDE ? (at - Layout::ROW + 1) * Layout::ROW
                                                    : (SIDE + 1) * Layout::ROW + at - Layout::ROW - SIDE;
         *reinterpret_cast<uint4*>(planes + (plane * Layout::PLANE + cell) * CELL) = make_uint4(0, 0, 0, 0);

@@ -1,8 +1,8 @@
 // A section of the trunk, forward: a block computes a section of a few images, from input to output, in shared memory.
 //
-// a = relu(pool(conv(x))), h = relu(conv(a)), b = relu(a + conv(h)), j = relu(conv(b)), y = b + conv(j). b and y replace a
-// where it lies, and h and j replace x. For an update, all of them and the pooling's winners are also written to global
-// memory; act.cu computes all three sections of an image in one block.
+// a = relu(pool(conv(x))), h = relu(conv(a)), b = relu(a + conv(h)), j = relu(conv(b)), y = b + conv(j). b and y
+// replace a where it lies, and h and j replace x. For an update, all of them and the pooling's winners are also written
+// to global memory; act.cu computes all three sections of an image in one block.
 #pragma once
 #include "convolution.cuh"
 
@@ -50,8 +50,8 @@ __device__ __forceinline__ void load_bias(float (&bias)[2][2], const float* __re
         for (int i = 0; i < 2; i++) bias[half][i] = __ldg(parameters + group * 16 + half * 8 + 2 * t + i);
 }
 
-// Pools the rows of a convolution as they come, 3 x 3 with stride 2. A lane has pixels 2 g and 2 g + 1 of each tile; the
-// pixel before them is in the lane of g - 1, or in the tile before.
+// Pools the rows of a convolution as they come, 3 x 3 with stride 2. A lane has pixels 2 g and 2 g + 1 of each tile;
+// the pixel before them is in the lane of g - 1, or in the tile before.
 template <int TILES, int POOLED, bool SAVE>
 struct Pool {
     int y;       // Row of the convolution whose totals come first.
@@ -62,9 +62,9 @@ struct Pool {
     int word;  // Index of the same in `saved`; in `winner` it is twice that.
     float best[TILES][2][2];
 
-    // While windows are compared, the last bits of a number are its place in the window, so that a maximum needs no other
-    // comparison. Higher places win ties, so the first pixel has the highest. Of negative numbers the wrong one wins a tie,
-    // but a maximum below 0 is rectified and its winner gets no gradient.
+    // While windows are compared, the last bits of a number are its place in the window, so that a maximum needs no
+    // other comparison. Higher places win ties, so the first pixel has the highest. Of negative numbers the wrong one
+    // wins a tie, but a maximum below 0 is rectified and its winner gets no gradient.
     static constexpr u32 ROW_UNIT = 4, PLACE = 15;
 
     __device__ __forceinline__ static float placed(float number, u32 cleared, u32 place) {
@@ -107,13 +107,17 @@ struct Pool {
         for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
             for (int group = 0; group < 2; group++) {
-                const float(&numbers)[4] = totals.at[tile][group];
-                const u32 pair = pack(fmaxf(placed(numbers[0], PLACE, 0), 0.0f), fmaxf(placed(numbers[1], PLACE, 0), 0.0f));
-                shared_store(target + (result * Bordered<POOLED>::ROW + tile * 8 + group * Bordered<POOLED>::PLANE) * CELL, pair);
+                const float (&numbers)[4] = totals.at[tile][group];
+                const u32 pair =
+                    pack(fmaxf(placed(numbers[0], PLACE, 0), 0.0f), fmaxf(placed(numbers[1], PLACE, 0), 0.0f));
+                shared_store(
+                    target + (result * Bordered<POOLED>::ROW + tile * 8 + group * Bordered<POOLED>::PLANE) * CELL, pair
+                );
                 if (SAVE) {
                     const int at = word + ((group * POOLED + result) * POOLED + tile * 8) * 4;
                     saved[at] = pair;
-                    *reinterpret_cast<u16*>(winner + 2 * at) = static_cast<u16>(slot(numbers[0]) | slot(numbers[1]) << 8);
+                    *reinterpret_cast<u16*>(winner + 2 * at) =
+                        static_cast<u16>(slot(numbers[0]) | slot(numbers[1]) << 8);
                 }
             }
     }
@@ -138,7 +142,9 @@ struct Store {
         for (int group = 0; group < 2; group++)
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                const u32 at = target + (row * Layout::ROW + half * Tiles<SIDE>::second(Layout::ROW) + group * Layout::PLANE) * CELL;
+                const u32 at =
+                    target +
+                    (row * Layout::ROW + half * Tiles<SIDE>::second(Layout::ROW) + group * Layout::PLANE) * CELL;
                 float first = totals.at[0][group][2 * half], second = totals.at[0][group][2 * half + 1];
                 if (ADD) {
                     const u32 there = shared_u32(at);
@@ -147,7 +153,8 @@ struct Store {
                 if (RELU) first = fmaxf(first, 0.0f), second = fmaxf(second, 0.0f);
                 const u32 pair = pack(first, second);
                 if (TO_SHARED) shared_store(at, pair);
-                if (TO_GLOBAL) saved[word + (row * SIDE + half * Tiles<SIDE>::second(SIDE) + group * SIDE * SIDE) * 4] = pair;
+                if (TO_GLOBAL)
+                    saved[word + (row * SIDE + half * Tiles<SIDE>::second(SIDE) + group * SIDE * SIDE) * 4] = pair;
             }
     }
 };
@@ -155,7 +162,8 @@ struct Store {
 // Compute a convolution of images in shared memory, from image `first` on; waits until its source is complete.
 template <int CHANNELS, int SIDE, int IMAGES, int WARPS, bool ADD, bool RELU, bool TO_SHARED, bool TO_GLOBAL>
 __device__ __forceinline__ void residual(
-    u32 source, u32 target, const uint4* __restrict__ packed, const float* __restrict__ biases, u32* __restrict__ saved, int first
+    u32 source, u32 target, const uint4* __restrict__ packed, const float* __restrict__ biases, u32* __restrict__ saved,
+    int first
 ) {
     using Layout = Bordered<SIDE>;
     using Division = Tiles<SIDE>;
@@ -172,14 +180,16 @@ __device__ __forceinline__ void residual(
     __syncthreads();
 #pragma unroll 1
     for (int unit = warp_index() / HALVES; unit < ALL / ROWS; unit += GROUPS) {
-        const int row = unit % STRIPS * ROWS, tile = unit / STRIPS % Division::ACROSS, image = unit / STRIPS / Division::ACROSS;
+        const int row = unit % STRIPS * ROWS, tile = unit / STRIPS % Division::ACROSS,
+                  image = unit / STRIPS / Division::ACROSS;
         const int cell = image * PLANES * Layout::PLANE + Layout::FIRST + row * Layout::ROW + tile * 16;
         Store<SIDE, ADD, RELU, TO_SHARED, TO_GLOBAL> store;
         store.target = target + (cell + half * 2 * Layout::PLANE + g) * CELL + t * 4;
         store.saved = saved;
         store.word = ((((first + image) * PLANES + half * 2) * SIDE + row) * SIDE + tile * 16 + g) * 4 + t;
         convolve<CHANNELS, 1, Layout::ROW, Layout::PLANE>(
-            source + cell * CELL + pixels_first(Division::second(Layout::ROW), Layout::PLANE), filters, bias, ROWS, store
+            source + cell * CELL + pixels_first(Division::second(Layout::ROW), Layout::PLANE), filters, bias, ROWS,
+            store
         );
     }
 }
@@ -187,7 +197,8 @@ __device__ __forceinline__ void residual(
 // Compute a section of images whose input is, or is being copied, in shared memory at `in`; `out` is for a, b and y.
 template <int SECTION, int IMAGES, int WARPS, bool SAVE>
 __device__ __forceinline__ void section(
-    u8* in, u8* out, const uint4* __restrict__ packed, const float* __restrict__ parameters, const Saved& saved, int first
+    u8* in, u8* out, const uint4* __restrict__ packed, const float* __restrict__ parameters, const Saved& saved,
+    int first
 ) {
     using Its = Shape<SECTION>;
     using Result = Bordered<Its::POOLED>;
@@ -259,9 +270,15 @@ __device__ __forceinline__ void section(
     clear_border<POOLED>(in, IMAGES * CHANNELS / 8);
     auto convolution = [&](int index) { return packed + Its::fragments(index); };
     auto biases = [&](int index) { return parameters + Its::bias(index); };
-    residual<CHANNELS, POOLED, IMAGES, WARPS, false, true, true, SAVE>(target, source, convolution(1), biases(1), saved.h, first);
-    residual<CHANNELS, POOLED, IMAGES, WARPS, true, true, true, SAVE>(source, target, convolution(2), biases(2), saved.b, first);
-    residual<CHANNELS, POOLED, IMAGES, WARPS, false, true, true, SAVE>(target, source, convolution(3), biases(3), saved.j, first);
+    residual<CHANNELS, POOLED, IMAGES, WARPS, false, true, true, SAVE>(
+        target, source, convolution(1), biases(1), saved.h, first
+    );
+    residual<CHANNELS, POOLED, IMAGES, WARPS, true, true, true, SAVE>(
+        source, target, convolution(2), biases(2), saved.b, first
+    );
+    residual<CHANNELS, POOLED, IMAGES, WARPS, false, true, true, SAVE>(
+        target, source, convolution(3), biases(3), saved.j, first
+    );
     residual<CHANNELS, POOLED, IMAGES, WARPS, true, SECTION == 3, !SAVE, SAVE>(
         source, target, convolution(4), biases(4), saved.y, first
     );

@@ -1,11 +1,11 @@
 // Words for what a warp does on a GPU of compute capability 8.0 or above: matrix products, loads for them, copies.
 //
-// Activations are bfloat16. In global memory they are (image, C / 8, H, W, 8): a *cell* is eight channels of a pixel, 16
-// bytes, and a *plane* is one group of eight channels. This is the layout of a product's fragments: a tile of 16 pixels
-// by 8 channels is stored by a warp as consecutive bytes, and any shift of a tile is a shift of its address.
+// Activations are bfloat16. In global memory they are (image, C / 8, H, W, 8): a *cell* is eight channels of a pixel,
+// 16 bytes, and a *plane* is one group of eight channels. This is the layout of a product's fragments: a tile of 16
+// pixels by 8 channels is stored by a warp as consecutive bytes, and any shift of a tile is a shift of its address.
 //
-// In shared memory a plane has a border of zeros, so that neighbours need no bounds check: H + 2 rows of W + 1 cells and
-// one more. The first cell of a row is the zero to its left and, at the same time, the zero to the right of the row
+// In shared memory a plane has a border of zeros, so that neighbours need no bounds check: H + 2 rows of W + 1 cells
+// and one more. The first cell of a row is the zero to its left and, at the same time, the zero to the right of the row
 // before.
 //
 // Nothing is included, so that a GPU host needs no CUDA headers.
@@ -49,9 +49,12 @@ __device__ __forceinline__ void load_transposed(u32 (&out)[4], u32 address) {
 // total is (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1); left is the pairs (g, 2t), (g + 8, 2t), (g, 2t + 8),
 // (g + 8, 2t + 8); right is the pairs of rows (2t, g) and (2t + 8, g).
 __device__ __forceinline__ void multiply(float (&total)[4], const u32 (&left)[4], u32 right_0, u32 right_1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(total[0]), "+f"(total[1]), "+f"(total[2]), "+f"(total[3])
-                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_0), "r"(right_1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+        "%2, %3};"
+        : "+f"(total[0]), "+f"(total[1]), "+f"(total[2]), "+f"(total[3])
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_0), "r"(right_1)
+    );
 }
 
 // Begin to copy 16 bytes from global to shared memory.
@@ -91,8 +94,8 @@ __device__ __forceinline__ u32 add_pairs(u32 left, u32 right) {
     return out;
 }
 
-// Select four bytes by the four lowest hexadecimal digits of the selector, the lowest byte first: 0 to 3 are bytes, 8 to
-// b are their signs, repeated eight times.
+// Select four bytes by the four lowest hexadecimal digits of the selector, the lowest byte first: 0 to 3 are bytes, 8
+// to b are their signs, repeated eight times.
 __device__ __forceinline__ u32 select_bytes(u32 bytes, u32 selector) {
     u32 out;
     asm("prmt.b32 %0, %1, 0, %2;" : "=r"(out) : "r"(bytes), "r"(selector));
