@@ -258,6 +258,10 @@ class Player:
     """Stands for an agent: notes what it is tested on."""
 
     asked: list[int] = field(default_factory=list)
+    closed: bool = False
+
+    def close(self) -> None:
+        self.closed = True
 
     def train(self, config: Mapping[str, Any]) -> Outcome:
         return Outcome(1.0, 100, {"training_return": 1.0})
@@ -288,6 +292,9 @@ def test_agents_are_tested_now_and_then_and_last(tmp_path: Path) -> None:
     other.load(tmp_path)  # Whoever takes over is tested on what the first would have been.
     assert [other.train({}) for _ in range(2)] == outcomes[3:]
     assert again.asked == player.asked[1:]
+    other.close()
+    assert again.closed
+    assert not player.closed
 
 
 def test_an_interval_that_failed_delays_no_test() -> None:

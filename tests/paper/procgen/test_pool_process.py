@@ -267,6 +267,7 @@ def test_an_agent_trains_the_same_with_a_process_even_after_an_interrupt_and_end
     assert outcomes == expected_outcomes
     assert all(torch.equal(state[name], expected[name]) for name in expected)
     assert popen.poll() is None
-    del agent
-    gc.collect()
+    agent.close()
     assert popen.returncode == 0
+    with pytest.raises(AgentError, match="the process of the environments ended, with status 0"):
+        agent.train(CONFIG)

@@ -258,6 +258,11 @@ class PPO:
         self.learner.restore(torch.load(directory / "learner.pt", map_location="cpu", weights_only=True))
         self._restore(json.loads((directory / "agent.json").read_text()))
 
+    def close(self) -> None:
+        """End the process of the environments."""
+        if self._process is not None:
+            self._process.close()
+
     def _state(self) -> dict[str, Any]:
         normaliser = self._normaliser
         return {

@@ -128,6 +128,10 @@ class Examined:
         measured = {f"{levels}_return": float(np.mean(returns[levels])) for levels in TESTED_ON}
         return replace(outcome, metrics={**outcome.metrics, **measured})
 
+    def close(self) -> None:
+        """Close the agent."""
+        self._agent.close()
+
     def applied(self) -> dict[str, Any]:
         """Return the hyperparameters in use."""
         return self._agent.applied()
