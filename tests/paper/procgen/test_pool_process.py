@@ -168,16 +168,19 @@ from popbandits.paper.procgen.pool_process import Mailbox, PoolProcess
 
 mailbox = Mailbox(2)
 process = PoolProcess(mailbox)
-print(process._process.pid, flush=True)
-opened = False
+told = opened = False
 while True:
     try:
-        sys.stdin.readline()
-        if not opened:
-            process.open("bossfight", LEVELS["train"], seed=0, difficulty="easy", threads=1)
-            opened = True
-        process.step(np.zeros(2, np.int32), mailbox.frames)
-        print("stepped", flush=True)
+        while True:  # Within the try: an interrupt may come at any line.
+            if not told:
+                told = True
+                print(process._process.pid, flush=True)
+            sys.stdin.readline()
+            if not opened:
+                process.open("bossfight", LEVELS["train"], seed=0, difficulty="easy", threads=1)
+                opened = True
+            process.step(np.zeros(2, np.int32), mailbox.frames)
+            print("stepped", flush=True)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
 """
