@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from fcntl import LOCK_EX, flock
 from typing import Any
 
 import pytest
@@ -13,15 +14,24 @@ from tests.paper.procgen import interpreted_network
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
-    run = subprocess.run(
-        [sys.executable, interpreted_network.__file__],
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    result: dict[str, Any] = json.loads(run.stdout)
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the interpreter printed; it is slow, so that workers of the same test run share one result."""
+    name = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    path = tmp_path_factory.getbasetemp().parent / f"interpreted-{name}.json"
+    with path.open("a+") as file:
+        flock(file, LOCK_EX)
+        file.seek(0)
+        if not (text := file.read()):
+            run = subprocess.run(
+                [sys.executable, interpreted_network.__file__],
+                env=os.environ | {"TRITON_INTERPRET": "1"},
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
+            text = run.stdout
+            file.write(text)
+    result: dict[str, Any] = json.loads(text)
     return result
 
 
