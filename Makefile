@@ -94,9 +94,9 @@ $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.$(EXTRAS)'
 	@touch $@
 
-# What pip cannot install: Qt, with which EnvPool's Procgen draws (it carries it along from Python 3.12 on), and the
-# browser in which the report is tested.
-SYSTEM = $$($(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' || ldconfig -p | grep -q libQt5Gui.so.5 || echo libqt5gui5) \
+# What pip cannot install: Qt, with which EnvPool's Procgen draws (1.2.7 carries it along for Python 3.12 and later, the
+# pinned 1.2.5 does not), and the browser in which the report is tested.
+SYSTEM = $$(ldconfig -p | grep -q libQt5Gui.so.5 || echo libqt5gui5) \
 	$$(command -v chromium google-chrome > /dev/null || echo chromium fonts-dejavu-core)
 $(VENV)/.has-system: | $(BIN)/python
 	@missing="$(SYSTEM)"; missing=$$(echo $$missing); \
