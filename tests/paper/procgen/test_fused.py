@@ -11,7 +11,6 @@ from popbandits.paper.procgen import fused, network
 from popbandits.paper.procgen.fused import FusedTrunk
 from popbandits.paper.procgen.fused_network import FusedNetwork
 from popbandits.paper.procgen.kernel_table import AllKernels
-from popbandits.paper.procgen.packing import in_kernel_order, in_network_order
 from popbandits.paper.procgen.rollout import Rollout
 from tests.paper.procgen.cuda.kernel_cases import frames, parameters, put
 from tests.paper.procgen.cuda.on_cpu import KERNELS, compile_kernels, needs_compiler
@@ -40,21 +39,6 @@ def seen(trunk: FusedTrunk, images: int = 4) -> Tensor:
 
 def test_features_and_every_gradient_are_those_of_the_plain_trunk(trunk: FusedTrunk) -> None:
     check_trunk(trunk, CPU)
-
-
-def test_as_a_function_it_is_the_plain_trunk_with_a_gradient(trunk: FusedTrunk) -> None:
-    buffer, flat = seen(trunk), parameters().requires_grad_()
-    features = trunk(buffer, flat)
-    generator = torch.Generator().manual_seed(5)
-    to_features = torch.randn(features.shape, generator=generator).bfloat16()
-    (gradient,) = torch.autograd.grad(features, flat, to_features)
-
-    saved = trunk.forward(buffer, flat.detach())
-    by_hand = torch.zeros_like(gradient)
-    trunk.backward(saved, in_kernel_order(to_features), by_hand[: network.TRUNK_SIZE])
-    assert torch.equal(features, in_network_order(saved.features))
-    assert torch.equal(gradient, by_hand)
-    assert gradient[: network.TRUNK_SIZE].any()
 
 
 def act(trunk: FusedTrunk, flat: Tensor, images: int = 3) -> Rollout:

@@ -13,7 +13,6 @@ Activations are (n, C / 8, H, W, 8): eight channels of a pixel lie together.
 
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -24,8 +23,8 @@ from popbandits.paper.procgen import frame_kernels
 from popbandits.paper.procgen.augmentations import Draws
 from popbandits.paper.procgen.environments import FRAME
 from popbandits.paper.procgen.kernel_table import IMAGES_OF_AN_UPDATE, KERNELS, Launcher, programs_on
-from popbandits.paper.procgen.network import CHANNELS, FEATURES, TRUNK_SIZE
-from popbandits.paper.procgen.packing import GROUP, INPUT_CHANNELS, Convolution, Packing, in_network_order
+from popbandits.paper.procgen.network import CHANNELS, FEATURES
+from popbandits.paper.procgen.packing import GROUP, INPUT_CHANNELS, Convolution, Packing
 from popbandits.paper.procgen.rollout import Rollout
 from popbandits.paper.procgen.torch_trunk import augment
 from popbandits.rl.cuda_graphs import first_use
@@ -36,7 +35,7 @@ PUT_BLOCK = 512
 
 
 class Section:
-    """What a section computes for a number of images, and room for three gradients of the same shape.
+    """Activations of a section for a number of images, and room for three gradients of the same shape.
 
     More gradients are not needed at a time: that of h replaces that of j, and that of a replaces that of y.
     """
@@ -63,7 +62,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Saved:
-    """What `FusedTrunk.backward` needs of a forward pass; the next forward pass of the same size replaces it."""
+    """Results of a forward pass that `FusedTrunk.backward` needs, until the next forward pass of the same size."""
 
     frames: Tensor
     workspace: Workspace
@@ -203,11 +202,6 @@ class FusedTrunk:
                 self._sum(name, saved, first, to_a, section.winner, before.y, filters, before.to_y_or_a)
         self._packing.unpack_gradient(saved.workspace.shares, out)
 
-    def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Compute the features, in the order of `network.trunk`, with a gradient for the parameters."""
-        features: Tensor = _Differentiable.apply(buffer, flat, self)  # type: ignore[no-untyped-call]
-        return in_network_order(features)
-
     def _back(
         self, name: str, saved: Saved, at: Convolution, gradient: Tensor, x: Tensor, add: Tensor | None, out: Tensor
     ) -> None:
@@ -231,18 +225,3 @@ class FusedTrunk:
                     shared = _WORKSPACES[key] = Workspace(images, self._packing, self._device)
             self._workspaces[images] = shared
         return self._workspaces[images]
-
-
-class _Differentiable(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, buffer: Tensor, flat: Tensor, trunk: FusedTrunk) -> Tensor:
-        trunk.load(flat)
-        saved = trunk.forward(buffer, flat)
-        ctx.trunk, ctx.saved, ctx.size = trunk, saved, len(flat)
-        return saved.features.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
-        flat = torch.zeros(ctx.size, device=gradient.device)
-        ctx.trunk.backward(ctx.saved, gradient.contiguous(), flat[:TRUNK_SIZE])
-        return None, flat, None

@@ -15,10 +15,8 @@ from popbandits.paper.procgen.augmentations import Draws
 from popbandits.paper.procgen.environments import ACTIONS
 from popbandits.paper.procgen.losses import VALUE_WEIGHT, Coefficients
 from popbandits.paper.procgen.network import HIDDEN
+from popbandits.paper.procgen.packing import GROUP
 from popbandits.paper.procgen.rollout import Rollout
-
-GROUP = 8
-"""Channels that are neighbours in memory."""
 
 BLOCK, UNITS = 16, 64
 """Rows of a program, and units of the hidden layer that it takes at a time."""
@@ -32,7 +30,7 @@ TAIL = HIDDEN + (ACTIONS + 1) * (HIDDEN + 1)
 
 
 class Activations(Protocol):
-    """What a trunk's forward pass leaves for its backward pass."""
+    """Results of a trunk's forward pass that its backward pass needs."""
 
     @property
     def features(self) -> Tensor:

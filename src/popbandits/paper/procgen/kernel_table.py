@@ -1,4 +1,4 @@
-"""How the trunk's CUDA kernels are launched; sizes must agree with the sources in `cuda/`."""
+"""Launches of the CUDA kernels: a table of sizes, which must agree with the sources in `cuda/`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,9 +62,8 @@ KERNELS = {
     "back_8_add": _backward(8, 32, 32, images=4, add=True),
     "back_pool_32": _backward(32, 16, 32, images=1),
     "back_pool_16": _backward(16, 32, 32, images=2),
-    "back_frames": Kernel(
-        "backward.cu", 512, 16 * 64 * 32 + 2 * 18 * 68 * 8
-    ),  # 16 rows of a gradient; of frames, twice.
+    # 16 rows of a gradient; of frames, twice.
+    "back_frames": Kernel("backward.cu", 512, 16 * 64 * 32 + 2 * 18 * 68 * 8),
 }
 
 

@@ -1,4 +1,4 @@
-"""What is recorded while acting, in tensors that are allocated once."""
+"""Records of acting, in tensors that are allocated once."""
 
 import torch
 from torch import Generator, Tensor

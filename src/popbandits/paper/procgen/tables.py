@@ -59,7 +59,7 @@ class Trial:
 
     @property
     def variant(self) -> tuple[str, ...]:
-        """What was tuned otherwise than in the paper; empty if nothing was, or for a single agent."""
+        """Departures from the paper in what is tuned; empty if there is none, or for a single agent."""
         if self.run.space.fixed:
             return ()
         logarithmic = any(number.name == "lr" and number.log for number in self.run.space.numerical)
