@@ -1,6 +1,6 @@
 """Training speed of a population on Procgen, by part: `python -m benchmarks.procgen_speed`.
 
-First the parts alone, each with its floor, a lower bound of its time:
+The parts alone, each with its floor, a lower bound of its time:
 
 - acting: one step's frames to the device, the network, a draw and its record, the actions back. Floor: the frames over
   the bus.
@@ -8,20 +8,22 @@ First the parts alone, each with its floor, a lower bound of its time:
 - update: one minibatch, forward, backward and Adam. Floor: its activations written and read once, each way.
 - augmentation: its share of a minibatch of the update. Floor: its frames read and written once.
 
-Then populations of DrAC members, each member in a thread of Python and with several threads for its environments: the
-environment steps per second of all members in a whole round of a few rollouts, after a round in which everything is
-compiled, and how the members spend their time. A round has no tests. Members update one after another, so the device is
-idle, except for acting, while no member updates.
+Populations of DrAC members, each member in a thread of Python and with several threads for its environments: the
+environment steps per second of all members in a round of a few rollouts, median of some rounds after one in which
+everything is compiled, and how the members spend their time in that round. Rounds have no tests. Members update one
+after another, so the device is idle, except for acting, while no member updates.
 """
 
 import argparse
 import json
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from statistics import median
 
@@ -30,7 +32,6 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from popbandits.agent import Outcome
 from popbandits.paper.procgen.agent import DrAC, Settings, threads_a_member
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.environments import ACTIONS, FRAME, LEVELS, Pool
@@ -55,6 +56,8 @@ class Throughput:
     members: int
     threads: int
     """Threads for the environments of each member."""
+    rounds: list[float]
+    """Environment steps per second of every round; the median of them is reported."""
     steps_a_second: float
     shares: dict[str, float]
     device_idle: float
@@ -104,21 +107,24 @@ def measure_parts(settings: Settings, repeats: int) -> list[Part]:
     calls = min(repeats, sizes.steps - 3)
     parts = [Part("acting, a step", milliseconds(learner.act, device, calls), frames / bus)]
 
-    def new_pool(threads: int) -> Pool:
-        pool = Pool(settings.game, LEVELS["train"], size=sizes.environments, seed=0, threads=threads)
+    @contextmanager
+    def new_pool() -> Iterator[Pool]:
+        pool = Pool(settings.game, LEVELS["train"], size=sizes.environments, seed=0, threads=settings.threads)
         pool.reset(learner.frames)
-        return pool
+        yield pool
+        pool.close()
 
-    rng, pool = np.random.default_rng(0), new_pool(settings.threads)
-    actions = rng.integers(ACTIONS, size=(256, sizes.environments)).astype(np.int32)
-    raw = pool.envpool
-    place = iter(range(10**9))
-    stepping = milliseconds(lambda: pool.step(actions[next(place) % 256], learner.frames), torch.device("cpu"), repeats)
-    floor = milliseconds(lambda: raw.step(actions[next(place) % 256]), torch.device("cpu"), repeats)
+    def make_and_close() -> None:
+        with new_pool():
+            pass
+
+    rng, cpu = np.random.default_rng(0), torch.device("cpu")
+    actions = cycle(rng.integers(ACTIONS, size=(256, sizes.environments)).astype(np.int32))
+    with new_pool() as pool:
+        stepping = milliseconds(lambda: pool.step(next(actions), learner.frames), cpu, repeats)
+        floor = milliseconds(lambda: pool.envpool.step(next(actions)), cpu, repeats)
     parts += [Part("stepping, a step", stepping, floor)]
-    parts += [
-        Part("new environments, a round", milliseconds(lambda: new_pool(settings.threads), torch.device("cpu"), 5))
-    ]
+    parts += [Part("new environments, a round", milliseconds(make_and_close, cpu, 5))]
 
     batches = sizes.epochs * sizes.minibatches
     number = 2 if settings.precision == "bfloat16" else 4
@@ -133,26 +139,31 @@ def measure_parts(settings: Settings, repeats: int) -> list[Part]:
     parts += [Part(f"augmentation, {name}", update(name) - plain, moved / bandwidth) for name in AUGMENTATIONS]
     start = time.perf_counter()
     agent.evaluate(["test"], seed=0, episodes=sizes.environments)
-    return [*parts, Part("evaluation, an episode", 1e3 * (time.perf_counter() - start) / sizes.environments)]
+    parts += [Part("evaluation, an episode", 1e3 * (time.perf_counter() - start) / sizes.environments)]
+    agent.close()
+    return parts
 
 
-def measure_population(settings: Settings, members: int) -> Throughput:
+def measure_population(settings: Settings, members: int, rounds: int) -> Throughput:
     """Measure a population in threads, after a round in which everything is compiled."""
     agents = [DrAC(seed, settings) for seed in range(members)]
-
-    def train(agent: DrAC) -> Outcome:
-        return agent.train(CONFIG)
-
     with ThreadPoolExecutor(members) as threads:
-        list(threads.map(train, agents))
-        start = time.perf_counter()
-        outcomes = list(threads.map(train, agents))
-        wall = time.perf_counter() - start
-    spent = {part: sum(agent.seconds[part] for agent in agents) for part in agents[0].seconds}
-    shares = {part: seconds / (members * wall) for part, seconds in spent.items()}
-    shares["everything else"] = 1 - sum(shares.values())
-    steps = sum(outcome.steps or 0 for outcome in outcomes)
-    return Throughput(members, settings.threads, steps / wall, shares, 1 - spent["update"] / wall)
+
+        def train() -> Throughput:
+            start = time.perf_counter()
+            outcomes = list(threads.map(lambda agent: agent.train(CONFIG), agents))
+            wall = time.perf_counter() - start
+            spent = {part: sum(agent.seconds[part] for agent in agents) for part in agents[0].seconds}
+            shares = {part: seconds / (members * wall) for part, seconds in spent.items()}
+            shares["everything else"] = 1 - sum(shares.values())
+            steps = sum(outcome.steps or 0 for outcome in outcomes)
+            return Throughput(members, settings.threads, [], steps / wall, shares, 1 - spent["update"] / wall)
+
+        train()
+        measured = sorted((train() for _ in range(rounds)), key=lambda each: each.steps_a_second)
+    for agent in agents:
+        agent.close()
+    return replace(measured[rounds // 2], rounds=[each.steps_a_second for each in measured])
 
 
 def show(parts: list[Part], populations: list[Throughput], console: Console) -> None:
@@ -178,7 +189,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--game", default="bigfish")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--members", type=int, nargs="+", default=[1, 4, 12])
-    parser.add_argument("--rollouts", type=int, default=8, help="rollouts of a round, which is timed")
+    parser.add_argument("--rollouts", type=int, default=8, help="rollouts of a round")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of a population that are timed")
     parser.add_argument(
         "--threads", type=int, help="threads for the environments of one member (default: as in the experiment)"
     )
@@ -204,8 +216,8 @@ def main(arguments: list[str] | None = None) -> None:
     console = Console()
     name = torch.cuda.get_device_name() if options.device.startswith("cuda") else platform.processor() or "CPU"
     console.print(f"{name}, torch {torch.__version__}, {options.game}, {settings.precision}")
+    populations = [measure_population(shared_by(members), members, options.rounds) for members in options.members]
     parts = measure_parts(shared_by(1), options.repeats)
-    populations = [measure_population(shared_by(members), members) for members in options.members]
     show(parts, populations, console)
     if options.out:
         figures = {"parts": [asdict(part) for part in parts], "populations": [asdict(row) for row in populations]}

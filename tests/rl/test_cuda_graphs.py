@@ -1,5 +1,6 @@
 """Graphs and compilers of several threads; the GPU is imitated."""
 
+import gc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -130,3 +131,12 @@ def test_code_that_could_not_be_compiled_is_not_in_use(lock: Watched, other_thre
         waiting = other_thread.submit(capture, lambda: None)
         assert lock.somebody_waits.wait(SECONDS)
     waiting.result(SECONDS)
+
+
+def test_no_garbage_is_collected_during_a_capture(lock: Watched) -> None:
+    seen: list[bool] = []
+    procedure = Replayed(lambda: seen.append(gc.isenabled()), STREAM)
+    for _ in range(3):
+        procedure()
+    assert seen == [True, False]  # Run, captured, replayed.
+    assert gc.isenabled()

@@ -1,5 +1,6 @@
 """Procedures on tensors with fixed addresses, replayed as CUDA graphs."""
 
+import gc
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from threading import RLock
@@ -53,10 +54,23 @@ class Replayed:
                     self._ran = True
                 else:
                     graph = torch.cuda.CUDAGraph()
-                    with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+                    capture = torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local")
+                    with _keeping_garbage(), capture:
                         self._procedure()
                     self._graph = graph  # Only now: a failed capture leaves nothing to replay.
                     graph.replay()
+
+
+@contextmanager
+def _keeping_garbage() -> Iterator[None]:
+    """Leave garbage where it is: releasing an old graph, or pinned memory, would make a capture fail."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def stream_on(device: torch.device) -> "torch.cuda.Stream | None":

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
@@ -17,7 +18,8 @@ from popbandits.paper.procgen import agent as agent_module
 from popbandits.paper.procgen.agent import DrAC, Settings
 from popbandits.paper.procgen.environments import ACTIONS, LEVELS, Difficulty, Pool
 from popbandits.paper.procgen.learner import Sizes
-from popbandits.paper.procgen.pool_process import STEP, Mailbox, PoolProcess
+from popbandits.paper.procgen.mailbox import NOBODY_ACTED, Mailbox
+from popbandits.paper.procgen.pool_process import PoolProcess
 from tests.paper.procgen.narrow import narrow
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is shared by memfd_create, which Linux has")
@@ -31,6 +33,19 @@ SECONDS = 20
 
 def start(process: PoolProcess, seed: int, game: str = GAME) -> None:
     process.open(game, LEVELS["train"], seed=seed, difficulty=DIFFICULTY, threads=1)
+
+
+def act(mailbox: Mailbox, actions: npt.NDArray[np.int32], step: int = 0) -> None:
+    mailbox.actions[:] = actions
+    mailbox.acted[0] = step
+
+
+def step(process: PoolProcess, mailbox: Mailbox) -> None:
+    """Play a rollout of one step."""
+    mailbox.acted[0] = NOBODY_ACTED
+    process.play(1)
+    act(mailbox, NOTHING)
+    process.wait()
 
 
 def play(seed: int) -> Pool:
@@ -75,9 +90,11 @@ def test_a_process_plays_what_a_pool_plays(mailbox: Mailbox, process: PoolProces
     start(process, 7)
     seen, rng, ends, earned = mailbox.frames, np.random.default_rng(0), 0, 0.0
     assert np.array_equal(seen, expected)
-    for _ in range(300):
+    process.play(300)
+    for number in range(300):
         actions = rng.integers(ACTIONS, size=SIZE).astype(np.int32)
-        rewards, ended = process.step(actions, seen)
+        act(mailbox, actions, number)
+        rewards, ended = process.wait()
         their_rewards, their_ended = pool.step(actions, expected)
         assert np.array_equal(seen, expected)
         assert rewards.tolist() == their_rewards.tolist()
@@ -94,18 +111,26 @@ def test_opening_again_gives_new_environments(mailbox: Mailbox, process: PoolPro
     for seed in (1, 2, 1):
         start(process, seed)
         seen.append(mailbox.frames.copy())
-        process.step(NOTHING, mailbox.frames)
+        step(process, mailbox)
     assert np.array_equal(seen[0], seen[2])
     assert not np.array_equal(seen[0], seen[1])
 
 
-def test_a_step_that_nobody_waited_for_does_not_answer_for_another(mailbox: Mailbox, process: PoolProcess) -> None:
+@pytest.mark.parametrize("acted", [0, 1, 2])
+def test_a_rollout_that_was_interrupted_does_not_answer_for_another(
+    mailbox: Mailbox, process: PoolProcess, acted: int
+) -> None:
     start(process, 1)
     first = mailbox.frames.copy()
-    process._send(STEP)
+    mailbox.acted[0] = NOBODY_ACTED
+    process.play(3)
+    for number in range(acted):
+        act(mailbox, NOTHING, number)
+        if number < acted - 1:
+            process.wait()  # Nobody waits for the last.
     start(process, 1)
     assert np.array_equal(mailbox.frames, first)
-    process.step(NOTHING, mailbox.frames)
+    step(process, mailbox)
     pool, expected = play(1), np.zeros_like(first)
     pool.reset(expected)
     pool.step(NOTHING, expected)
@@ -113,19 +138,28 @@ def test_a_step_that_nobody_waited_for_does_not_answer_for_another(mailbox: Mail
     assert np.array_equal(mailbox.frames, expected)
 
 
-def test_frames_are_only_written_to_the_mailbox(mailbox: Mailbox, process: PoolProcess) -> None:
+def test_steps_wait_for_their_own_actions_and_say_how_long(mailbox: Mailbox, process: PoolProcess) -> None:
     start(process, 1)
-    with pytest.raises(AssertionError, match="frames are written to the mailbox"):
-        process.step(NOTHING, mailbox.frames.copy())
+    act(mailbox, NOTHING, 7)  # Of another rollout.
+    process.play(2)
+    assert not select.select([process._socket], [], [], 0.2)[0]
+    act(mailbox, NOTHING, 0)
+    process.wait()
+    assert not select.select([process._socket], [], [], 0.1)[0]
+    act(mailbox, NOTHING, 1)
+    process.wait()
+    acting, stepping = mailbox.seconds
+    assert acting > 0.3
+    assert stepping > 0
 
 
 def test_a_killed_process_is_reported_with_its_status(mailbox: Mailbox, mortal: PoolProcess) -> None:
     start(mortal, 1)
-    mortal.step(NOTHING, mailbox.frames)
+    step(mortal, mailbox)
     os.kill(mortal._process.pid, signal.SIGKILL)
     message = "the process of the environments ended, with status -9"
     with pytest.raises(AgentError, match=message):  # Whether sending or waiting finds it out.
-        mortal.step(NOTHING, mailbox.frames)
+        step(mortal, mailbox)
     with pytest.raises(AgentError, match=message):
         start(mortal, 1)
 
@@ -151,7 +185,7 @@ def test_a_process_ends_and_files_are_closed_with_the_last_that_uses_them(proces
     other: PoolProcess | None = PoolProcess(mailbox)
     assert other is not None
     start(other, 1)
-    other._send(STEP)  # It also ends in the middle of a step.
+    other.play(1)  # It also ends in the middle of a rollout.
     popen, frames = other._process, mailbox.frames
     del other, mailbox
     assert popen.returncode == 0
@@ -162,9 +196,9 @@ def test_a_process_ends_and_files_are_closed_with_the_last_that_uses_them(proces
 
 PARENT = """
 import sys
-import numpy as np
 from popbandits.paper.procgen.environments import LEVELS
-from popbandits.paper.procgen.pool_process import Mailbox, PoolProcess
+from popbandits.paper.procgen.mailbox import Mailbox
+from popbandits.paper.procgen.pool_process import PoolProcess
 
 mailbox = Mailbox(2)
 process = PoolProcess(mailbox)
@@ -179,7 +213,9 @@ while True:
             if not opened:
                 process.open("bossfight", LEVELS["train"], seed=0, difficulty="easy", threads=1)
                 opened = True
-            process.step(np.zeros(2, np.int32), mailbox.frames)
+            process.play(1)
+            mailbox.acted[0] = 0
+            process.wait()
             print("stepped", flush=True)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
@@ -253,12 +289,12 @@ def test_an_agent_trains_the_same_with_a_process_even_after_an_interrupt_and_end
     elsewhere.setattr(agent_module, "_steps_elsewhere", lambda device: True)
     waits, wait = 0, PoolProcess._wait
 
-    def interrupted(process: PoolProcess) -> None:
+    def interrupted(process: PoolProcess) -> bytes:
         nonlocal waits
         waits += 1
         if waits == 10:  # In the middle of a step.
             raise KeyboardInterrupt
-        wait(process)
+        return wait(process)
 
     elsewhere.setattr(PoolProcess, "_wait", interrupted)
     agent = DrAC(3, SETTINGS)

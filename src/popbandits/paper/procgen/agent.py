@@ -37,7 +37,7 @@ from popbandits.paper.procgen.environments import (
     require_game,
 )
 from popbandits.paper.procgen.learner import Learner, Network, PlainTrunk, Sizes
-from popbandits.paper.procgen.pool_process import Mailbox, PoolProcess
+from popbandits.paper.procgen.pool_process import PoolProcess
 from popbandits.paper.procgen.ucb import UCB
 from popbandits.rl.threads import use_one_thread
 from popbandits.rules import one_of, whole
@@ -108,16 +108,8 @@ class PPO:
         self._seed, self._settings = seed, settings
         self._device = torch.device(settings.device)
         self._use_one_thread()
-        mailbox = Mailbox(settings.sizes.environments) if _steps_elsewhere(self._device) else None
-        self.learner = Learner(
-            seed,
-            settings.sizes,
-            _network(settings),
-            self._device,
-            regularised=self.REGULARISED,
-            frames=None if mailbox is None else mailbox.frames,
-        )
-        self._process = None if mailbox is None else PoolProcess(mailbox)
+        self.learner = Learner(seed, settings.sizes, _network(settings), self._device, regularised=self.REGULARISED)
+        self._process = PoolProcess(self.learner.mailbox) if _steps_elsewhere(self._device) else None
         self._normaliser = RewardNormaliser(settings.sizes.environments)
         self._episodes = EpisodeReturns(settings.sizes.environments)
         self._steps = 0
@@ -159,18 +151,25 @@ class PPO:
 
     def _rollout(self, pool: Pool | PoolProcess, generator: Generator) -> float:
         """Act for a rollout and return its mean λ-return."""
-        sizes, learner, seconds = self._settings.sizes, self.learner, self.seconds
+        sizes, learner = self._settings.sizes, self.learner
         rewards = np.zeros((sizes.steps, sizes.environments))
         ended = np.zeros((sizes.steps, sizes.environments), bool)
         learner.begin(generator)
         # All environments wait for anything that runs between two steps.
-        for step in range(sizes.steps):
-            start = perf_counter()
-            actions = learner.act()
-            acted = perf_counter()
-            rewards[step], ended[step] = pool.step(actions, learner.frames)
-            seconds["acting"] += acted - start
-            seconds["stepping"] += perf_counter() - acted
+        if isinstance(pool, PoolProcess):
+            pool.play(sizes.steps)
+            for step in range(sizes.steps):
+                learner.start_acting()
+                rewards[step], ended[step] = pool.wait()
+            acting, stepping = learner.mailbox.seconds
+            self.seconds["acting"] += acting
+            self.seconds["stepping"] += stepping
+        else:
+            for step in range(sizes.steps):
+                with self._timed("acting"):
+                    actions = learner.act()
+                with self._timed("stepping"):
+                    rewards[step], ended[step] = pool.step(actions, learner.frames)
         learner.act()  # For the value of what comes next.
         self._episodes(rewards, ended)
         return learner.look_back(self._normaliser(rewards, ended), ended)

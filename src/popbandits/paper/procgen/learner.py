@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Generator, Tensor
 
@@ -20,6 +21,7 @@ from popbandits.paper.procgen import network
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
 from popbandits.paper.procgen.environments import FRAME, Frames
 from popbandits.paper.procgen.losses import Coefficients, total_loss
+from popbandits.paper.procgen.mailbox import NOBODY_ACTED, Mailbox
 from popbandits.paper.procgen.rollout import Rollout
 from popbandits.rl.cuda_graphs import Replayed
 from popbandits.rules import whole
@@ -152,19 +154,9 @@ class Learner:
         network_: The network.
         device: Device of all tensors.
         regularised: Whether updates also use augmented frames, as in DrAC but not in PPO.
-        frames: Memory for `frames`, if the environments write theirs to it from another process.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        sizes: Sizes,
-        network_: Network,
-        device: torch.device,
-        *,
-        regularised: bool,
-        frames: Frames | None = None,
-    ) -> None:
+    def __init__(self, seed: int, sizes: Sizes, network_: Network, device: torch.device, *, regularised: bool) -> None:
         self._sizes, self._network, self._device, self._regularised = sizes, network_, device, regularised
         self._flat = torch.nn.Parameter(network.initial_parameters(seed).to(device))
         self._flat.grad = torch.zeros_like(self._flat)
@@ -178,10 +170,16 @@ class Learner:
 
         n = sizes.environments
         self._rollout = Rollout(sizes.steps, n, device)
-        self._host_frames = _on_host(np.zeros((n, *FRAME), np.uint8) if frames is None else frames, on_gpu)
+        self.mailbox = Mailbox(n)
+        """Frames to act on, and actions, in memory that environments in another process may use."""
+        if on_gpu:
+            _pin(self.mailbox.memory)
+        self._host_frames, self._host_actions, self._host_acted = (
+            torch.from_numpy(each) for each in (self.mailbox.frames, self.mailbox.actions, self.mailbox.acted)
+        )
         # Rows are counted on the host: a kernel that counts would have to wait for its turn on a busy GPU.
         self._host_row = torch.zeros(1, dtype=torch.int64, pin_memory=on_gpu)
-        self._host_actions = torch.zeros(n, dtype=torch.int32, pin_memory=on_gpu)
+        self._next_row = 0
         self._host_steps = torch.zeros(2, sizes.steps, n, pin_memory=on_gpu)
         self._steps = torch.zeros(2, sizes.steps, n, device=device)
 
@@ -205,8 +203,7 @@ class Learner:
     @property
     def frames(self) -> Frames:
         """Buffer for the environments' frames; write to it before `act`."""
-        frames: Frames = self._host_frames.numpy()
-        return frames
+        return self.mailbox.frames
 
     def set(self, *, lr: float, clip: float, entropy: float, alpha: float = 0.0) -> None:
         """Set the hyperparameters of later updates."""
@@ -229,16 +226,24 @@ class Learner:
         with self._on(self._acting):
             self._rollout.begin(generator)
         self._finish(self._acting)
-        self._host_row.zero_()
+        self._next_row = 0
+        self.mailbox.acted[0] = NOBODY_ACTED
 
-    def act(self) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """Return actions for the frames that were written to `frames`, and record the step."""
+    def start_acting(self) -> None:
+        """Begin to act on the frames that were written to `frames`, and to record the step.
+
+        The actions are complete when `mailbox.acted` is the number of the step; wait for that before the next call.
+        """
+        self._host_row.numpy()[0] = self._next_row
+        self._next_row += 1
         with self._on(self._acting):
             self._act()
+
+    def act(self) -> npt.NDArray[np.int32]:
+        """Return actions for the frames that were written to `frames`, and record the step."""
+        self.start_acting()
         self._finish(self._acting)
-        self._host_row += 1
-        actions: np.ndarray[Any, np.dtype[np.int32]] = self._host_actions.numpy()
-        return actions
+        return self.mailbox.actions
 
     def look_back(self, rewards: FloatArray, ended: BoolArray) -> float:
         """Compute returns from the rewards and ends of a rollout (steps, environments); return the mean λ-return."""
@@ -291,6 +296,7 @@ class Learner:
         self._rollout.row.copy_(self._host_row, non_blocking=True)
         actions = self._network.act(frames, self._flat, self._rollout)
         self._host_actions.copy_(actions, non_blocking=True)
+        self._host_acted.copy_(self._rollout.row, non_blocking=True)
 
     def _compute_returns(self) -> None:
         self._steps.copy_(self._host_steps, non_blocking=True)
@@ -318,14 +324,11 @@ def _stream(device: torch.device, priority: int) -> "torch.cuda.Stream | None":
     return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
 
 
-def _on_host(array: Frames, pinned: bool) -> Tensor:
-    """Return a tensor in an array's memory; pinned memory is copied to a GPU without a detour."""
-    tensor = torch.from_numpy(array)
-    if pinned:
-        runtime = torch.cuda.cudart()  # type: ignore[no-untyped-call]
-        runtime.cudaHostRegister(tensor.data_ptr(), tensor.nbytes, 0)
-        weakref.finalize(array, runtime.cudaHostUnregister, tensor.data_ptr())
-    return tensor
+def _pin(memory: npt.NDArray[np.uint8]) -> None:
+    """Pin memory as long as its array lives: a GPU copies to and from it without a detour."""
+    runtime = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    torch.cuda.check_error(runtime.cudaHostRegister(memory.ctypes.data, memory.nbytes, 0))
+    weakref.finalize(memory, runtime.cudaHostUnregister, memory.ctypes.data)
 
 
 @cache

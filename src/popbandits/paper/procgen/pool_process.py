@@ -1,8 +1,9 @@
 """Pools in processes of their own.
 
-The members of a population are threads that share a GPU, and Python runs one thread at a time. Stepping environments
-takes more of Python's time than acting, so with four members that would be the limit. Here it is another process's
-time, and the members' threads only act and wait. Frames, actions and results are in memory that both processes see.
+The members of a population are threads that share a GPU, and Python runs one thread at a time: each time that a thread
+has waited for anything, it waits once more, for its turn. So a member's thread does as little as possible during a
+rollout. For each step it launches the network and then waits for the frames. Environments are stepped in another
+process, which sees by itself when the GPU has written the actions to the memory that they share.
 
     python -m popbandits.paper.procgen.pool_process MEMORY SOCKET ENVIRONMENTS
 
@@ -10,13 +11,13 @@ is the other process. It ends when its socket is closed, and so also when the pr
 """
 
 import json
-import os
+import select
 import socket
 import subprocess
 import sys
 import weakref
 from dataclasses import asdict
-from mmap import mmap
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -24,44 +25,21 @@ import numpy.typing as npt
 
 from popbandits.engines.spawning import spawning
 from popbandits.errors import AgentError
-from popbandits.paper.procgen.environments import FRAME, Difficulty, Frames, Levels, Pool
+from popbandits.paper.procgen.environments import Difficulty, Levels, Pool
+from popbandits.paper.procgen.mailbox import Mailbox
 from popbandits.typing import BoolArray
 
-STEP, DONE = b"step", b"done"
+PLAY, STEPPED, OPENED = b"play ", b"stepped", b"opened"
 LARGEST_MESSAGE = 65_536
 SECONDS_TO_END = 10
 
-
-class Mailbox:
-    """Frames, actions, rewards and ends of a number of environments, in memory that processes can share."""
-
-    def __init__(self, environments: int, file: int | None = None) -> None:
-        self.environments = environments
-        self.file = os.memfd_create("popbandits-environments") if file is None else file
-        weakref.finalize(self, os.close, self.file)
-        size = environments * (int(np.prod(FRAME)) + 4 + 4 + 1)
-        if file is None:
-            os.truncate(self.file, size)
-        memory, begin = mmap(self.file, size), 0
-
-        def array(dtype: type[Any], *shape: int) -> Any:
-            nonlocal begin
-            count = int(np.prod(shape))
-            made = np.frombuffer(memory, dtype, count, begin).reshape(shape)
-            begin += made.nbytes
-            return made
-
-        self.frames: Frames = array(np.uint8, environments, *FRAME)
-        self.actions: npt.NDArray[np.int32] = array(np.int32, environments)
-        self.rewards: npt.NDArray[np.float32] = array(np.float32, environments)
-        self.ended: BoolArray = array(bool, environments)
+SECONDS_AWAKE = 0.002
+"""How long a process looks for actions without a pause: waking up takes as long as acting on an idle GPU."""
+SECONDS_ASLEEP = 0.0001
 
 
 class PoolProcess:
-    """A process that steps the environments of a mailbox; `open` gives it new ones.
-
-    It is used like a `Pool`, but frames are always written to the mailbox. It ends with this object.
-    """
+    """A process that steps the environments of a mailbox; `open` gives it new ones. It ends with this object."""
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
@@ -71,23 +49,22 @@ class PoolProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *map(str, numbers)], pass_fds=(mailbox.file, other.fileno())
             )
-        self._unanswered = 0
         self.close = weakref.finalize(self, _end, self._socket, self._process)
         """Call it to end the process before this object ends."""
 
     def open(self, game: str, levels: Levels, *, seed: int, difficulty: Difficulty, threads: int) -> None:
         """Start new episodes in new environments; their first frames are then in the mailbox."""
-        while self._unanswered:  # A rollout was interrupted.
-            self._wait()
         settings = {"game": game, "seed": seed, "difficulty": difficulty, "threads": threads}
         self._send(json.dumps({"levels": asdict(levels), **settings}).encode())
-        self._wait()
+        while self._wait() != OPENED:  # A rollout was interrupted.
+            pass
 
-    def step(self, actions: npt.NDArray[np.int32], frames: Frames) -> tuple[npt.NDArray[np.float32], BoolArray]:
-        """Step all environments; return raw rewards and where an episode ended, until the next step."""
-        assert frames.ctypes.data == self._mailbox.frames.ctypes.data, "frames are written to the mailbox"
-        self._mailbox.actions[:] = actions
-        self._send(STEP)
+    def play(self, steps: int) -> None:
+        """Begin a rollout of this many steps; each begins as soon as the mailbox has its actions."""
+        self._send(PLAY + str(steps).encode())
+
+    def wait(self) -> tuple[npt.NDArray[np.float32], BoolArray]:
+        """Wait for a step; return raw rewards and where an episode ended, until the next step."""
         self._wait()
         return self._mailbox.rewards, self._mailbox.ended
 
@@ -96,18 +73,17 @@ class PoolProcess:
             self._socket.send(message)
         except OSError as error:
             raise self._ended() from error
-        self._unanswered += 1
 
-    def _wait(self) -> None:
+    def _wait(self) -> bytes:
         try:
             answer = self._socket.recv(LARGEST_MESSAGE)
         except OSError as error:
             raise self._ended() from error
         if not answer:
             raise self._ended()
-        self._unanswered -= 1
-        if answer != DONE:
+        if answer not in (STEPPED, OPENED):
             raise AgentError(f"environments could not be stepped: {answer.decode()}")
+        return answer
 
     def _ended(self) -> AgentError:
         status = _end(self._socket, self._process)
@@ -125,20 +101,42 @@ def _end(connection: socket.socket, process: "subprocess.Popen[bytes]") -> int:
 
 
 def serve(mailbox: Mailbox, connection: socket.socket) -> None:
-    """Make pools and step them as the messages say, until the other side closes the connection."""
+    """Make pools and play rollouts as the messages say, until the other side closes the connection."""
     pool: Pool | None = None
     while message := connection.recv(LARGEST_MESSAGE):
-        if message == STEP:
-            assert pool is not None, "open comes before a step"
-            mailbox.rewards[:], mailbox.ended[:] = pool.step(mailbox.actions, mailbox.frames)
+        if message.startswith(PLAY):
+            assert pool is not None, "open comes before a rollout"
+            play(pool, mailbox, connection, int(message[len(PLAY) :]))
         else:
             if pool is not None:
                 pool.close()
             pool = _make(mailbox.environments, **json.loads(message))
             pool.reset(mailbox.frames)
-        connection.send(DONE)
+            connection.send(OPENED)
     if pool is not None:
         pool.close()
+
+
+def play(pool: Pool, mailbox: Mailbox, connection: socket.socket, steps: int) -> None:
+    """Step a pool with the actions of the mailbox, until a message interrupts the rollout."""
+    mailbox.seconds[:] = 0
+    for step in range(steps):
+        start = perf_counter()
+        if not wait_for_actions(mailbox, connection, step):
+            return
+        acted = perf_counter()
+        mailbox.rewards[:], mailbox.ended[:] = pool.step(mailbox.actions, mailbox.frames)
+        mailbox.seconds += acted - start, perf_counter() - acted
+        connection.send(STEPPED)
+
+
+def wait_for_actions(mailbox: Mailbox, connection: socket.socket, step: int) -> bool:
+    """Wait for a step's actions; return whether they came, and no message or end of the connection before them."""
+    patience = perf_counter() + SECONDS_AWAKE
+    while mailbox.acted[0] != step:
+        if perf_counter() > patience and select.select([connection], [], [], SECONDS_ASLEEP)[0]:
+            return False
+    return True
 
 
 def _make(size: int, *, levels: dict[str, int], **settings: Any) -> Pool:
