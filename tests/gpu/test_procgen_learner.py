@@ -1,5 +1,7 @@
 """Learners and agents on a GPU: graphs, rounding, members that share the device, checkpoints, augmentations."""
 
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
+from popbandits.errors import AgentError
 from popbandits.paper.procgen import agent as agent_module
 from popbandits.paper.procgen import learner as learner_module
 from popbandits.paper.procgen import network
@@ -19,6 +22,7 @@ from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.fused_network import FusedNetwork
 from popbandits.paper.procgen.learner import Learner, Network, PlainTrunk, Sizes
 from popbandits.paper.procgen.losses import Coefficients, total_loss
+from popbandits.paper.procgen.pool_process import PoolProcess
 from popbandits.paper.procgen.rollout import Rollout
 from popbandits.paper.procgen.torch_trunk import TorchTrunk
 from tests.paper.procgen import triton_cases
@@ -223,6 +227,48 @@ def test_a_checkpoint_goes_on_bit_for_bit(tmp_path: Path) -> None:
     ours, theirs = agent.learner.state(), other.learner.state()
     assert not torch.equal(ours["parameters"], before)
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, at: int, how: Callable[[PoolProcess], None]) -> None:
+    """Let something happen when an agent waits for its environments for this time, or later."""
+    waits, wait = 0, PoolProcess.wait
+
+    def interrupted(process: PoolProcess) -> None:
+        nonlocal waits
+        waits += 1
+        if waits >= at:
+            how(process)
+        wait(process)
+
+    monkeypatch.setattr(PoolProcess, "wait", interrupted)
+
+
+def test_an_agent_trains_the_same_after_an_interrupted_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = replace(SETTINGS, sizes=replace(SIZES, steps=64), interval=64 * SIZES.environments)
+
+    def stop(process: PoolProcess) -> None:
+        raise KeyboardInterrupt
+
+    expected, agent = DrAC(5, settings), DrAC(5, settings)
+    expected.train(CONFIG)
+    with monkeypatch.context() as patch:
+        interrupt(patch, 4, stop)
+        with pytest.raises(KeyboardInterrupt):
+            agent.train(CONFIG)
+    agent.train(CONFIG)
+    assert torch.equal(agent.learner.state()["parameters"], expected.learner.state()["parameters"])
+
+
+def test_a_gpu_does_not_wait_for_frames_of_a_process_that_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = DrAC(6, SETTINGS)
+    agent.train(CONFIG)
+    before = agent.learner.state()["parameters"]
+    with monkeypatch.context() as patch:
+        interrupt(patch, 2, lambda process: os.kill(process._process.pid, signal.SIGKILL))
+        with pytest.raises(AgentError, match="the process of the environments ended, with status -9"):
+            agent.train(CONFIG)
+    torch.cuda.synchronize()
+    assert torch.equal(agent.learner.state()["parameters"], before)
 
 
 def pixels(buffer: Tensor) -> Tensor:

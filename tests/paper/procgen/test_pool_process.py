@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from time import sleep
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from popbandits.paper.procgen import agent as agent_module
 from popbandits.paper.procgen.agent import DrAC, Settings
 from popbandits.paper.procgen.environments import ACTIONS, LEVELS, Difficulty, Pool
 from popbandits.paper.procgen.learner import Sizes
-from popbandits.paper.procgen.mailbox import NOBODY_ACTED, Mailbox
+from popbandits.paper.procgen.mailbox import NO_MORE_FRAMES, Mailbox
 from popbandits.paper.procgen.pool_process import PoolProcess
 from tests.paper.procgen.narrow import narrow
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is share
 
 GAME = "fruitbot"
 DIFFICULTY: Difficulty = "hard"  # Episodes are short, and have rewards.
-SIZE = 3
+SIZE, STEPS = 3, 300
 NOTHING = np.zeros(SIZE, np.int32)
 SECONDS = 20
 
@@ -41,8 +42,8 @@ def act(mailbox: Mailbox, actions: npt.NDArray[np.int32], step: int = 0) -> None
 
 
 def step(process: PoolProcess, mailbox: Mailbox) -> None:
-    """Play a rollout of one step."""
-    mailbox.acted[0] = NOBODY_ACTED
+    """Play the first step of a rollout."""
+    mailbox.begin()
     process.play(1)
     act(mailbox, NOTHING)
     process.wait()
@@ -66,7 +67,7 @@ def is_gone(pid: int) -> bool:
 
 @pytest.fixture(scope="module")
 def mailbox() -> Mailbox:
-    return Mailbox(SIZE)
+    return Mailbox(SIZE, STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +91,14 @@ def test_a_process_plays_what_a_pool_plays(mailbox: Mailbox, process: PoolProces
     start(process, 7)
     seen, rng, ends, earned = mailbox.frames, np.random.default_rng(0), 0, 0.0
     assert np.array_equal(seen, expected)
-    process.play(300)
-    for number in range(300):
+    mailbox.begin()
+    process.play(1)
+    for number in range(STEPS):
+        assert mailbox.row == mailbox.ready == number
         actions = rng.integers(ACTIONS, size=SIZE).astype(np.int32)
         act(mailbox, actions, number)
-        rewards, ended = process.wait()
+        process.wait()
+        rewards, ended = mailbox.rewards[number], mailbox.ended[number]
         their_rewards, their_ended = pool.step(actions, expected)
         assert np.array_equal(seen, expected)
         assert rewards.tolist() == their_rewards.tolist()
@@ -104,6 +108,7 @@ def test_a_process_plays_what_a_pool_plays(mailbox: Mailbox, process: PoolProces
     pool.close()
     assert ends > 3
     assert earned > 0
+    assert mailbox.ended.sum() == ends
 
 
 def test_opening_again_gives_new_environments(mailbox: Mailbox, process: PoolProcess) -> None:
@@ -122,13 +127,14 @@ def test_a_rollout_that_was_interrupted_does_not_answer_for_another(
 ) -> None:
     start(process, 1)
     first = mailbox.frames.copy()
-    mailbox.acted[0] = NOBODY_ACTED
-    process.play(3)
+    mailbox.begin()
+    process.play(1)
     for number in range(acted):
         act(mailbox, NOTHING, number)
         if number < acted - 1:
             process.wait()  # Nobody waits for the last.
     start(process, 1)
+    assert mailbox.ready == NO_MORE_FRAMES  # Who waits for frames of the rollout has not to wait any more.
     assert np.array_equal(mailbox.frames, first)
     step(process, mailbox)
     pool, expected = play(1), np.zeros_like(first)
@@ -140,8 +146,9 @@ def test_a_rollout_that_was_interrupted_does_not_answer_for_another(
 
 def test_steps_wait_for_their_own_actions_and_say_how_long(mailbox: Mailbox, process: PoolProcess) -> None:
     start(process, 1)
+    mailbox.begin()
     act(mailbox, NOTHING, 7)  # Of another rollout.
-    process.play(2)
+    process.play(1)
     assert not select.select([process._socket], [], [], 0.2)[0]
     act(mailbox, NOTHING, 0)
     process.wait()
@@ -151,6 +158,22 @@ def test_steps_wait_for_their_own_actions_and_say_how_long(mailbox: Mailbox, pro
     acting, stepping = mailbox.seconds
     assert acting > 0.3
     assert stepping > 0
+
+
+def test_several_steps_are_reported_at_a_time() -> None:
+    mailbox = Mailbox(SIZE, 5)
+    other = PoolProcess(mailbox)
+    start(other, 1)
+    other.play(2)
+    for reported in ([0, 1], [2, 3], [4]):
+        for number in reported:
+            assert not select.select([other._socket], [], [], 0.02)[0]
+            act(mailbox, NOTHING, number)
+            while mailbox.ready[0] != number + 1:
+                sleep(0.001)
+        other.wait()
+    other.close()
+    assert mailbox.ready == NO_MORE_FRAMES
 
 
 def test_a_killed_process_is_reported_with_its_status(mailbox: Mailbox, mortal: PoolProcess) -> None:
@@ -181,7 +204,7 @@ def test_a_process_that_is_closed_while_it_starts_ends(mortal: PoolProcess) -> N
 def test_a_process_ends_and_files_are_closed_with_the_last_that_uses_them(process: PoolProcess) -> None:
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))  # With those of another process.
-    mailbox = Mailbox(SIZE)
+    mailbox = Mailbox(SIZE, STEPS)
     other: PoolProcess | None = PoolProcess(mailbox)
     assert other is not None
     start(other, 1)
@@ -200,7 +223,7 @@ from popbandits.paper.procgen.environments import LEVELS
 from popbandits.paper.procgen.mailbox import Mailbox
 from popbandits.paper.procgen.pool_process import PoolProcess
 
-mailbox = Mailbox(2)
+mailbox = Mailbox(2, 10)
 process = PoolProcess(mailbox)
 told = opened = False
 while True:
@@ -212,9 +235,9 @@ while True:
             sys.stdin.readline()
             if not opened:
                 process.open("bossfight", LEVELS["train"], seed=0, difficulty="easy", threads=1)
+                process.play(1)
                 opened = True
-            process.play(1)
-            mailbox.acted[0] = 0
+            mailbox.acted[0] += 1
             process.wait()
             print("stepped", flush=True)
     except KeyboardInterrupt:

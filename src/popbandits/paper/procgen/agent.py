@@ -41,6 +41,7 @@ from popbandits.paper.procgen.pool_process import PoolProcess
 from popbandits.paper.procgen.ucb import UCB
 from popbandits.rl.threads import use_one_thread
 from popbandits.rules import one_of, whole
+from popbandits.typing import BoolArray, FloatArray
 
 Precision = Literal["float32", "bfloat16"]
 ScoreOn = Literal["training", "validation"]
@@ -151,28 +152,38 @@ class PPO:
 
     def _rollout(self, pool: Pool | PoolProcess, generator: Generator) -> float:
         """Act for a rollout and return its mean λ-return."""
-        sizes, learner = self._settings.sizes, self.learner
+        self.learner.begin(generator)
+        rewards, ended = self._play_elsewhere(pool) if isinstance(pool, PoolProcess) else self._play(pool)
+        self.learner.act()  # For the value of what comes next.
+        self._episodes(rewards, ended)
+        return self.learner.look_back(self._normaliser(rewards, ended), ended)
+
+    def _play(self, pool: Pool) -> tuple[FloatArray, BoolArray]:
+        """Return rewards and ends of a rollout (steps, environments)."""
+        sizes = self._settings.sizes
         rewards = np.zeros((sizes.steps, sizes.environments))
         ended = np.zeros((sizes.steps, sizes.environments), bool)
-        learner.begin(generator)
-        # All environments wait for anything that runs between two steps.
-        if isinstance(pool, PoolProcess):
-            pool.play(sizes.steps)
-            for step in range(sizes.steps):
+        for step in range(sizes.steps):
+            with self._timed("acting"):
+                actions = self.learner.act()
+            with self._timed("stepping"):
+                rewards[step], ended[step] = pool.step(actions, self.learner.frames)
+        return rewards, ended
+
+    def _play_elsewhere(self, process: PoolProcess) -> tuple[FloatArray, BoolArray]:
+        """Return the same, with environments in another process and steps launched ahead of their frames."""
+        learner, mailbox = self.learner, self.learner.mailbox
+        every, launched = max(1, learner.ahead // 2), 0
+        process.play(every)
+        for stepped in range(0, mailbox.steps, every):
+            while launched < min(stepped + learner.ahead, mailbox.steps):
                 learner.start_acting()
-                rewards[step], ended[step] = pool.wait()
-            acting, stepping = learner.mailbox.seconds
-            self.seconds["acting"] += acting
-            self.seconds["stepping"] += stepping
-        else:
-            for step in range(sizes.steps):
-                with self._timed("acting"):
-                    actions = learner.act()
-                with self._timed("stepping"):
-                    rewards[step], ended[step] = pool.step(actions, learner.frames)
-        learner.act()  # For the value of what comes next.
-        self._episodes(rewards, ended)
-        return learner.look_back(self._normaliser(rewards, ended), ended)
+                launched += 1
+            process.wait()
+        acting, stepping = mailbox.seconds
+        self.seconds["acting"] += acting
+        self.seconds["stepping"] += stepping
+        return mailbox.rewards.astype(np.float64), mailbox.ended
 
     def evaluate(self, levels: Sequence[str], *, seed: int, episodes: int | None = None) -> dict[str, list[float]]:
         """Return raw returns of episodes on each set of levels, with actions drawn from the policy; nothing is learnt.

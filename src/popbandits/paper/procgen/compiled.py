@@ -3,18 +3,20 @@
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cache
 from threading import RLock
 from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from popbandits.errors import ArgumentError, PopbanditsError
 from popbandits.paper.procgen.nvrtc import CompileError, NoCompiler, compile_cubin
 
-__all__ = ["CompileError", "DriverError", "Function", "Kernels", "NoCompiler", "pack_arguments"]
+__all__ = ["CompileError", "DriverError", "Function", "HostNumber", "Kernels", "NoCompiler", "pack_arguments"]
 
 Argument: TypeAlias = Tensor | int | float | None
 Value: TypeAlias = c_void_p | c_int | c_float
@@ -22,6 +24,7 @@ Value: TypeAlias = c_void_p | c_int | c_float
 PLAIN_SHARED_BYTES = 48 * 1024  # A function that wants more dynamic shared memory must be given leave.
 INT_BOUND = 2**31
 INVALID_VALUE = 1
+WAIT_UNTIL_AT_LEAST = 0
 
 # Attributes of a function, by the driver's numbers.
 SHARED_SIZE_BYTES = 1
@@ -40,6 +43,8 @@ SIGNATURES: dict[str, tuple[type, ...]] = {
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
     "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
+    "cuMemHostGetDevicePointer_v2": (POINTER(c_uint64), c_void_p, c_uint),
+    "cuStreamWaitValue32_v2": (c_void_p, c_uint64, c_uint, c_uint),
     "cuLaunchKernel": (
         c_void_p,
         *(c_uint, c_uint, c_uint),  # Grid.
@@ -268,6 +273,27 @@ class Module:
         with self._driver.pushed(self._context):
             self._driver.call("cuModuleGetFunction", handle, self._handle, name.encode(), about=f" ({name})")
         return Function(self._driver, self._context, handle, name)
+
+
+class HostNumber:
+    """A number in pinned memory that streams can wait for, and any process may write.
+
+    The device's other streams go on meanwhile, and no multiprocessor is kept busy.
+    """
+
+    def __init__(self, number: npt.NDArray[np.int32], device: torch.device) -> None:
+        self._device = torch.empty(0, device=device).device  # With its index.
+        self._driver = _driver()
+        self._context = self._driver.primary_context(self._device.index)
+        self._address = c_uint64()
+        with self._driver.pushed(self._context):
+            self._driver.call("cuMemHostGetDevicePointer_v2", self._address, number.ctypes.data, 0)
+
+    def wait(self, at_least: int) -> None:
+        """Let the current stream wait until the number is at least this."""
+        stream = torch.cuda.current_stream(self._device).cuda_stream
+        with self._driver.pushed(self._context):
+            self._driver.call("cuStreamWaitValue32_v2", stream, self._address, at_least, WAIT_UNTIL_AT_LEAST)
 
 
 @cache

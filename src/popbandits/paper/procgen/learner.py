@@ -19,9 +19,10 @@ from torch import Generator, Tensor
 
 from popbandits.paper.procgen import network
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
+from popbandits.paper.procgen.compiled import HostNumber
 from popbandits.paper.procgen.environments import FRAME, Frames
 from popbandits.paper.procgen.losses import Coefficients, total_loss
-from popbandits.paper.procgen.mailbox import NOBODY_ACTED, Mailbox
+from popbandits.paper.procgen.mailbox import Mailbox
 from popbandits.paper.procgen.rollout import Rollout
 from popbandits.rl.cuda_graphs import Replayed
 from popbandits.rules import whole
@@ -29,6 +30,7 @@ from popbandits.typing import BoolArray, FloatArray
 
 MAX_GRADIENT_NORM = 0.5
 ADAM_EPSILON = 1e-5
+AHEAD = 16
 
 
 class Network(Protocol):
@@ -170,15 +172,18 @@ class Learner:
 
         n = sizes.environments
         self._rollout = Rollout(sizes.steps, n, device)
-        self.mailbox = Mailbox(n)
+        self.mailbox = Mailbox(n, sizes.steps)
         """Frames to act on, and actions, in memory that environments in another process may use."""
+        self.ahead = 1
+        """How many calls of `start_acting` there may be before the first of them has its actions."""
+        self._frames_ready: HostNumber | None = None
         if on_gpu:
             _pin(self.mailbox.memory)
-        self._host_frames, self._host_actions, self._host_acted = (
-            torch.from_numpy(each) for each in (self.mailbox.frames, self.mailbox.actions, self.mailbox.acted)
-        )
-        # Rows are counted on the host: a kernel that counts would have to wait for its turn on a busy GPU.
-        self._host_row = torch.zeros(1, dtype=torch.int64, pin_memory=on_gpu)
+            self._frames_ready = HostNumber(self.mailbox.ready, device)
+            self.ahead = AHEAD
+        mailbox = self.mailbox
+        self._host_frames, self._host_row = torch.from_numpy(mailbox.frames), torch.from_numpy(mailbox.row)
+        self._host_actions, self._host_acted = torch.from_numpy(mailbox.actions), torch.from_numpy(mailbox.acted)
         self._next_row = 0
         self._host_steps = torch.zeros(2, sizes.steps, n, pin_memory=on_gpu)
         self._steps = torch.zeros(2, sizes.steps, n, device=device)
@@ -227,20 +232,22 @@ class Learner:
             self._rollout.begin(generator)
         self._finish(self._acting)
         self._next_row = 0
-        self.mailbox.acted[0] = NOBODY_ACTED
+        self.mailbox.begin()
 
     def start_acting(self) -> None:
-        """Begin to act on the frames that were written to `frames`, and to record the step.
+        """Begin to act on the frames of the next row, and to record the step; a GPU waits for the frames.
 
-        The actions are complete when `mailbox.acted` is the number of the step; wait for that before the next call.
+        The actions are complete when `mailbox.acted` is the row.
         """
-        self._host_row.numpy()[0] = self._next_row
-        self._next_row += 1
         with self._on(self._acting):
+            if self._frames_ready is not None:
+                self._frames_ready.wait(self._next_row)
             self._act()
+        self._next_row += 1
 
     def act(self) -> npt.NDArray[np.int32]:
         """Return actions for the frames that were written to `frames`, and record the step."""
+        self.mailbox.announce(self._next_row)
         self.start_acting()
         self._finish(self._acting)
         return self.mailbox.actions

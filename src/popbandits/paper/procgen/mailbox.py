@@ -12,21 +12,23 @@ from popbandits.paper.procgen.environments import FRAME, Frames
 from popbandits.typing import BoolArray, FloatArray
 
 NOBODY_ACTED = -1
+NO_MORE_FRAMES = 2**31 - 1
 ANONYMOUS = -1
 
 
 class Mailbox:
-    """Frames, actions, rewards and ends of a number of environments.
+    """Frames and actions of environments, and their rewards and ends in a rollout.
 
     Args:
-        environments: Their number.
+        environments: Number of environments.
+        steps: Steps of a rollout.
         file: File of a mailbox of another process; without it, the mailbox is new.
     """
 
-    def __init__(self, environments: int, file: int | None = None) -> None:
-        self.environments = environments
-        frames, numbers = environments * int(np.prod(FRAME)), 3 * 8
-        size = frames + numbers + environments * (4 + 4 + 1)
+    def __init__(self, environments: int, steps: int, file: int | None = None) -> None:
+        self.environments, self.steps = environments, steps
+        frames, numbers = environments * int(np.prod(FRAME)), 4 * 8 + 4
+        size = frames + numbers + environments * 4 + environments * steps * (4 + 1)
         self.file = _new_file(size) if file is None else file
         """Descriptor of the memory's file, for other processes."""
         if self.file != ANONYMOUS:
@@ -43,15 +45,33 @@ class Mailbox:
             return made
 
         self.frames: Frames = array(np.uint8, environments, *FRAME)
+        self.row: npt.NDArray[np.int64] = array(np.int64, 1)
+        """Row of the rollout that the frames belong to."""
         self.acted: npt.NDArray[np.int64] = array(np.int64, 1)
-        """Step of a rollout that the actions are for; written after them."""
+        """Row that the actions belong to; written after them."""
         self.seconds: FloatArray = array(np.float64, 2)
-        """Time that the environments have waited for actions, and time that their steps took."""
+        """Time that the environments waited for actions in a rollout, and time that their steps took."""
+        self.ready: npt.NDArray[np.int32] = array(np.int32, 1)
+        """Row whose frames are complete; written after them. A GPU waits for it."""
         self.actions: npt.NDArray[np.int32] = array(np.int32, environments)
-        self.rewards: npt.NDArray[np.float32] = array(np.float32, environments)
-        self.ended: BoolArray = array(bool, environments)
+        self.rewards: npt.NDArray[np.float32] = array(np.float32, steps, environments)
+        self.ended: BoolArray = array(bool, steps, environments)
         if file is None:
-            self.acted[0] = NOBODY_ACTED
+            self.begin()
+
+    def begin(self) -> None:
+        """Begin a rollout with the frames that are there."""
+        self.acted[0] = NOBODY_ACTED
+        self.announce(0)
+
+    def announce(self, row: int) -> None:
+        """Tell that the frames of a row are complete."""
+        self.row[0] = row
+        self.ready[0] = row
+
+    def give_up(self) -> None:
+        """Let nobody wait for frames that will not come."""
+        self.ready[0] = NO_MORE_FRAMES
 
 
 def _new_file(size: int) -> int:

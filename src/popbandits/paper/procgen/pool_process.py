@@ -1,11 +1,11 @@
 """Pools in processes of their own.
 
 The members of a population are threads that share a GPU, and Python runs one thread at a time: each time that a thread
-has waited for anything, it waits once more, for its turn. So a member's thread does as little as possible during a
-rollout. For each step it launches the network and then waits for the frames. Environments are stepped in another
-process, which sees by itself when the GPU has written the actions to the memory that they share.
+has waited for anything, it waits once more, for its turn. So nothing of a step is left to a member's thread. It
+launches the network for several steps ahead. For each of them the GPU waits until the frames are in memory that is
+shared with another process, which steps the environments as soon as the GPU has written the actions to that memory.
 
-    python -m popbandits.paper.procgen.pool_process MEMORY SOCKET ENVIRONMENTS
+    python -m popbandits.paper.procgen.pool_process MEMORY SOCKET ENVIRONMENTS STEPS
 
 is the other process. It ends when its socket is closed, and so also when the process that started it ends.
 """
@@ -16,18 +16,15 @@ import socket
 import subprocess
 import sys
 import weakref
+from collections.abc import Callable
 from dataclasses import asdict
 from time import perf_counter
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from popbandits.engines.spawning import spawning
 from popbandits.errors import AgentError
 from popbandits.paper.procgen.environments import Difficulty, Levels, Pool
 from popbandits.paper.procgen.mailbox import Mailbox
-from popbandits.typing import BoolArray
 
 PLAY, STEPPED, OPENED = b"play ", b"stepped", b"opened"
 LARGEST_MESSAGE = 65_536
@@ -44,12 +41,12 @@ class PoolProcess:
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        numbers = (mailbox.file, other.fileno(), mailbox.environments)
+        numbers = (mailbox.file, other.fileno(), mailbox.environments, mailbox.steps)
         with other, spawning({}):  # Ctrl-C is for the process that this one works for.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, *map(str, numbers)], pass_fds=(mailbox.file, other.fileno())
             )
-        self.close = weakref.finalize(self, _end, self._socket, self._process)
+        self.close = weakref.finalize(self, _end, self._socket, self._process, mailbox.give_up)
         """Call it to end the process before this object ends."""
 
     def open(self, game: str, levels: Levels, *, seed: int, difficulty: Difficulty, threads: int) -> None:
@@ -59,14 +56,19 @@ class PoolProcess:
         while self._wait() != OPENED:  # A rollout was interrupted.
             pass
 
-    def play(self, steps: int) -> None:
-        """Begin a rollout of this many steps; each begins as soon as the mailbox has its actions."""
-        self._send(PLAY + str(steps).encode())
+    def play(self, every: int) -> None:
+        """Begin a rollout, each of whose steps begins as soon as the mailbox has its actions.
 
-    def wait(self) -> tuple[npt.NDArray[np.float32], BoolArray]:
-        """Wait for a step; return raw rewards and where an episode ended, until the next step."""
+        After a rollout that was not played to its end, call `open` first.
+
+        Args:
+            every: Number of steps that `wait` waits for; fewer at the end if they are not a multiple of it.
+        """
+        self._send(PLAY + str(every).encode())
+
+    def wait(self) -> None:
+        """Wait for the next steps; their rewards and ends are then in the mailbox."""
         self._wait()
-        return self._mailbox.rewards, self._mailbox.ended
 
     def _send(self, message: bytes) -> None:
         try:
@@ -86,11 +88,11 @@ class PoolProcess:
         return answer
 
     def _ended(self) -> AgentError:
-        status = _end(self._socket, self._process)
+        status = _end(self._socket, self._process, self._mailbox.give_up)
         return AgentError(f"the process of the environments ended, with status {status}")
 
 
-def _end(connection: socket.socket, process: "subprocess.Popen[bytes]") -> int:
+def _end(connection: socket.socket, process: "subprocess.Popen[bytes]", give_up: Callable[[], None]) -> int:
     """End a process by closing its connection, or kill it if that does not help; return its status."""
     connection.close()
     try:
@@ -98,6 +100,8 @@ def _end(connection: socket.socket, process: "subprocess.Popen[bytes]") -> int:
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
+    finally:
+        give_up()
 
 
 def serve(mailbox: Mailbox, connection: socket.socket) -> None:
@@ -117,17 +121,20 @@ def serve(mailbox: Mailbox, connection: socket.socket) -> None:
         pool.close()
 
 
-def play(pool: Pool, mailbox: Mailbox, connection: socket.socket, steps: int) -> None:
+def play(pool: Pool, mailbox: Mailbox, connection: socket.socket, every: int) -> None:
     """Step a pool with the actions of the mailbox, until a message interrupts the rollout."""
     mailbox.seconds[:] = 0
-    for step in range(steps):
+    for step in range(mailbox.steps):
         start = perf_counter()
         if not wait_for_actions(mailbox, connection, step):
+            mailbox.give_up()
             return
         acted = perf_counter()
-        mailbox.rewards[:], mailbox.ended[:] = pool.step(mailbox.actions, mailbox.frames)
+        mailbox.rewards[step], mailbox.ended[step] = pool.step(mailbox.actions, mailbox.frames)
+        mailbox.announce(step + 1)
         mailbox.seconds += acted - start, perf_counter() - acted
-        connection.send(STEPPED)
+        if (step + 1) % every == 0 or step + 1 == mailbox.steps:
+            connection.send(STEPPED)
 
 
 def wait_for_actions(mailbox: Mailbox, connection: socket.socket, step: int) -> bool:
@@ -145,10 +152,10 @@ def _make(size: int, *, levels: dict[str, int], **settings: Any) -> Pool:
 
 def main() -> None:
     """Serve until the connection ends; answer with the error if something fails."""
-    memory, connection, environments = map(int, sys.argv[1:])
+    memory, connection, environments, steps = map(int, sys.argv[1:])
     with socket.socket(fileno=connection) as opened:
         try:
-            serve(Mailbox(environments, memory), opened)
+            serve(Mailbox(environments, steps, memory), opened)
         except ConnectionError:  # The other side ended in the middle of a step.
             pass
         except Exception as error:
