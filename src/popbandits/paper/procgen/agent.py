@@ -108,6 +108,9 @@ class PPO:
     def __init__(self, seed: int, settings: Settings) -> None:
         self._seed, self._settings = seed, settings
         self._device = torch.device(settings.device)
+        if self._device.type == "cuda":
+            # The device's queues, 8 unless told: a stream that waits for frames also stops others in its queue.
+            os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
         self._use_one_thread()
         self.learner = Learner(seed, settings.sizes, _network(settings), self._device, regularised=self.REGULARISED)
         self._process = PoolProcess(self.learner.mailbox) if _steps_elsewhere(self._device) else None

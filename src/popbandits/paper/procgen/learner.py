@@ -31,6 +31,7 @@ from popbandits.typing import BoolArray, FloatArray
 MAX_GRADIENT_NORM = 0.5
 ADAM_EPSILON = 1e-5
 AHEAD = 16
+"""Steps that are launched on a GPU before their frames are there."""
 
 
 class Network(Protocol):
