@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -260,6 +261,10 @@ class FakeLibrary:
     def count(self, name: str) -> int:
         return sum(called == name for called, _ in self.calls)
 
+    def answer_cuDevicePrimaryCtxRetain(self, context: c_void_p, device: c_int) -> int:
+        context.value = 5
+        return 0
+
     def answer_cuCtxPushCurrent_v2(self, context: c_void_p) -> int:
         self.stack.append(context.value)
         return 0
@@ -285,6 +290,13 @@ class FakeLibrary:
             return compiled.INVALID_VALUE
         size.value = (8, 4, 4)[index]
         return 0
+
+    def answer_cuMemHostGetDevicePointer_v2(self, address: Any, pointer: int, flags: int) -> int:
+        address.value = pointer + 1000
+        return self.answer_cuLaunchKernel()
+
+    def answer_cuStreamWaitValue32_v2(self, *arguments: Any) -> int:
+        return self.answer_cuLaunchKernel()
 
     def answer_cuLaunchKernel(self, *arguments: Any) -> int:
         assert self.stack == [5], "no context is current"
@@ -369,4 +381,16 @@ def test_an_error_of_the_driver_names_the_call_and_the_kernel() -> None:
     wanted = "code 700: error 700 (scale, 6 blocks of 128 threads, 0 bytes of shared memory)"
     with pytest.raises(DriverError, match=re.escape(wanted)):
         module.function("scale").launch(6, 128, 0, 0, [])
+    assert not library.stack, "a context stays current"
+
+
+def test_a_stream_waits_for_a_number_at_its_address_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    library, number = FakeLibrary(), np.zeros(1, np.int32)
+    monkeypatch.setattr(compiled, "_driver", lambda: Driver(library))  # type: ignore[arg-type]
+    host_number = compiled.HostNumber(number, CPU)
+    host_number.wait(7, 99)
+    (asked,) = (arguments for name, arguments in library.calls if name == "cuMemHostGetDevicePointer_v2")
+    assert asked[1] == number.ctypes.data
+    (waited,) = (arguments for name, arguments in library.calls if name == "cuStreamWaitValue32_v2")
+    assert (waited[0], waited[1].value, *waited[2:]) == (99, number.ctypes.data + 1000, 7, 0)
     assert not library.stack, "a context stays current"

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from popbandits.paper.procgen.network import HEAD_TENSORS, TRUNK_SIZE, initial_parameters, split
-from popbandits.paper.procgen.packing import Packing, in_kernel_order, in_network_order
+from popbandits.paper.procgen.packing import Packing, in_kernel_order
 
 WEIGHTS = range(0, 30, 2)  # Indices of the convolutions' filters among the tensors of the network.
 
@@ -92,7 +92,6 @@ def test_kernel_order_has_groups_of_eight_channels_last(flat: Tensor) -> None:
     ]
     weight = split(flat)[-HEAD_TENSORS]
     assert torch.equal(in_kernel_order(weight), weight[:, columns])
-    assert torch.equal(in_network_order(weight[:, columns]), weight)
 
 
 def test_everything_packed_starts_at_a_multiple_of_16_bytes(packing: Packing) -> None:

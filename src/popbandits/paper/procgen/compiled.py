@@ -282,16 +282,14 @@ class HostNumber:
     """
 
     def __init__(self, number: npt.NDArray[np.int32], device: torch.device) -> None:
-        self._device = torch.empty(0, device=device).device  # With its index.
         self._driver = _driver()
-        self._context = self._driver.primary_context(self._device.index)
+        self._context = self._driver.primary_context(torch.empty(0, device=device).device.index)
         self._address = c_uint64()
         with self._driver.pushed(self._context):
             self._driver.call("cuMemHostGetDevicePointer_v2", self._address, number.ctypes.data, 0)
 
-    def wait(self, at_least: int) -> None:
-        """Let the current stream wait until the number is at least this."""
-        stream = torch.cuda.current_stream(self._device).cuda_stream
+    def wait(self, at_least: int, stream: int) -> None:
+        """Let a stream, given by its handle, wait until the number is at least this."""
         with self._driver.pushed(self._context):
             self._driver.call("cuStreamWaitValue32_v2", stream, self._address, at_least, WAIT_UNTIL_AT_LEAST)
 

@@ -241,8 +241,8 @@ class Learner:
         The actions are complete when `mailbox.acted` is the row.
         """
         with self._on(self._acting):
-            if self._frames_ready is not None:
-                self._frames_ready.wait(self._next_row)
+            if self._frames_ready is not None and self._acting is not None:
+                self._frames_ready.wait(self._next_row, self._acting.cuda_stream)
             self._act()
         self._next_row += 1
 

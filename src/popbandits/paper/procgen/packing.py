@@ -119,11 +119,6 @@ def in_kernel_order(features: Tensor) -> Tensor:
     return features.reshape(*features.shape[:-1], groups, group, height, width).movedim(-3, -1).flatten(-4)
 
 
-def in_network_order(features: Tensor) -> Tensor:
-    """Undo `in_kernel_order`."""
-    return features.reshape(*features.shape[:-1], *PLANES).movedim(-1, -3).flatten(-4)
-
-
 def _fragments(matrices: Indices) -> Indices:
     """Reorder matrices (taps, K, N) to (taps, K / 16, N / 16, lane, tile of 8 columns, half of 16 rows, pair), flat.
 

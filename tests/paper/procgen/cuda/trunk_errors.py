@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from popbandits.paper.procgen import network
 from popbandits.paper.procgen.fused import FusedTrunk, Saved, Workspace
 from popbandits.paper.procgen.fused_network import FusedNetwork
-from popbandits.paper.procgen.packing import in_kernel_order, in_network_order
+from popbandits.paper.procgen.packing import in_kernel_order
 from popbandits.paper.procgen.rollout import Rollout
 from popbandits.paper.procgen.torch_trunk import TorchTrunk
 from tests.paper.procgen.cuda.kernel_cases import frames, from_planes, parameters, put
@@ -55,7 +55,7 @@ def check_trunk(trunk: FusedTrunk, device: torch.device) -> None:
         saved = trunk.forward(buffer, flat)
         gradient = torch.full_like(flat, torch.nan)
         trunk.backward(saved, to_features, gradient[: network.TRUNK_SIZE])
-        result = Result(in_network_order(saved.features), _trunk_parts(gradient))
+        result = Result(_in_network_order(saved.features), _trunk_parts(gradient))
         for index, error in enumerate(result.errors(exact_backward(saved, images))):
             assert error < MOST_ERROR_BY_ROUNDED_GRADIENTS, f"{index}: {error:.4f}"
         reference = exact(images)
@@ -76,7 +76,7 @@ def check_acting(trunk: FusedTrunk, device: torch.device) -> None:
         rollout.begin(Generator(device).manual_seed(seed))
         actions = fused.act(images, flat, rollout)
         put(buffer, images)
-        features = in_network_order(trunk.forward(buffer, flat).features).double()
+        features = _in_network_order(trunk.forward(buffer, flat).features).double()
         product = linear(features, hidden.bfloat16().double()).bfloat16().double()
         x = (product + hidden_bias).relu()
         logits, values = linear(x, policy, policy_bias), linear(x, value, value_bias)[:, 0]
@@ -161,3 +161,9 @@ def _to_features(device: torch.device) -> Tensor:
 
 def _trunk_parts(gradient: Tensor) -> list[Tensor]:
     return network.split(gradient)[: -network.HEAD_TENSORS]
+
+
+def _in_network_order(features: Tensor) -> Tensor:
+    """Undo `in_kernel_order`."""
+    order = in_kernel_order(torch.arange(features.shape[-1], device=features.device))
+    return features[..., order.argsort()]
