@@ -17,7 +17,7 @@ from popbandits.errors import AgentError
 from popbandits.paper.procgen import agent as agent_module
 from popbandits.paper.procgen import learner as learner_module
 from popbandits.paper.procgen import network
-from popbandits.paper.procgen.agent import DrAC, Settings
+from popbandits.paper.procgen.agent import DrAC, Precision, Settings
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.fused_network import FusedNetwork
 from popbandits.paper.procgen.learner import Learner, Network, PlainTrunk, Sizes
@@ -229,46 +229,75 @@ def test_a_checkpoint_goes_on_bit_for_bit(tmp_path: Path) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
+@pytest.mark.parametrize(
+    ("environments", "steps", "precision"), [(1, 6, "float32"), (8, 21, "bfloat16"), (8, 40, "float32")]
+)
+def test_steps_that_are_launched_ahead_are_those_of_one_at_a_time(
+    environments: int, steps: int, precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minibatches = 2 if precision == "bfloat16" else 1  # Whose size must be even.
+    sizes = Sizes(environments, steps, epochs=1, minibatches=minibatches)
+    settings = replace(SETTINGS, sizes=sizes, interval=sizes.rollout, precision=precision, episodes=2)
+    played = []
+    for ahead in (16, 1):
+        monkeypatch.setattr(learner_module, "AHEAD", ahead)
+        agent = DrAC(7, settings)
+        assert agent.learner.ahead == ahead
+        returns = agent.evaluate(["train"], seed=0)
+        agent.train(CONFIG)
+        rollout = agent.learner._rollout
+        played.append((returns, rollout.frames.cpu(), rollout.actions.cpu(), rollout.returns.cpu()))
+        agent.close()
+    assert played[0][0] == played[1][0]
+    assert all(torch.equal(*each) for each in zip(played[0][1:], played[1][1:], strict=True))
+
+
 def interrupt(monkeypatch: pytest.MonkeyPatch, at: int, how: Callable[[PoolProcess], None]) -> None:
     """Let something happen when an agent waits for its environments for this time, or later."""
-    waits, wait = 0, PoolProcess.wait
+    waits, receive = 0, PoolProcess._receive
 
-    def interrupted(process: PoolProcess) -> None:
+    def interrupted(process: PoolProcess) -> str:
         nonlocal waits
         waits += 1
-        if waits >= at:
+        if waits == at:
             how(process)
-        wait(process)
+        return receive(process)
 
-    monkeypatch.setattr(PoolProcess, "wait", interrupted)
+    monkeypatch.setattr(PoolProcess, "_receive", interrupted)
 
 
-def test_an_agent_trains_the_same_after_an_interrupted_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = replace(SETTINGS, sizes=replace(SIZES, steps=64), interval=64 * SIZES.environments)
+@pytest.mark.parametrize("at", [1, 2, 4], ids=["opening", "first steps", "later steps"])
+def test_an_agent_plays_and_trains_the_same_after_an_interrupt(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    settings = replace(SETTINGS, sizes=replace(SIZES, steps=64), interval=64 * SIZES.environments, episodes=2)
 
     def stop(process: PoolProcess) -> None:
         raise KeyboardInterrupt
 
     expected, agent = DrAC(5, settings), DrAC(5, settings)
-    expected.train(CONFIG)
     with monkeypatch.context() as patch:
-        interrupt(patch, 4, stop)
+        interrupt(patch, at, stop)
         with pytest.raises(KeyboardInterrupt):
             agent.train(CONFIG)
-    agent.train(CONFIG)
+    assert agent.evaluate(["train"], seed=0) == expected.evaluate(["train"], seed=0)
+    for each in (agent, expected):
+        each.train(CONFIG)
     assert torch.equal(agent.learner.state()["parameters"], expected.learner.state()["parameters"])
 
 
-def test_a_gpu_does_not_wait_for_frames_of_a_process_that_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("before", [0, 1], ids=["first interval", "second interval"])
+def test_a_gpu_does_not_wait_for_frames_of_a_process_that_was_killed(
+    monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
     agent = DrAC(6, SETTINGS)
-    agent.train(CONFIG)
-    before = agent.learner.state()["parameters"]
+    for _ in range(before):
+        agent.train(CONFIG)
+    parameters_before = agent.learner.state()["parameters"]
     with monkeypatch.context() as patch:
         interrupt(patch, 2, lambda process: os.kill(process._process.pid, signal.SIGKILL))
         with pytest.raises(AgentError, match="the process of the environments ended, with status -9"):
             agent.train(CONFIG)
     torch.cuda.synchronize()
-    assert torch.equal(agent.learner.state()["parameters"], before)
+    assert torch.equal(agent.learner.state()["parameters"], parameters_before)
 
 
 def pixels(buffer: Tensor) -> Tensor:

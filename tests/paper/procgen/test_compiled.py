@@ -245,7 +245,7 @@ class FakeLibrary:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.stack: list[Any] = []
         self.failing: str | None = None
-        for name in compiled.SIGNATURES:
+        for name in compiled.SIGNATURES | compiled.WAIT_SIGNATURES:
             setattr(self, name, self.recorded(name))
         self.cuFuncGetParamInfo = self.recorded("cuFuncGetParamInfo")
 
@@ -394,3 +394,11 @@ def test_a_stream_waits_for_a_number_at_its_address_on_the_device(monkeypatch: p
     (waited,) = (arguments for name, arguments in library.calls if name == "cuStreamWaitValue32_v2")
     assert (waited[0], waited[1].value, *waited[2:]) == (99, number.ctypes.data + 1000, 7, 0)
     assert not library.stack, "a context stays current"
+
+
+def test_a_driver_that_cannot_wait_is_named_as_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = FakeLibrary()
+    delattr(library, "cuStreamWaitValue32_v2")
+    monkeypatch.setattr(compiled, "_driver", lambda: Driver(library))  # type: ignore[arg-type]
+    with pytest.raises(DriverError, match="This driver is too old: it has no cuStreamWaitValue32_v2"):
+        compiled.HostNumber(np.zeros(1, np.int32), CPU)

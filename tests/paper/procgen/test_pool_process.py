@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is share
 
 GAME = "fruitbot"
 DIFFICULTY: Difficulty = "hard"  # Episodes are short, and have rewards.
-SIZE, STEPS = 3, 300
+SIZE, STEPS = 3, 301
 NOTHING = np.zeros(SIZE, np.int32)
 SECONDS = 20
 
@@ -160,20 +160,18 @@ def test_steps_wait_for_their_own_actions_and_say_how_long(mailbox: Mailbox, pro
     assert stepping > 0
 
 
-def test_several_steps_are_reported_at_a_time() -> None:
-    mailbox = Mailbox(SIZE, 5)
-    other = PoolProcess(mailbox)
-    start(other, 1)
-    other.play(2)
-    for reported in ([0, 1], [2, 3], [4]):
-        for number in reported:
-            assert not select.select([other._socket], [], [], 0.02)[0]
-            act(mailbox, NOTHING, number)
-            while mailbox.ready[0] != number + 1:
-                sleep(0.001)
-        other.wait()
-    other.close()
-    assert mailbox.ready == NO_MORE_FRAMES
+def test_several_steps_are_reported_at_a_time_and_the_last_ones_too(mailbox: Mailbox, process: PoolProcess) -> None:
+    start(process, 1)
+    mailbox.begin()
+    process.play(2)
+    for number in range(STEPS):
+        act(mailbox, NOTHING, number)
+        while mailbox.ready[0] != number + 1:
+            sleep(0.0001)
+        if number % 2 or number == STEPS - 1:
+            process.wait()
+        else:
+            assert not select.select([process._socket], [], [], 0.001)[0]
 
 
 def test_a_killed_process_is_reported_with_its_status(mailbox: Mailbox, mortal: PoolProcess) -> None:
@@ -185,6 +183,19 @@ def test_a_killed_process_is_reported_with_its_status(mailbox: Mailbox, mortal: 
         step(mortal, mailbox)
     with pytest.raises(AgentError, match=message):
         start(mortal, 1)
+
+
+def test_an_error_during_a_rollout_is_reported_and_nobody_waits_for_frames(
+    mailbox: Mailbox, mortal: PoolProcess
+) -> None:
+    start(mortal, 1)
+    mailbox.begin()
+    mortal.play(0)
+    act(mailbox, NOTHING)
+    with pytest.raises(AgentError, match="environments could not be stepped: ZeroDivisionError"):
+        mortal.wait()
+    assert mailbox.ready == NO_MORE_FRAMES
+    assert mortal._process.returncode == 1
 
 
 def test_environments_that_cannot_be_made_are_reported_with_the_reason(mortal: PoolProcess) -> None:
@@ -305,26 +316,41 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     torch.set_num_threads(threads)
 
 
-def test_an_agent_trains_the_same_with_a_process_even_after_an_interrupt_and_ends_it(
-    elsewhere: pytest.MonkeyPatch,
-) -> None:
-    expected, expected_outcomes = train(DrAC(3, SETTINGS))
-    elsewhere.setattr(agent_module, "_steps_elsewhere", lambda device: True)
-    waits, wait = 0, PoolProcess._wait
+@pytest.fixture(scope="module")
+def undisturbed() -> tuple[dict[str, torch.Tensor], str, str]:
+    """What training and an evaluation come to without a process."""
+    with pytest.MonkeyPatch.context() as patch:
+        narrow(patch.setattr)
+        threads = torch.get_num_threads()
+        agent = DrAC(3, SETTINGS)
+        returns = repr(agent.evaluate(["train"], seed=1, episodes=2))
+        result = (*train(agent), returns)
+        torch.set_num_threads(threads)
+    return result
 
-    def interrupted(process: PoolProcess) -> bytes:
+
+@pytest.mark.parametrize("at", [1, 10], ids=["opening", "stepping"])
+def test_an_agent_trains_the_same_with_a_process_even_after_an_interrupt_and_ends_it(
+    elsewhere: pytest.MonkeyPatch, undisturbed: tuple[dict[str, torch.Tensor], str, str], at: int
+) -> None:
+    expected, expected_outcomes, expected_returns = undisturbed
+    elsewhere.setattr(agent_module, "_steps_elsewhere", lambda device: True)
+    waits, receive = 0, PoolProcess._receive
+
+    def interrupted(process: PoolProcess) -> str:
         nonlocal waits
         waits += 1
-        if waits == 10:  # In the middle of a step.
+        if waits == at:
             raise KeyboardInterrupt
-        return wait(process)
+        return receive(process)
 
-    elsewhere.setattr(PoolProcess, "_wait", interrupted)
+    elsewhere.setattr(PoolProcess, "_receive", interrupted)
     agent = DrAC(3, SETTINGS)
     assert agent._process is not None
     popen = agent._process._process
     with pytest.raises(KeyboardInterrupt):
         agent.train(CONFIG)
+    assert repr(agent.evaluate(["train"], seed=1, episodes=2)) == expected_returns
     state, outcomes = train(agent)
     assert outcomes == expected_outcomes
     assert all(torch.equal(state[name], expected[name]) for name in expected)

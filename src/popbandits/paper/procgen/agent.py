@@ -13,7 +13,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -25,7 +25,7 @@ import torch
 from torch import Generator
 
 from popbandits.agent import Outcome
-from popbandits.errors import ArgumentError
+from popbandits.errors import AgentError, ArgumentError
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.environments import (
     LEVELS,
@@ -42,6 +42,10 @@ from popbandits.paper.procgen.ucb import UCB
 from popbandits.rl.threads import use_one_thread
 from popbandits.rules import one_of, whole
 from popbandits.typing import BoolArray, FloatArray
+
+# Queues of a GPU, 8 unless told: a stream that waits for frames also stops the others in its queue. CUDA reads the
+# number when it is first used.
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 Precision = Literal["float32", "bfloat16"]
 ScoreOn = Literal["training", "validation"]
@@ -108,9 +112,6 @@ class PPO:
     def __init__(self, seed: int, settings: Settings) -> None:
         self._seed, self._settings = seed, settings
         self._device = torch.device(settings.device)
-        if self._device.type == "cuda":
-            # The device's queues, 8 unless told: a stream that waits for frames also stops others in its queue.
-            os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
         self._use_one_thread()
         self.learner = Learner(seed, settings.sizes, _network(settings), self._device, regularised=self.REGULARISED)
         self._process = PoolProcess(self.learner.mailbox) if _steps_elsewhere(self._device) else None
@@ -178,11 +179,16 @@ class PPO:
         learner, mailbox = self.learner, self.learner.mailbox
         every, launched = max(1, learner.ahead // 2), 0
         process.play(every)
-        for stepped in range(0, mailbox.steps, every):
-            while launched < min(stepped + learner.ahead, mailbox.steps):
-                learner.start_acting()
-                launched += 1
-            process.wait()
+        try:
+            for stepped in range(0, mailbox.steps, every):
+                while launched < min(stepped + learner.ahead, mailbox.steps):
+                    learner.start_acting()
+                    launched += 1
+                process.wait()
+        except BaseException:
+            with suppress(AgentError):  # The first error counts.
+                process.stop()
+            raise
         acting, stepping = mailbox.seconds
         self.seconds["acting"] += acting
         self.seconds["stepping"] += stepping
@@ -275,6 +281,7 @@ class PPO:
         """End the process of the environments."""
         if self._process is not None:
             self._process.close()
+            self.learner.finish_acting()
 
     def _state(self) -> dict[str, Any]:
         normaliser = self._normaliser

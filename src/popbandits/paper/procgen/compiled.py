@@ -43,8 +43,6 @@ SIGNATURES: dict[str, tuple[type, ...]] = {
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
     "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
-    "cuMemHostGetDevicePointer_v2": (POINTER(c_uint64), c_void_p, c_uint),
-    "cuStreamWaitValue32_v2": (c_void_p, c_uint64, c_uint, c_uint),
     "cuLaunchKernel": (
         c_void_p,
         *(c_uint, c_uint, c_uint),  # Grid.
@@ -52,6 +50,10 @@ SIGNATURES: dict[str, tuple[type, ...]] = {
         *(c_uint, c_void_p),  # Shared bytes, stream.
         *(POINTER(c_void_p), POINTER(c_void_p)),  # Arguments, and another form of them.
     ),
+}
+WAIT_SIGNATURES: dict[str, tuple[type, ...]] = {
+    "cuMemHostGetDevicePointer_v2": (POINTER(c_uint64), c_void_p, c_uint),
+    "cuStreamWaitValue32_v2": (c_void_p, c_uint64, c_uint, c_uint),
 }
 PARAMETER_SIGNATURE = (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t))
 
@@ -199,12 +201,18 @@ class Driver:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        for name, types in SIGNATURES.items():
-            getattr(library, name).argtypes = types
+        self.declare(SIGNATURES)
         self._knows_parameters = hasattr(library, "cuFuncGetParamInfo")  # Since CUDA 12.4.
         if self._knows_parameters:
             library.cuFuncGetParamInfo.argtypes = PARAMETER_SIGNATURE
         self.call("cuInit", 0)
+
+    def declare(self, signatures: dict[str, tuple[type, ...]]) -> None:
+        """Set the parameters of functions, which this driver must have."""
+        for name, types in signatures.items():
+            if not hasattr(self._library, name):
+                raise DriverError(f"This driver is too old: it has no {name}")
+            getattr(self._library, name).argtypes = types
 
     def call(self, name: str, *arguments: object, about: str = "") -> None:
         """Call a function; raise an error, with what it is about, unless it succeeds."""
@@ -278,11 +286,12 @@ class Module:
 class HostNumber:
     """A number in pinned memory that streams can wait for, and any process may write.
 
-    The device's other streams go on meanwhile, and no multiprocessor is kept busy.
+    Other streams go on meanwhile, unless they share its queue, and no multiprocessor is kept busy.
     """
 
     def __init__(self, number: npt.NDArray[np.int32], device: torch.device) -> None:
         self._driver = _driver()
+        self._driver.declare(WAIT_SIGNATURES)
         self._context = self._driver.primary_context(torch.empty(0, device=device).device.index)
         self._address = c_uint64()
         with self._driver.pushed(self._context):

@@ -4,6 +4,7 @@ All data are in tensors that are allocated once. Hyperparameters are tensors too
 buffer, so changing either rebuilds nothing and captures no new graph.
 """
 
+import platform
 import weakref
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +20,7 @@ from torch import Generator, Tensor
 
 from popbandits.paper.procgen import network
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
-from popbandits.paper.procgen.compiled import HostNumber
+from popbandits.paper.procgen.compiled import DriverError, HostNumber, NoCompiler
 from popbandits.paper.procgen.environments import FRAME, Frames
 from popbandits.paper.procgen.losses import Coefficients, total_loss
 from popbandits.paper.procgen.mailbox import Mailbox
@@ -175,13 +176,9 @@ class Learner:
         self._rollout = Rollout(sizes.steps, n, device)
         self.mailbox = Mailbox(n, sizes.steps)
         """Frames to act on, and actions, in memory that environments in another process may use."""
-        self.ahead = 1
-        """How many calls of `start_acting` there may be before the first of them has its actions."""
-        self._frames_ready: HostNumber | None = None
-        if on_gpu:
-            _pin(self.mailbox.memory)
-            self._frames_ready = HostNumber(self.mailbox.ready, device)
-            self.ahead = AHEAD
+        self._frames_ready = _pinned_number(self.mailbox, device) if on_gpu else None
+        self.ahead = 1 if self._frames_ready is None else AHEAD
+        """How many steps `start_acting` may launch before the first of them has its actions."""
         mailbox = self.mailbox
         self._host_frames, self._host_row = torch.from_numpy(mailbox.frames), torch.from_numpy(mailbox.row)
         self._host_actions, self._host_acted = torch.from_numpy(mailbox.actions), torch.from_numpy(mailbox.acted)
@@ -202,6 +199,8 @@ class Learner:
         self._learn = Replayed(self._learn_once, self._learning)
         network_.load(self._flat)
         self._finish(torch.cuda.current_stream(device) if on_gpu else None)
+        if on_gpu:
+            self._capture_acting()
         self.turn: AbstractContextManager[Any] = _turn(str(device)) if on_gpu else nullcontext()
         """Lock to hold during `update`. Members that share a GPU update one after another: at the same time they would
         slow each other down, end together and then all leave the GPU idle while they step their environments."""
@@ -252,6 +251,10 @@ class Learner:
         self.start_acting()
         self._finish(self._acting)
         return self.mailbox.actions
+
+    def finish_acting(self) -> None:
+        """Wait until nothing that was launched uses the mailbox any more."""
+        self._finish(self._acting)
 
     def look_back(self, rewards: FloatArray, ended: BoolArray) -> float:
         """Compute returns from the rewards and ends of a rollout (steps, environments); return the mean λ-return."""
@@ -306,6 +309,14 @@ class Learner:
         self._host_actions.copy_(actions, non_blocking=True)
         self._host_acted.copy_(self._rollout.row, non_blocking=True)
 
+    def _capture_acting(self) -> None:
+        """Capture the graph now: a capture waits for the whole device, and later streams may wait for frames."""
+        for _ in range(2):
+            self._next_row = 0
+            self.act()
+        self._next_row = 0
+        self.mailbox.begin()
+
     def _compute_returns(self) -> None:
         self._steps.copy_(self._host_steps, non_blocking=True)
         self._rollout.look_back(self._steps[0], self._steps[1])
@@ -332,11 +343,24 @@ def _stream(device: torch.device, priority: int) -> "torch.cuda.Stream | None":
     return torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
 
 
+def _pinned_number(mailbox: Mailbox, device: torch.device) -> HostNumber | None:
+    """Pin a mailbox's memory; return its number of frames that are ready, if streams on the device can wait for it."""
+    with torch.cuda.device(device):
+        _pin(mailbox.memory)
+    if platform.machine() != "x86_64":  # Others may show a number before the frames that were written before it.
+        return None
+    try:
+        return HostNumber(mailbox.ready, device)
+    except (NoCompiler, DriverError):
+        return None
+
+
 def _pin(memory: npt.NDArray[np.uint8]) -> None:
     """Pin memory as long as its array lives: a GPU copies to and from it without a detour."""
     runtime = torch.cuda.cudart()  # type: ignore[no-untyped-call]
     torch.cuda.check_error(runtime.cudaHostRegister(memory.ctypes.data, memory.nbytes, 0))
-    weakref.finalize(memory, runtime.cudaHostUnregister, memory.ctypes.data)
+    # Not at exit, when other threads may still use it.
+    weakref.finalize(memory, runtime.cudaHostUnregister, memory.ctypes.data).atexit = False
 
 
 @cache

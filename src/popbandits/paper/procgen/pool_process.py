@@ -26,13 +26,13 @@ from popbandits.errors import AgentError
 from popbandits.paper.procgen.environments import Difficulty, Levels, Pool
 from popbandits.paper.procgen.mailbox import Mailbox
 
-PLAY, STEPPED, OPENED = b"play ", b"stepped", b"opened"
 LARGEST_MESSAGE = 65_536
 SECONDS_TO_END = 10
 
 SECONDS_AWAKE = 0.002
 """How long a process looks for actions without a pause: waking up takes as long as acting on an idle GPU."""
 SECONDS_ASLEEP = 0.0001
+"""How long it sleeps after that before it looks again."""
 
 
 class PoolProcess:
@@ -40,6 +40,7 @@ class PoolProcess:
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
+        self._asked = 0
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         numbers = (mailbox.file, other.fileno(), mailbox.environments, mailbox.steps)
         with other, spawning({}):  # Ctrl-C is for the process that this one works for.
@@ -52,44 +53,51 @@ class PoolProcess:
     def open(self, game: str, levels: Levels, *, seed: int, difficulty: Difficulty, threads: int) -> None:
         """Start new episodes in new environments; their first frames are then in the mailbox."""
         settings = {"game": game, "seed": seed, "difficulty": difficulty, "threads": threads}
-        self._send(json.dumps({"levels": asdict(levels), **settings}).encode())
-        while self._wait() != OPENED:  # A rollout was interrupted.
-            pass
+        self._ask("open", levels=asdict(levels), **settings)
+        self.wait()
 
     def play(self, every: int) -> None:
         """Begin a rollout, each of whose steps begins as soon as the mailbox has its actions.
 
-        After a rollout that was not played to its end, call `open` first.
-
         Args:
             every: Number of steps that `wait` waits for; fewer at the end if they are not a multiple of it.
         """
-        self._send(PLAY + str(every).encode())
+        self._ask("play", every=every)
+
+    def stop(self) -> None:
+        """End a rollout before its last step; nobody waits for its frames any more."""
+        self._ask("stop")
+        self.wait()
 
     def wait(self) -> None:
-        """Wait for the next steps; their rewards and ends are then in the mailbox."""
-        self._wait()
+        """Wait for what was asked last: `open`, or the next steps, whose rewards and ends are then in the mailbox."""
+        while (answer := self._receive()) != str(self._asked):
+            if not answer.isdecimal():
+                self._end()
+                raise AgentError(f"environments could not be stepped: {answer}")
 
-    def _send(self, message: bytes) -> None:
+    def _ask(self, what: str, **how: Any) -> None:
+        """Send a message with a number, which its answers repeat: somebody may have been interrupted while waiting."""
+        self._asked += 1
         try:
-            self._socket.send(message)
+            self._socket.send(json.dumps({"number": self._asked, "what": what, **how}).encode())
         except OSError as error:
             raise self._ended() from error
 
-    def _wait(self) -> bytes:
+    def _receive(self) -> str:
         try:
             answer = self._socket.recv(LARGEST_MESSAGE)
         except OSError as error:
             raise self._ended() from error
         if not answer:
             raise self._ended()
-        if answer not in (STEPPED, OPENED):
-            raise AgentError(f"environments could not be stepped: {answer.decode()}")
-        return answer
+        return answer.decode()
+
+    def _end(self) -> int:
+        return _end(self._socket, self._process, self._mailbox.give_up)
 
     def _ended(self) -> AgentError:
-        status = _end(self._socket, self._process, self._mailbox.give_up)
-        return AgentError(f"the process of the environments ended, with status {status}")
+        return AgentError(f"the process of the environments ended, with status {self._end()}")
 
 
 def _end(connection: socket.socket, process: "subprocess.Popen[bytes]", give_up: Callable[[], None]) -> int:
@@ -108,21 +116,24 @@ def serve(mailbox: Mailbox, connection: socket.socket) -> None:
     """Make pools and play rollouts as the messages say, until the other side closes the connection."""
     pool: Pool | None = None
     while message := connection.recv(LARGEST_MESSAGE):
-        if message.startswith(PLAY):
+        how = json.loads(message)
+        what, number = how.pop("what"), str(how.pop("number")).encode()
+        if what == "play":
             assert pool is not None, "open comes before a rollout"
-            play(pool, mailbox, connection, int(message[len(PLAY) :]))
-        else:
+            play(pool, mailbox, connection, number, **how)
+            continue
+        if what == "open":
             if pool is not None:
                 pool.close()
-            pool = _make(mailbox.environments, **json.loads(message))
+            pool = _make(mailbox.environments, **how)
             pool.reset(mailbox.frames)
-            connection.send(OPENED)
+        connection.send(number)
     if pool is not None:
         pool.close()
 
 
-def play(pool: Pool, mailbox: Mailbox, connection: socket.socket, every: int) -> None:
-    """Step a pool with the actions of the mailbox, until a message interrupts the rollout."""
+def play(pool: Pool, mailbox: Mailbox, connection: socket.socket, number: bytes, every: int) -> None:
+    """Step a pool with the actions of the mailbox for a rollout, or until a message or an end interrupts it."""
     mailbox.seconds[:] = 0
     for step in range(mailbox.steps):
         start = perf_counter()
@@ -134,7 +145,7 @@ def play(pool: Pool, mailbox: Mailbox, connection: socket.socket, every: int) ->
         mailbox.announce(step + 1)
         mailbox.seconds += acted - start, perf_counter() - acted
         if (step + 1) % every == 0 or step + 1 == mailbox.steps:
-            connection.send(STEPPED)
+            connection.send(number)
 
 
 def wait_for_actions(mailbox: Mailbox, connection: socket.socket, step: int) -> bool:
@@ -153,14 +164,17 @@ def _make(size: int, *, levels: dict[str, int], **settings: Any) -> Pool:
 def main() -> None:
     """Serve until the connection ends; answer with the error if something fails."""
     memory, connection, environments, steps = map(int, sys.argv[1:])
+    mailbox = Mailbox(environments, steps, memory)
     with socket.socket(fileno=connection) as opened:
         try:
-            serve(Mailbox(environments, steps, memory), opened)
+            serve(mailbox, opened)
         except ConnectionError:  # The other side ended in the middle of a step.
             pass
         except Exception as error:
             opened.send(f"{type(error).__name__}: {error}".encode()[:LARGEST_MESSAGE])
             raise
+        finally:
+            mailbox.give_up()
 
 
 if __name__ == "__main__":
