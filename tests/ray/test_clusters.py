@@ -96,6 +96,7 @@ def in_process(tmp_path_factory: pytest.TempPathFactory) -> History:
     return tune(Walker, space(), method=PBT(), rounds=3, directory=directory, progress=False).history
 
 
+@pytest.mark.slow  # Beside the cluster that grows, which is joined by its address, too.
 def test_a_cluster_may_be_far_away(in_process: History, tmp_path: Path) -> None:
     for attempt in range(5):
         port = free_port()

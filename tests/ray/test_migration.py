@@ -57,7 +57,9 @@ def test_the_pages_code_runs_and_prints_what_it_says(
     first = [o.config["warmup"] for o in names["history"] if o.round == 0]
     assert len(first) == 4
     assert set(first) <= {1, 2, 4}
-    for code in (BEFORE_PBT, AFTER_PBT, RUN_PBT, TODAY):
+    synchronous = AFTER_PBT.replace("explore,\n)", "explore,\n    synch=True,\n)")
+    assert synchronous != AFTER_PBT  # So that there are copies, whichever trial is first.
+    for code in (BEFORE_PBT, AFTER_PBT, synchronous, RUN_PBT, TODAY):
         exec(code, names)
     history: History = names["history"]
     assert len(names["schedule"]) == len(history.lineage()) > 1
