@@ -5,6 +5,7 @@ The parts alone, each with its floor, a lower bound of its time:
 - acting: one step's frames to the device, the network, a draw and its record, the actions back. Floor: the frames over
   the bus.
 - stepping: the environments. Floor: the same pool stepped by a bare loop, on as many threads.
+- new environments: a pool made, reset and closed.
 - update: one minibatch, forward, backward and Adam. Floor: its activations written and read once, each way.
 - augmentation: its share of a minibatch of the update. Floor: its frames read and written once.
 

@@ -134,7 +134,7 @@ def test_a_rollout_that_was_interrupted_does_not_answer_for_another(
         if number < acted - 1:
             process.wait()  # Nobody waits for the last.
     start(process, 1)
-    assert mailbox.ready == NO_MORE_FRAMES  # Who waits for frames of the rollout has not to wait any more.
+    assert mailbox.ready == NO_MORE_FRAMES  # Nobody waits for frames of that rollout any more.
     assert np.array_equal(mailbox.frames, first)
     step(process, mailbox)
     pool, expected = play(1), np.zeros_like(first)

@@ -178,7 +178,7 @@ class Learner:
         """Frames to act on, and actions, in memory that environments in another process may use."""
         self._frames_ready = _pinned_number(self.mailbox, device) if on_gpu else None
         self.ahead = 1 if self._frames_ready is None else AHEAD
-        """How many steps `start_acting` may launch before the first of them has its actions."""
+        """Steps that `start_acting` may launch before the first of them has its actions."""
         mailbox = self.mailbox
         self._host_frames, self._host_row = torch.from_numpy(mailbox.frames), torch.from_numpy(mailbox.row)
         self._host_actions, self._host_acted = torch.from_numpy(mailbox.actions), torch.from_numpy(mailbox.acted)

@@ -30,9 +30,9 @@ LARGEST_MESSAGE = 65_536
 SECONDS_TO_END = 10
 
 SECONDS_AWAKE = 0.002
-"""How long a process looks for actions without a pause: waking up takes as long as acting on an idle GPU."""
+"""Time for which a process looks for actions without a pause: waking up takes as long as acting on an idle GPU."""
 SECONDS_ASLEEP = 0.0001
-"""How long it sleeps after that before it looks again."""
+"""Time for which it sleeps after that before it looks again."""
 
 
 class PoolProcess:
