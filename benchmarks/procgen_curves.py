@@ -1,7 +1,8 @@
 """Learning curves of stored runs on Procgen: `python -m benchmarks.procgen_curves`.
 
-First the runs of `results/procgen`: the mean raw return of the last 100 training episodes (for a population, its best
-member's), followed by the 100 test episodes where there are some; then the cost of intervals. Last two comparisons:
+First the runs of `results/procgen`, then those of `results/start_defaults`, whose first member began with the published
+settings: the mean raw return of the last 100 training episodes (for a population, its best member's), followed by the
+100 test episodes where there are some; and the cost of intervals. Last two comparisons:
 `results/precision`, the same runs with convolutions in bfloat16 and in float32, and `results/kernels`, with CUDA
 kernels in bfloat16 instead of the Triton kernels of before. p is of Welch's t-test. Means and standard deviations are
 over the seeds, up to the last round that all of them reached. Nothing is trained here; docs/procgen.md says how these
@@ -48,7 +49,9 @@ def curves(given: Sequence[Trial], every: int) -> Table:
     for (game, method, variant), group in groups.items():
         table.add_column(", ".join([method, game, *variant, counted(len(group), "seed")]), justify="right")
     for steps in range(every, max(one.steps for one in given) + 1, every):
-        table.add_row(f"{steps / 1e6:g}M", *(_said(group, steps) for group in groups.values()))
+        cells = [_said(group, steps) for group in groups.values()]
+        if any(cells):
+            table.add_row(f"{steps / 1e6:g}M", *cells)
     last = []
     for game, method, _ in groups:
         known = [published.RETURNS[levels].get(game, {}).get(method) for levels in ("train", "test")]
@@ -81,6 +84,7 @@ def costs(given: Sequence[Trial]) -> Table:
         "training levels - score",
         f"a round, first {FIRST}",
         "with tests",
+        "all rounds",
     )
     table = Table(*head, box=box.MARKDOWN)
     for one in given:
@@ -103,6 +107,7 @@ def costs(given: Sequence[Trial]) -> Table:
             f"{size / (size + np.median(ended)):.1%}",
             f"{np.mean(apart):.1f} ± {deviation(apart) / len(apart) ** 0.5:.1f} s.e.",
             *(f"{np.median(seconds):.0f} s" for seconds in kinds),
+            f"{sum(longest.values()) / 60:.1f} min",
         )
     return table
 
@@ -123,9 +128,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--every", type=int, default=2_500_000, help="steps between two rows of the first table")
     options = parser.parse_args(arguments)
     console = Console(width=200)
-    runs = trials([options.results / "procgen"])
-    console.print(curves(runs, options.every))
-    console.print(costs(runs))
+    for folder in ("procgen", "start_defaults"):
+        runs = trials([options.results / folder])
+        console.print(curves(runs, options.every))
+        console.print(costs(runs))
     former, exact = (trials([options.results / "precision" / name]) for name in ("bfloat16", "float32"))
     console.print(compared("bfloat16", former, "float32", exact))
     console.print(compared("Triton", former, "CUDA", trials([options.results / "kernels"])))

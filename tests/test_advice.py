@@ -28,8 +28,14 @@ def test_a_hyperparameter_that_gathers_at_an_end_of_its_range_is_named_with_the_
     history = played(chosen=lambda t: varied(t) | ({"lr": 1e-5 * (1 + 0.001 * t)} if t % 5 else {}))
     assert texts(history, "bounds") == [
         "8 of the last 10 new configurations have lr at its lower end (1e-05). "
-        "Widen its range if values beyond it make sense; if not, fix it at a value."
+        "Widen its range if values beyond it make sense; if not, fix it at a value. "
+        "If members hardly learn with so low a value, raise the lower end of lr instead: "
+        "a noisy score falls least where nothing changes, and a model learns to prefer that."
     ]
+    [upper] = texts(played(chosen=lambda t: varied(t) | {"lr": 1e-1 * (1 - 0.001 * t)}), "bounds")
+    assert upper.endswith(
+        "lr at its upper end (0.1). Widen its range if values beyond it make sense; if not, fix it at a value."
+    )
 
 
 def test_several_hyperparameters_at_ends_are_one_warning_the_most_frequent_first() -> None:

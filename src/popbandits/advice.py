@@ -171,10 +171,17 @@ def _bounds(tail: Sequence[Observation], recent: Sequence[Observation], space: S
     said += "".join(f"; {end.count} of {end.active} have {end}" for end in others)
     said += f"; {counted(len(ends) - NAMED, 'more hyperparameter')} at an end" if len(ends) > NAMED else ""
     if len(ends) == 1:
-        return Advice("bounds", f"{said}. Widen its range if values beyond it make sense; if not, fix it at a value.")
-    return Advice(
-        "bounds", f"{said}. Widen these ranges if values beyond them make sense; if not, fix each at a value."
-    )
+        said += ". Widen its range if values beyond it make sense; if not, fix it at a value."
+    else:
+        said += ". Widen these ranges if values beyond them make sense; if not, fix each at a value."
+    rates = [_name(end.parameter) for end in ends if end.side == "lower" and LEARNING_RATE.search(end.parameter.name)]
+    if rates:
+        said += (
+            " If members hardly learn with so low a value, "
+            f"raise the lower end of {' and '.join(rates[:NAMED])} instead: "
+            "a noisy score falls least where nothing changes, and a model learns to prefer that."
+        )
+    return Advice("bounds", said)
 
 
 def _new(tail: Sequence[Observation], recent: Sequence[Observation]) -> list[Observation]:

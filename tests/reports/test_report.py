@@ -253,6 +253,8 @@ def test_several_runs_are_compared_by_method(tmp_path: Path) -> None:
     assert {"comparison", "finals", "regret", "schedules", "effects", "arms", "deciding"} == set(page.data["figures"])
     assert "Welch's t-test" in page.text
     assert "in % of PBT" in page.text
+    assert re.search(r"has the best mean: [\d.]+ over 2 runs\.", page.text)
+    assert "One run decides nothing" not in page.text
     assert all(str(run) in page.text for run in runs)
     assert len(written) == 1 + 4 * 7
     assert all(path.stat().st_size > 0 for path in written)
@@ -276,6 +278,7 @@ def test_a_folder_of_runs_is_compared_and_fixed_settings_tried_nothing(tmp_path:
         assert set(drawn) == figures
         assert drawn["regret"]._repr_svg_().startswith("<svg")
         assert repr(drawn["regret"]) == f"Figure('regret': {drawn['regret'].title})"
+    assert "over 1 run. One run decides nothing." in page.text
     assert page.text.count("What was tried") == 2  # A heading and the link to it.
 
 

@@ -71,8 +71,10 @@ def _compared(runs: Sequence[Run], tasks: Tasks) -> str:
         if means:
             first = max(means, key=lambda m: groups[m][0].sign * means[m])
             where = f" on {task}" if len(tasks) > 1 else ""
+            count = len(ends[first])
             sentences.append(
-                f"{first} has the best mean{where}: {number(means[first])} over {counted(len(ends[first]), 'run')}."
+                f"{first} has the best mean{where}: {number(means[first])} over {counted(count, 'run')}."
+                + (" One run decides nothing." if count == 1 else "")
             )
     unfinished = [run.name for run in runs if run.status.state != "finished"]
     if unfinished:

@@ -242,15 +242,16 @@ def test_the_published_figures_give_the_published_shares() -> None:
     assert set(published.METHODS) < set(LABELS.values())
 
 
-def test_the_stored_trial_is_read_and_stands_beside_the_published_figure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_stored_trials_are_read_and_stand_beside_the_published_figure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["procgen", "--table", str(STORED / "procgen")]) == 0
     printed = capsys.readouterr().out
     assert "112.1" not in printed, "a published share of PB2-Rand stands beside a share of another method"
     rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in printed.splitlines() if "| bigfish" in line]
-    assert rows[:4] == [
+    assert rows[:5] == [
         ["PPO", "1 × 25M, 3 runs", "4.6 ± 2.1", "", "4.0 ± 1.2"],
-        ["DrAC", "1 × 25M, 3 runs", "8.6 ± 2.5", "0.1", "–"],
-        ["PB2-Mix", "4 × 25M, 1 run", "12.7", "", "10.6 ± 1.9"],
+        ["DrAC", "1 × 25M, 3 runs", "**8.6 ± 2.5**", "", "–"],
+        ["PBT", "4 × 25M, 1 run", "4.4", "", "6.6 ± 2.4"],
+        ["PB2-Mix", "4 × 25M, 2 runs", "**8.6 ± 5.9**", "", "10.6 ± 1.9"],
         ["Patient PBT", "4 × 25M, 1 run", "8.2", "", "–"],
     ]
     assert re.search("Left out: .*ucb-drac/0, killed, 23 of 50 rounds", printed)
@@ -263,11 +264,12 @@ def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str
     for cells in printed:
         if len(cells) > 2:
             rows[cells[1].strip()].append([cell.strip() for cell in cells[2:-1]])
-    (at_15m,), (published,), (mix,) = rows["15M"], rows["published, 25M"], rows["pb2-mix/0"]
-    assert at_15m[:3] == ["11.6 ± 1.8 (test 7.0 ± 2.2)", "11.6 (test 7.4)", "16.1 (test 9.6)"]
-    assert at_15m[3:] == ["7.5 ± 2.5 (test 3.2 ± 1.6)", ""]
-    assert published[2:4] == ["17.1 ± 2.9 (test 10.6 ± 1.9)", "8.9 ± 1.5 (test 4.0 ± 1.2)"]
-    assert mix == ["840", "7.1%", "0.6 ± 0.5 s.e.", "25 s", "36 s"]
+    (at_15m,), (published, _), (mix,) = rows["15M"], rows["published, 25M"], rows["pb2-mix/0"]
+    assert at_15m[:2] == ["11.6 ± 1.8 (test 7.0 ± 2.2)", "11.6 (test 7.4)"]
+    assert at_15m[2:] == ["12.3 ± 5.4 (test 7.2 ± 3.4)", "11.9 (test 3.2)", "7.5 ± 2.5 (test 3.2 ± 1.6)", ""]
+    assert published[2:4] == ["17.1 ± 2.9 (test 10.6 ± 1.9)", "12.0 ± 3.3 (test 6.6 ± 2.4)"]
+    assert rows["5M"][1] == ["6.4 (test 2.7)"]  # Started from the published settings.
+    assert mix == ["840", "7.1%", "0.6 ± 0.5 s.e.", "25 s", "36 s", "29.7 min"]
     assert rows["12.5M"][0][1] == "8.6"  # Two of its four members failed in this round.
     assert rows["500k"] == [
         ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"],
@@ -321,8 +323,16 @@ def test_the_name_of_a_game_is_text(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "\x1b" not in out
 
 
-def test_stored_runs_from_before_and_after_records_had_a_task_are_one_game_and_five_methods() -> None:
+def test_stored_runs_from_before_and_after_records_had_a_task_are_one_game_and_six_methods() -> None:
     tasks = group_runs(map(Run.read, run_folders([STORED / "procgen"])))
     assert {task: {m: len(group) for m, group in groups.items()} for task, groups in tasks.items()} == {
-        "bigfish": {"PB2-Mix": 1, "Patient PBT": 1, "drac": 3, "ppo": 3, "ucb-drac": 1}
+        "bigfish": {"PB2-Mix": 2, "PBT": 1, "Patient PBT": 1, "drac": 3, "ppo": 3, "ucb-drac": 1}
     }
+
+
+@pytest.mark.parametrize("folder", run_folders([STORED]), ids=lambda folder: str(folder.relative_to(STORED)))
+def test_stored_runs_are_one_file_without_names_of_hosts_and_folders(folder: Path) -> None:
+    assert [file.name for file in folder.iterdir()] == ["run.sqlite"]
+    content = (folder / "run.sqlite").read_bytes()
+    assert content[18:20] == b"\1\1", "it would need a second file: pragma journal_mode = delete"
+    assert re.findall(rb'"root": "/|File \\"/|process \d+ on', content) == []
