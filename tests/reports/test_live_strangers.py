@@ -34,11 +34,12 @@ UNFINISHED = (
 
 def test_who_does_not_finish_a_question_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "PATIENCE", 0.3)
-    with served(tmp_path) as server:
-        for said in UNFINISHED:
-            with socket.create_connection(("127.0.0.1", server.port)) as connection:
-                connection.sendall(said)
-                assert closed(connection), said
+    with served(tmp_path) as server, ExitStack() as stack:
+        opened = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in UNFINISHED]
+        for connection, said in zip(opened, UNFINISHED, strict=True):
+            connection.sendall(said)
+        for connection, said in zip(opened, UNFINISHED, strict=True):
+            assert closed(connection), said
         assert server.get("/api/runs").status == 200
 
 
