@@ -29,6 +29,7 @@ from popbandits.rl.cuda_graphs import Replayed
 from popbandits.rules import whole
 from popbandits.typing import BoolArray, FloatArray
 
+CPU = torch.device("cpu")
 MAX_GRADIENT_NORM = 0.5
 ADAM_EPSILON = 1e-5
 AHEAD = 16
@@ -68,12 +69,32 @@ class Network(Protocol):
         ...
 
 
-class Differentiable(Network, Protocol):
-    """Acting and gradients of networks whose trunk PyTorch differentiates."""
+class PlainTrunk(Network):
+    """The network by PyTorch's own convolutions and derivatives.
+
+    Channels come last in memory, which the libraries' convolutions are fastest with.
+    """
+
+    def __init__(self, device: torch.device = CPU, dtype: torch.dtype = torch.float32) -> None:
+        self._device, self._dtype = device, dtype
+
+    def buffer(self, frames: int) -> Tensor:
+        """Make an input buffer for this number of frames."""
+        shape = (frames, *FRAME)
+        return torch.zeros(shape, dtype=self._dtype, device=self._device).to(memory_format=torch.channels_last)
+
+    def put(self, buffer: Tensor, frames: Tensor) -> None:
+        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size; bfloat16 is exact."""
+        buffer.copy_(frames)
+
+    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
+        """Augment frames and write them like `put`."""
+        images = AUGMENTATIONS[augmentation].apply(frames / network.PIXEL_SCALE, *draws)
+        self.put(buffer, images * network.PIXEL_SCALE)
 
     def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
         """Compute the features of the frames in a buffer."""
-        ...
+        return network.trunk(buffer, flat.to(self._dtype))
 
     def load(self, flat: Tensor) -> None:
         """Prepare for parameters that have changed: they are always read anew."""
@@ -102,30 +123,6 @@ class Differentiable(Network, Protocol):
         """Write the gradient of the loss of the steps in `order` to out; the buffer has their frames."""
         logits, values = network.heads(self(buffer, flat), flat)
         out.copy_(torch.autograd.grad(total_loss(logits, values, rollout.batch(order), coefficients), flat)[0])
-
-
-class PlainTrunk(Differentiable):
-    """PyTorch's own convolutions in float32, on the CPU.
-
-    Channels come last in memory, which the libraries' convolutions are fastest with.
-    """
-
-    def buffer(self, frames: int) -> Tensor:
-        """Make an input buffer for this number of frames."""
-        return torch.zeros(frames, *FRAME).to(memory_format=torch.channels_last)
-
-    def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size."""
-        buffer.copy_(frames)
-
-    def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
-        """Augment frames and write them like `put`."""
-        images = AUGMENTATIONS[augmentation].apply(frames / network.PIXEL_SCALE, *draws)
-        self.put(buffer, images * network.PIXEL_SCALE)
-
-    def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Compute the features of the frames in a buffer."""
-        return network.trunk(buffer, flat)
 
 
 @dataclass(frozen=True)

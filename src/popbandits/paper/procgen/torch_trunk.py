@@ -7,39 +7,18 @@ from types import FunctionType
 import torch
 from torch import Tensor
 
-from popbandits.paper.procgen import network
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS, Draws
-from popbandits.paper.procgen.environments import FRAME
-from popbandits.paper.procgen.learner import Differentiable
+from popbandits.paper.procgen.learner import PlainTrunk
 from popbandits.paper.procgen.network import PIXEL_SCALE
 from popbandits.rl.cuda_graphs import first_use
 
 
-class TorchTrunk(Differentiable):
-    """The network's trunk in float32, or in bfloat16 where our own kernels cannot be compiled.
-
-    Channels come last in memory, which the libraries' convolutions are fastest with.
-    """
-
-    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
-        self._device, self._dtype = device, dtype
-
-    def buffer(self, frames: int) -> Tensor:
-        """Make an input buffer for this number of frames."""
-        shape = (frames, *FRAME)
-        return torch.zeros(shape, dtype=self._dtype, device=self._device).to(memory_format=torch.channels_last)
-
-    def put(self, buffer: Tensor, frames: Tensor) -> None:
-        """Write frames (n, 3, 64, 64), pixels from 0 to 255, to a buffer of the same size; bfloat16 is exact."""
-        buffer.copy_(frames)
+class TorchTrunk(PlainTrunk):
+    """The plain trunk with compiled augmentations: in float32, or in bfloat16 where our kernels cannot be compiled."""
 
     def put_augmented(self, buffer: Tensor, frames: Tensor, augmentation: str, draws: Draws) -> None:
         """Augment frames and write them like `put`."""
         self.put(buffer, augment(augmentation, self._dtype, frames, draws))
-
-    def __call__(self, buffer: Tensor, flat: Tensor) -> Tensor:
-        """Compute the features of the frames in a buffer."""
-        return network.trunk(buffer, flat.to(self._dtype))
 
 
 def augment(name: str, dtype: torch.dtype, frames: Tensor, draws: Draws) -> Tensor:
