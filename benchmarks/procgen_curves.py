@@ -2,7 +2,7 @@
 
 First the runs of `results/procgen`, then those of `results/start_defaults`, whose first member began with the published
 settings: the mean raw return of the last 100 training episodes (for a population, its best member's), followed by the
-100 test episodes where there are some; and the cost of intervals. Last two comparisons:
+100 test episodes where there are some; the cost of intervals; and what low learning rates do. Last two comparisons:
 `results/precision`, the same runs with convolutions in bfloat16 and in float32, and `results/kernels`, with CUDA
 kernels in bfloat16 instead of the Triton kernels of before. p is of Welch's t-test. Means and standard deviations are
 over the seeds, up to the last round that all of them reached. Nothing is trained here; docs/procgen.md says how these
@@ -27,6 +27,8 @@ from popbandits.selection.t_test import welch
 from popbandits.wording import counted
 
 RESULTS = Path(__file__).with_name("results")
+LOW = 2e-5
+"""Learning rates up to this are within 1% of the lower end of the paper's range."""
 FIRST = 20
 """Rounds in which the stored trial of PB2-Mix had its GPU alone; the others always trained four at a time."""
 
@@ -112,6 +114,32 @@ def costs(given: Sequence[Trial]) -> Table:
     return table
 
 
+def low_rates(given: Sequence[Trial]) -> Table:
+    """Build a table with a row for each population: how long all had a low rate, and how scores change after a copy."""
+    rounds, low, other = f"rounds with lr up to {LOW:g} in all members", f"after a copy, lr up to {LOW:g}", "higher lr"
+    table = Table("run", rounds, low, other, box=box.MARKDOWN)
+    for one in given:
+        history = one.run.history
+        if one.population == 1:
+            continue
+        higher = {o.round for o in history if o.config["lr"] > LOW}
+        all_low = [round_ + 1 for round_ in range(history[-1].round + 1) if round_ not in higher]
+        changes: dict[bool, list[float]] = {True: [], False: []}
+        for o in history:
+            if o.parent is not None and o.parent[0] != o.member and np.isfinite(o.change):
+                changes[o.config["lr"] <= LOW].append(o.change)
+        said = f"{len(all_low)}, the first is round {all_low[0]}" if all_low else "0"
+        table.add_row(one.run.name, said, *(_change(changes[is_low]) for is_low in (True, False)))
+    return table
+
+
+def _change(changes: Sequence[float]) -> str:
+    if len(changes) < 2:
+        return counted(len(changes), "copy", "copies")
+    error = deviation(changes) / len(changes) ** 0.5
+    return f"{np.mean(changes):+.1f} ± {error:.1f} s.e., {len(changes)} copies"
+
+
 def compared(first: str, some: Sequence[Trial], second: str, others: Sequence[Trial]) -> Table:
     """Build a table of two groups of runs, with a row for each interval that all of them have."""
     table = Table("steps", first, second, "p", box=box.MARKDOWN)
@@ -132,6 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
         runs = trials([options.results / folder])
         console.print(curves(runs, options.every))
         console.print(costs(runs))
+        console.print(low_rates(runs))
     former, exact = (trials([options.results / "precision" / name]) for name in ("bfloat16", "float32"))
     console.print(compared("bfloat16", former, "float32", exact))
     console.print(compared("Triton", former, "CUDA", trials([options.results / "kernels"])))

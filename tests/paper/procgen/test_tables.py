@@ -264,12 +264,15 @@ def test_curves_of_the_stored_runs_are_printed(capsys: pytest.CaptureFixture[str
     for cells in printed:
         if len(cells) > 2:
             rows[cells[1].strip()].append([cell.strip() for cell in cells[2:-1]])
-    (at_15m,), (published, _), (mix,) = rows["15M"], rows["published, 25M"], rows["pb2-mix/0"]
+    (at_15m,), (published, _), (mix, rates) = rows["15M"], rows["published, 25M"], rows["pb2-mix/0"]
     assert at_15m[:2] == ["11.6 ± 1.8 (test 7.0 ± 2.2)", "11.6 (test 7.4)"]
     assert at_15m[2:] == ["12.3 ± 5.4 (test 7.2 ± 3.4)", "11.9 (test 3.2)", "7.5 ± 2.5 (test 3.2 ± 1.6)", ""]
     assert published[2:4] == ["17.1 ± 2.9 (test 10.6 ± 1.9)", "12.0 ± 3.3 (test 6.6 ± 2.4)"]
     assert rows["5M"][1] == ["6.4 (test 2.7)"]  # Started from the published settings.
     assert mix == ["840", "7.1%", "0.6 ± 0.5 s.e.", "25 s", "36 s", "29.7 min"]
+    assert rates == ["12, the first is round 36", "-2.0 ± 0.8 s.e., 19 copies", "-4.2 ± 1.0 s.e., 30 copies"]
+    assert rows["pbt/0"][1] == ["0", "0 copies", "-2.3 ± 0.5 s.e., 49 copies"]
+    assert len(rows["drac/0"]) == 1  # It has nobody to copy.
     assert rows["12.5M"][0][1] == "8.6"  # Two of its four members failed in this round.
     assert rows["500k"] == [
         ["4.37 ± 0.51, 3 seeds", "4.88 ± 0.60, 3 seeds", "0.33"],
