@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.real.scales import LEFT_OUT
 from benchmarks.real.statistics import FloatArray, won
 from benchmarks.real.tables import markdown
 from popbandits.errors import ArgumentError
@@ -46,11 +47,13 @@ class Sweep:
 
 
 def read(path: Path) -> Sweep:
-    """Read a sweep; rows without settings are baselines."""
+    """Read a sweep without the tasks that are left out; rows without settings are baselines."""
     finals: dict[tuple[str, str, str], float] = {}
     settings: dict[str, dict[str, str]] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
+            if row["task"].partition(",")[0] in LEFT_OUT:  # A sweep names a space after its task.
+                continue
             finals[row["variant"], row["task"], row["seed"]] = float(row["final"])
             given = {name: value for name, value in row.items() if name not in FIXED}
             if all(given.values()):

@@ -8,7 +8,7 @@ from typing import Any
 
 from popbandits import methods
 from popbandits.errors import ArgumentError
-from popbandits.explorers import Explorer
+from popbandits.explorers import PBT, Explorer, PatientPBT
 from popbandits.methods import Method
 from popbandits.selection import Selection
 
@@ -52,6 +52,25 @@ class Variation(Method):
         return super().make_selection(**settings) if own is None else replace(own, **self.selecting)
 
 
+@dataclass(frozen=True)
+class PBTWithPrior(PBT):
+    """PBT whose first configurations and draws come from the default's prior, with a start around the start."""
+
+    concentration: float = PatientPBT.concentration
+    around_start: bool = True
+
+
+@dataclass(frozen=True)
+class Control(Variation):
+    """PBT with the default's prior: what the default adds to it is not the prior."""
+
+    explorer: str = "PBTWithPrior"
+
+    def make(self) -> Explorer:
+        """Make a new explorer."""
+        return PBTWithPrior()
+
+
 PATIENT = partial(Variation, explorer="PatientPBT")
 FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False})
 """The default before it had crossover and a model."""
@@ -65,6 +84,8 @@ METHODS: dict[str, Method] = {
         start="defaults",
     ),
     "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
+    "pbt/prior": Control("PBT, with the default's prior"),
+    "pbt/prior/start": Control("PBT, with the default's prior, started from the defaults", start="defaults"),
     "patient-pbt/no-warm-up": PATIENT("Patient PBT, no warm-up", selecting={"warm_up": 0.0}),
     "patient-pbt/no-way-back": PATIENT("Patient PBT, no way back", selecting={"collapse": float("inf")}),
     "patient-pbt/uniform": PATIENT("Patient PBT, uniform draws", settings={"concentration": 1.0}),

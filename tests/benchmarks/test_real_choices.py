@@ -12,8 +12,9 @@ from benchmarks.real.deciding import ALONE, DEFAULTS, MEMBERS, Spec, Tuned
 from benchmarks.real.effects import effects, read
 from benchmarks.real.methods import METHODS
 from benchmarks.real.records import append
+from benchmarks.real.scales import scale_of
 from popbandits.errors import ArgumentError
-from popbandits.explorers import PatientPBT
+from popbandits.explorers import PBT, PatientPBT
 from popbandits.rl.batched import spaces
 from popbandits.selection import Patient
 from tests.benchmarks.test_real_tables import cells, runs
@@ -50,7 +51,7 @@ def test_the_sweeps_that_the_default_was_chosen_by_can_be_read(capsys: pytest.Ca
     assert __main__.main(["effects", "benchmarks/results/sweeps/second.csv"]) == 0
     assert "| concentration | 4.0 | 1 | **+0.119 ± 0.013** |" in capsys.readouterr().out
     assert __main__.main(["effects", "--variants", "benchmarks/results/sweeps/fifth.csv"]) == 0
-    assert "| Beta(2, 2) | 0.5 | 4.0 | 0.3 | 0.6 | never | never | 0.66 |" in capsys.readouterr().out
+    assert "| Beta(2, 2) | 0.5 | 4.0 | 0.3 | 0.6 | never | never | 0.60 |" in capsys.readouterr().out
     assert __main__.main(["effects", "benchmarks/results/sweeps/fifth.csv"]) == 1
     assert "effects need settings that vary independently" in capsys.readouterr().err
 
@@ -67,6 +68,34 @@ def test_variations_differ_from_the_default_in_one_part() -> None:
     for name, parts in without.items():
         method = METHODS[f"patient-pbt/{name}"]
         assert (method.make(), method.make_selection()) == parts != whole
+
+
+def test_the_control_differs_from_pbt_in_its_prior_alone() -> None:
+    control = METHODS["pbt/prior"]
+    made = control.make()
+    assert isinstance(made, PBT)
+    assert (made.concentration, made.around_start) == (PatientPBT().concentration, PatientPBT().around_start)
+    assert {name: getattr(made, name) for name in vars(PBT())} == vars(PBT())
+    assert control.make_selection() is None
+    orders = {
+        name: Tuned(Spec(name, spaces.wide(), 4, 0)).advance(None) for name in ("pbt/prior", "patient-pbt", "pbt")
+    }
+    assert orders["pbt/prior"] == orders["patient-pbt"] != orders["pbt"]
+
+
+def test_tasks_that_say_nothing_about_tuning_must_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for task in ("Pendulum", "MountainCarContinuous"):
+        for method in ("pbt", "pb2-mix"):
+            append(runs(method, lambda seed: 0.5, task=task), tmp_path)
+    compared = ["pairs", "pb2-mix", "pbt", "--results", str(tmp_path)]
+    assert __main__.main(compared) == 0
+    assert "MountainCarContinuous" not in capsys.readouterr().out
+    assert __main__.main([*compared, "--tasks", "MountainCarContinuous"]) == 0
+    assert "| MountainCarContinuous | 8 |" in capsys.readouterr().out
+
+
+def test_standing_still_on_the_mountain_is_no_take_off() -> None:
+    assert scale_of("MountainCarContinuous").take_off > 0
 
 
 def test_a_started_variation_gives_the_first_member_the_defaults() -> None:
@@ -94,4 +123,5 @@ def test_pairs_tell_better_from_as_good_but_for_noise(tmp_path: Path, capsys: py
     assert __main__.main(["pairs", "pb2-mix", "pbt", "--results", str(tmp_path)]) == 0
     _, _, table = capsys.readouterr().out.partition("\n\n")
     (row,) = [row for name, row in cells(table.strip()).items() if name == "Pendulum"]
-    assert row == {"pairs": "8", "better": "0.25", "at least as good, within 2 standard errors": "0.75"}
+    level = "at least as good, within 2 standard errors"
+    assert row == {"pairs": "8", "better": "0.25", level: "0.75", "better on the other tasks": ""}
