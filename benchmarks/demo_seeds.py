@@ -1,13 +1,15 @@
-"""The demo over seeds, compared to PBT, random search and the usual settings: `python -m benchmarks.demo_seeds`.
+"""The demo over seeds, compared to its controls: `python -m benchmarks.demo_seeds`.
 
-Three populations of the same size and rounds, whose first member begins with the usual settings, and one agent that
-keeps these. The best checkpoint of each run plays 256 fresh episodes, with the same starts for all runs of a seed; the
-number is their mean return. Results are stored, a line for each run, and what is stored is not played again.
+Populations of the same size and rounds, whose first member begins with the usual settings, one whose members all keep
+these, and one agent that keeps them. The best checkpoint of each run plays 256 fresh episodes, with the same starts for
+all runs of a seed; the number is their mean return. Results are stored, a line for each run, by the machine's kind: a
+seed gives other numbers on another. What is stored for this kind is not played again.
 """
 
 import argparse
 import json
 import statistics
+from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from os import cpu_count
@@ -19,6 +21,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.real.methods import PBTWithPrior
 from benchmarks.real.records import seed_range
 from popbandits import PBT, PatientPBT, RandomSearch, tune
 from popbandits.engines.spawning import end_with
@@ -27,9 +30,11 @@ from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, evaluate, make_agen
 STORED = Path(__file__).parent / "results" / "demo.jsonl"
 RUNS: dict[str, tuple[Any, Any, int]] = {
     "tuned": (space(), PatientPBT(), POPULATION),
+    "PBT, same prior": (space(), PBTWithPrior(), POPULATION),
     "PBT": (space(), PBT(), POPULATION),
     "random search": (space(), RandomSearch(), POPULATION),
-    "usual settings": (DEFAULTS, RandomSearch(), 1),  # There is nothing to search.
+    "usual settings, all members": (DEFAULTS, RandomSearch(), POPULATION),  # There is nothing to search.
+    "usual settings": (DEFAULTS, RandomSearch(), 1),
 }
 
 
@@ -51,15 +56,17 @@ def play(name: str, seed: int) -> float:
         return evaluate(result.checkpoint, seed=seed)
 
 
-def read(stored: Path) -> dict[tuple[str, int], float]:
-    """Return the stored returns by run and seed."""
-    lines = stored.read_text().splitlines() if stored.exists() else []
-    return {(row["run"], row["seed"]): row["return"] for row in map(json.loads, lines)}
+def read(stored: Path) -> dict[str, dict[tuple[str, int], float]]:
+    """Return the stored returns by kind of machine, then by run and seed."""
+    found: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
+    for row in map(json.loads, stored.read_text().splitlines() if stored.exists() else []):
+        found[row["machine"]][row["run"], row["seed"]] = row["return"]
+    return found
 
 
-def make_table(returns: dict[tuple[str, int], float]) -> Table:
+def make_table(kind: str, returns: dict[tuple[str, int], float]) -> Table:
     """Make a table of the runs over their seeds, and on how many the tuned one is better."""
-    table = Table(title=f"Mean return: {POPULATION} members, {ROUNDS} rounds")
+    table = Table(title=f"Mean return, {kind}: {POPULATION} members, {ROUNDS} rounds")
     for heading in ("", "seeds", "median", "mean", "worst", "best", "tuned is better"):
         table.add_column(heading, justify="right" if heading else "left")
     for name in RUNS:
@@ -79,7 +86,8 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=cpu_count(), help="runs at a time; one a core if left out")
     parser.add_argument("--results", type=Path, default=STORED, help="file of the stored results")
     arguments = parser.parse_args()
-    returns = read(arguments.results)
+    stored = read(arguments.results)
+    returns = stored[machine()]
     jobs = [(name, seed) for seed in arguments.seeds for name in arguments.runs]
     context = get_context("spawn")
     listen, line = context.Pipe(duplex=False)  # Workers end when `line` closes: with this process, however it ends.
@@ -92,7 +100,8 @@ def main() -> None:
             with arguments.results.open("a") as file:
                 print(json.dumps(row), file=file)
             print(f"seed {seed}: {name} {returns[name, seed]:.0f}", flush=True)
-    Console(width=100).print(make_table(returns))
+    for kind, known in stored.items():
+        Console(width=110).print(make_table(kind, known))
 
 
 if __name__ == "__main__":

@@ -184,12 +184,13 @@ class BatchedDigits(MemberRows):
             use_one_thread()
         torch.backends.cuda.matmul.allow_tf32 = False  # Other code in this process may have set it.
         self._configure(configs)
-        streams = self._next_streams()
+        streams = self._streams()
         for epoch in range(self.settings.epochs):
             self._draw(streams)
             self.optimizer.settings["lr"].copy_(self._lr * self._falls[epoch][self._choice["schedule"]][:, None])
             self._epoch()
         self._trained += 1
+        self._labels = ()
         accuracies, losses = self._validate()
         steps = self.settings.epochs * self.settings.task.training
         return [

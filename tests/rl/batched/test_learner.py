@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from popbandits.rl.batched.ppo import ADVANTAGES, BatchedPPO, Settings
+from popbandits.rl.batched.ppo import _ORDERS, ADVANTAGES, BatchedPPO, Settings
 from popbandits.rl.batched.random import Streams, derive_keys
 from tests.rl.batched.plain import PlainPPO, Scripted, Steps
 
@@ -79,12 +79,12 @@ def test_two_intervals_are_those_of_a_plain_agent_for_every_kind_of_configuratio
     start = agent.brains.flat.clone()
     plain = [PlainPPO([weight[i] for weight in agent.brains.weights], discrete) for i in range(members)]
     for interval, configs in enumerate((first, second)):
-        streams = Streams(derive_keys(agent.state["key"], agent.state["trained"]))
+        trained = agent.state["trained"].clone()
         agent.train(configs)
         for one, config in zip(plain, configs, strict=True):
             one.begin(config)
         for update in range(SETTINGS.updates):
-            forked = streams.fork(update)
+            forked = Streams(derive_keys(agent.state["key"], trained + update)).fork(_ORDERS)
             orders = [forked.uniform(LENGTH * COPIES).argsort(1) for _ in range(3)]
             for i, one in enumerate(plain):
                 steps = {name: tensor[i] for name, tensor in rollouts[2 * interval + update].items()}

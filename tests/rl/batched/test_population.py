@@ -108,13 +108,52 @@ def test_the_same_seeds_give_the_same_history_and_others_another(kind: str) -> N
     assert not torch.equal(one.state["weights"][0], one.state["weights"][1])
 
 
-def test_an_interval_begins_elsewhere_than_the_one_before() -> None:
-    agent = make([1], settings=Settings(copies=4, rollout=8, updates=1, episodes=2, hidden=8))
-    begun = []
-    for _ in range(2):
+ONE_ROLLOUT = Settings(copies=4, rollout=8, updates=1, episodes=2, hidden=8)
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_intervals_of_one_rollout_are_one_interval_of_as_many(kind: str) -> None:
+    whole = make([3, 4], kind, Settings(copies=4, rollout=8, updates=6, episodes=2, hidden=8))
+    parts = make([3, 4], kind, ONE_ROLLOUT)
+    scores = whole.train(KINDS[:2])
+    for _ in range(6):
+        last = parts.train(KINDS[:2])
+    assert same(whole.state, parts.state)
+    assert same(vars(whole.rollout), vars(parts.rollout))
+    assert [outcome.score for outcome in scores] == [outcome.score for outcome in last]
+
+
+def test_an_episode_longer_than_an_interval_is_played_to_its_end() -> None:
+    agent = make([1], "numbers", ONE_ROLLOUT)  # Its episodes last 20 steps, an interval 8; none terminates.
+    assert ShortPendulum.limit > ONE_ROLLOUT.rollout
+    ends = 0
+    for _ in range(6):
+        before = agent.rollout.following[:, -1].clone(), agent.rollout.over[:, -1].clone()
         agent.train([CONFIG])
-        begun.append(agent.rollout.observations[:, 0].clone())
-    assert not torch.equal(*begun)
+        begun = agent.rollout.observations[:, 0]
+        if agent.state["trained"] > 1:
+            going = ~before[1]
+            assert torch.equal(begun[going], before[0][going])
+        ends += int(agent.rollout.over.sum())
+    assert ends >= 4 * (6 * 8 // 20)
+
+
+def test_environments_are_copied_saved_and_restored_with_their_member(tmp_path: Path) -> None:
+    agent = make([1, 2], "numbers", ONE_ROLLOUT)
+    agent.train(KINDS[:2])
+    following, over = agent.rollout.following[0, -1].clone(), agent.rollout.over[0, -1].clone()
+    agent.save(0, tmp_path)
+    agent.copy([0, 0])
+    agent.train(KINDS[:2])
+    assert torch.equal(agent.rollout.observations[1, 0][~over], following[~over])
+    elsewhere = make([7, 8], "numbers", ONE_ROLLOUT)
+    elsewhere.train(KINDS[:2])
+    elsewhere.load(1, tmp_path)
+    elsewhere.train(KINDS[:2])
+    assert torch.equal(elsewhere.rollout.observations[1, 0][~over], following[~over])
+    elsewhere.reset(1, 9)
+    elsewhere.train(KINDS[:2])
+    assert not torch.equal(elsewhere.rollout.observations[1, 0], agent.rollout.observations[1, 0])
 
 
 def test_copies_are_their_sources_to_the_last_bit_and_all_at_once() -> None:

@@ -73,9 +73,9 @@ def test_two_rollouts_are_those_of_the_task_stepped_by_hand(kind: str) -> None:
     rollout = Rollout.empty(brains, STEPS, COPIES)
     play = DeviceWorld(task).play(brains, gamma, rollout, None)
     streams, again = (Streams(keys_of([5, 6], CPU)) for _ in range(2))
-    play.begin(Streams(keys_of([8, 9], CPU)))
-    play.collect(Streams(keys_of([8, 9], CPU)))  # Nothing of one interval is left in the next.
-    play.begin(streams)
+    play.collect(Streams(keys_of([8, 9], CPU)))  # Nothing of other episodes is left in fresh ones.
+    for name, fresh in play.fresh(streams).items():
+        play.state[name].copy_(fresh)
     (state,) = task.start(again.uniform(COPIES, task.start_noise))
     age = (again.uniform(COPIES) * (task.limit // 2)).long()
     assert len(age.unique()) > 1

@@ -43,11 +43,24 @@ class DevicePlay(Play):
         self._noise: tuple[Tensor, ...] = ()
         self._play = Replayed(self._procedure, stream)
 
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Tensors of the environments by name, a row for each member."""
+        return self._named(self._state, self._age, self._discounted)
+
+    def fresh(self, streams: Streams) -> dict[str, Tensor]:
+        """Return the state of environments at the start of an episode, with ages that end them at different times."""
+        state = self.task.start(streams.uniform(self.copies, self.task.start_noise))
+        age = (streams.uniform(self.copies) * (self.task.limit // 2)).long()
+        return self._named(state, age, torch.zeros(age.shape, device=age.device))
+
+    @staticmethod
+    def _named(state: State, age: Tensor, discounted: Tensor) -> dict[str, Tensor]:
+        parts = {f"environment.{index}": tensor for index, tensor in enumerate(state)}
+        return {**parts, "environment.age": age, "environment.discounted": discounted}
+
     def begin(self, streams: Streams) -> None:
-        """Start fresh episodes in every environment; spread their ages, so that they end at different times."""
-        _assign(self._state, self.task.start(streams.uniform(self.copies, self.task.start_noise)))
-        self._age.copy_(streams.uniform(self.copies) * (self.task.limit // 2))
-        self._discounted.zero_()
+        """Go on where the last interval ended."""
 
     def collect(self, streams: Streams) -> None:
         """Fill the rollout with the next T steps."""

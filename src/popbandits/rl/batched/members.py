@@ -22,7 +22,7 @@ class MemberRows(ABC):
         self.device = torch.device(device)
         self._keys = torch.zeros(members, dtype=torch.int64, device=self.device)
         self._trained = torch.zeros(members, dtype=torch.int64, device=self.device)
-        """Intervals trained by each member, including those of its ancestors."""
+        """Streams of random numbers used up by each member, including those of its ancestors."""
         self._labels: tuple[Tensor, ...] = ()  # Labels of the next interval's random numbers.
 
     @abstractmethod
@@ -74,8 +74,6 @@ class MemberRows(ABC):
         """Seed the random numbers of the next interval with each (member, round)."""
         self._labels = tuple(torch.tensor(label, device=self.device) for label in zip(*keys, strict=True))
 
-    def _next_streams(self) -> Streams:
-        """Make the random streams of the next interval."""
-        streams = Streams(derive_keys(self._keys, self._trained, *self._labels))
-        self._labels = ()
-        return streams
+    def _streams(self) -> Streams:
+        """Make random streams that depend on how much a member has trained, and on its assignment."""
+        return Streams(derive_keys(self._keys, self._trained, *self._labels))

@@ -38,6 +38,8 @@ from popbandits.rl.threads import use_one_thread
 ADVANTAGES = ("minibatch", "rollout", "none")
 _NUMBERS = ("one_minus_gamma", "gae_lambda", "clip", "entropy", "vf_coef")
 _SETTINGS = (*_NUMBERS, "epochs", "minibatches", "value_clip")
+# Labels of the streams that do not fill rollouts.
+_ENVIRONMENTS, _ORDERS, _SCORES = range(3)
 
 
 @dataclass(frozen=True)
@@ -110,14 +112,14 @@ class BatchedPPO(MemberRows):
         self._due = zeros(MINIBATCHES[-1], members, 1, dtype=torch.bool)
 
     def _rows(self) -> dict[str, Tensor]:
-        """Return the learnt tensors by name, a row for each member."""
-        return {**self.brains.state, **self.optimizer.state}
+        """Return what is learnt, and the environments, by name, a row for each member."""
+        return {**self.brains.state, **self.optimizer.state, **self.play.state}
 
     def _fresh(self, keys: Tensor) -> dict[str, Tensor]:
-        """Draw initial weights and reset the scales, a row for each key."""
-        fresh = self._make_brains(len(keys))
-        fresh.flat.copy_(fresh.draw(Streams(keys)))
-        return fresh.state
+        """Draw initial weights, reset the scales and start episodes, a row for each key."""
+        fresh, streams = self._make_brains(len(keys)), Streams(keys)
+        fresh.flat.copy_(fresh.draw(streams))
+        return {**fresh.state, **self.play.fresh(streams.fork(_ENVIRONMENTS))}
 
     def applied(self) -> list[dict[str, Any]]:
         """Return the hyperparameters of the last interval, read from where they are used."""
@@ -136,24 +138,28 @@ class BatchedPPO(MemberRows):
         ]
 
     def train(self, configs: Sequence[Mapping[str, Any]]) -> list[Outcome]:
-        """Train every member for an interval; scores are mean returns of fresh episodes, NaN if weights diverged."""
+        """Train every member for an interval; scores are mean returns of fresh episodes, NaN if weights diverged.
+
+        Rollouts go on where the last interval ended, so k intervals of one rollout are one interval of k.
+        """
         if self.device.type == "cpu":
             use_one_thread()
         torch.backends.cuda.matmul.allow_tf32 = self.settings.tf32
         self._configure(configs)
-        streams = self._next_streams()
-        self.play.begin(streams)
-        for update in range(self.settings.updates):
+        self.play.begin(self._streams().fork(_ENVIRONMENTS))
+        for _ in range(self.settings.updates):
+            streams = self._streams()
             self.play.collect(streams)
             self._prepare()
             # The number of epochs depends on the other members; what a member draws later must not.
-            orders = streams.fork(update)
+            orders = streams.fork(_ORDERS)
             for epoch in range(max(int(config["epochs"]) for config in configs)):
                 self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
                 self._set_due(epoch)
                 self._epoch()
-        self._trained += 1
-        returns = self.test(streams)
+            self._trained += 1
+        returns = self.test(self._streams().fork(_SCORES))
+        self._labels = ()
         sound = self.brains.flat.isfinite().all(1)
         scores = torch.where(sound, returns.mean(1), math.nan).tolist()
         count = returns.shape[1]

@@ -46,11 +46,24 @@ class Rollout:
 
 
 class Play(ABC):
-    """N running environments of each member."""
+    """N running environments of each member.
+
+    They go on from one interval to the next: their state belongs to the member, and is copied, saved and restored with
+    it. Where it cannot be (`PoolWorld`), every interval begins with fresh episodes.
+    """
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Tensors of the environments by name, a row for each member; none if they cannot be saved."""
+        return {}
+
+    def fresh(self, streams: Streams) -> dict[str, Tensor]:
+        """Return the state of environments at the start of an episode, a row for each stream."""
+        return {}
 
     @abstractmethod
     def begin(self, streams: Streams) -> None:
-        """Start fresh episodes in every environment."""
+        """Begin an interval; start fresh episodes if the state of the environments cannot be saved."""
 
     @abstractmethod
     def collect(self, streams: Streams) -> None:
