@@ -13,17 +13,15 @@ from benchmarks.real.deciding import ALONE, DEFAULTS
 from benchmarks.real.grounds import GROUNDS
 from benchmarks.real.methods import METHODS
 from benchmarks.real.records import RESULTS, SPACES, SPLITS, Key, append, done, seed_range
-from benchmarks.real.scales import LEFT_OUT
 from benchmarks.real.sitting import Batch, sit
 from popbandits.errors import ArgumentError
 
-WORTHWHILE = [task for task in GROUNDS if task not in LEFT_OUT]
 COMPARED = (DEFAULTS, "random", "pbt", "patient-pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a sitting."""
-    parser.add_argument("--tasks", nargs="+", choices=GROUNDS, default=WORTHWHILE, metavar="TASK")
+    parser.add_argument("--tasks", nargs="+", choices=GROUNDS, default=list(GROUNDS), metavar="TASK")
     parser.add_argument("--spaces", nargs="+", choices=SPACES, default=["wide"])
     parser.add_argument(
         "--methods", nargs="+", choices=(DEFAULTS, ALONE, *METHODS), default=list(COMPARED), metavar="METHOD"

@@ -48,13 +48,6 @@ SCALES = {
     "Walker2d": Scale(5, 1500),
 }
 
-LEFT_OUT = {
-    "MountainCarContinuous": "an interval of 64 steps ends before the goal can be reached, and environments begin anew "
-    "with each interval: no step of training is ever rewarded",
-    "Asterix": "no method learns it within the budget",
-}
-"""Tasks that say nothing about tuning, with the reason; tables, pairs and effects leave them out unless named."""
-
 
 def scale_of(task: str) -> Scale:
     """Return a task's scale."""

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.real.deciding import ALONE, DEFAULTS
 from benchmarks.real.methods import METHODS
 from benchmarks.real.records import RESULTS, SPACES, SPLITS, Group, Record, Space, read, seed_range
-from benchmarks.real.scales import LEFT_OUT, scale_of
+from benchmarks.real.scales import scale_of
 from benchmarks.real.statistics import FloatArray
 from popbandits.errors import ArgumentError
 from popbandits.wording import counted
@@ -126,10 +126,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def select(options: argparse.Namespace, split: str | None = None) -> list[Record]:
-    """Return the stored records that the options select, from another split if one is given.
-
-    Tasks that say nothing about tuning (`LEFT_OUT`) must be named to be selected.
-    """
+    """Return the stored records that the options select, from another split if one is given."""
     split = split or options.split
     stored = read(options.results)
     if options.seeds:
@@ -146,9 +143,7 @@ def select(options: argparse.Namespace, split: str | None = None) -> list[Record
     return [
         record
         for record in stored
-        if record.split == split
-        and (options.tasks or record.task not in LEFT_OUT)
-        and all(not n or getattr(record, name) in n for name, n in wanted.items())
+        if record.split == split and all(not n or getattr(record, name) in n for name, n in wanted.items())
     ]
 
 

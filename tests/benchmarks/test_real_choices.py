@@ -83,15 +83,9 @@ def test_the_control_differs_from_pbt_in_its_prior_alone() -> None:
     assert orders["pbt/prior"] == orders["patient-pbt"] != orders["pbt"]
 
 
-def test_tasks_that_say_nothing_about_tuning_must_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for task in ("Pendulum", "MountainCarContinuous"):
-        for method in ("pbt", "pb2-mix"):
-            append(runs(method, lambda seed: 0.5, task=task), tmp_path)
-    compared = ["pairs", "pb2-mix", "pbt", "--results", str(tmp_path)]
-    assert __main__.main(compared) == 0
-    assert "MountainCarContinuous" not in capsys.readouterr().out
-    assert __main__.main([*compared, "--tasks", "MountainCarContinuous"]) == 0
-    assert "| MountainCarContinuous | 8 |" in capsys.readouterr().out
+def test_a_sweep_leaves_out_the_task_that_could_not_be_learned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["effects", "benchmarks/results/sweeps/first.csv"]) == 0
+    assert "effect on better than PBT | CartPole | Digits | Pendulum |" in capsys.readouterr().out
 
 
 def test_standing_still_on_the_mountain_is_no_take_off() -> None:
