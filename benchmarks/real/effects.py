@@ -20,8 +20,8 @@ from popbandits.errors import ArgumentError
 
 BASELINE = "pbt"
 LEFT_OUT = ("MountainCarContinuous",)
-"""Tasks of the stored sweeps that say nothing about tuning: environments began anew with every interval of 64 steps then,
-too few to reach this goal, so that no step of training was ever rewarded."""
+"""Tasks of the stored sweeps that say nothing about tuning: environments began anew with every interval then, whose 64
+steps are too few to reach this goal, so that no step of training was ever rewarded."""
 FIXED = ("task", "seed", "variant", "final")
 
 

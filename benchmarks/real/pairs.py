@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from benchmarks.real.records import Record
 from benchmarks.real.statistics import FloatArray, improvement, won
@@ -46,15 +47,23 @@ def table(tasks: Mapping[str, Sequence[tuple[Record, Record]]]) -> str:
         finals.append((a, b))
         noise = np.array([np.hypot(x.final_error, y.final_error) for x, y in pairs])
         level.append(float((a >= b - WITHIN * noise).mean()))
-        rows.append([task, str(len(pairs)), f"{won(a, b).mean():.2f}", f"{level[-1]:.2f}"])
+        rows.append([task, str(len(pairs)), f"{won(a, b).mean():.2f}", f"{level[-1]:.2f}", _rank_correlation(a, b)])
     for index, row in enumerate(rows):
         others = finals[:index] + finals[index + 1 :]
         row.append(_with_interval(others) if others else "")
     rows.append(
-        ["mean over tasks", str(sum(map(len, tasks.values()))), _with_interval(finals), f"{np.mean(level):.2f}", ""]
+        ["mean over tasks", str(sum(map(len, tasks.values()))), _with_interval(finals), f"{np.mean(level):.2f}", "", ""]
     )
     level_head = f"at least as good, within {WITHIN:g} standard errors"
-    return markdown(["task", "pairs", "better", level_head, "better on the other tasks"], rows)
+    head = ["task", "pairs", "better", level_head, "rank correlation", "better on the other tasks"]
+    return markdown(head, rows)
+
+
+def _rank_correlation(ours: FloatArray, theirs: FloatArray) -> str:
+    """Write how much of the noise the runs of a seed share: their rank correlation over seeds."""
+    if len(ours) < 3 or np.ptp(ours) == 0 or np.ptp(theirs) == 0:
+        return ""
+    return f"{spearmanr(ours, theirs).statistic:.2f}"
 
 
 def _with_interval(finals: Sequence[tuple[FloatArray, FloatArray]]) -> str:
