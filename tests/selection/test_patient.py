@@ -4,11 +4,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Observation
+from popbandits.history.memory import NOWHERE
 from popbandits.population import Population
+from popbandits.run.recipes import prepare, recipe
 from popbandits.selection import Patient, Picks, Truncation
+from popbandits.selection.patient import expected_maximum
 from tests.selection.histories import SPACE, history_of
 
 FALLING = [4.0, 3.0, 2.0, 1.0]
@@ -85,6 +90,59 @@ def test_where_less_is_better_a_rise_is_the_collapse() -> None:
     assert select(Patient(warm_up=0.0, collapse=0.5), drawn).weights[1] == 0
 
 
+def trained_alone(scores: np.ndarray[Any, np.dtype[np.float64]]) -> History:
+    """A run whose members always go on from their own weights; rows are rounds."""
+    made = History(SPACE, size=scores.shape[1], rounds=1000)
+    for (round_, member), score in np.ndenumerate(scores):
+        parent = (member, round_ - 1) if round_ else None
+        before = float(scores[round_ - 1, member]) if round_ else float("nan")
+        made.append(Observation(member, round_, {"x": 0.5}, parent, before, float(score)))
+    return made
+
+
+def goes_back(selection: Patient, history: History) -> bool:
+    """Tell whether the replaced members load weights that no member has."""
+    picks = select(selection, history)
+    loaded = picks.weights[picks.explores]
+    assert len(loaded)
+    return not np.isin(loaded, [*history.standing().latest, NOWHERE]).any()
+
+
+@pytest.mark.parametrize("members", [4, 8, 16])
+def test_luck_alone_hardly_ever_looks_like_a_collapse(members: int) -> None:
+    before, now = Patient(warm_up=0.0, collapse=1.0, edition=1), Patient(warm_up=0.0)
+    returned = {before: 0, now: 0}
+    for seed in range(25):
+        history = trained_alone(np.random.default_rng(seed).normal(size=(30, members)))
+        for rounds in (16, 30):
+            for selection in returned:
+                returned[selection] += goes_back(selection, history.until(rounds * members))
+    assert returned[now] <= 2 < 10 < returned[before]  # Of 50.
+
+
+@pytest.mark.parametrize("fall", [5, 16])
+def test_a_fall_beyond_luck_is_a_collapse_at_once(fall: float) -> None:
+    found = 0
+    for seed in range(20):
+        scores = 0.9 + 0.05 * np.random.default_rng(seed).normal(size=(20, 4))
+        scores[-1] -= 0.05 * fall  # A fall by 16 deviations is one from 0.9 to 0.1.
+        found += goes_back(Patient(warm_up=0.0), trained_alone(scores))
+    assert found >= 18
+
+
+def test_the_expected_maximum_of_normal_numbers_is_about_that_of_the_integral() -> None:
+    for n in (1, 2, 4, 16, 120, 1000, 100_000):
+        exact, _ = quad(lambda x, n=n: x * n * norm.pdf(x) * norm.cdf(x) ** (n - 1), -9, 9, points=[0, 2, 4], limit=200)
+        assert expected_maximum(n) == pytest.approx(exact, abs=0.03)
+    assert expected_maximum(1) == 0.0
+
+
+def test_a_run_on_record_keeps_the_way_back_that_it_began_with() -> None:
+    record: Any = recipe(Patient(collapse=1.0))
+    del record["settings"]["edition"]
+    assert prepare(record, "selection") == Patient(collapse=1.0, edition=1)
+
+
 def test_a_run_without_a_set_end_warms_up_for_ten_rounds() -> None:
     population = Population(SPACE, size=2, rounds=None, selection=Patient())
     replaced: list[int] = []
@@ -104,6 +162,7 @@ def test_a_run_without_a_set_end_warms_up_for_ten_rounds() -> None:
         ({"warm_up": -0.1}, "warm_up must be a share of the rounds below 1, or a whole number of rounds, got -0.1"),
         ({"collapse": -1.0}, "collapse must be at least 0, got -1.0"),
         ({"adaptive": 2}, "adaptive must be True or False, got 2"),
+        ({"edition": 3}, "edition must be a whole number from 1 to 2, got 3"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -41,7 +41,7 @@ class PatientPBT(Perturbation):
 
     >>> from popbandits import Population
     >>> Population({"lr": (1e-5, 1e-1)}, PatientPBT()).selection
-    Patient(quantile=0.25, warm_up=0.25, collapse=1.0, adaptive=True)
+    Patient(quantile=0.25, warm_up=0.25, collapse=1.5, adaptive=True, edition=2)
 
     Args:
         resample: Set the probability of resampling a number. Default 0.6. Lower it in long runs with many members,

@@ -3,8 +3,16 @@
 Early scores say little about the later success of a configuration. Slow starters rank among the worst, and so do
 members whose exploration pays off late; truncation replaces both within a few rounds, and all members descend from one
 lucky start. So no member is replaced in the first rounds, unless scores accumulate: then the leaders are known early.
-Later, scores can collapse: when every member has fallen below the best score ever, by more than a score usually
-changes, members load the checkpoint of that best score.
+Later, scores can collapse: when every member has fallen below the best score ever, by more than chance explains,
+members load the checkpoint of that best score.
+
+Chance makes two falls that are none. A score wavers from round to round; and the best of a whole run's n scores was
+lucky, luckier than the best of the P members' last scores, even if nothing has changed:
+
+    fallen > collapse u + s (m(n) - m(P))      u the usual change of a score, s = u / sqrt(2) its noise    (way-back)
+
+m is the expected maximum of normal numbers (`expected_maximum`); the difference of two scores with independent noise s
+has the deviation sqrt(2) s. docs/default.md says how often a run without any collapse goes back.
 """
 
 import math
@@ -13,13 +21,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import ndtri
 from scipy.stats import median_abs_deviation
 
 from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.memory import NOWHERE
-from popbandits.rules import FLAG, SHARE
+from popbandits.rules import FLAG, SHARE, whole
 from popbandits.selection.accumulation import accumulation
 from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import Truncation, rank, replace_members
@@ -48,19 +57,22 @@ class Patient(Selection):
     Args:
         warm_up: Set how long members train alone: below 1, a share of the run's rounds (10 rounds in a run without a
             set end); from 1, a number of rounds. Default 0.25. Lower it if early scores tell which members will win.
-        collapse: Set how far the best member must fall below the best score ever before members return to that
-            checkpoint, in robust standard deviations of a score's change. Default 1.0. Raise it if scores are noisy;
-            `math.inf` never returns.
+        collapse: Set how far the best member must fall below the best score ever, beyond the luck of that score, before
+            members return to its checkpoint, in robust standard deviations of a score's change. Default 1.5. Lower it
+            if scores hardly waver; `math.inf` never returns.
         adaptive: End the warm-up early if scores accumulate, as a running total does. Default True. Give False to
             compare with fixed warm-ups.
+        edition: Choose the edition of the rules. Default 2. Edition 1 is for runs of earlier versions: it does not
+            allow for the luck of the best score, so that it returns though nothing collapsed.
     """
 
-    earlier: ClassVar[Mapping[str, Any]] = {"adaptive": False}
+    earlier: ClassVar[Mapping[str, Any]] = {"adaptive": False, "collapse": 1.0, "edition": 1}
 
     quantile: float = 0.25
     warm_up: float = 0.25
-    collapse: float = 1.0
+    collapse: float = 1.5
     adaptive: bool = True
+    edition: int = 2
 
     def __post_init__(self) -> None:
         SHARE.check("quantile", self.quantile)
@@ -70,8 +82,9 @@ class Patient(Selection):
                 "0.25 is usual"
             )
         if not (is_real(self.collapse) and self.collapse >= 0):
-            raise ArgumentError(f"collapse must be at least 0, got {self.collapse!r}; 1 is usual, inf never goes back")
+            raise ArgumentError(f"collapse must be at least 0, got {self.collapse!r}; 1.5 is usual, inf never returns")
         FLAG.check("adaptive", self.adaptive)
+        whole(1, 2).check("edition", self.edition)
 
     def warm_up_rounds(self, rounds: int | None) -> int:
         """Return how many rounds a member trains before it can be replaced."""
@@ -107,7 +120,25 @@ class Patient(Selection):
         if best is None or np.isnan(scores).all():  # Failures say nothing about scores.
             return NOWHERE
         index = history.place(best.key)
+        fallen = history.sign * best.score - float(np.nanmax(scores))
+        collapsed = fallen > self._chance(history, int(np.isfinite(scores).sum()))
+        return index if collapsed and index in checkpoints(history) else NOWHERE
+
+    def _chance(self, history: History, members: int) -> float:
+        """Return how far below the best score ever the best of some members can be by chance (way-back)."""
         changes = [o.change for o in history[-LOOKED_AT:] if math.isfinite(o.change)]
         usual = float(median_abs_deviation(changes, scale="normal")) if changes else 0.0
-        fallen = history.sign * best.score - float(np.nanmax(scores))
-        return index if fallen > self.collapse * usual and index in checkpoints(history) else NOWHERE
+        if self.edition == 1:
+            return self.collapse * usual
+        # Failed intervals are counted too: to tell them apart, all of a long run would have to be read.
+        luck = expected_maximum(len(history)) - expected_maximum(members)
+        return usual * (self.collapse + luck / math.sqrt(2))
+
+
+def expected_maximum(n: int) -> float:
+    """Return about the mean of the largest of `n` independent standard normal numbers, by Blom's (1958) formula.
+
+    >>> [round(expected_maximum(n), 2) for n in (1, 4, 100)]
+    [0.0, 1.05, 2.5]
+    """
+    return float(ndtri((n - 0.375) / (n + 0.25)))
