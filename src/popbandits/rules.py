@@ -108,6 +108,8 @@ JOB = Rule(
     lambda value: isinstance(value, Mapping) and all(_is_job_option(*pair) for pair in value.items()),
     f"a dict of texts of one line and numbers, with names of {', '.join(JOB_OPTIONS)}",
 )
+EDITION = whole(1, 2)
+"""Edition of the rules by which a method or selection decides; 1 is for runs of earlier versions."""
 FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
 PATH = Rule(lambda path: isinstance(path, PathLike | str) and "\0" not in str(path), "a path, without null characters")
 PROBABILITY = real("a probability between 0 and 1", lambda number: 0 <= number <= 1)

@@ -57,6 +57,17 @@ def test_the_bandits_learn_from_one_round_after_another() -> None:
     assert chances(PB2Mix(), history) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("method", [PB2Mix, PB2Fuse, CoCaBO])
+def test_the_bandits_still_tell_labels_apart_after_a_collapse(method: type[PB2Mix]) -> None:
+    def gain(config: Config, round_: int) -> float:
+        return -1000.0 if (config["h"], round_) == ("c", 5) else {"a": 1.0, "b": 0.0, "c": 0.5}[config["h"]]
+
+    labels = {"h": list("abc")}
+    history = trained(labels, gain, rounds=30, size=3, configs=lambda round_: [{"h": h} for h in "abc"])
+    now, before = (chances(method(edition=edition), history) for edition in (2, 1))
+    assert now[0] - now[1] > 2 * (before[0] - before[1])
+
+
 def test_a_single_draw_uses_what_all_members_of_a_round_learnt() -> None:
     """With the γ of one play, which is 1 here, every letter would be as likely as any other."""
     assert TVEXP3M(arms=8, horizon=24).gamma(1) == 1.0

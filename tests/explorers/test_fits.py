@@ -1,5 +1,6 @@
 """How models are fitted in a run: once a round, from the last fit, on a bounded part of the history, or not at all."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,24 @@ def test_where_scores_begin_does_not_matter_where_the_score_before_is_an_input()
         proposals = ask(PB2Mix(c1=0.0, score_before=True), history, members=3)
         chosen.append([proposal.config["x"] for proposal in proposals])
     assert chosen[0] == pytest.approx(chosen[1], abs=1e-3)
+
+
+@pytest.mark.parametrize("before", [math.nan, 7.0])
+def test_without_a_range_of_scores_before_the_parents_score_is_not_taken_as_it_is(before: float) -> None:
+    history = History({"x": (0.0, 1.0)}, size=4, rounds=50)
+    for member in range(4):
+        history.append(Observation(member, 0, {"x": member / 4}, None, before, 1000.0 + member))
+    models = surrogate.Models(PB2Mix(score_before=True), history.space, history)
+    bound = models.at(np.zeros(0, dtype=np.int64)).bound(history, history.latest(3))
+    assert bound.context is not None
+    assert bound.context.tolist() == [[0.5]]
+
+
+def test_a_new_score_is_at_most_one_range_outside_those_before() -> None:
+    scale = surrogate.BeforeScale.of(np.array([10.0, math.nan, 12.0]), edition=2)
+    assert scale(np.array([10.0, 11.0, 13.0, 500.0, -500.0, math.nan])).tolist() == [0.0, 0.5, 1.5, 2.0, -1.0, 0.5]
+    old = surrogate.BeforeScale.of(np.array([math.nan]), edition=1)
+    assert old(np.array([1000.0])).tolist() == [1000.0]
 
 
 def test_where_training_failed_is_kept_away_from() -> None:

@@ -95,29 +95,48 @@ def test_methods_that_draw_uniformly_do_not_lean_to_a_start() -> None:
     assert begun[0] == begun[1]
 
 
-def test_a_number_with_a_distribution_of_its_own_keeps_it() -> None:
-    space = {"a": cs.Float("a", (0.0, 1.0), distribution=cs.Beta(8, 2)), "b": (0.0, 1.0)}
-    configs = [a.config for a in Population(space, size=64, start=[{"a": 0.1, "b": 0.1}]).ask()][1:]
-    assert np.median([config["a"] for config in configs]) > 0.7
-    assert np.median([config["b"] for config in configs]) < 0.3
+OWN = {
+    "a": cs.Float("a", (0.0, 1.0), distribution=cs.Beta(8, 2)),
+    "b": (0.0, 1.0),
+    "label": cs.Categorical("label", ["x", "y"], weights=[0.9, 0.1]),
+}
+"""A space of which two parameters have distributions of their own."""
+
+
+@pytest.mark.parametrize("start", [None, [{"a": 0.1, "b": 0.1, "label": "y"}]], ids=["no start", "a start"])
+def test_a_parameter_with_a_distribution_of_its_own_keeps_it(start: Any) -> None:
+    population = Population(OWN, size=200, start=start)
+    first = [a.config for a in population.ask()][1:]
+    rng = np.random.default_rng(0)
+    fresh = [sample_config(population.space, rng, concentration=4.0) for _ in range(1000)]
+    parent = Observation(0, 0, {"a": 0.1, "b": 0.1, "label": "y"}, score=1.0)
+    history = History(population.space)
+    again = PatientPBT(resample=1.0, resample_label=1.0)
+    drawn = [again.explore(population.space, history, [], parent, rng) for _ in range(1000)]
+    for configs in (first, fresh, drawn):
+        assert kstest([config["a"] for config in configs], beta(8, 2).cdf).pvalue > 0.001
+        assert np.mean([config["label"] == "x" for config in configs]) == pytest.approx(0.9, abs=0.04)
+        assert np.median([config["b"] for config in configs]) == pytest.approx(0.5 if start is None else 0.21, abs=0.06)
 
 
 def crossed(explorer: PatientPBT, count: int = 2000) -> list[dict[str, Any]]:
-    """Explore from member 0, with one other member."""
-    history = History(SPACE, size=3)
+    """Explore from member 0, with another member, and the worst, which is about to be replaced."""
+    history = History(SPACE, size=4)
     parent = Observation(0, 0, PARENT.config, score=1.0)
-    for observation in (parent, Observation(1, 0, {"a": 0.3, "b": 0.3, "label": "y"}, score=0.0)):
-        history.append(observation)
+    other, worst = ({"a": a, "b": a, "label": label} for a, label in ((0.3, "y"), (0.9, "w")))
+    history.extend([parent, Observation(1, 0, other, score=0.0), Observation(2, 0, worst, score=-1.0)])
     rng = np.random.default_rng(0)
     return [explorer.explore(SPACE, history, [], parent, rng) for _ in range(count)]
 
 
-def test_values_come_from_another_member_as_often_as_asked_for() -> None:
+def test_values_come_from_another_member_as_often_as_asked_for_but_never_from_the_worst() -> None:
     configs = crossed(PatientPBT(resample=0.0, resample_label=0.0, step=0.0, crossover=0.3))
     for name, theirs in (("a", 0.3), ("b", 0.3), ("label", "y")):
         values = [config[name] for config in configs]
         assert set(values) == {theirs, PARENT.config[name]}
         assert np.mean([value == theirs for value in values]) == pytest.approx(0.3, abs=0.04)
+    before = crossed(PatientPBT(resample=0.0, resample_label=0.0, step=0.0, crossover=0.3, edition=1))
+    assert {config["a"] for config in before} == {0.3, 0.9, PARENT.config["a"]}
     alone = crossed(PatientPBT(resample=0.0, resample_label=0.0, step=0.0, crossover=0.0), 20)
     assert all(config == PARENT.config for config in alone)
 

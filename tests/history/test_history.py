@@ -71,6 +71,21 @@ def test_failures_are_kept_and_count_as_the_lower_quartile_for_models_and_as_not
     assert rows.gains().tolist() == [0.75, 0.0, 0.0, 1.0]
 
 
+def test_one_collapse_does_not_make_all_other_gains_equal() -> None:
+    changes = [1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0, -1000.0]
+    rows = History(SPACE, [observed(i, 0, score_before=0.0, score=s) for i, s in enumerate(changes)]).recent()
+    gains = rows.gains()
+    assert gains[-1] == 0.0
+    assert np.ptp(gains[:8]) > 0.25
+    assert np.ptp(rows.gains(fenced=False)[:8]) < 0.01
+
+
+def test_a_leap_counts_in_full_and_falls_that_are_usual_too() -> None:
+    for changes in ([1.0, 2.0, 3.0, 2.0, 1.0, 2.0, 1000.0], [1.0, 2.0, 3.0, 4.0, -1.0], [0.0] * 6 + [-5.0, 1.0]):
+        rows = History(SPACE, [observed(i, 0, score_before=0.0, score=s) for i, s in enumerate(changes)]).recent()
+        assert rows.gains().tolist() == rows.gains(fenced=False).tolist()
+
+
 @pytest.mark.parametrize("scores", [[], [3.0], [3.0, 3.0], [1e-40, 1e-40], [0.0, 0.0]])
 def test_gains_are_zero_where_nothing_tells_them_apart(scores: list[float]) -> None:
     history = History(SPACE, [observed(i, 0, score_before=0.0, score=s) for i, s in enumerate(scores)])

@@ -93,6 +93,17 @@ def test_they_depend_on_the_generator_alone() -> None:
     assert one.x.tobytes() != other.x.tobytes()
 
 
+@pytest.mark.parametrize("known", [None, 0.3])
+def test_forbidden_points_are_drawn_again_from_the_same_distribution(known: float | None) -> None:
+    made = cs.ConfigurationSpace({"a": (0.0, 1.0), "b": (0.0, 1.0), "h": ["y", "x"]})
+    made.add(cs.ForbiddenEqualsClause(made["h"], "x"))
+    space = Space(made)
+    space = space if known is None else space.leaning_to([{"a": known, "b": known, "h": "y"}])
+    drawn = initial_points(space, 500, np.random.default_rng(0), concentration=20.0)
+    assert space.legal(drawn).all()
+    assert np.abs(drawn.x - (0.5 if known is None else known)).max() < 0.4  # Half of them were forbidden.
+
+
 def test_a_population_begins_with_them() -> None:
     assigned = Population({"h": list("abcd"), "x": (0.0, 1.0)}, PBT(), size=8, seed=3).ask()
     assert sorted(a.config["h"] for a in assigned) == list("aabbccdd")

@@ -143,6 +143,25 @@ def test_a_run_on_record_keeps_the_way_back_that_it_began_with() -> None:
     assert prepare(record, "selection") == Patient(collapse=1.0, edition=1)
 
 
+def apart(finished: list[int]) -> History:
+    """A run whose members have finished different numbers of rounds; the first scores best, the last worst."""
+    made = History(SPACE, size=len(finished), rounds=1000)
+    for member, rounds in enumerate(finished):
+        for round_ in range(rounds):
+            parent = (member, round_ - 1) if round_ else None
+            made.append(Observation(member, round_, {"x": 0.5}, parent, 0.0, -float(member)))
+    return made
+
+
+def test_in_an_asynchronous_run_the_warm_up_counts_the_rounds_of_all() -> None:
+    patient, before = Patient(warm_up=5, adaptive=False), Patient(warm_up=5, adaptive=False, edition=1)
+    slow, fast = apart([8, 8, 8, 1]), apart([1, 1, 1, 8])
+    assert select(patient, slow).explores.tolist() == [False, False, False, True]
+    assert not select(patient, fast).explores.any()
+    assert not select(before, slow).explores.any()
+    assert select(before, fast).explores.any()
+
+
 def test_a_run_without_a_set_end_warms_up_for_ten_rounds() -> None:
     population = Population(SPACE, size=2, rounds=None, selection=Patient())
     replaced: list[int] = []

@@ -269,6 +269,8 @@ def test_log_integers_are_log_uniform_over_their_rounding_intervals() -> None:
         cs.Float("a", (1e-4, 1.0), log=True, distribution=cs.Beta(4, 1.5)),
         cs.Integer("a", (-2, 9), distribution=cs.Normal(3, 2)),
         cs.Integer("a", (1, 40), distribution=cs.Beta(2, 3)),
+        cs.Integer("a", (1, 100), log=True, distribution=cs.Normal(20, 2)),
+        cs.Integer("a", (1, 100), log=True, distribution=cs.Beta(2, 3)),
     ],
 )
 def test_priors_are_drawn_as_configspace_draws_them(hyperparameter: Any) -> None:

@@ -27,6 +27,8 @@ class Arms:
     changes: int = 1
     exploration: str | float = "corrected"
     sharing: float | None = None
+    fenced: bool = True
+    """True if one collapse must not flatten the other gains (`Rows.gains`)."""
 
     @staticmethod
     def after(space: Space, history: History, window: int | None, **options: Any) -> "Arms":
@@ -42,7 +44,7 @@ class Arms:
 
     @cached_property
     def _bandits(self) -> list[tuple[TVEXP3M, FloatArray]]:
-        gains = self.rows.gains()
+        gains = self.rows.gains(self.fenced)
         known = []
         for column, variable in enumerate(self.space.categorical):
             bandit = TVEXP3M(len(variable.labels), self.horizon, self.changes, self.exploration, self.sharing)  # type: ignore[arg-type]

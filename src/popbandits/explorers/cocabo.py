@@ -27,5 +27,6 @@ class CoCaBO(ModelExplorer):
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """Draw a batch of labels by bandits that never forget."""
-        arms = Arms.after(space, history, self.window, exploration="paper", sharing=0.0)
+        options = {"exploration": "paper", "sharing": 0.0, "fenced": self.edition > 1}
+        arms = Arms.after(space, history, self.window, **options)
         return arms.draw(len(parents), rng), arms.record()

@@ -148,18 +148,21 @@ def concentrate(space: Space, u: FloatArray, concentration: float, around: Point
     """Convert uniform quantiles (n, d + m) of numbers to those of Beta(c, c); labels stay uniform.
 
     With `around`, n points, numbers come from the beta distribution of the same weight whose mode is the point's value,
-    and one half of the labels are the point's. A number with a distribution of its own keeps it.
+    and one half of the labels are the point's. A parameter with a distribution of its own keeps it, with and without
+    `around`: its quantiles stay uniform.
     """
     if concentration == 1:
         return u
     d, weight = len(space.numerical), 2 * (concentration - 1)
-    if around is None:
-        return np.concatenate([betaincinv(concentration, concentration, u[:, :d]), u[:, d:]], axis=1)
+    mode = 0.5 if around is None else np.where(np.isnan(around.x), 0.5, around.x)
     own = np.array([number.prior is not None for number in space.numerical], dtype=np.bool_)
-    mode = np.where(np.isnan(around.x) | own, 0.5, around.x)
-    columns = [betaincinv(1 + weight * mode, 1 + weight * (1 - mode), u[:, :d])]
-    columns += [c.prefer(around.h[:, j], u[:, d + j])[:, None] for j, c in enumerate(space.categorical)]
-    return np.concatenate(columns, axis=1)
+    made = u.copy()
+    made[:, :d] = np.where(own, u[:, :d], betaincinv(1 + weight * mode, 1 + weight * (1 - mode), u[:, :d]))
+    if around is not None:
+        for j, choice in enumerate(space.categorical):
+            if not choice.weighted:
+                made[:, d + j] = choice.prefer(around.h[:, j], u[:, d + j])
+    return made
 
 
 def sample_config(space: Space, rng: np.random.Generator, concentration: float = 1.0) -> Config:

@@ -7,13 +7,13 @@ scores that are running totals (docs/default.md has the figures):
 2. Resampled values and the first configurations are concentrated at the middle of their ranges: people choose ranges
    around values they trust, and with ten ranges a uniform draw nearly always has some value near an end.
 3. Values are resampled more often. With few members and rounds, a broad search finds more than small steps.
-4. Some values come from another member instead of the parent.
+4. Some values come from another member instead of the parent, one that is not about to be replaced.
 5. After a collapse of all members, the best checkpoint of the whole run is the parent.
 6. If scores accumulate, which they show within a few rounds, PB2-Fuse's model chooses instead.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,16 +23,15 @@ from popbandits.explorers.pb2_fuse import PB2Fuse
 from popbandits.explorers.pbt import Perturbation
 from popbandits.history import Config, History, Observation
 from popbandits.history.memory import NOWHERE
-from popbandits.rules import FLAG, PROBABILITY, real
+from popbandits.rules import EDITION, FLAG, PROBABILITY, real
 from popbandits.selection import Patient
 from popbandits.selection.accumulation import accumulation
+from popbandits.selection.truncation import rank
 from popbandits.space import Points, Space
-from popbandits.typing import FloatArray
+from popbandits.typing import FloatArray, IntArray
 
 TRUSTED = (0.05, 0.25)
 """Evidence of accumulation (`accumulation`) up to which the model never chooses, and from which on it always does."""
-
-_MODEL = PB2Fuse()
 
 
 @dataclass(frozen=True)
@@ -52,16 +51,18 @@ class PatientPBT(Perturbation):
             if good values lie in a narrow band.
         concentration: Set how strongly draws concentrate at the middle of a range: from Beta(c, c), where 1 is uniform.
             Default 4.0. Lower it if your ranges are not centred on values you trust.
-        crossover: Set the probability that a value comes from another member, not the parent. Default 0.3. Lower it if
-            good values depend on one another.
+        crossover: Set the probability that a value comes from another member, not the parent and none of the worst
+            quarter. Default 0.3. Lower it if good values depend on one another.
         model: Let the model of `PB2Fuse` choose if scores accumulate, as a running total does. Default True. Give False
             for a method without a model.
         around_start: Draw around the configurations given as `start`, not the middles of ranges, and take half of the
             resampled labels from them. Default True. Give False if they are only a first guess.
+        edition: Choose the edition of the rules. Default 2. Edition 1 is for runs of earlier versions: crossover takes
+            values of the worst members too, and the model is that of `PB2Fuse(edition=1)`.
     """
 
     selection = Patient()
-    earlier: ClassVar[Mapping[str, Any]] = {"crossover": 0.0, "model": False, "around_start": False}
+    earlier: ClassVar[Mapping[str, Any]] = {"crossover": 0.0, "model": False, "around_start": False, "edition": 1}
 
     resample: float = 0.6
     resample_label: float = 0.8
@@ -70,6 +71,7 @@ class PatientPBT(Perturbation):
     crossover: float = 0.3
     model: bool = True
     around_start: bool = True
+    edition: int = field(default=2, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("resample", "resample_label", "crossover"):
@@ -79,6 +81,7 @@ class PatientPBT(Perturbation):
         share.check("step", self.step)
         FLAG.check("model", self.model)
         FLAG.check("around_start", self.around_start)
+        EDITION.check("edition", self.edition)
 
     def explore_round(
         self,
@@ -93,7 +96,7 @@ class PatientPBT(Perturbation):
             low, high = TRUSTED
             trust = (accumulation(history) - low) / (high - low)
             if trust > 0 and rng.random() < trust:
-                return _MODEL.explore_round(space, history, pending, parents, rng)
+                return PB2Fuse(edition=self.edition).explore_round(space, history, pending, parents, rng)
         return super().explore_round(space, history, pending, parents, rng)
 
     def inherit(self, space: Space, history: History, parent: Observation, rng: np.random.Generator) -> Points:
@@ -101,13 +104,24 @@ class PatientPBT(Perturbation):
         own = space.encode([parent.config])
         if not self.crossover or history.size is None:
             return own
-        completed = history.standing().completed
-        others = completed[(completed != NOWHERE) & (completed != history.place(parent.key))]
+        others = self._donors(history, rng)
+        others = others[others != history.place(parent.key)]
         if not len(others):
             return own
         other = space.encode([history[int(rng.choice(others))].config])
         x = np.where((rng.random(own.x.shape) < self.crossover) & ~np.isnan(other.x), other.x, own.x)
         return Points(x, np.where((rng.random(own.h.shape) < self.crossover) & (other.h >= 0), other.h, own.h))
+
+    def _donors(self, history: History, rng: np.random.Generator) -> IntArray:
+        """Return the last intervals of the members that may pass on values: not of those that truncation replaces."""
+        standing = history.standing()
+        if self.edition == 1:
+            last, may = standing.completed, standing.completed != NOWHERE
+        else:
+            weak = rank(history, Patient.quantile, rng, history.scores).weak
+            last, may = standing.latest, ~weak & (standing.latest != NOWHERE)
+        donors: IntArray = last[may]
+        return donors
 
     def perturb(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Move numbers by a normal step, reflected at the ends of their ranges."""

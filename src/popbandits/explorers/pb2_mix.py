@@ -23,5 +23,5 @@ class PB2Mix(ModelExplorer):
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """Draw a batch of labels by the bandits."""
-        arms = Arms.after(space, history, self.window)
+        arms = Arms.after(space, history, self.window, fenced=self.edition > 1)
         return arms.draw(len(parents), rng), arms.record()

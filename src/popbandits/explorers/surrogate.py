@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from popbandits.history import Config, History, Observation, Rows
 from popbandits.models.acquisition import UpperConfidenceBound, candidates, confidence, maximise
 from popbandits.models.gp import Likelihood, NotFittedError, Posterior, Structure, fit, starts
 from popbandits.models.kernel import Embedding
-from popbandits.rules import real, whole
+from popbandits.rules import EDITION, real, whole
 from popbandits.space import Points, Space
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
@@ -34,6 +34,37 @@ KNOWN = 64
 
 
 @dataclass(frozen=True)
+class BeforeScale:
+    """The scale of the score before as an input of the model: its range over the rows is [0, 1]; unknown ones are 0.5.
+
+    Without a range, because no score before is known yet or all are equal, every score is 0.5. A parent's score may be
+    new: it is taken to lie at most one range outside.
+    """
+
+    low: float
+    high: float
+    edition: int
+
+    @staticmethod
+    def of(before: FloatArray, edition: int) -> "BeforeScale":
+        """Return the scale of some scores."""
+        known = before[np.isfinite(before)]
+        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+        return BeforeScale(low, high, edition)
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        """Return the scores on the scale."""
+        spread = self.high - self.low
+        if self.edition == 1:
+            scaled = (scores - self.low) / (spread or 1.0)
+        elif spread > 0:
+            scaled = np.clip((scores - self.low) / spread, -1.0, 2.0)
+        else:
+            scaled = np.full(scores.shape, 0.5)
+        return np.where(np.isfinite(scores), scaled, 0.5)
+
+
+@dataclass(frozen=True)
 class Surrogate:
     """A fitted model of the change in score, used for the next round."""
 
@@ -43,8 +74,8 @@ class Surrogate:
     weight: float
     known: FloatArray
     """(k, d) recently tried numbers."""
-    context: tuple[float, float] | None
-    """(lowest, range) of the score before, if it is an input."""
+    context: BeforeScale | None
+    """Scale of the score before, if it is an input."""
     record: Mapping[str, Any]
 
     def bound(self, history: History, parent: Observation | None) -> UpperConfidenceBound:
@@ -52,9 +83,8 @@ class Surrogate:
         time = float(history.stage(None if parent is None else parent.key))
         context = None
         if self.context is not None:
-            low, spread = self.context
             score = np.nan if parent is None else history.sign * parent.score
-            context = np.array([[(score - low) / spread if np.isfinite(score) else 0.5]])
+            context = self.context(np.array([[score]]))
         return UpperConfidenceBound(self.structure, self.posterior, self.weight, time, context)
 
     def candidates(
@@ -80,13 +110,18 @@ class ModelExplorer(Explorer):
             many numbers matter, and there are enough observations.
         score_before: Let the model see the score before the interval. Default False. Give True if gains depend on how
             good a member already is; it harms if the score is a running total.
+        edition: Choose the edition of the rules. Default 2. Edition 1 is for runs of earlier versions: one collapse
+            makes the bandit's other gains nearly equal, and a first decision takes the raw score as the score before.
     """
+
+    earlier: ClassVar[Mapping[str, Any]] = {"edition": 1}
 
     c1: float = 0.2
     c2: float = 0.4
     window: int | None = 300
     per_dimension: bool = False
     score_before: bool = False
+    edition: int = field(default=2, kw_only=True)
 
     ages: ClassVar[bool] = True
     """True if observations lose weight with time."""
@@ -97,6 +132,7 @@ class ModelExplorer(Explorer):
         whole(1).or_none("for all").check("window", self.window)
         real("finite and at least 0", lambda number: 0 <= number < np.inf).check("c1", self.c1)
         real("finite and above 0", lambda number: 0 < number < np.inf).check("c2", self.c2)
+        EDITION.check("edition", self.edition)
 
     def choose_labels(
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
@@ -213,7 +249,8 @@ class Models:
         if not structure.free[:-1].any():
             raise NotFittedError("there is nothing to model: no numbers, and no labels that the kernel sees")
         y = standardise(rows.targets())
-        context, column = _scaled_before(rows) if explorer.score_before else (None, None)
+        context = BeforeScale.of(rows.before, explorer.edition) if explorer.score_before else None
+        column = None if context is None else context(rows.before[:, None])
         inputs = structure.inputs(rows.points.x, rows.points.h, rows.stage.astype(np.float64), column)
         guesses, refreshed = _guesses(structure, self._previous(scope), len(rows), len(self.history))
         shifted = None if rows.guessed.all() else rows.guessed
@@ -266,14 +303,6 @@ def _guesses(structure: Structure, previous: Mapping[str, Any], rows: int, seen:
     if seen - previous["refreshed"] >= REFRESH * rows:
         return np.concatenate([warm[None], cold]), seen
     return warm[None], previous["refreshed"]
-
-
-def _scaled_before(rows: Rows) -> tuple[tuple[float, float], FloatArray]:
-    """Scale the score before to [0, 1] over the rows; unknown ones are 0.5."""
-    known = rows.before[np.isfinite(rows.before)]
-    low, high = (known.min(), known.max()) if len(known) else (0.0, 0.0)
-    spread = float(high - low) or 1.0
-    return (float(low), spread), np.where(np.isfinite(rows.before), (rows.before - low) / spread, 0.5)[:, None]
 
 
 def _recent_distinct(x: FloatArray) -> FloatArray:

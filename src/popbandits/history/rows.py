@@ -15,6 +15,11 @@ LOOK_BACK = 20_000
 """Maximum number of observations that `remembered` looks back, so that its cost does not grow with the history."""
 
 
+FENCE = 3.0
+"""Number of quartile ranges below the lower quartile from which a fall is a collapse, for the bandit (Tukey's outer
+fence): normal changes reach it once in 800,000 times."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """A part of a history as arrays, ordered by round and member, for the models to learn from.
@@ -52,8 +57,12 @@ class Rows:
         known = self.change[np.isfinite(self.change)]
         return np.where(np.isfinite(self.change), self.change, np.quantile(known, 0.25) if len(known) else 0.0)
 
-    def gains(self) -> FloatArray:
+    def gains(self, fenced: bool = True) -> FloatArray:
         """Return the change scaled to [0, 1], for the bandit; 0 for failures, and for all if all are equal.
+
+        Paper: gains are in [0, 1], not how they get there. Here: from the least to the largest change, where a collapse
+        (`fenced`, beyond FENCE) counts as a fall to the fence, because one collapse would make all other gains nearly
+        equal for as long as it is in the window. A leap upwards stays as it is: it is what the bandit looks for.
 
         >>> no, change = np.zeros(4, dtype=bool), np.array([1.0, 3.0, np.nan, 2.0])
         >>> rows = Rows(None, no, no, no, change, no, no, no)
@@ -61,10 +70,20 @@ class Rows:
         array([0. , 1. , 0. , 0.5])
         """
         y = self.targets()
+        y = np.maximum(y, _fence(self.change)) if fenced else y
         spread = np.ptp(y) if len(y) else 0.0
         if not spread > 1e-12 * np.abs(y).max(initial=0.0):
             return np.zeros(len(y))
         return np.clip(np.where(np.isfinite(self.change), (y - y.min()) / spread, 0.0), 0.0, 1.0)
+
+
+def _fence(change: FloatArray) -> float:
+    """Return the change below which a fall is a collapse; -inf if the changes do not spread."""
+    known = change[np.isfinite(change)]
+    if not len(known):
+        return -np.inf
+    low, high = np.quantile(known, [0.25, 0.75])
+    return float(low - FENCE * (high - low)) if high - low > 1e-12 * np.abs(known).max() else -np.inf
 
 
 def recent(columns: Columns, end: int, size: int, window: int | None) -> IntArray:

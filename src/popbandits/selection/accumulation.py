@@ -11,6 +11,10 @@ Steadiness is 1 where every gain repeats and 0 where a fall follows every gain; 
 changes, and a level with independent noise has less. Its excess over chance is taken, as a share of the most it can be.
 Leads is a rank correlation within rounds (Kendall's tau), negative for a level with independent noise. Both are 1 for
 a noiseless total. Not from the paper; docs/default.md has the figures.
+
+In asynchronous runs a round is a number, not a time: pairs are intervals of the same round number, whenever they ran,
+so a fast member is compared with the others once they have come as far. Members too far apart for a common round among
+the last observations give no evidence.
 """
 
 import math

@@ -17,7 +17,7 @@ has the deviation sqrt(2) s. docs/default.md says how often a run without any co
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,11 +28,11 @@ from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.memory import NOWHERE
-from popbandits.rules import FLAG, SHARE, whole
+from popbandits.rules import EDITION, FLAG, SHARE
 from popbandits.selection.accumulation import accumulation
 from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import Truncation, rank, replace_members
-from popbandits.typing import IntArray, is_real, is_whole
+from popbandits.typing import BoolArray, IntArray, is_real, is_whole
 
 WARM_UP_ROUNDS = 10
 """Rounds without replacement in a run without a set end."""
@@ -56,14 +56,16 @@ class Patient(Selection):
 
     Args:
         warm_up: Set how long members train alone: below 1, a share of the run's rounds (10 rounds in a run without a
-            set end); from 1, a number of rounds. Default 0.25. Lower it if early scores tell which members will win.
+            set end); from 1, a number of rounds. In asynchronous runs it lasts until members have finished so many on
+            average. Default 0.25. Lower it if early scores tell which members will win.
         collapse: Set how far the best member must fall below the best score ever, beyond the luck of that score, before
             members return to its checkpoint, in robust standard deviations of a score's change. Default 1.5. Lower it
             if scores hardly waver; `math.inf` never returns.
         adaptive: End the warm-up early if scores accumulate, as a running total does. Default True. Give False to
             compare with fixed warm-ups.
         edition: Choose the edition of the rules. Default 2. Edition 1 is for runs of earlier versions: it does not
-            allow for the luck of the best score, so that it returns though nothing collapsed.
+            allow for the luck of the best score, so that it returns though nothing collapsed, and counts each member's
+            own rounds of warm-up.
     """
 
     earlier: ClassVar[Mapping[str, Any]] = {"adaptive": False, "collapse": 1.0, "edition": 1}
@@ -72,7 +74,7 @@ class Patient(Selection):
     warm_up: float = 0.25
     collapse: float = 1.5
     adaptive: bool = True
-    edition: int = 2
+    edition: int = field(default=2, kw_only=True)
 
     def __post_init__(self) -> None:
         SHARE.check("quantile", self.quantile)
@@ -82,12 +84,12 @@ class Patient(Selection):
                 "0.25 is usual"
             )
         if not (is_real(self.collapse) and self.collapse >= 0):
-            raise ArgumentError(f"collapse must be at least 0, got {self.collapse!r}; 1.5 is usual, inf never goes back")
+            raise ArgumentError(f"collapse must be at least 0, got {self.collapse!r}; 1.5 is usual, inf never returns")
         FLAG.check("adaptive", self.adaptive)
-        whole(1, 2).check("edition", self.edition)
+        EDITION.check("edition", self.edition)
 
     def warm_up_rounds(self, rounds: int | None) -> int:
-        """Return how many rounds a member trains before it can be replaced."""
+        """Return how many rounds members train before one can be replaced."""
         if self.warm_up >= 1:
             return int(self.warm_up)
         if rounds is None:
@@ -97,14 +99,21 @@ class Patient(Selection):
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick by the raw scores, once the warm-up is over."""
         ranking = rank(history, self.quantile, rng, history.scores)
-        settled = history.standing().finished >= self.warm_up_rounds(history.rounds)
-        if self.adaptive and not settled.all():
-            settled |= accumulation(history) >= ACCUMULATES
-        replaced = ranking.failed | (ranking.weak & settled)
+        replaced = ranking.failed | (ranking.weak & self._settled(history))
         sources = ranking.draw(int(replaced.sum()), rng)
         if len(sources) and (peak := self._lost_peak(history)) != NOWHERE:
             sources[:] = peak
         return replace_members(history, members, replaced, sources)
+
+    def _settled(self, history: History) -> BoolArray:
+        """Return by member whether its warm-up is over."""
+        finished, rounds = history.standing().finished, self.warm_up_rounds(history.rounds)
+        # By the progress of all, which asynchronous members make at different speeds: by its own rounds, a slow member
+        # would be spared for most of the run, and fast ones replaced while the others have hardly begun.
+        settled = finished >= rounds if self.edition == 1 else np.full(len(finished), finished.mean() >= rounds)
+        if self.adaptive and not settled.all():
+            settled |= accumulation(history) >= ACCUMULATES
+        return settled
 
     def planned(self, rounds: int) -> "Patient":
         """Return the selection with its warm-up as a number of rounds.

@@ -79,6 +79,11 @@ class Categorical(_Labelled):
         total = np.cumsum(self.weights)
         return np.searchsorted(total[:-1] / total[-1], u, side="right")
 
+    @property
+    def weighted(self) -> bool:
+        """True if some labels are more probable than others."""
+        return len(set(self.weights)) > 1
+
     def prefer(self, codes: IntArray, u: FloatArray) -> FloatArray:
         """Return quantiles of which one half falls on the labels of these codes, the others where u spreads them.
 
@@ -189,7 +194,9 @@ class Numerical(_Labelled):
             return q
         if not self.log:
             return np.minimum(np.floor(q * self.levels), self.levels - 1) / (self.levels - 1)
-        start, stop = math.log(self.lower - 0.5), math.log(self.upper + 0.5)
+        # A prior is a distribution of x. Without one, half a level at both ends gives the end levels their full share.
+        reach = 0.0 if self.prior else 0.5
+        start, stop = math.log(self.lower - reach), math.log(self.upper + reach)
         codes = np.rint(np.exp(start + q * (stop - start))).clip(self.lower, self.upper)
         return self._scale.unit(codes[:, None])[:, 0]
 
