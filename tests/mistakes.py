@@ -248,6 +248,15 @@ MISTAKES = (
     ),
     Mistake(
         AGENT,
+        "a global random generator in threads",
+        "import random\n\n\nclass Mine(Climber):\n    def train(self, config):\n        return super().train(config) + "
+        'random.random()\n\n\ntune(Mine, space, engine="threads", rounds=2)',
+        "PopbanditsWarning: engine='threads' lets members share the global generator of random, which was used while "
+        "they trained: the same seed may not give the same history; use engine='processes', or draw from generators of "
+        "the agent's own",
+    ),
+    Mistake(
+        AGENT,
         "a hyperparameter that the agent does not use",
         'from popbandits.testing import check_agent\n\nprint(check_agent(Climber, {"lr": (0.01, 1.0), "gamma": (0.9, '
         "0.999)}))",
