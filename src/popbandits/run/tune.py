@@ -48,6 +48,7 @@ def _takes(make: Callable[P, Experiment]) -> Callable[[Callable[[Experiment], Re
             return function(make(*args, **kwargs))
 
         vars(call)["__signature__"] = signature(make).replace(return_annotation=Result)
+        del vars(call)["__wrapped__"]  # The reference would show its signature.
         return call
 
     return decorate
