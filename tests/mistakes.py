@@ -248,6 +248,15 @@ MISTAKES = (
     ),
     Mistake(
         AGENT,
+        "a global random generator in threads",
+        "import random\n\n\nclass Mine(Climber):\n    def train(self, config):\n        return super().train(config) + "
+        'random.random()\n\n\ntune(Mine, space, engine="threads", rounds=2)',
+        "PopbanditsWarning: engine='threads' lets members share the global generator of random, which was used while "
+        "they trained: the same seed may not give the same history; use engine='processes', or draw from generators of "
+        "the agent's own",
+    ),
+    Mistake(
+        AGENT,
         "a hyperparameter that the agent does not use",
         'from popbandits.testing import check_agent\n\nprint(check_agent(Climber, {"lr": (0.01, 1.0), "gamma": (0.9, '
         "0.999)}))",
@@ -369,6 +378,13 @@ MISTAKES = (
         "resuming with another seed",
         RUN + 'resume("runs/first", seed=1)',
         f"ArgumentError: a resumed run keeps its seed, got another; {CHANGEABLE} may change",
+    ),
+    Mistake(
+        FOLDER,
+        "resuming with another space in the file",
+        RUN + 'space["lr"] = (0.01, 2.0)\nresume("runs/first", rounds=3, agent=Climber)',
+        "PopbanditsWarning: space in ….py differs from the recorded space in lr: the run keeps the recorded one; for "
+        "another, start a new run (its start= may be the folder of this one)",
     ),
     Mistake(
         FOLDER,

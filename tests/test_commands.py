@@ -487,6 +487,23 @@ def test_export_goes_to_the_standard_output_and_stops_when_nobody_reads(undistur
     process.stderr.close()
 
 
+def test_an_export_at_a_terminal_goes_to_a_file_in_the_folder_of_the_run(
+    undisturbed: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    Path("precious").write_text("kept")
+    Path("undisturbed/export.csv.part").symlink_to(Path("precious").resolve())  # as a sender could have put there
+    for kind in ("csv", "json", "parquet"):
+        assert main(["export", "undisturbed", f"--{kind}"]) == 0
+        assert capsys.readouterr().out == f"Written: undisturbed/export.{kind} (16 rows)\n"
+    assert len(Path("undisturbed/export.csv").read_text().splitlines()) == 17
+    assert Path("precious").read_text() == "kept"
+    assert main(["export", "undisturbed", "--csv", "-o", "-"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 17
+    assert main(["export", "nowhere", "--csv"]) == 1
+    assert "nowhere" in capsys.readouterr().err
+
+
 def test_an_export_that_cannot_be_written_says_why(undisturbed: History, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "undisturbed", "--csv", "-o", "no/such/folder.csv"]) == 1
     assert "cannot write to no/such/folder.csv: No such file or directory; give another" in capsys.readouterr().err

@@ -51,3 +51,10 @@ def test_the_core_tests_are_there() -> None:
 def test_links_between_files_lead_somewhere(page: str) -> None:
     links = found(r"\]\((?!https?:|#)([^)#\s]+)", page)
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_docs_install_an_extra_by_name_only_after_popbandits_itself() -> None:
+    home = (ROOT / "docs/index.md").read_text()
+    assert home.index("pip install -e .") < home.index("pip install 'popbandits[")
+    plain = re.compile(r"^[^`]*pip install popbandits\b", re.MULTILINE)  # As a command: there is no such package yet.
+    assert [page.name for page in (ROOT / "docs").rglob("*.md") if plain.search(page.read_text())] == []

@@ -1,5 +1,6 @@
 """One list of settings: what is added to it is everywhere, without another edit."""
 
+import inspect
 import json
 import os
 import shutil
@@ -165,3 +166,8 @@ def test_a_record_may_say_what_no_argument_may() -> None:
     """Members can be unknown, Ray Tune is no engine of ours, and a selection has its own idea of a quantile."""
     about = {"size": None, "engine": "ray-tune", "quantile": 0.9, "agent": {"make": "m:A"}, "note": object()}
     assert check_about(about) == about
+
+
+def test_the_reference_which_looks_behind_decorators_shows_the_parameters_of_tune() -> None:
+    behind = inspect.unwrap(popbandits.tune)
+    assert list(inspect.signature(behind).parameters) == list(SETTINGS)

@@ -9,6 +9,7 @@ from .errors import CheckpointError as CheckpointError
 from .errors import HistoryError as HistoryError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import PopbanditsError as PopbanditsError
+from .errors import PopbanditsWarning as PopbanditsWarning
 from .errors import RunError as RunError
 from .errors import SpaceError as SpaceError
 from .explorers import BGPBT as BGPBT

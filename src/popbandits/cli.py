@@ -4,13 +4,14 @@ import argparse
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
 import popbandits.paper.commands  # noqa: F401 - its commands come after the others
 from popbandits.commands import COMMANDS
 from popbandits.commands.registry import STOPPED, Parser
-from popbandits.errors import PopbanditsError
+from popbandits.errors import PopbanditsError, PopbanditsWarning
 from popbandits.wording import visible
 
 ABOUT = """\
@@ -71,9 +72,22 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Format a warning of popbandits for people, without a line of code; others as Python does."""
+    if issubclass(category, PopbanditsWarning):
+        return f"Warning: {visible(str(message))}\n"
+    return _python_format(message, category, filename, lineno, line)
+
+
+_python_format = warnings.formatwarning
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status."""
     arguments = parser().parse_args(argv)
+    warnings.formatwarning = _format_warning
     try:
         return arguments.do(arguments) or 0
     except PopbanditsError as error:

@@ -1,8 +1,12 @@
-"""Exceptions. Every message states the rule, the parameter and the value, then a fix where there is one."""
+"""Exceptions and a warning. Every message states the rule, the parameter and the value, then a fix if there is one."""
 
 
 class PopbanditsError(Exception):
     """Base class of every error that popbandits raises on purpose."""
+
+
+class PopbanditsWarning(UserWarning):
+    """A run goes on, but may not do what was meant."""
 
 
 class SpaceError(PopbanditsError, ValueError):

@@ -3,6 +3,7 @@
 import math
 import re
 import zlib
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from rich.console import Console
 
 from popbandits.errors import AgentError, SpaceError
 from popbandits.space import Space
-from popbandits.testing import Costs, Finding, Report, Rule, check_agent, spaces
+from popbandits.storage.checkpoints import seal
+from popbandits.testing import Costs, Finding, Report, Rule, check_agent, spaces, trials
 from popbandits.testing.contrasts import contrasts
+from popbandits.testing.overhead import time_idle_run
 from tests.testing import faulty_agents as agents
 from tests.testing.faulty_agents import SPACE, Sound, tied
 
@@ -328,12 +331,63 @@ def test_every_agent_is_closed_and_hardly_two_live_at_a_time() -> None:
 
 
 def test_costs_add_up_to_a_run() -> None:
-    costs = Costs(build=30, train=54, save=4, load=2, size=25_000_000, intervals=8, population=4, rounds=50)
+    costs = Costs(
+        build=30, train=54, save=3, load=2, size=25_000_000, intervals=8, population=4, rounds=50, recording=1, start=6
+    )
     assert costs.interval == 60
     assert costs.overhead == 0.1
-    assert "an interval 60.0 s: load 2.0 s, train 54.0 s, save 4.0 s (10.0% for saving" in str(costs)
-    assert "25 MB" in str(costs)
-    assert "4 members x 50 rounds take 3.4 h one after another, 50.5 min if all" in str(costs)
+    assert costs.one_by_one == 6 + 4 * (30 + 50 * 60)
+    assert costs.at_once == 6 + 30 + 50 * (2 + 54 + 3 + 4 * 1)  # One process records the members one after another.
+    assert "an interval 60.0 s: load 2.0 s, train 54.0 s, save 3.0 s, record 1.0 s (10.0% for every" in str(costs)
+    assert "25 MB." in str(costs)
+    assert "4 members x 50 rounds take 3.4 h one after another, 53.1 min if all" in str(costs)
+    assert "; 6.0 s of it to start." in str(costs)
+    batched = replace(costs, batched=True)
+    assert batched.one_by_one == 6 + 30 + 50 * (54 + 4 * (3 + 1))
+    assert "save 3.0 s and record 1.0 s each (22.9% for saving and recording)" in str(batched)
+
+
+def test_the_estimate_counts_what_a_run_does_besides_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seal_for_an_hour(draft: Path) -> None:
+        seal(draft)
+        ticks.append(3600.0)
+
+    ticks = [0.0]
+    monkeypatch.setattr(trials, "seal", seal_for_an_hour)
+    monkeypatch.setattr(trials.time, "perf_counter", lambda: sum(ticks))
+    monkeypatch.setattr(trials, "time_idle_run", lambda: (5.0, 60.0))
+    costs = check_agent(Sound, SPACE, population=2, rounds=10).costs
+    assert costs is not None
+    assert (costs.load, costs.train, costs.save, costs.recording) == (0, 0, 3600, 60)
+    assert costs.one_by_one == 5 + 2 * 10 * 3660
+
+
+def test_the_time_that_a_run_takes_for_an_interval_is_measured_on_one_that_does_nothing() -> None:
+    assert min(time_idle_run()) > 0
+    costs = check_agent(Sound, SPACE).costs
+    assert costs is not None
+    assert (costs.start, costs.recording) == time_idle_run()
+
+
+def test_the_start_of_a_process_is_counted_where_members_train_in_processes() -> None:
+    report = check_agent(Sound, SPACE, engine="processes")
+    assert report.costs is not None
+    assert report.ok
+    assert report.costs.start > time_idle_run()[0]
+    unsent = check_agent(lambda seed: Sound(seed), SPACE, engine="processes")
+    assert "it must be a function or class at the top level of a module" in found(unsent, Rule.RUNS).text
+    assert unsent.costs is not None
+    assert unsent.costs.start == time_idle_run()[0]
+
+
+@pytest.mark.parametrize(("engine", "status"), [("threads", "warning"), ("in-process", "ok")])
+def test_a_global_generator_is_a_warning_for_members_in_threads(engine: Any, status: str) -> None:
+    finding = found(check_agent(agents.UsesAGlobalGenerator, SPACE, engine=engine), Rule.SHARED)
+    assert finding.status == status
+    assert finding.text.startswith("make_agent uses the global generator of random")
+    assert "threads" in finding.text
+    sound = found(check_agent(Sound, SPACE, engine=engine), Rule.SHARED)
+    assert (sound.status, sound.text) == ("ok", "")
 
 
 def test_a_report_reads_well_in_a_terminal_whatever_the_findings_contain() -> None:

@@ -11,6 +11,8 @@ from popbandits.testing import Rule, check_agent
 
 torch = pytest.importorskip("torch")
 
+from popbandits.adapters.torch_agent import TorchAgent  # noqa: E402 (needs torch)
+
 
 class Sound:
     """Regression, with an optimizer that may change its kind between intervals."""
@@ -118,3 +120,40 @@ def test_faults_of_torch_agents_are_found(agent: type, status: str, rules: list[
     told = [finding for finding in report.findings if finding.status != "ok"]
     assert [(finding.rule, finding.status) for finding in told] == [(rule, status) for rule in rules], str(report)
     assert all(re.search(words, finding.text) for finding in told), str(report)
+
+
+class Drops(Sound):
+    """Uses dropout, which draws from PyTorch's global generator."""
+
+    def train(self, config: dict[str, Any]) -> float:
+        with torch.no_grad():
+            self.net.weight.copy_(torch.nn.functional.dropout(self.net.weight, 0.1))
+        return super().train(config)
+
+
+class Line(TorchAgent):
+    """Draws from the global generators, whose states it restores afterwards."""
+
+    kept = ("layer", "optimizer")
+
+    def build(self) -> None:
+        self.layer = torch.nn.Linear(1, 1)
+        self.optimizer = torch.optim.SGD(self.layer.parameters())
+
+    def interval(self, config: dict[str, Any]) -> float:
+        self.optimizer.zero_grad()
+        loss = (self.layer(torch.randn(8, 1)) - 1).square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return -loss.item()
+
+
+def test_generators_of_pytorch_that_threads_would_share_are_named() -> None:
+    for agent, used in (
+        (Drops, "make_agent uses the global generator of torch"),
+        (Line, "train uses the global generator of random, numpy.random and torch"),
+    ):
+        report = check_agent(agent, {"lr": (0.01, 0.1)} if agent is Line else space(), engine="threads", each=False)
+        (finding,) = (each for each in report.findings if each.rule == Rule.SHARED)
+        assert finding.status == "warning", agent
+        assert finding.text.startswith(used), agent

@@ -87,6 +87,46 @@ def test_the_time_is_over_when_nothing_new_begins(tmp_path: Path) -> None:
     assert len(begin_or_resume(tmp_path / "short", [StopAfter(1e-9)])) == 0
 
 
+class Timed(Walker):
+    """Takes ten seconds of a clock that nothing else moves, and twice as long with a third round."""
+
+    now = 0.0
+    rounds = 0
+
+    def assigned(self, member: int, round_: int) -> None:
+        self.rounds = round_
+
+    def train(self, config: dict[str, Any]) -> Any:
+        Timed.now += 20.0 if self.rounds >= 2 else 10.0
+        return super().train(config)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "synchronous", "intervals", "said"),
+    [
+        # A round of three members takes 30 seconds, from the third on 60.
+        (65, True, 6, "the next intervals take about 30 s, and 5.0 s are left"),
+        (60, True, 6, "60 seconds are over"),
+        (91, True, 9, "91 seconds are over"),  # It could not know that the third round takes longer.
+        (150, True, 9, "the next intervals take about 1:00, and 30 s are left"),
+        # Each waits for two others and trains: 30 seconds. Those in the queue end in time.
+        (65, False, 6, "the next intervals take about 30 s, and 25 s are left"),
+    ],
+)
+def test_nothing_begins_that_would_end_after_the_time(
+    seconds: float, synchronous: bool, intervals: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Timed, "now", 0.0)
+    limit = StopAfter(seconds)
+    limit._now = lambda: Timed.now
+    made: dict[str, Any] = SETTINGS | {"population": 3, "rounds": 9, "synchronous": synchronous}
+    result = tune(Timed, space(), directory=tmp_path / "run", callbacks=[limit], **made)
+    assert len(result.history) == intervals
+    assert last_event(tmp_path / "run") == ("stopped", f"{said}; it can be resumed")
+    resumed = resume(tmp_path / "run", callbacks=[limit], progress=False)
+    assert len(resumed.history) > intervals  # It has all of the time again, and learns anew how long a round takes.
+
+
 @pytest.mark.parametrize("mode", ["max", "min"])
 def test_a_run_stops_at_a_score_that_is_good_enough(mode: Any, tmp_path: Path) -> None:
     whole = begin_or_resume(tmp_path / "whole", [], mode=mode)

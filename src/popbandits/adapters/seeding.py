@@ -25,6 +25,9 @@ class Seeded:
         seed: Seed of the agent.
     """
 
+    uses_global_generators = True
+    """Read by `popbandits check`: they are restored after an interval, so nothing else shows it."""
+
     def __init__(self, seed: int) -> None:
         self._seed, self._intervals, self._place = int(seed), 0, (0, 0)
 

@@ -41,9 +41,11 @@ def check(parser: argparse.ArgumentParser) -> Command:
         space = given.space if space is None else space
         batched = arguments.batched or (isinstance(given, Experiment) and given.engine == "batched")
         check: Any = check_batched if batched else check_agent
-        planned = {}
+        planned: dict[str, Any] = {}
         if isinstance(given, Experiment):
-            planned = {"population": given.population} | ({"rounds": given.rounds} if given.rounds else {})
+            planned["population"] = given.population
+            planned |= {"rounds": given.rounds} if given.rounds else {}
+            planned |= {} if batched else {"engine": given.engine}
         space = Space(space() if callable(space) else space)
         explore = given.chosen.explore if isinstance(given, Experiment) else "replaced"
         for remark in remarks(space, planned.get("population", 4), explore):

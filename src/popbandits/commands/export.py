@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from popbandits.commands.registry import Command, command
@@ -34,27 +35,38 @@ def export(parser: argparse.ArgumentParser) -> Command:
         const="parquet",
         help="typed columns (needs: pip install 'popbandits[report]')",
     )
-    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="file to write; - for standard output (-)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="file to write; - for standard output (-; at a terminal, export.csv or the like in the run's folder)",
+    )
 
     def write(arguments: argparse.Namespace) -> None:
         from popbandits.reports.export import export as export_run
 
-        if arguments.output == "-":
+        output = arguments.output
+        if output is None:
+            file_instead = sys.stdout.isatty() and arguments.run.is_dir()  # Thousands of rows are nothing to read.
+            output = str(arguments.run / f"export.{arguments.kind}") if file_instead else "-"
+        if output == "-":
             if arguments.kind == "parquet" and sys.stdout.isatty():
                 parser.error("--parquet is binary and cannot be printed on a terminal; give a file with -o")
             export_run(arguments.run, arguments.kind, sys.stdout.buffer)
             sys.stdout.flush()
             return
-        path = Path(arguments.output)
+        path = Path(output)
         partial = path.with_name(f"{path.name}.part")
         try:
-            with partial.open("wb") as file:
+            partial.unlink(missing_ok=True)  # It may be a link, in a folder that was received.
+            with partial.open("xb") as file:
                 rows = export_run(arguments.run, arguments.kind, file)
             os.replace(partial, path)
         except OSError as error:
             raise PopbanditsError(f"cannot write to {path}: {error.strerror}; give another file with -o") from error
         finally:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
         print(f"Written: {path} ({rows} rows)")
 
     return write

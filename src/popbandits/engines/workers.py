@@ -10,6 +10,7 @@ import pickle
 import signal
 import threading
 import time
+import warnings
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -21,9 +22,10 @@ from typing import Any
 
 from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
+from popbandits.engines.generators import States, read_states, used_since
 from popbandits.engines.spawning import end_with, spawning
 from popbandits.engines.work import Bench, Failure, Job, Report
-from popbandits.errors import ArgumentError, RunError
+from popbandits.errors import ArgumentError, PopbanditsWarning, RunError
 from popbandits.wording import error_text
 
 READY = "ready"
@@ -177,7 +179,41 @@ class ThreadWorker(Worker):
 
 
 class Threads(WorkerEngine):
-    """An engine with threads: they share one accelerator, and one trains while another steps its environments."""
+    """An engine with threads: they share one accelerator, and one trains while another steps its environments.
+
+    They share the global random generators too: the engine warns, once, if these were used while members trained.
+    """
+
+    def __init__(self, make_agent: MakeAgent, workers: int, round_timeout: float | None = None):
+        self._watching = workers > 1
+        self._before: States | None = None
+        super().__init__(make_agent, workers, round_timeout)
+
+    def submit(self, job: Job) -> None:
+        """Queue a job for its member's worker."""
+        self._watch()
+        super().submit(job)
+
+    def wait(self) -> list[Report]:
+        """Wait as other engines do; then warn if a global generator was used meanwhile."""
+        self._watch()
+        reports = super().wait()
+        if self._before is not None and (used := used_since(self._before)):
+            self._watching = False
+            warnings.warn(
+                f"engine='threads' lets members share the global generator of {' and '.join(used)}, which was used "
+                "while they trained: the same seed may not give the same history; use engine='processes', or draw "
+                "from generators of the agent's own",
+                PopbanditsWarning,
+                stacklevel=2,
+            )
+        self._before = None  # Callbacks, which come next, may use them.
+        return reports
+
+    def _watch(self) -> None:
+        """Read the states of the global generators, unless that was done since the last wait."""
+        if self._watching and self._before is None:
+            self._before = read_states()
 
     def start(self, number: int) -> Worker:
         """Start a thread."""

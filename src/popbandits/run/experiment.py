@@ -22,6 +22,7 @@ from popbandits.population import Population
 from popbandits.population.start import Start, from_record, resolve, to_record
 from popbandits.records import plain
 from popbandits.run.recipes import Role, on_record, recipe
+from popbandits.run.source import source_of
 from popbandits.selection import Selection
 from popbandits.settings import SETTINGS, TEXTS, Settings
 from popbandits.space import Space
@@ -111,7 +112,7 @@ class Experiment(Settings):
     def record(self) -> dict[str, Any]:
         """Return the metadata of the run for its file, in plain values."""
         start = resolve(self.start, Space(self.space), self.population)
-        return record_of(self, self.chosen, start, agent=recipe(self.agent))
+        return record_of(self, self.chosen, start, agent=recipe(self.agent)) | source_of(self.agent, self.space)
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":

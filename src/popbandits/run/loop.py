@@ -11,7 +11,7 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -45,10 +45,13 @@ class Loop:
         make_engine: Callable[[], Engine],
         view: View,
         max_failures: int | None = None,
+        edited: Sequence[str] = (),
     ):
         self.population, self.store, self.checkpoints = population, store, checkpoints
         self.recorder = Recorder(population, store)
         self.view, self.max_failures = view, max_failures
+        self.edited = edited
+        """Differences of today's code and space from the record, a sentence each."""
         self._make_engine = make_engine
         self.stopping = False
         """True if it was asked to stop: intervals in training finish, and no new ones start."""
@@ -109,6 +112,8 @@ class Loop:
             self.checkpoints.hold(best.key)
         self.view.opened(self.population, self.store.path.parent)
         self._say("resumed" if len(history) else "started", f"process {os.getpid()} on {platform.node()}")
+        for difference in self.edited:
+            self._say("edited", difference)
         self._decide()
         self.checkpoints.tidy(lambda key: (o := history.find(key)) is not None and not o.failed)
 

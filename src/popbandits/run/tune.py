@@ -1,7 +1,8 @@
 """`tune` and `resume`: from an experiment to a result."""
 
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
@@ -11,10 +12,11 @@ from platform import python_version
 from typing import Any, ParamSpec
 
 from popbandits.docstrings import complete_args
-from popbandits.errors import ArgumentError, HistoryError
+from popbandits.errors import ArgumentError, HistoryError, PopbanditsWarning
 from popbandits.run.experiment import Experiment
 from popbandits.run.loop import Loop
 from popbandits.run.result import Result
+from popbandits.run.source import differences
 from popbandits.settings import CHANGEABLE, SETTINGS, TEXTS
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, anchored, required, resume_command
@@ -46,6 +48,7 @@ def _takes(make: Callable[P, Experiment]) -> Callable[[Callable[[Experiment], Re
             return function(make(*args, **kwargs))
 
         vars(call)["__signature__"] = signature(make).replace(return_annotation=Result)
+        del vars(call)["__wrapped__"]  # The reference would show its signature.
         return call
 
     return decorate
@@ -111,6 +114,9 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
 def resume(directory: str | Path, *, trust: bool = False, progress: bool | View = True, **changes: Any) -> Result:
     """Resume a run that was stopped or killed, or that has new rounds to do, as if it had never stopped.
 
+    It keeps the recorded space and settings, and trains with today's code. If the agent's code or the space in its file
+    was edited meanwhile, a `PopbanditsWarning` says so, and the run's record too.
+
     Args:
         directory: Give the folder of the run.
         trust: Let the record name any code as its agent, method and selection. Default False: only code that popbandits
@@ -127,14 +133,17 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
         recorded = Store.open(directory, readonly=True)
     with required("read", recorded.path, RECORD_ERRORS), recorded as store:
         experiment = replace(Experiment.recorded(store, trust, **changes), progress=progress)
+        edited = differences(store.about, store.space, experiment.agent)
+    for difference in edited:
+        warnings.warn(difference, PopbanditsWarning, stacklevel=2)
     lock = Lock(directory)
     try:
-        return _train(experiment, directory)
+        return _train(experiment, directory, edited)
     finally:
         lock.release()
 
 
-def _train(experiment: Experiment, directory: Path) -> Result:
+def _train(experiment: Experiment, directory: Path, edited: Sequence[str] = ()) -> Result:
     progress = experiment.progress
     view = progress if isinstance(progress, View) else _terminal(experiment.at_a_time) if progress else View()
     with required("use", directory / RECORD, RECORD_ERRORS), Store.open(directory) as store:
@@ -142,7 +151,7 @@ def _train(experiment: Experiment, directory: Path) -> Result:
         store.describe(**experiment.record())
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
         seen = Several(view, experiment.callbacks) if experiment.callbacks else view
-        Loop(population, store, checkpoints, experiment.make_engine, seen, experiment.max_failures).run()
+        Loop(population, store, checkpoints, experiment.make_engine, seen, experiment.max_failures, edited).run()
     return Result(directory)
 
 

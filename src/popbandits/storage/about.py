@@ -3,15 +3,22 @@
 from typing import Any
 
 from popbandits.errors import HistoryError
-from popbandits.rules import Rule, real
+from popbandits.rules import TEXT, Rule, real
 from popbandits.settings import MEMBERS as MEMBERS
 from popbandits.settings import SETTINGS
 
 SECONDS = 1e11
 """Upper limit of times, in seconds since 1970: the year 5138."""
 
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
 RULES = {
     "space": Rule(lambda value: isinstance(value, str), "text"),
+    "source": Rule(_is_texts, "a dict of texts"),
+    "space_name": TEXT,
     "created": real("a time in seconds", lambda number: abs(number) < SECONDS),
     **{each.key: each.stored for each in SETTINGS.values() if each.recorded and each.stored},
 }

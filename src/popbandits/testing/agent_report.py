@@ -29,6 +29,7 @@ class Rule(StrEnum):
     MOVED = "a checkpoint can be moved"
     UNCHANGED = "nothing changes a checkpoint once it is saved"
     SEED = "the same seed trains alike"
+    SHARED = "members share no random generator"
     COMPLETE = "a checkpoint holds everything that training resumes from"
     ALIKE = "two loads of one checkpoint train alike"
     HELD = "after a load, the new hyperparameters apply"
@@ -70,7 +71,9 @@ class Costs:
     build: float
     train: float
     save: float
+    """With the checksums of the files, and until they are on the disk."""
     load: float
+    """With the comparison of the checksums."""
     size: int
     """Bytes of a checkpoint."""
     intervals: int
@@ -79,33 +82,52 @@ class Costs:
     rounds: int = 50
     batched: bool = False
     """True if all members train in one call, and stay in memory."""
+    recording: float = 0.0
+    """Seconds of an interval outside its agent: deciding, recording, moving and removing checkpoints."""
+    start: float = 0.0
+    """Seconds to open and close a run; with engine="processes", also until a worker process has started."""
 
     @property
     def interval(self) -> float:
-        """Seconds of an interval: load, train and save; for a batch, train all and save each."""
-        return self.train + (self.population * self.save if self.batched else self.load + self.save)
+        """Seconds of an interval: load, train, save and record; for a batch, train all, save and record each."""
+        if self.batched:
+            return self.train + self.population * (self.save + self.recording)
+        return self.load + self.train + self.save + self.recording
 
     @property
     def overhead(self) -> float:
-        """Share of an interval spent on saving and loading."""
+        """Share of an interval spent on anything but training."""
         return (self.interval - self.train) / self.interval if self.interval else 0.0
+
+    @property
+    def one_by_one(self) -> float:
+        """Seconds of a run whose members train one after another; for a batch, of the run."""
+        if self.batched:
+            return self.start + self.build + self.rounds * self.interval
+        return self.start + self.population * (self.build + self.rounds * self.interval)
+
+    @property
+    def at_once(self) -> float:
+        """Seconds of a run whose members train at once and do not slow each other down; recording is one by one."""
+        apart = self.rounds * (self.interval - self.recording)
+        return self.start + self.build + apart + self.rounds * self.population * self.recording
 
     def __str__(self) -> str:
         if self.batched:
             return (
                 f"Building takes {_time(self.build)}, an interval of all members {_time(self.interval)}: train "
-                f"{_time(self.train)}, save {_time(self.save)} each ({self.overhead:.1%} for saving). A checkpoint has "
-                f"{_bytes(self.size)}, and loads in {_time(self.load)}.\n"
-                f"{self.population} members x {self.rounds} rounds take "
-                f"{_time(self.rounds * self.interval + self.build)}."
+                f"{_time(self.train)}, save {_time(self.save)} and record {_time(self.recording)} each "
+                f"({self.overhead:.1%} for saving and recording). A checkpoint has {_bytes(self.size)}, and loads in "
+                f"{_time(self.load)}.\n"
+                f"{self.population} members x {self.rounds} rounds take {_time(self.one_by_one)}."
             )
-        member = self.rounds * self.interval + self.build
         return (
             f"Building takes {_time(self.build)}, an interval {_time(self.interval)}: load {_time(self.load)}, "
-            f"train {_time(self.train)}, save {_time(self.save)} ({self.overhead:.1%} for saving and loading). "
-            f"A checkpoint has {_bytes(self.size)}.\n"
-            f"{self.population} members x {self.rounds} rounds take {_time(self.population * member)} one after "
-            f"another, {_time(member)} if all train at once and do not slow each other down."
+            f"train {_time(self.train)}, save {_time(self.save)}, record {_time(self.recording)} "
+            f"({self.overhead:.1%} for everything but training). A checkpoint has {_bytes(self.size)}.\n"
+            f"{self.population} members x {self.rounds} rounds take {_time(self.one_by_one)} one after another, "
+            f"{_time(self.at_once)} if all train at once and do not slow each other down; {_time(self.start)} of it to "
+            "start. Python's own start and imports come on top."
         )
 
 

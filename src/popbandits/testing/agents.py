@@ -25,16 +25,20 @@ finding from a spread is never more than a warning.
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from popbandits.agent import Agent, MakeAgent
+from popbandits.errors import ArgumentError, RunError
 from popbandits.history import Config
+from popbandits.settings import EngineName
 from popbandits.space import Space
 from popbandits.testing.agent_report import Report, Rule
 from popbandits.testing.contrasts import contrasts
+from popbandits.testing.overhead import time_process
 from popbandits.testing.spread import Spread
 from popbandits.testing.trials import Trace, Trials, same_score
 
@@ -53,13 +57,15 @@ def check_agent(
     each: bool = True,
     population: int = 4,
     rounds: int = 50,
+    engine: EngineName = "in-process",
     progress: Callable[[str], object] = lambda line: None,
 ) -> Report:
     """Check whether an agent follows the contract, on configurations of a space; the report lists what is wrong.
 
     A correct agent trains for 6 intervals, plus one for each hyperparameter (`each=False` leaves these out; then a load
     that restores only some old hyperparameters is not found). A fault takes a few more to explain. `progress` is called
-    with a line before every interval. `population` and `rounds` are those of the run whose duration is estimated.
+    with a line before every interval. `population`, `rounds` and `engine` are those of the run whose duration is
+    estimated; with "threads", a global random generator that the agent uses is a warning.
     Checkpoints are written to the system's temporary folder.
 
     >>> import json
@@ -84,7 +90,31 @@ def check_agent(
     with TemporaryDirectory(prefix="popbandits-check-", ignore_cleanup_errors=True) as folder:
         trials = Trials(make_agent, Path(folder), progress)
         trials.carry_out(Check(trials, space, seed, each).run)
-        return Report(trials.findings(), trials.costs(population, rounds))
+        _judge_generators(trials, engine)
+        costs = trials.costs(population, rounds)
+        if costs is not None and engine == "processes":
+            try:
+                costs = replace(costs, start=costs.start + time_process(make_agent, Path(folder)))
+            except (ArgumentError, RunError) as error:
+                trials.note(Rule.RUNS, "problem", str(error))
+        return Report(trials.findings(), costs)
+
+
+def _judge_generators(trials: Trials, engine: EngineName) -> None:
+    """Note whether the agent used generators that members in threads would share."""
+    used = [f"{method} uses the global generator of {library}" for library, method in trials.shared.items()]
+    if not used:
+        trials.note(Rule.SHARED, "ok")
+    elif engine == "threads":
+        trials.note(
+            Rule.SHARED,
+            "warning",
+            f"{', '.join(used)}, which all threads share: the same seed may not give the same history; use "
+            "engine='processes', or draw from generators of the agent's own, such as numpy.random.default_rng(seed)",
+        )
+    else:
+        text = "with engine='threads', members share it, and the same seed may not give the same history"
+        trials.note(Rule.SHARED, "ok", f"{', '.join(used)}: {text}")
 
 
 class Check:

@@ -47,7 +47,8 @@ class Alone:
 class BatchTrials(Trials):
     """Trains batches interval by interval, and notes which rules they break."""
 
-    rules: tuple[AnyRule, ...] = (*Rule, *BatchRule)
+    # A batch is one program, and its members one object.
+    rules: tuple[AnyRule, ...] = (*(rule for rule in Rule if rule != Rule.SHARED), *BatchRule)
 
     def __init__(self, make_agents: MakeAgents, size: int, folder: Path, progress: Callable[[str], object]):
         super().__init__(partial(Alone, make_agents=make_agents, size=size), folder, progress)

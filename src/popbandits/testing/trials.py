@@ -18,11 +18,13 @@ from statistics import median
 from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
+from popbandits.engines.generators import read_states, used_since
 from popbandits.engines.work import Checkpointed, Incomplete, announce, as_outcome, build, differences
 from popbandits.errors import AgentError, PopbanditsError
 from popbandits.history import Config
 from popbandits.storage.checkpoints import seal
 from popbandits.testing.agent_report import AnyRule, Costs, Finding, Rule, Status
+from popbandits.testing.overhead import time_idle_run
 
 T = TypeVar("T")
 
@@ -64,6 +66,8 @@ class Trials:
         """True if equal intervals leave equal files, so that different files are significant."""
         self.reported: set[str] = set()
         """Hyperparameters that `applied` returned."""
+        self.shared: dict[str, str] = {}
+        """Libraries whose global random generator was used, and the first method that did so."""
 
     def carry_out(self, check: Callable[[], None]) -> None:
         """Run a check until it ends or is aborted."""
@@ -87,8 +91,20 @@ class Trials:
         """Return the measured costs; None if no agent loaded a checkpoint."""
         if not self._seconds["load"]:
             return None
-        build, train, save, load = (median(self._seconds[what]) for what in ("build", "train", "save", "load"))
-        return Costs(build, train, save, load, self._size, self.intervals, population, rounds)
+        start, recording = time_idle_run()
+        median_of = {what: median(seconds) for what, seconds in self._seconds.items()}
+        return Costs(
+            median_of["build"],
+            median_of["train"],
+            median_of["save"] + median_of["seal"],
+            median_of["load"] + median_of.get("verify", 0.0),
+            self._size,
+            self.intervals,
+            population,
+            rounds,
+            recording=recording,
+            start=start,
+        )
 
     @property
     def intervals(self) -> int:
@@ -98,7 +114,10 @@ class Trials:
     @contextmanager
     def agent(self, seed: int) -> Iterator[Agent]:
         """Build an agent, and close it at the end."""
-        agent = self._time("build", lambda: build(self._make_agent, seed), "make_agent")
+        with self._watch("make_agent"):
+            agent = self._time("build", lambda: build(self._make_agent, seed), "make_agent")
+        if getattr(agent, "uses_global_generators", False):
+            self.shared.setdefault("random, numpy.random and torch", "train")
         try:
             yield agent
         finally:
@@ -111,11 +130,20 @@ class Trials:
         given = copy.deepcopy(config)
         # Always the same interval, so that it causes no difference.
         self._time("assigned", lambda: announce(agent, (0, 0)))
-        result = self._time("train", lambda: agent.train(given), f"train({config})")
+        with self._watch("train"):
+            result = self._time("train", lambda: agent.train(given), f"train({config})")
         score = self.judge(result, given, config)
         if callable(applied := getattr(agent, "applied", None)):
             self.judge_applied(config, self._time("applied", applied))
         return self._save(agent, score)
+
+    @contextmanager
+    def _watch(self, method: str) -> Iterator[None]:
+        """Note the global random generators that a method uses."""
+        before = read_states()
+        yield
+        for library in used_since(before):
+            self.shared.setdefault(library, method)
 
     def judge(self, result: object, given: Config, config: Config) -> float:
         """Note whether `train` returned a finite score, and whether it changed the configuration."""
@@ -146,7 +174,7 @@ class Trials:
         """Load a checkpoint, train for an interval, and save."""
         moved = self._folder / f"moved-{next(self._numbers)}"
         shutil.copytree(trace.checkpoint, moved)
-        before = fingerprint(moved)
+        before = self._time("verify", lambda: fingerprint(moved))
         self._load(agent, trace, moved)
         after = self.train(agent, config, why)
         for files, who in (
@@ -184,10 +212,12 @@ class Trials:
         draft.mkdir()
         self._time("save", lambda: agent.save(draft))
         self._size = sum(path.stat().st_size for path in draft.rglob("*") if path.is_file())
+        start = time.perf_counter()
         try:
             seal(draft)
         except AgentError as error:
             self.give_up(Rule.RUNS, str(error))
+        self._seconds["seal"].append(time.perf_counter() - start)
         draft.rename(checkpoint)
         return Trace(score, checkpoint, fingerprint(checkpoint), draft)
 

@@ -2,15 +2,15 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from popbandits.history import History, Observation
+from popbandits.history import Decision, History, Key, Observation
 from popbandits.population import Population
 from popbandits.rules import Rule, real, whole
 from popbandits.views.view import View
-from popbandits.wording import number
+from popbandits.wording import duration, number
 
 _SECONDS = real("above 0 seconds", lambda value: value > 0)
 _FINITE = real("a finite number")
@@ -19,24 +19,52 @@ _FUNCTION = Rule(callable, "callable: it takes the history", "give a function")
 
 
 class StopAfter(View):
-    """Stop a run when some time has passed since it was opened; a resumed run has all of it again.
+    """Stop a run before some time has passed since it was opened; a resumed run has all of it again.
+
+    Nothing begins that would not end in time, judged by how long each member's last interval took since it was decided,
+    with its wait for a worker. So what begins first, of which nothing is known yet, may still end late; leave room for
+    one interval of every member if a job has a strict limit.
 
     Args:
-        seconds: Give the time after which nothing new begins. What is in training then takes its own time to end.
+        seconds: Give the time after which nothing is to train.
     """
 
     def __init__(self, seconds: float):
         _SECONDS.check("seconds", seconds)
         self.seconds = seconds
+        self._now = time.monotonic
         self._end = math.inf
+        self._synchronous = True
+        self._asked: dict[Key, float] = {}  # when the pending intervals were decided
+        self._took: dict[int, float] = {}  # by member: seconds from the decision to the end of its last interval
 
     def opened(self, population: Population, directory: Path) -> None:
         """Start the clock."""
-        self._end = time.monotonic() + self.seconds
+        self._end = self._now() + self.seconds
+        self._synchronous = population.synchronous
+        self._asked.clear()
+        self._took.clear()
+
+    def asked(self, decisions: Sequence[Decision]) -> None:
+        """Note when intervals begin."""
+        now = self._now()
+        self._asked |= {decision.assignment.key: now for decision in decisions}
+
+    def told(self, observation: Observation) -> None:
+        """Note how long an interval took."""
+        now = self._now()
+        self._took[observation.member] = now - self._asked.pop(observation.key, now)
 
     def stop(self) -> str | None:
-        """Return the reason when the time is over."""
-        return f"{self.seconds:g} seconds are over" if time.monotonic() >= self._end else None
+        """Return the reason when the time is over, or too short for what would begin now."""
+        now = self._now()
+        if now >= self._end:
+            return f"{self.seconds:g} seconds are over"
+        waits = self._synchronous and self._asked  # Nothing begins before the round has ended.
+        longest = 0.0 if waits else max(self._took.values(), default=0.0)
+        if now + longest <= self._end:
+            return None
+        return f"the next intervals take about {duration(longest)}, and {duration(self._end - now)} are left"
 
 
 class StopWhen(View):

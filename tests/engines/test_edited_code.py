@@ -1,0 +1,149 @@
+"""A resume trains with today's code on the recorded space: it says so when either was edited since."""
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from popbandits import PopbanditsWarning, Result, Store, resume, tune
+from popbandits.run.recipes import load
+
+HELPER = "GAIN = 1.0\n"
+AGENT = """
+from popbandits import Experiment
+from popbandits_edited_helper import GAIN
+
+class Agent:
+    def __init__(self, seed):
+        self.x = 0.0
+
+    def train(self, config):
+        self.x += GAIN * config["step"]
+        return self.x
+
+    def save(self, directory):
+        (directory / "x").write_text(str(self.x))
+
+    def load(self, directory):
+        self.x = float((directory / "x").read_text())
+
+space = {"step": (0.0, 1.0), "way": ["up", "down"]}
+experiment = Experiment(Agent, {"step": (0.0, 1.0)}, population=2, rounds=2)
+"""
+
+
+class Project:
+    """A user's folder with an agent, a module that it imports, and a run."""
+
+    def __init__(self, folder: Path):
+        self.agent, self.helper = folder / "popbandits_edited.py", folder / "popbandits_edited_helper.py"
+        self.run = folder / "run"
+        self.agent.write_text(AGENT)
+        self.helper.write_text(HELPER)
+
+    def forget(self) -> None:
+        """Let the files be imported anew, as in another process."""
+        for file in (self.agent, self.helper):
+            sys.modules.pop(file.stem, None)
+
+    def start(self, space: str = "space") -> None:
+        tuned = load(f"{self.agent}:{space}")
+        tune(load(f"{self.agent}:Agent"), tuned, population=2, rounds=2, directory=self.run, progress=False)
+
+    def edit(self, file: Path, old: str, new: str) -> None:
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+        self.forget()
+
+    def resume(self, rounds: int) -> tuple[Result, list[str]]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = resume(self.run, rounds=rounds, progress=False)
+        assert all(one.category is PopbanditsWarning for one in caught)
+        return result, [str(one.message) for one in caught]
+
+    def events(self) -> list[str]:
+        with Store.open(self.run, readonly=True) as store:
+            return [event.text for event in store.events() if event.kind == "edited"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    path = list(sys.path)
+    made = Project(tmp_path)
+    yield made
+    made.forget()
+    sys.path[:] = path
+
+
+def test_a_resume_with_an_edited_agent_says_that_todays_code_trains_on_the_recorded_settings(project: Project) -> None:
+    project.start()
+    project.edit(project.agent, 'GAIN * config["step"]', 'GAIN * config["step"] + 100.0')
+    result, said = project.resume(3)
+    assert said == project.events()
+    assert said == [
+        "popbandits_edited.py has changed since the run was last started: from here on it trains with today's code, on "
+        "the recorded space and with the recorded settings; for others, start a new run"
+    ]
+    assert result.best.score > 100
+    assert project.resume(4)[1] == []  # Once for every change.
+
+
+def test_a_module_that_the_agent_imports_counts_as_its_code(project: Project) -> None:
+    project.start()
+    project.edit(project.helper, "1.0", "2.00")
+    (said,) = project.resume(3)[1]
+    assert said.startswith("popbandits_edited_helper.py has changed since the run was last started")
+
+
+def test_comments_and_blank_lines_are_no_change(project: Project) -> None:
+    project.start()
+    project.edit(project.agent, "class Agent:", "# A comment.\n\n\nclass Agent:")
+    assert project.resume(3)[1] == project.events() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "differs"),
+    [
+        ("space", '(0.0, 1.0), "way"', '(0.0, 2.0), "way"', " in step"),
+        ("space", '"way": ["up", "down"]', '"rate": (1, 5)', " in way, rate"),
+        ("experiment.space", '{"step": (0.0, 1.0)}', '{"step": (0.5, 1.0)}', " in step"),
+    ],
+)
+def test_a_resume_says_that_another_space_in_the_file_is_not_used(
+    name: str, old: str, new: str, differs: str, project: Project
+) -> None:
+    project.start(name)
+    with Store.open(project.run, readonly=True) as store:
+        recorded = store.space.to_json()
+    project.edit(project.agent, old, new)
+    _, said = project.resume(3)
+    expected = (
+        f"{name} in popbandits_edited.py differs from the recorded space{differs}: the run keeps the recorded one; for "
+        "another, start a new run (its start= may be the folder of this one)"
+    )
+    assert said[1:] == [expected]
+    assert project.resume(4)[1] == [expected]  # As long as it differs.
+    with Store.open(project.run, readonly=True) as store:
+        assert store.space.to_json() == recorded
+
+
+def test_a_record_without_digests_is_resumed_without_a_word(project: Project) -> None:
+    project.start()
+    with Store.open(project.run) as store:
+        store.connection.execute("DELETE FROM run WHERE name IN ('source', 'space_name')")
+    project.edit(project.agent, "GAIN *", "2 * GAIN *")
+    project.edit(project.agent, "(0.0, 1.0)", "(0.0, 3.0)")
+    assert project.resume(3)[1] == []
+
+
+def test_the_command_line_shows_it_as_a_warning_in_words(project: Project) -> None:
+    project.start()
+    project.edit(project.agent, "GAIN *", "2 * GAIN *")
+    command = [sys.executable, "-m", "popbandits", "resume", str(project.run), "--rounds", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.startswith("Warning: popbandits_edited.py has changed since the run was last started")
