@@ -9,13 +9,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ConfigSpace import Float
-
-from popbandits import History, PB2Fuse, Population
+from popbandits import History, PB2Fuse, Population, log
 
 ROUNDS = 15
 SPACE = {
-    "step": Float("step", (1e-5, 1e-1), log=True),
+    "step": log(1e-5, 1e-1),
     "momentum": (0.0, 0.95),
     "gradient": ["as it is", "of length one"],
 }

@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from ConfigSpace import Float
 from torch import Tensor
 
-from popbandits import Outcome, tune
+from popbandits import Outcome, log, tune
 
 LAYERS, STEPS, POINTS = (2, 32, 32, 2), 100, 32
 ACTIVATIONS = ["relu", "tanh"]
 SPACE = {
-    "lr": Float("lr", (1e-3, 3.0), log=True),
+    "lr": log(1e-3, 3.0),
     "momentum": (0.0, 0.99),
-    "weight_decay": Float("weight_decay", (1e-6, 1e-1), log=True),
+    "weight_decay": log(1e-6, 1e-1),
     "activation": ACTIVATIONS,
 }
 

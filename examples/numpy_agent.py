@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ConfigSpace import Float
 
-from popbandits import tune
+from popbandits import log, tune
 
 SPACE = {
-    "lr": Float("lr", (1e-4, 10.0), log=True),
+    "lr": log(1e-4, 10.0),
     "momentum": (0.0, 0.99),
     "batch": (8, 256),
     "update": ["plain", "sign"],  # along the gradient, or along its signs

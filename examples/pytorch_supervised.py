@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from ConfigSpace import Float
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, max_pool2d, relu
 
-from popbandits import Outcome, tune
+from popbandits import Outcome, log, tune
 
 SIZE = 16
 SPACE = {
-    "lr": Float("lr", (1e-5, 1e-1), log=True),
-    "weight_decay": Float("weight_decay", (1e-4, 10.0), log=True),
+    "lr": log(1e-5, 1e-1),
+    "weight_decay": log(1e-4, 10.0),
     "dropout": (0.0, 0.8),
     "augmentation": ["none", "flip", "shift", "noise"],
 }

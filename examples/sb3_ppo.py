@@ -10,14 +10,13 @@ learning rate and clip range along. docs/adapters.md says which can be tuned.
 import argparse
 from functools import partial
 
-from ConfigSpace import Float
 from stable_baselines3 import PPO
 
-from popbandits import tune
+from popbandits import log, tune
 from popbandits.adapters.stable_baselines3 import SB3Agent
 
 SPACE = {
-    "learning_rate": Float("learning_rate", (1e-5, 1e-2), log=True),
+    "learning_rate": log(1e-5, 1e-2),
     "clip_range": (0.1, 0.5),
     "n_epochs": (1, 10),
     "normalize_advantage": [True, False],

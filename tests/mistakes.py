@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float
 
-from popbandits import PB2Mix, resume, tune
+from popbandits import PB2Mix, StopAtScore, log, resume, tune
 
 
 class Climber:
@@ -165,6 +165,13 @@ MISTAKES = (
         "ArgumentError: only SLURM takes options of its jobs, got slurm= for in-process; use engine='slurm'",
     ),
     Mistake(
+        ARGUMENT,
+        "a callback's class that needs arguments",
+        "tune(Climber, space, callbacks=[StopAtScore])",
+        "ArgumentError: callbacks must be a list of View objects, got the class StopAtScore (missing a required "
+        "argument: 'score'); make one, such as StopAtScore(...)",
+    ),
+    Mistake(
         AGENT,
         "an agent instead of what builds one",
         "tune(Climber(), space)",
@@ -198,6 +205,29 @@ MISTAKES = (
         "def make_agent(environment, seed):\n    return Climber()\n\n\ntune(make_agent, space)",
         "AgentError: make_agent is called with a seed, and nothing else, got make_agent(environment, seed); give the "
         "other arguments with functools.partial, or in a function that takes the seed",
+    ),
+    Mistake(
+        AGENT,
+        "an agent that wants its hyperparameters when it is built",
+        'class Mine(Climber):\n    def __init__(self, config):\n        self.lr = config["lr"]\n\n\ntune(Mine, space)',
+        "AgentError: make_agent is called with a seed, and nothing else, got Mine(config); hyperparameters change as "
+        "it trains: take them in train(config), and the seed or nothing here",
+    ),
+    Mistake(
+        AGENT,
+        "an objective function instead of an agent",
+        'def objective(trial):\n    return trial.suggest_float("lr", 0.01, 1.0)\n\n\ntune(objective, space)',
+        "AgentError: make_agent is called with a seed, and nothing else, got objective(trial), which looks like an "
+        "objective function; write a class whose train(config) trains for one interval and returns the score, with "
+        "save and load for its state",
+    ),
+    Mistake(
+        AGENT,
+        "a function that returns a score",
+        "tune(lambda x: x**2, space)",
+        "AgentError: make_agent(seed) must return an agent, an object with train, save and load, got …, as an "
+        "objective function returns; write a class whose train(config) trains for one interval and returns the score, "
+        "with save and load for its state",
     ),
     Mistake(
         AGENT,
@@ -284,22 +314,108 @@ MISTAKES = (
     ),
     Mistake(
         SPACE,
-        "a log range from zero (the message is ConfigSpace's own)",
+        "a log range from zero",
+        'tune(Climber, {"lr": log(0.0, 1.0)})',
+        "SpaceError: 'lr': a log range must be above zero, got log(0.0, 1.0); raise the lower bound, or use a linear "
+        "range",
+    ),
+    Mistake(
+        SPACE,
+        "a log range from zero, with ConfigSpace's own class (and its own message)",
         'tune(Climber, {"lr": Float("lr", (0.0, 1.0), log=True)})',
         "ValueError: Hyperparameter 'lr' has illegal settings",
+    ),
+    Mistake(
+        SPACE,
+        "a log range whose bounds are a whole number and a float",
+        'tune(Climber, {"batch": log(8, 512.0)})',
+        "SpaceError: 'batch': a log range has two floats or two whole numbers, got log(8, 512.0); write log(8, 512) "
+        "for whole numbers, or log(8.0, 512.0) for all numbers between",
+    ),
+    Mistake(
+        SPACE,
+        "a default outside of its range",
+        'tune(Climber, {"lr": log(1e-4, 1e-2, default=0.1)})',
+        "SpaceError: 'lr': the default must be within the bounds, got log(0.0001, 0.01, default=0.1); widen the range, "
+        "or move it",
+    ),
+    Mistake(
+        SPACE,
+        "a default with a fraction in a range of whole numbers",
+        'tune(Climber, {"batch": log(8, 512, default=0.5)})',
+        "SpaceError: 'batch': the default must be a whole number, as its bounds are, got log(8, 512, default=0.5); "
+        "convert it",
+    ),
+    Mistake(
+        SPACE,
+        "a log range in a ConfigurationSpace",
+        'tune(Climber, ConfigurationSpace({"lr": log(1e-4, 1e-2)}))',
+        "SpaceError: 'lr': log() belongs in a dict, got log(0.0001, 0.01) in a ConfigurationSpace; write Float('lr', "
+        "(lower, upper), log=True), or Integer",
+    ),
+    Mistake(
+        SPACE,
+        "a linear range over three decades or more",
+        'tune(Climber, {"lr": (1e-5, 1e-1)}, rounds=2)',
+        "Warning: lr: (1e-05, 0.1) is linear, so that most values tried are above 0.01; write log(1e-05, 0.1)",
+    ),
+    Mistake(
+        SPACE,
+        "a distribution of Optuna",
+        "from optuna.distributions import FloatDistribution\n\n"
+        'tune(Climber, {"lr": FloatDistribution(1e-5, 1e-1, log=True)})',
+        "SpaceError: 'lr': Optuna's distributions are read by popbandits.adapters.optuna.space_from_optuna, got "
+        "FloatDistribution(…); give space_from_optuna({...}) as the space, or write log(lower, upper), (lower, upper) "
+        "or a list of choices",
+    ),
+    Mistake(
+        SPACE,
+        "a distribution of Ray Tune",
+        'import ray.tune\n\ntune(Climber, {"lr": ray.tune.loguniform(1e-5, 1e-1)})',
+        "SpaceError: 'lr': Ray Tune's distributions belong in the param_space of a ray.tune.Tuner, which the "
+        "schedulers of popbandits.ray (such as PatientPBT) read, got <ray.tune…>; here write log(lower, upper), "
+        "(lower, upper) or a list of choices",
+    ),
+    Mistake(
+        SPACE,
+        "a grid of Ray Tune",
+        'import ray.tune\n\ntune(Climber, {"batch": ray.tune.grid_search([32, 64])})',
+        "SpaceError: 'batch': choices are a list, got {'grid_search': [32, 64]}, Ray's grid_search; write [32, 64]",
+    ),
+    Mistake(
+        SPACE,
+        "a distribution of SciPy",
+        'import scipy.stats\n\ntune(Climber, {"lr": scipy.stats.loguniform(1e-5, 1e-1)})',
+        "SpaceError: 'lr': SciPy's distributions are not read, got <scipy.stats…>; write log(lower, upper), (lower, "
+        "upper) or a list of choices",
+    ),
+    Mistake(
+        SPACE,
+        "a range described in a dict",
+        'tune(Climber, {"lr": {"type": "loguniform", "low": 1e-5, "high": 1e-1}})',
+        "SpaceError: 'lr': a dict is a group of parameters, not the description of one, got {'type': 'loguniform', "
+        "'low': 1e-05, 'high': 0.1}; write log(1e-05, 0.1), or Constant('type', 'loguniform') if lr.type is a constant",
+    ),
+    Mistake(
+        SPACE,
+        "bounds in a dict",
+        'tune(Climber, {"clip": {"min": 0.1, "max": 0.5}}, rounds=2)',
+        "Warning: clip: {'min': 0.1, 'max': 0.5} is a group and makes clip.min and clip.max; write (0.1, 0.5) to tune "
+        "clip itself",
     ),
     Mistake(
         SPACE,
         "a range with its scale in it",
         'tune(Climber, {"lr": (1e-5, 1e-2, "log")})',
         "SpaceError: 'lr': a tuple is a range (lower, upper) of two numbers, got (1e-05, 0.01, 'log'); write a list "
-        "for choices, or Float('lr', (lower, upper), log=True) for a log range",
+        "for choices, or log(lower, upper) for a log range",
     ),
     Mistake(
         SPACE,
         "a range written as a list",
         'tune(Climber, {"lr": [0.01, 1.0]}, rounds=2)',
-        "Warning: lr: [0.01, 1.0] is a choice of two values; write (0.01, 1.0) for all numbers between",
+        "Warning: lr: [0.01, 1.0] is a choice of two values, a range is a tuple; write (0.01, 1.0) for all numbers "
+        "between",
     ),
     Mistake(
         SPACE,
@@ -343,10 +459,10 @@ MISTAKES = (
     ),
     Mistake(
         START,
-        "one configuration instead of a list of them",
-        'tune(Climber, space, start={"lr": 0.1})',
-        "ArgumentError: start must be a list of configurations, 'defaults', a History, or the folder of a run, got "
-        "{'lr': 0.1}",
+        "a value instead of a configuration",
+        "tune(Climber, space, start=0.1)",
+        "ArgumentError: start must be a configuration or a list of them, 'defaults', a History, or the folder of a "
+        "run, got 0.1",
     ),
     Mistake(
         FOLDER,

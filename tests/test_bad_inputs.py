@@ -110,7 +110,7 @@ SPACES: dict[str, Case] = {
         lambda: population(space={"lr": (0.0, 0.5, 1.0)}),
         SpaceError,
         "'lr': a tuple is a range (lower, upper) of two numbers, got (0.0, 0.5, 1.0); "
-        "write a list for choices, or Float('lr', (lower, upper), log=True) for a log range",
+        "write a list for choices, or log(lower, upper) for a log range",
     ),
     "a label twice": (
         lambda: population(space={"aug": ["crop", "flip", "crop"]}),

@@ -43,6 +43,7 @@ from .selection import Smoothed as Smoothed
 from .selection import Truncation as Truncation
 from .selection import TTest as TTest
 from .space import Space as Space
+from .space import log as log
 from .storage import Store as Store
 from .trackers import CSVTracker as CSVTracker
 from .trackers import MLflowTracker as MLflowTracker

@@ -106,8 +106,8 @@ class Settings:
         agent: Give a function that builds an agent from a seed, or the class itself (`popbandits.Agent` is the
             contract). With engine="batched", give a function that builds all members from a list of seeds
             (`popbandits.BatchedAgents`).
-        space: Say what to tune: a dict of ranges (tuples), choices (lists) and constants, or a `ConfigurationSpace` of
-            ConfigSpace for log scales, conditions and forbidden combinations.
+        space: Say what to tune: a dict of ranges (tuples, or `log(1e-5, 1e-1)` for a log scale), choices (lists) and
+            constants, or a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations.
         method: Choose how new configurations are found: an explorer such as `PB2Mix()`, any object with an `explore`
             method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or for
             one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" bring their own selection.
@@ -139,9 +139,9 @@ class Settings:
             others complete. Set it to stop an expensive run early.
         keep: Set how many checkpoints of each member to keep besides those needed, or "all". Default 0. Raise it if you
             want to look at earlier ones; each takes disk space.
-        start: Give the first members their first configurations: a list, "defaults", a `History` or the folder of a
-            run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin with
-            what you know to work.
+        start: Give the first members their first configurations: one or a list of them, "defaults", a `History` or the
+            folder of a run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to
+            begin with what you know to work.
         selection: Choose whose weights and configuration a member continues with: a selection such as `Smoothed()`, or
             a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it if scores are
             noisy, or early scores mislead.

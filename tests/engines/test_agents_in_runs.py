@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from functools import partial, wraps
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 
 from popbandits import PBT, CoCaBO, History
 from popbandits.agent import Outcome
-from popbandits.engines.work import as_outcome, build
+from popbandits.engines.making import build
+from popbandits.engines.work import as_outcome
 from popbandits.errors import AgentError, RunError
 from popbandits.run import resume, tune
 from tests.engines.agents import misbehave
@@ -200,7 +202,62 @@ def by_name(*, seed: int) -> Any:
         (by_name, 7),
         (keywords, {}),
         (optional, 0),
+        (lambda width=64: Plain(width), 64),  # It is not asking for a seed.
+        (lambda config=None: Plain(config), None),
+        (lambda seed=0, width=64: Plain((seed, width)), (7, 64)),
+        (lambda width=64, seed=0: Plain((seed, width)), (7, 64)),
+        (lambda random_state=None: Plain(random_state), 7),
+        (wraps(Plain)(lambda number: Plain(number)), 7),
+        (partial(lambda width, seed: Plain((seed, width)), width=64), (7, 64)),
+        (partial(lambda width, seed: Plain((seed, width)), 64), (7, 64)),
     ],
 )
 def test_whoever_makes_agents_is_given_the_seed_if_it_takes_one(maker: Any, given: Any) -> None:
     assert build(maker, 7).seed == given  # type: ignore[attr-defined]
+
+
+class Configured(Plain):
+    def __init__(self, config: Any):
+        super().__init__(config["seed"])
+
+
+class ConfiguredToo(Plain):
+    def __init__(self, cfg: Any, seed: int):
+        super().__init__(seed)
+
+
+def objective(trial: Any) -> float:
+    return float(trial.suggest_float("lr", 0.0, 1.0))
+
+
+def needs_more(environment: str, seed: int = 0) -> Any:
+    return Plain(seed)
+
+
+CALLED = "make_agent is called with a seed, and nothing else, got "
+IN_TRAIN = "; hyperparameters change as it trains: take them in train(config), and the seed or nothing here"
+CLASS = (
+    "write a class whose train(config) trains for one interval and returns the score, with save and load for its state"
+)
+RETURNS = "make_agent(seed) must return an agent, an object with train, save and load, got "
+
+
+@pytest.mark.parametrize(
+    ("maker", "message"),
+    [
+        (Configured, f"{CALLED}Configured(config: Any){IN_TRAIN}"),
+        (ConfiguredToo, f"{CALLED}ConfiguredToo(cfg: Any, seed: int){IN_TRAIN}"),
+        (objective, f"{CALLED}objective(trial: Any) -> float, which looks like an objective function; {CLASS}"),
+        (lambda x: x**2, f"{RETURNS}49, as an objective function returns; {CLASS}"),
+        (lambda x: np.float32(0.5), f"{RETURNS}{np.float32(0.5)!r}, as an objective function returns; {CLASS}"),
+        (
+            needs_more,
+            f"{CALLED}needs_more(environment: str, seed: int = 0) -> Any; give the other arguments with "
+            "functools.partial, or in a function that takes the seed",
+        ),
+    ],
+)
+def test_whoever_cannot_make_agents_is_told_how(maker: Any, message: str) -> None:
+    with pytest.raises(AgentError) as caught:
+        build(maker, 7)
+    assert str(caught.value).replace("typing.Any", "Any") == message

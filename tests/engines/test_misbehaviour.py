@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 
-from popbandits import PBT, History
+import popbandits
+from popbandits import PBT, History, RunError
+from popbandits.engines.batched import copy_members
+from popbandits.engines.work import failure_of
 from popbandits.history import Event, Observation
 from popbandits.run import Result, resume, tune
 from popbandits.run.replay import replay
 from popbandits.views.view import View
 from tests.engines.agents import Once, Walker, space
+from tests.engines.batches import together
 from tests.engines.test_engines import ENGINES, events
 from tests.engines.test_kills import until
 
@@ -73,6 +77,80 @@ RAISED: dict[str, tuple[Callable[[], BaseException], str]] = {
     "group": (partial(BaseExceptionGroup, "all", [KeyboardInterrupt()]), "BaseExceptionGroup: all (1 sub-exception)"),
     "endless": (Endless, "Endless: round and round"),
 }
+
+
+class FailsIn(Walker):
+    """Raises in one of its methods, each time that it is called."""
+
+    def __init__(self, seed: int, method: str):
+        self.method = method
+        self.fail("__init__")
+        super().__init__(seed)
+
+    def fail(self, method: str) -> None:
+        if method == self.method:
+            raise ValueError("the loss exploded")
+
+    def train(self, config: dict[str, Any]) -> Any:
+        self.fail("train")
+        return super().train(config)
+
+    def save(self, directory: Path) -> None:
+        self.fail("save")
+        super().save(directory)
+
+    def load(self, directory: Path) -> None:
+        self.fail("load")
+        super().load(directory)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("method", ["__init__", "train", "save", "load"])
+def test_a_traceback_begins_with_the_agents_own_frames(engine: Any, method: str, tmp_path: Path) -> None:
+    make: Any = partial(FailsIn, method=method)
+    make, begins = (together(make), "batches.py") if engine == "batched" else (make, "test_misbehaviour.py")
+    workers = None if engine in ("batched", "in-process") else 1
+    settings = SETTINGS | {"engine": engine, "workers": workers, "max_failures": 0}
+    if engine == "batched" and method == "load":  # Only a resumed batch loads.
+        tune(make, space(), directory=tmp_path, **settings)
+        run = partial(resume, tmp_path, agent=make, rounds=4, progress=False)
+    else:
+        run = partial(tune, make, space(), directory=tmp_path, **settings)
+    with pytest.raises(RunError) as caught:
+        run()
+    recorded = [event.data["traceback"] for event in events(tmp_path, "raised")]
+    assert recorded
+    for trace in recorded:
+        begin, first, *_, last = trace.splitlines()
+        assert begin == "Traceback (most recent call last):"
+        assert f'{begins}", line ' in first
+        assert f"in {method}\n" in trace
+        assert str(Path(popbandits.__file__).parent) not in trace
+        assert last == "ValueError: the loss exploded"
+    assert recorded[-1].strip() in str(caught.value)
+
+
+class NoScore(Walker):
+    """Returns nothing."""
+
+    def train(self, config: dict[str, Any]) -> Any:
+        return None
+
+
+def test_an_error_of_ours_needs_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(RunError) as caught:
+        tune(NoScore, space(), directory=tmp_path, **SETTINGS)
+    assert str(caught.value).endswith("fix the agent, then resume it")
+    assert [event.data for event in events(tmp_path, "raised")] == [{}] * 3
+
+
+def test_an_error_that_no_agent_raised_keeps_its_whole_traceback(tmp_path: Path) -> None:
+    try:
+        copy_members(object(), [1, 0])  # type: ignore[arg-type]
+    except AttributeError as error:
+        failure = failure_of(error, tmp_path)
+    assert "test_misbehaviour.py" in failure.traceback.splitlines()[1]
+    assert "in copy_members\n" in failure.traceback
 
 
 class Raising(Once):

@@ -33,6 +33,11 @@ def test_the_first_members_begin_with_what_is_given_and_the_others_as_without_it
     assert first([], synchronous=synchronous) == first(None, synchronous=synchronous)
 
 
+def test_one_configuration_needs_no_list() -> None:
+    assert first(GIVEN[0]) == first(GIVEN[:1])
+    assert first(GIVEN[0])[0] == (GIVEN[0], {"start": "given"})
+
+
 def test_a_fresh_start_later_on_is_the_methods_own() -> None:
     population = play(Population(SPACE, RandomSearch(), size=2, rounds=3, explore="all", start=GIVEN))
     configs = [o.config for o in population.history]
@@ -191,7 +196,7 @@ def test_a_run_with_a_start_resumed_at_any_point_is_the_uninterrupted_one(explor
 
 # Refusals
 
-FORMS = "start must be a list of configurations, 'defaults', a History, or the folder of a run, got "
+FORMS = "start must be a configuration or a list of them, 'defaults', a History, or the folder of a run, got "
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "an unknown name": (
         [GIVEN[0], {"lr": 0.1}],
@@ -210,7 +215,6 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         ArgumentError,
         "start has at most one configuration for each member, got 3 for 2",
     ),
-    "one outside a list": (GIVEN[0], ArgumentError, f"{FORMS}{GIVEN[0]!r}"),
     "a number": (4, ArgumentError, f"{FORMS}4"),
     "a folder without a run": ("default", ArgumentError, f"{FORMS}'default', which holds no run"),
     "a run without a result": (

@@ -128,8 +128,11 @@ def unbuildable(seed: int) -> Walker:
 
 
 def test_an_agent_that_cannot_be_built_fails_as_it_does_in_process(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"(?s)no interval has completed yet.*ValueError: no such environment"):
+    with pytest.raises(RunError, match=r"(?s)no interval has completed yet.*ValueError: no such environment") as caught:
         tuned(unbuildable, tmp_path)
+    _, begin, first, *_ = str(caught.value).splitlines()  # The user's own frames come first.
+    assert begin == "Traceback (most recent call last):"
+    assert first.endswith("in unbuildable")
 
 
 def test_a_folder_comes_back_from_bytes(tmp_path: Path) -> None:

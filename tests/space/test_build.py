@@ -135,7 +135,7 @@ BAD = {
     "infinity": ({"a": (0, math.inf)}, r"'a': bounds must be finite, got \(0.0, inf\)"),
     "a log range at zero": (
         altered(0.0),
-        r"'a': a log range must be above zero, got \(0.0, 1.0\); raise the lower bound or drop log=True",
+        r"'a': a log range must be above zero, got \(0.0, 1.0\); raise the lower bound, or use a linear range",
     ),
     "bounds too close": (
         {"a": (0.0, 1e-15)},

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,32 @@ def test_an_error_of_popbandits_in_a_callback_ends_the_run(tmp_path: Path) -> No
     assert len(begin_or_resume(tmp_path / "run", [])) == 12
 
 
-@pytest.mark.parametrize("given", [Diary(), [print], "csv", [CSVTracker]])
+class Busy(Diary):
+    """Is told when it is made what it needs."""
+
+    def __init__(self, needed: int):
+        super().__init__()
+
+
+@pytest.mark.parametrize("given", [Diary, [Diary], (Diary(),), Diary()])
+def test_a_callback_alone_and_a_class_that_needs_nothing_are_taken(given: Any, tmp_path: Path) -> None:
+    experiment = Experiment(Walker, space(), callbacks=given)
+    [diary] = experiment.callbacks
+    assert type(diary) is Diary
+    assert replace(experiment, seed=1).callbacks == (diary,)  # It is made once.
+    begin_or_resume(tmp_path / "run", given, rounds=1)
+
+
+def test_a_callbacks_class_that_needs_more_is_refused_with_what_it_needs() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        Experiment(Walker, space(), callbacks=[CSVTracker(), Busy])  # type: ignore[list-item]
+    assert str(caught.value) == (
+        "callbacks must be a list of View objects, got the class Busy (missing a required argument: 'needed'); make "
+        "one, such as Busy(...)"
+    )
+
+
+@pytest.mark.parametrize("given", [[print], "csv", [str], [[CSVTracker]]])
 def test_callbacks_that_are_none_are_refused(given: Any) -> None:
     with pytest.raises(ArgumentError, match="callbacks must be a list of View objects, got "):
         Experiment(Walker, space(), callbacks=given)

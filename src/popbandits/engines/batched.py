@@ -19,9 +19,9 @@ from typing import Any
 
 from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.engine import Engine
+from popbandits.engines.making import Incomplete
 from popbandits.engines.work import (
     Failure,
-    Incomplete,
     Job,
     Report,
     accept,

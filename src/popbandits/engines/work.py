@@ -10,12 +10,13 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, cast
+from types import TracebackType
+from typing import Any, Literal, Protocol, TypeVar
 
 from popbandits.agent import Agent, MakeAgent, Outcome
-from popbandits.errors import AgentError, CheckpointError
+from popbandits.engines.making import Incomplete, build
+from popbandits.errors import AgentError, CheckpointError, PopbanditsError
 from popbandits.records import Assignment, Key, plain, with_standard_error
 from popbandits.storage.checkpoints import seal, verify
 from popbandits.storage.disk import fault, required
@@ -147,39 +148,6 @@ def is_ctrl_c(error: BaseException) -> bool:
     )
 
 
-def build(make_agent: MakeAgent, seed: int) -> Agent:
-    """Build an agent, and check that it has all methods, before it trains."""
-    agent: object = _make(make_agent, seed)
-    if agent is None or isinstance(agent, type):
-        got = "None; return the agent" if agent is None else f"the class {agent.__name__}; call it"
-        raise Incomplete(f"make_agent(seed) must return an agent, an object with train, save and load, got {got}")
-    if missing := [name for name in ("train", "save", "load") if not callable(getattr(agent, name, None))]:
-        add = "add it" if len(missing) == 1 else "add them"
-        raise Incomplete(f"an agent has train, save and load, got {agent!r:.200} without {', '.join(missing)}; {add}")
-    return cast(Agent, agent)
-
-
-def _make(make_agent: MakeAgent, seed: int) -> Agent:
-    """Call a function that takes a seed, or nothing."""
-    try:
-        called = signature(make_agent)
-    except (TypeError, ValueError):  # Some builtins have no signature; follow the contract.
-        return make_agent(seed)
-    parameters = called.parameters.values()
-    takes = any(p.kind is not Parameter.KEYWORD_ONLY and p.kind is not Parameter.VAR_KEYWORD for p in parameters)
-    args = (seed,) if takes else ()
-    keywords = {"seed": seed} if not takes and any(p.name == "seed" for p in parameters) else {}
-    try:
-        signature(make_agent, follow_wrapped=False).bind(*args, **keywords)  # A wrapper may fill in the rest.
-    except TypeError:
-        name = getattr(make_agent, "__qualname__", repr(make_agent))
-        raise Incomplete(
-            f"make_agent is called with a seed, and nothing else, got {name}{called}; give the other arguments with "
-            "functools.partial, or in a function that takes the seed"
-        ) from None
-    return make_agent(*args, **keywords)
-
-
 def dismiss(agent: object) -> None:
     """Call the agent's `close`, if it has one."""
     if callable(close := getattr(agent, "close", None)):
@@ -271,10 +239,6 @@ def _equal(asked: Any, applied: Any) -> bool:
     return bool(asked == applied)
 
 
-class Incomplete(AgentError):
-    """An agent lacks a method of the contract."""
-
-
 class Misapplied(AgentError):
     """An agent did not train with the hyperparameters it was given."""
 
@@ -283,12 +247,30 @@ class _NoScore(AgentError):
     """NaN or an infinity: the interval failed."""
 
 
+def agents_frames(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an error from the first frame of the agent on; None if the agent did not raise it.
+
+    The frames before are those of whoever called the agent: an engine, or an adapter that a user's class extends.
+    """
+    trace = error.__traceback__
+    while trace is not None and Path(trace.tb_frame.f_code.co_filename).parent in _CALLERS:
+        trace = trace.tb_next
+    return trace
+
+
+_PACKAGE = Path(__file__).parent.parent
+_CALLERS = {_PACKAGE / name for name in ("engines", "adapters", "testing")}
+
+
 def failure_of(error: BaseException, draft: Path) -> Failure:
     """Convert an error to a Failure; `draft` is the folder that the agent was to write to."""
     name, said = type(error).__name__, error_text(error)
     text = f"{name}: {said}" if said else name
+    frames = agents_frames(error)
+    if frames is None and not isinstance(error, PopbanditsError):  # Our messages say all; other errors may be bugs.
+        frames = error.__traceback__
     try:
-        trace = "".join(traceback.format_exception(error))[-TRACEBACK:]
+        trace = "".join(traceback.format_exception(type(error), error, frames))[-TRACEBACK:] if frames else ""
     except BaseException:  # A user's exception may raise when it is formatted.
         trace = ""
     match error:

@@ -38,8 +38,8 @@ TRUSTED = (0.05, 0.25)
 class PatientPBT(Perturbation):
     """Resample most numbers and labels, near the middle of their ranges, and move the other numbers a little.
 
-    >>> from popbandits import Population
-    >>> Population({"lr": (1e-5, 1e-1)}, PatientPBT()).selection
+    >>> from popbandits import Population, log
+    >>> Population({"lr": log(1e-5, 1e-1)}, PatientPBT()).selection
     Patient(quantile=0.25, warm_up=0.25, collapse=1.5, adaptive=True, edition=2)
 
     Args:

@@ -45,7 +45,7 @@ class Population:
     `start` sets the first configurations of the first members; the others begin with random configurations, spread over
     the space, the same as without it. It is one of:
 
-    - a list of configurations, at most one for each member; parameters that are left out take the space's default;
+    - a configuration, or a list of at most one for each member; parameters that are left out take the space's default;
     - "defaults": ConfigSpace's default configuration, for one member: the middle of a range (on its own scale), the
       first of the choices or the one with the largest weight, unless the hyperparameter sets its own default;
     - a past run, as a `History` or a folder: the last distinct configurations of its winning lineage, newest first, for

@@ -15,10 +15,10 @@ from popbandits.space.storage import pack, unpack
 from popbandits.storage.schema import FILE, holds_run
 from popbandits.typing import is_real
 
-Start = Sequence[Mapping[str, Any] | Proposal] | History | str | os.PathLike[str] | None
-"""Configurations, "defaults", a past run or its folder; None for random configurations."""
+Start = Mapping[str, Any] | Sequence[Mapping[str, Any] | Proposal] | History | str | os.PathLike[str] | None
+"""One configuration or several, "defaults", a past run or its folder; None for random configurations."""
 
-_FORMS = "start must be a list of configurations, 'defaults', a History, or the folder of a run"
+_FORMS = "start must be a configuration or a list of them, 'defaults', a History, or the folder of a run"
 
 
 def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
@@ -40,6 +40,8 @@ def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
         if not holds_run(Path(start) / FILE):
             raise ArgumentError(f"{_FORMS}, got {os.fspath(start)!r}, which holds no run")
         return _winners(History.load(Path(start)), os.fspath(start), space, size)
+    if isinstance(start, Mapping):
+        start = [start]
     if not isinstance(start, Sequence):
         raise ArgumentError(f"{_FORMS}, got {start!r}")
     if len(start) > size:

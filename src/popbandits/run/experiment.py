@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from inspect import signature
+from inspect import isclass, signature
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,8 +63,7 @@ class Experiment(Settings):
         super().__post_init__()
         if not isinstance(self.progress, bool | View):
             raise ArgumentError(f"progress must be True, False or a View, got {self.progress!r}")
-        if not isinstance(self.callbacks, list | tuple) or not all(isinstance(each, View) for each in self.callbacks):
-            raise ArgumentError(f"callbacks must be a list of View objects, got {self.callbacks!r}")
+        object.__setattr__(self, "callbacks", _views(self.callbacks))
         for (name, engine), (why, fix) in UNSUITED.items():
             value = getattr(self, name)
             if value is not None and engine == self.engine and (name, engine, value) != ("workers", "in-process", 1):
@@ -146,6 +145,27 @@ class Experiment(Settings):
         experiment = Experiment(**(stored | given))
         experiment.make_population()  # Raises here, where an error is not blamed on the record.
         return experiment
+
+
+def _views(callbacks: Any) -> tuple[View, ...]:
+    """Return the callbacks that were meant: a view alone is a list of one, and a class without arguments is called."""
+    given = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
+    if not all(isinstance(each, View) or (isclass(each) and issubclass(each, View)) for each in given):
+        raise ArgumentError(f"callbacks must be a list of View objects, got {callbacks!r}")
+    return tuple(map(_view, given))
+
+
+def _view(given: View | type[View]) -> View:
+    if isinstance(given, View):
+        return given
+    try:
+        signature(given).bind()
+    except TypeError as error:
+        name = given.__name__
+        raise ArgumentError(
+            f"callbacks must be a list of View objects, got the class {name} ({error}); make one, such as {name}(...)"
+        ) from None
+    return given()
 
 
 def record_of(

@@ -2,5 +2,6 @@
 
 from popbandits.space.encoding import Points, Space
 from popbandits.space.parameters import Categorical, Numerical
+from popbandits.space.ranges import log
 
-__all__ = ["Categorical", "Numerical", "Points", "Space"]
+__all__ = ["Categorical", "Numerical", "Points", "Space", "log"]

@@ -15,6 +15,8 @@ from ConfigSpace.forbidden import ForbiddenClause, ForbiddenConjunction, Forbidd
 from ConfigSpace.hyperparameters import FloatHyperparameter, Hyperparameter, IntegerHyperparameter
 
 from popbandits.errors import SpaceError
+from popbandits.space.foreign import refuse_description, refuse_foreign
+from popbandits.space.ranges import LogRange
 
 Paths = dict[str, tuple[str, ...]]
 """For each dotted name, the keys that lead to it in the user's dict."""
@@ -42,7 +44,7 @@ def build(space: Any) -> tuple[ConfigurationSpace, Paths]:
             paths[name] = (name,)
     elif isinstance(space, Mapping):
         hyperparameters: list[AnyHyperparameter] = []
-        for path, value in _leaves(space, ()):
+        for path, value in leaves(space):
             name = ".".join(path)
             if name in paths:
                 raise SpaceError(f"{name!r}: a name is used once, got it flat and nested; drop one of the two")
@@ -50,6 +52,7 @@ def build(space: Any) -> tuple[ConfigurationSpace, Paths]:
             hyperparameters.append(_hyperparameter(name, path[-1], value))
         made = ConfigurationSpace(space=hyperparameters)
     else:
+        refuse_foreign("space", space)
         raise SpaceError(f"a space is a dict or a ConfigurationSpace, got {type(space).__name__}; {_FIRST_STEP}")
     if not paths:
         raise SpaceError(f"a space needs at least one parameter, got none; {_FIRST_STEP}")
@@ -61,39 +64,13 @@ def build(space: Any) -> tuple[ConfigurationSpace, Paths]:
     return made, paths
 
 
-def few_integers(space: Any) -> dict[str, tuple[int, int]]:
-    """Find the ranges of integers in a user's dict that may be meant as ranges of floats.
-
-    >>> few_integers({"gamma": (0, 1), "lr": (0.0, 1.0), "nested": {"depth": (1, 8), "tilt": (-1, 1)}})
-    {'gamma': (0, 1), 'nested.tilt': (-1, 1)}
-    """
-    found = {}
-    for path, value in _leaves(space, ()) if isinstance(space, Mapping) else ():
-        if isinstance(value, tuple) and all(isinstance(bound, Integral) and abs(int(bound)) <= 1 for bound in value):
-            found[".".join(path)] = (int(value[0]), int(value[1]))
-    return found
-
-
-def float_pairs(space: Any) -> dict[str, tuple[float, float]]:
-    """Find the choices of a user's dict that are written like a range: a list of two floats, the smaller first.
-
-    >>> float_pairs({"lr": [0.01, 1.0], "batch": [32, 64], "clip": [0.2, 0.1], "decay": [0.0, 0.1, 0.2]})
-    {'lr': (0.01, 1.0)}
-    """
-    return {
-        ".".join(path): (float(value[0]), float(value[1]))
-        for path, value in (_leaves(space, ()) if isinstance(space, Mapping) else ())
-        if isinstance(value, list) and len(value) == 2
-        if all(isinstance(label, float) for label in value) and value[0] < value[1]
-    }
-
-
 def unbox(value: Any) -> Any:
     """Convert numpy scalars to Python's own types; leave other values as they are."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _leaves(space: Mapping[Any, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(space: Mapping[Any, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every parameter of a user's dict, with the keys that lead to it; SpaceError for a bad key or group."""
     for key, value in space.items():
         _check_name(key, ".".join(path) or "space")
         here = (*path, key)
@@ -105,9 +82,18 @@ def _leaves(space: Mapping[Any, Any], path: tuple[str, ...]) -> Iterator[tuple[t
         if isinstance(value, Mapping):
             if not value:
                 raise SpaceError(f"{'.'.join(here)!r}: a group needs a parameter, got {{}}; drop it")
-            yield from _leaves(value, here)
+            refuse_description(".".join(here), value)
+            yield from leaves(value, here)
         else:
             yield here, value
+
+
+def groups(space: Mapping[Any, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Mapping[Any, Any]]]:
+    """Yield every dict inside a user's dict, with the keys that lead to it."""
+    for key, value in space.items():
+        if isinstance(value, Mapping):
+            yield (*path, key), value
+            yield from groups(value, (*path, key))
 
 
 def _hyperparameter(name: str, key: str, value: Any) -> AnyHyperparameter:
@@ -122,7 +108,10 @@ def _hyperparameter(name: str, key: str, value: Any) -> AnyHyperparameter:
         renamed.name = name
         return renamed
     if isinstance(value, tuple):
-        return _range(name, value)
+        return _linear(name, value)
+    if isinstance(value, LogRange):
+        return _logarithmic(name, value)
+    refuse_foreign(name, value)
     if isinstance(value, list):
         labels = [unbox(label) for label in value]
         _check_labels(name, labels)
@@ -142,22 +131,59 @@ def _hyperparameter(name: str, key: str, value: Any) -> AnyHyperparameter:
     return constant
 
 
-def _range(name: str, bounds: tuple[Any, ...]) -> UniformFloat | UniformInteger:
-    if len(bounds) != 2 or not all(isinstance(b, Real) and not isinstance(b, bool) for b in bounds):
+def _linear(name: str, bounds: tuple[Any, ...]) -> UniformFloat | UniformInteger:
+    if len(bounds) != 2 or not all(map(_is_number, bounds)):
         raise SpaceError(
             f"{name!r}: a tuple is a range (lower, upper) of two numbers, got {bounds!r}; "
-            f"write a list for choices, or Float({name!r}, (lower, upper), log=True) for a log range"
+            "write a list for choices, or log(lower, upper) for a log range"
         )
+    return _range(name, bounds)
+
+
+def _logarithmic(name: str, given: LogRange) -> UniformFloat | UniformInteger:
+    bounds = given.lower, given.upper
+    if not all(map(_is_number, bounds)):
+        raise SpaceError(f"{name!r}: a log range has two numbers, got {given!r}; write log(lower, upper)")
+    mixed = len({isinstance(bound, Integral) for bound in bounds}) == 2
+    if mixed and bounds[0] > 0 and all(float(bound).is_integer() for bound in bounds):
+        lower, upper = map(int, bounds)
+        raise SpaceError(
+            f"{name!r}: a log range has two floats or two whole numbers, got {given!r}; write log({lower}, {upper}) "
+            f"for whole numbers, or log({lower}.0, {upper}.0) for all numbers between"
+        )
+    return _range(name, bounds, given)
+
+
+def _range(name: str, bounds: tuple[Any, Any], given: LogRange | None = None) -> UniformFloat | UniformInteger:
+    """Make a range of two numbers: a log range if it was `given` as one."""
     # ConfigSpace looks only at the lower bound: it would make (0, 1.0) an integer that is 0 or 1.
     whole = all(isinstance(bound, Integral) for bound in bounds)
     lower, upper = (int(bound) if whole else float(bound) for bound in bounds)
-    _check_bounds(name, lower, upper, log=False)
+    _check_bounds(name, lower, upper, given is not None, given)
+    default = None if given is None or given.default is None else _default(name, given, whole)
+    kind = UniformInteger if whole else UniformFloat
     try:
-        return UniformInteger(name, lower, upper) if whole else UniformFloat(name, lower, upper)
+        made: UniformFloat | UniformInteger = kind(name, lower, upper, default, log=given is not None)
     except ValueError as error:
         raise SpaceError(
-            f"{name!r}: ConfigSpace keeps 13 decimals of a bound, got {bounds!r}; use larger units"
+            f"{name!r}: ConfigSpace keeps 13 decimals of a bound, got {given or bounds!r}; use larger units"
         ) from error
+    return made
+
+
+def _default(name: str, given: LogRange, whole: bool) -> float:
+    """Return the default of a log range; SpaceError if it is none of its values."""
+    default: Any = given.default
+    if not _is_number(default) or (whole and not isinstance(default, Integral)):
+        kind = "a whole number, as its bounds are" if whole else "a number"
+        raise SpaceError(f"{name!r}: the default must be {kind}, got {given!r}; convert it")
+    if not given.lower <= default <= given.upper:
+        raise SpaceError(f"{name!r}: the default must be within the bounds, got {given!r}; widen the range, or move it")
+    return int(default) if whole else float(default)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _check(hyperparameter: AnyHyperparameter) -> None:
@@ -174,6 +200,11 @@ def _check(hyperparameter: AnyHyperparameter) -> None:
             f"{name!r}: a hyperparameter is one of ConfigSpace's own, got {type(hyperparameter).__name__}; "
             "use Float, Integer, Categorical, OrdinalHyperparameter or Constant"
         )
+    elif isinstance(hyperparameter.value, LogRange):
+        raise SpaceError(
+            f"{name!r}: log() belongs in a dict, got {hyperparameter.value!r} in a ConfigurationSpace; "
+            f"write Float({name!r}, (lower, upper), log=True), or Integer"
+        )
     elif isinstance(hyperparameter.value, Mapping):
         raise SpaceError(
             f"{name!r}: a constant is one value, got the dict {hyperparameter.value!r}; "
@@ -188,8 +219,8 @@ def _check_name(name: Any, where: str) -> None:
         raise SpaceError(f"{where!r}: a name is a string that is not empty, got {name!r}; rename it")
 
 
-def _check_bounds(name: str, lower: float, upper: float, log: bool) -> None:
-    got = f"got ({lower!r}, {upper!r})"
+def _check_bounds(name: str, lower: float, upper: float, log: bool, given: LogRange | None = None) -> None:
+    got = f"got {given or (lower, upper)!r}"
     if not (math.isfinite(lower) and math.isfinite(upper)):
         raise SpaceError(f"{name!r}: bounds must be finite, {got}; give the largest range you would try")
     if lower == upper:
@@ -197,7 +228,9 @@ def _check_bounds(name: str, lower: float, upper: float, log: bool) -> None:
     if lower > upper:
         raise SpaceError(f"{name!r}: the lower bound comes first, {got}; swap the two")
     if log and lower <= 0:
-        raise SpaceError(f"{name!r}: a log range must be above zero, {got}; raise the lower bound or drop log=True")
+        raise SpaceError(
+            f"{name!r}: a log range must be above zero, {got}; raise the lower bound, or use a linear range"
+        )
     if isinstance(lower, int) and max(abs(lower), abs(upper)) > _LARGEST_INTEGER:
         raise SpaceError(f"{name!r}: an integer may be at most 2**40 in size, {got}; use a float range")
 

@@ -11,9 +11,10 @@ from ConfigSpace.conditions import Condition, Conjunction
 
 from popbandits.errors import SpaceError
 from popbandits.space import storage
-from popbandits.space.build import build, few_integers, float_pairs, unbox
+from popbandits.space.build import build, unbox
 from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
 from popbandits.space.rules import Table, rule
+from popbandits.space.written import doubts
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 _GIVE_UP = 10_000  # forbidden draws in a row
@@ -70,11 +71,12 @@ class Space:
     | order | column numbers, x before h, sorted so that parents come before children |
     | movable | (d,) numbers optimised by gradient: floats, and integers of many levels, that no condition depends on |
     | grids | by column, x of every level of the numbers of few levels that no condition depends on |
+    | doubts | what in it may not be what the user meant, a sentence each; empty for a stored space |
     | around | points that draws may lean to instead of the middle of the space; None if nothing is known |
 
     Args:
-        space: A dict of ranges (tuples), choices (lists), constants and further dicts; a `ConfigurationSpace` of
-            ConfigSpace for log scales, conditions and forbidden combinations; or another `Space`.
+        space: A dict of ranges (tuples, or `log(lower, upper)` for a log scale), choices (lists), constants and further
+            dicts; a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations; or another `Space`.
     """
 
     around: Points | None = None
@@ -84,7 +86,7 @@ class Space:
             self.__dict__.update(space.__dict__)
             return
         made, self._paths = build(space)
-        self.few_integers, self.float_pairs = few_integers(space), float_pairs(space)  # for `remarks`
+        self.doubts = doubts(space, made)
         conditional = set(made.conditional_hyperparameters)
         parameters = {name: describe(hp, name in conditional) for name, hp in made.items()}
         self.configuration_space: ConfigurationSpace = made
@@ -282,6 +284,7 @@ class Space:
         made, nested = storage.loads(text)
         space = Space(made)
         space._paths |= nested
+        space.doubts = []  # It can no longer be changed.
         return space
 
     # Helpers

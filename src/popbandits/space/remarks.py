@@ -5,15 +5,7 @@ from popbandits.space.encoding import Space
 
 def remarks(space: Space, members: int, explore: str = "replaced") -> list[str]:
     """List points to check before a run with this many members; empty for most runs."""
-    found = [
-        f"{name}: ({low}, {high}) means the whole numbers {', '.join(map(str, range(low, high + 1)))}; write "
-        f"({low}.0, {high}.0) for all numbers between"
-        for name, (low, high) in space.few_integers.items()
-    ]
-    found += [
-        f"{name}: [{low}, {high}] is a choice of two values; write ({low}, {high}) for all numbers between"
-        for name, (low, high) in space.float_pairs.items()
-    ]
+    found = list(space.doubts)
     if space.fixed and members > 1:
         found.append(
             f"the space has nothing to tune, so {members} members train with the same values; write a range as "

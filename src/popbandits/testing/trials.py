@@ -19,7 +19,8 @@ from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
 from popbandits.engines.generators import read_states, used_since
-from popbandits.engines.work import Checkpointed, Incomplete, announce, as_outcome, build, differences
+from popbandits.engines.making import Incomplete, build
+from popbandits.engines.work import Checkpointed, agents_frames, announce, as_outcome, differences
 from popbandits.errors import AgentError, PopbanditsError
 from popbandits.history import Config
 from popbandits.storage.checkpoints import seal
@@ -323,8 +324,5 @@ def _unshare(content: bytes) -> bytes:
 
 def describe_error(what: str, error: BaseException) -> str:
     """Describe an error with the end of its traceback in the agent."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next
-    lines = traceback.format_exception(type(error), error, trace, limit=-_FRAMES, chain=False)
+    lines = traceback.format_exception(type(error), error, agents_frames(error), limit=-_FRAMES, chain=False)
     return f"{what} raised\n{''.join(lines).rstrip()}"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from ConfigSpace import Float
 
 from popbandits.agent import Outcome
 from popbandits.errors import AgentError
@@ -16,6 +15,7 @@ from popbandits.paper.procgen.agent import PPO, DrAC, Precision, ScoreOn, Settin
 from popbandits.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits.paper.procgen.environments import Difficulty
 from popbandits.paper.procgen.learner import Sizes
+from popbandits.space import log
 
 Algorithm = Literal["ppo", "drac", "ucb-drac"]
 LRScale = Literal["linear", "log"]
@@ -38,7 +38,7 @@ TESTED_ON = ("train", "test")
 
 def tuned_space(lr_scale: LRScale = "linear") -> dict[str, Any]:
     """Return the space that a population tunes; the paper's has its learning rate on a linear scale."""
-    return dict(SPACE) | ({"lr": Float("lr", SPACE["lr"], log=True)} if lr_scale == "log" else {})
+    return dict(SPACE) | ({"lr": log(*SPACE["lr"])} if lr_scale == "log" else {})
 
 
 def published_values(algorithm: Algorithm) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""Build an agent from what a user gave as one, and say what is wrong with it."""
+
+from collections.abc import Sequence
+from inspect import Parameter, Signature, isclass, signature
+from numbers import Real
+from typing import cast
+
+from popbandits.agent import Agent, MakeAgent
+from popbandits.errors import AgentError
+
+METHODS = ("train", "save", "load")
+_SEEDS = {"seed", "random_seed", "rng_seed", "random_state", "s"}
+"""Names of an optional parameter that takes the seed; any required one does."""
+_CONFIGS = {"config", "configs", "configuration", "cfg", "conf", "hparams", "hyperparameters", "params", "trial"}
+"""Names of a parameter that does not expect a seed."""
+_CLASS = (
+    "write a class whose train(config) trains for one interval and returns the score, with save and load for its state"
+)
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Incomplete(AgentError):
+    """An agent cannot be built, or lacks a method of the contract."""
+
+
+def build(make_agent: MakeAgent, seed: int) -> Agent:
+    """Build an agent, and check that it has all methods, before it trains."""
+    agent: object = _make(make_agent, seed)
+    must = "make_agent(seed) must return an agent, an object with train, save and load"
+    if agent is None or isinstance(agent, type):
+        got = "None; return the agent" if agent is None else f"the class {agent.__name__}; call it"
+        raise Incomplete(f"{must}, got {got}")
+    if isinstance(agent, Real):
+        raise Incomplete(f"{must}, got {agent!r}, as an objective function returns; {_CLASS}")
+    if missing := [name for name in METHODS if not callable(getattr(agent, name, None))]:
+        add = "add it" if len(missing) == 1 else "add them"
+        raise Incomplete(f"an agent has train, save and load, got {agent!r:.200} without {', '.join(missing)}; {add}")
+    return cast(Agent, agent)
+
+
+def _make(make_agent: MakeAgent, seed: int) -> Agent:
+    """Call a class or function with the seed, or with nothing if it takes none."""
+    try:
+        called = signature(make_agent)
+    except (TypeError, ValueError):  # Some builtins have no signature; follow the contract.
+        return make_agent(seed)
+    args, keywords = _arguments(list(called.parameters.values()), seed)
+    name = getattr(make_agent, "__qualname__", repr(make_agent))
+    if args and next(iter(called.parameters)) in _CONFIGS:
+        raise Incomplete(_without_config(make_agent, name, called))
+    try:
+        signature(make_agent, follow_wrapped=False).bind(*args, **keywords)  # A wrapper may fill in the rest.
+    except TypeError:
+        if _CONFIGS & called.parameters.keys():
+            raise Incomplete(_without_config(make_agent, name, called)) from None
+        raise Incomplete(
+            f"make_agent is called with a seed, and nothing else, got {name}{called}; give the other arguments with "
+            "functools.partial, or in a function that takes the seed"
+        ) from None
+    return make_agent(*args, **keywords)
+
+
+def _arguments(parameters: Sequence[Parameter], seed: int) -> tuple[tuple[int, ...], dict[str, int]]:
+    """Return the seed as the argument that these parameters want it as; nothing if they want none."""
+    first = parameters[0] if parameters else None
+    if first is not None and first.kind in _POSITIONAL and first.name in _SEEDS:
+        return (seed,), {}
+    if any(one.name == "seed" and one.kind in (*_POSITIONAL, Parameter.KEYWORD_ONLY) for one in parameters):
+        return (), {"seed": seed}
+    if first is None or first.kind not in (*_POSITIONAL, Parameter.VAR_POSITIONAL):
+        return (), {}
+    return ((seed,) if first.default is first.empty else ()), {}
+
+
+def _without_config(make_agent: MakeAgent, name: str, called: Signature) -> str:
+    """Say to somebody who expects hyperparameters where a seed is given how to get them."""
+    got = f"make_agent is called with a seed, and nothing else, got {name}{called}"
+    if isclass(make_agent):
+        return f"{got}; hyperparameters change as it trains: take them in train(config), and the seed or nothing here"
+    return f"{got}, which looks like an objective function; {_CLASS}"
