@@ -1,0 +1,62 @@
+"""The command: `python -m benchmarks.attacks --help`."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.attacks import checks, disk, faulty_disk
+from benchmarks.attacks import __doc__ as about
+from benchmarks.attacks.trials import Tally, table
+
+ATTACKS: dict[str, Callable[[int, Path], list[Tally]]] = {
+    "disk": disk.runs_on_failing_disks,
+    "commands": disk.commands_on_failing_disks,
+    "check": checks.check_hostile_agents,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.attacks", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"of {', '.join(ATTACKS)} (all)")
+    parser.add_argument("--trials", type=int, default=40, help="trials of a kind, spread over a run (%(default)s)")
+    parser.add_argument("--json", type=Path, help="also write the counts to this file")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.attacks) - ATTACKS.keys():
+        parser.error(f"attacks are {', '.join(ATTACKS)}, got {', '.join(sorted(unknown))}")
+    if not faulty_disk.can_fail():
+        sys.exit("Calls can be made to fail on Linux with a C compiler (cc): nothing was tried.")
+    with TemporaryDirectory(prefix="popbandits-attacks-") as name:
+        if not faulty_disk.is_loaded():
+            environment = {"XDG_STATE_HOME": f"{name}/state", "OPENBLAS_NUM_THREADS": "1"}
+            os.environ.update(environment)  # The account's own key is not used.
+            command = [sys.executable, "-m", "benchmarks.attacks", *sys.argv[1:]]
+            sys.exit(faulty_disk.preloaded(command, Path(name)).returncode)
+        tallies: list[Tally] = []
+        for attack in arguments.attacks or ATTACKS:
+            folder = Path(name) / attack
+            folder.mkdir()
+            tallies += ATTACKS[attack](arguments.trials, folder)
+            print(f"{attack} done", file=sys.stderr)
+    finish(tallies, arguments.json)
+
+
+def finish(tallies: list[Tally], path: Path | None) -> None:
+    """Print the counts and what did not hold, and end the process."""
+    for tally in tallies:
+        print(*tally.examples, sep="\n\n", file=sys.stderr)
+    print(table(tallies))
+    if path is not None:
+        path.write_text(json.dumps([vars(tally) for tally in tallies], indent=1))
+    broken = sum(tally.broken.total() for tally in tallies)
+    print(f"\n{sum(tally.trials for tally in tallies):,} trials, {broken} did not hold.")
+    sys.exit(int(broken > 0))
+
+
+if __name__ == "__main__":
+    main()
