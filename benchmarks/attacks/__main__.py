@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.attacks import checks, disk, faulty_disk
+from benchmarks.attacks import adapters, callbacks, checks, clocks, disk, faulty_disk, readers
 from benchmarks.attacks import __doc__ as about
 from benchmarks.attacks.trials import Tally, table
 
@@ -16,6 +16,10 @@ ATTACKS: dict[str, Callable[[int, Path], list[Tally]]] = {
     "disk": disk.runs_on_failing_disks,
     "commands": disk.commands_on_failing_disks,
     "check": checks.check_hostile_agents,
+    "clocks": clocks.runs_under_jumping_clocks,
+    "callbacks": callbacks.runs_with_hanging_callbacks,
+    "readers": readers.read_while_runs_are_killed,
+    "adapters": adapters.adapters_on_hostile_checkpoints,
 }
 
 
