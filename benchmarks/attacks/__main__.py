@@ -4,15 +4,15 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.attacks import adapters, callbacks, checks, clocks, disk, faulty_disk, readers
 from benchmarks.attacks import __doc__ as about
+from benchmarks.attacks import adapters, callbacks, checks, clocks, disk, faulty_disk, readers
 from benchmarks.attacks.trials import Tally, table
 
-ATTACKS: dict[str, Callable[[int, Path], list[Tally]]] = {
+ATTACKS: dict[str, Callable[[int, Path], Iterable[Tally]]] = {
     "disk": disk.runs_on_failing_disks,
     "commands": disk.commands_on_failing_disks,
     "check": checks.check_hostile_agents,
@@ -45,15 +45,14 @@ def main() -> None:
         for attack in arguments.attacks or ATTACKS:
             folder = Path(name) / attack
             folder.mkdir()
-            tallies += ATTACKS[attack](arguments.trials, folder)
-            print(f"{attack} done", file=sys.stderr)
+            for tally in ATTACKS[attack](arguments.trials, folder):
+                tallies.append(tally)
+                print(tally, *tally.examples, sep="\n\n", file=sys.stderr, flush=True)
     finish(tallies, arguments.json)
 
 
 def finish(tallies: list[Tally], path: Path | None) -> None:
-    """Print the counts and what did not hold, and end the process."""
-    for tally in tallies:
-        print(*tally.examples, sep="\n\n", file=sys.stderr)
+    """Print the counts, and end the process."""
     print(table(tallies))
     if path is not None:
         path.write_text(json.dumps([vars(tally) for tally in tallies], indent=1))

@@ -57,7 +57,10 @@ def adapters_on_hostile_checkpoints(trials: int, folder: Path) -> list[Tally]:
 
 
 def _replace_files(name: str, make: Callable[[int], Any], config: dict[str, Any], folder: Path) -> Tally:
-    tally, saved, hostile, mark = Tally(f"a hostile checkpoint: {name}"), *(folder / each for each in ("a", "b", "mark"))
+    tally, saved, hostile, mark = (
+        Tally(f"a hostile checkpoint: {name}"),
+        *(folder / each for each in ("a", "b", "mark")),
+    )
     saved.mkdir(parents=True)
     agent = make(0)
     agent.train(dict(config))

@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,14 @@ ENGINES: dict[str, dict[str, Any]] = {
 }
 
 
-def runs_on_failing_disks(trials: int, folder: Path, engines: tuple[str, ...] = tuple(ENGINES)) -> list[Tally]:
+def runs_on_failing_disks(trials: int, folder: Path, engines: tuple[str, ...] = tuple(ENGINES)) -> Iterator[Tally]:
     """Let the disk fail during runs; each is resumed on a disk that works again."""
     whole = tune(Walker, space(), directory=folder / "whole", **KILLED).directory
-    tallies = []
     for engine in engines:
         work, tally = partial(begin_or_resume, **ENGINES[engine]), Tally(f"disk fails under a run: {engine}")
         for fault in FAULTS:
             _fail_runs(work, fault, trials, folder, whole, tally)
-        tallies.append(tally)
-    return tallies
+        yield tally
 
 
 def _fail_runs(work: Callable[[Path], Any], fault: Fault, trials: int, folder: Path, whole: Path, tally: Tally) -> None:
@@ -39,7 +37,7 @@ def _fail_runs(work: Callable[[Path], Any], fault: Fault, trials: int, folder: P
     before = snapshot(folder, {"run", "scratch"})
     for number in numbers(lambda: work(directory), fault, trials, directory, scratch):
         where = f"{fault.name}, call {number}"
-        tally.judge(failing(lambda: work(directory), number, fault, directory, scratch), directory, where)  # noqa: B023
+        tally.judge(failing(lambda: work(directory), number, fault, directory, scratch), directory, where)
         again = attempt(lambda: work(directory), scratch)
         if tally.check(again.ended == "done", "history changed", f"{where}: resume failed\n{again.text}"):
             tally.check(same_run(directory, whole), "history changed", where)
@@ -47,7 +45,7 @@ def _fail_runs(work: Callable[[Path], Any], fault: Fault, trials: int, folder: P
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def commands_on_failing_disks(trials: int, folder: Path) -> list[Tally]:
+def commands_on_failing_disks(trials: int, folder: Path) -> Iterator[Tally]:
     """Let the disk fail under the commands that read a run, and under one that resumes it."""
     whole = tune(Walker, space(), directory=folder / "whole", **KILLED).directory
     made, place, scratch = folder / "made", folder / "place", folder / "scratch"
@@ -62,7 +60,6 @@ def commands_on_failing_disks(trials: int, folder: Path) -> list[Tally]:
         "History.load": lambda: len(History.load(run)),
         "resume": partial(command, "resume", run),
     }
-    tallies = []
     shutil.copytree(made, place)
     for work in commands.values():
         work()  # Imports what the command needs, once for all trials.
@@ -70,8 +67,7 @@ def commands_on_failing_disks(trials: int, folder: Path) -> list[Tally]:
         tally = Tally(f"disk fails under {name}")
         for fault in FAULTS:
             _fail_commands(name, work, fault, trials, made, place, whole, scratch, tally)
-        tallies.append(tally)
-    return tallies
+        yield tally
 
 
 def _fail_commands(

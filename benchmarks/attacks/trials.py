@@ -21,8 +21,8 @@ from popbandits.errors import PopbanditsError
 PATIENCE = 120.0
 """Seconds after which a trial counts as hanging."""
 
-WAY_ON = re.compile(r"resume|try again|give another|free space|\bremove\b|install|--trust|\bfix\b|\bread it again\b")
-"""What a message must offer."""
+WAY_ON = re.compile(r"resume|try again|give another|free space|\bremove\b|\bfix\b|disk image is malformed")
+"""What a message must offer; SQLite's own word for a single read that failed leaves nothing to offer."""
 
 PROPERTIES = ("history changed", "raw errors", "hangs", "unclear messages", "files outside")
 
@@ -94,7 +94,7 @@ def attempt(work: Callable[[], Any], scratch: Path, seconds: float = PATIENCE, i
         handle = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
-        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+        sys.stdout, sys.stderr = (os.fdopen(each, "w", closefd=False) for each in (1, 2))
 
     def report() -> None:
         try:

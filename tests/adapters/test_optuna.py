@@ -166,14 +166,18 @@ def test_a_metric_with_a_name_of_ours_doubles_no_trial(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mark", [5, None, "ab", [[1], [2]], {"a": 1}])
 def test_trials_of_others_are_left_alone_whatever_their_attributes(mark: Any, tmp_path: Path) -> None:
-    run = tune(agents.Walker, agents.space(), directory=tmp_path / "run", population=2, rounds=1, progress=False).directory
+    run = tune(
+        agents.Walker, agents.space(), directory=tmp_path / "run", population=2, rounds=1, progress=False
+    ).directory
     study = optuna.create_study(study_name="theirs", direction="maximize")
     study.add_trial(optuna.create_trial(value=1.0, user_attrs={"popbandits": mark}))
     assert len(write_to_optuna(run, study._storage, "theirs").trials) == 3
 
 
 def test_a_study_of_two_objectives_is_refused(tmp_path: Path) -> None:
-    run = tune(agents.Walker, agents.space(), directory=tmp_path / "run", population=2, rounds=1, progress=False).directory
+    run = tune(
+        agents.Walker, agents.space(), directory=tmp_path / "run", population=2, rounds=1, progress=False
+    ).directory
     study = optuna.create_study(study_name="two", directions=["maximize", "minimize"])
     with pytest.raises(HistoryError, match="must maximize, as the run does, got maximize and minimize; choose another"):
         write_to_optuna(run, study._storage, "two")

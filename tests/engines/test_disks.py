@@ -240,7 +240,7 @@ def test_a_rename_that_fails_stops_the_run(number: int, tmp_path: Path, monkeypa
     whole = tune(Walker, space(), directory=tmp_path / "whole", progress=False, **SETTINGS)
     with (
         failing("rename", number, second, monkeypatch),
-        pytest.raises(DiskError, match=rf"could not rename .* to .*member-1-round-1: {os.strerror(number)}; .*then resume"),
+        pytest.raises(DiskError, match=rf"could not rename .*member-1-round-1: {os.strerror(number)}; .*then resume"),
     ):
         tune(Walker, space(), directory=tmp_path / "run", progress=False, **SETTINGS)
     no_agent_is_blamed(tmp_path / "run")
