@@ -21,7 +21,9 @@ from popbandits.errors import PopbanditsError
 PATIENCE = 120.0
 """Seconds after which a trial counts as hanging."""
 
-WAY_ON = re.compile(r"resume|try again|give another|free space|\bremove\b|\bfix\b|disk image is malformed")
+WAY_ON = re.compile(
+    r"resume|try again|give another|free space|\bremove\b|\bfix\b|copy its folder|disk image is malformed"
+)
 """What a message must offer; SQLite's own word for a single read that failed leaves nothing to offer."""
 
 PROPERTIES = ("history changed", "raw errors", "hangs", "unclear messages", "files outside")
