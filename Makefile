@@ -74,6 +74,7 @@ bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, an
 	$(BIN)/python -m benchmarks.report_cost
 	$(BIN)/python -m benchmarks.watch_cost
 	$(BIN)/python -m benchmarks.reliability
+	$(BIN)/python -m benchmarks.attacks
 
 clean: ## Remove the environment and the caches; runs/ stays
 	@for each in $(VENV) $(VENV)-oldest; do if [ -e $$each/pyvenv.cfg ]; then rm -rf $$each; fi; done

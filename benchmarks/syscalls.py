@@ -98,8 +98,10 @@ def in_a_child(work: Callable[[], Any], first: Callable[[], Any] = lambda: None)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        sys.stderr.flush()
-        os._exit(status)
+        try:
+            sys.stderr.flush()  # The work may have left none.
+        finally:
+            os._exit(status)
 
 
 def killed_at(number: int | None, work: Callable[[], Any]) -> tuple[bool, int]:

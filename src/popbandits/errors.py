@@ -41,5 +41,9 @@ class WriteError(DiskError, HistoryError):
     """The disk refused to take a run's record; nothing of it was written."""
 
 
+class ReadError(DiskError, HistoryError):
+    """The disk refused to give a run's record, which may be undamaged."""
+
+
 class AgentError(PopbanditsError, RuntimeError):
     """An agent breaks the contract."""

@@ -10,10 +10,11 @@ from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float,
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
-from popbandits import History, Observation, tune
+from popbandits import History, Observation, Outcome, tune
 from popbandits.adapters.optuna import space_from_optuna, write_to_optuna
 from popbandits.errors import HistoryError, SpaceError
 from popbandits.space import Space
+from tests.engines import agents
 
 DISTRIBUTIONS = {
     "lr": FloatDistribution(1e-5, 1e-1, log=True),
@@ -145,3 +146,53 @@ def test_a_study_of_another_run_is_refused() -> None:
     optuna.create_study(storage=storage, study_name="down", direction="minimize")
     with pytest.raises(HistoryError, match="study 'down' must maximize, as the run does, got minimize"):
         write_to_optuna(first, storage, "down")
+
+
+class Named(agents.Walker):
+    """Reports metrics with the names of the bridge's own attributes."""
+
+    def train(self, config: dict[str, Any]) -> Any:
+        outcome = super().train(config)
+        return Outcome(outcome.score, metrics={"popbandits": "mine", "member": 99.0})  # type: ignore[union-attr]
+
+
+def test_a_metric_with_a_name_of_ours_doubles_no_trial(tmp_path: Path) -> None:
+    run = tune(Named, agents.space(), directory=tmp_path / "run", population=2, rounds=2, progress=False).directory
+    storage = optuna.storages.InMemoryStorage()
+    for _ in range(2):
+        study = write_to_optuna(run, storage, "named")
+    assert [trial.user_attrs["member"] for trial in study.trials] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("mark", [5, None, "ab", [[1], [2]], {"a": 1}])
+def test_trials_of_others_are_left_alone_whatever_their_attributes(mark: Any, tmp_path: Path) -> None:
+    run = tune(
+        agents.Walker, agents.space(), directory=tmp_path / "run", population=2, rounds=1, progress=False
+    ).directory
+    study = optuna.create_study(study_name="theirs", direction="maximize")
+    study.add_trial(optuna.create_trial(value=1.0, user_attrs={"popbandits": mark}))
+    assert len(write_to_optuna(run, study._storage, "theirs").trials) == 3
+
+
+def test_a_study_of_two_objectives_is_refused(tmp_path: Path) -> None:
+    run = tune(
+        agents.Walker, agents.space(), directory=tmp_path / "run", population=2, rounds=1, progress=False
+    ).directory
+    study = optuna.create_study(study_name="two", directions=["maximize", "minimize"])
+    with pytest.raises(HistoryError, match="must maximize, as the run does, got maximize and minimize; choose another"):
+        write_to_optuna(run, study._storage, "two")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (None, "distributions by name, a study or a trial of Optuna are expected, got None"),
+        ([FloatDistribution(0, 1)], r"distributions by name, .*, got \[FloatDistribution"),
+        ({"a": IntDistribution(0, 10**30)}, "'a': IntDistribution.* cannot be searched: .*; narrow its range"),
+        ({"a": FloatDistribution(5e-324, 1, log=True)}, "'a': FloatDistribution.* cannot be searched"),
+        ({1: FloatDistribution(0, 1)}, "1: FloatDistribution.* cannot be searched: Name must be a string"),
+    ],
+)
+def test_what_cannot_be_a_space_is_named(source: Any, message: str) -> None:
+    with pytest.raises(SpaceError, match=message):
+        space_from_optuna(source)

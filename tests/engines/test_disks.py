@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import resource
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,11 +17,14 @@ import numpy as np
 import pytest
 
 from popbandits import PBT, History
-from popbandits.errors import CheckpointError, DiskError, PopbanditsError
+from popbandits.cli import main
+from popbandits.errors import CheckpointError, DiskError, PopbanditsError, ReadError
 from popbandits.history import Observation
+from popbandits.reports.status import status
 from popbandits.run import resume, tune
 from popbandits.storage.checkpoints import verify
-from popbandits.storage.disk import fault
+from popbandits.storage.disk import fault, readable, write_whole
+from popbandits.storage.folders import changed
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
@@ -236,7 +240,7 @@ def test_a_rename_that_fails_stops_the_run(number: int, tmp_path: Path, monkeypa
     whole = tune(Walker, space(), directory=tmp_path / "whole", progress=False, **SETTINGS)
     with (
         failing("rename", number, second, monkeypatch),
-        pytest.raises(DiskError, match=rf"could not rename .* to .*member-1-round-1: {os.strerror(number)}"),
+        pytest.raises(DiskError, match=rf"could not rename .*member-1-round-1: {os.strerror(number)}; .*then resume"),
     ):
         tune(Walker, space(), directory=tmp_path / "run", progress=False, **SETTINGS)
     no_agent_is_blamed(tmp_path / "run")
@@ -275,6 +279,67 @@ def test_a_checkpoint_that_cannot_be_read_for_now_is_not_lost(tmp_path: Path, mo
             patch.setattr(io, "open", refuse)
             with pytest.raises(kind, match=rf"(could not read|cannot be read).*{os.strerror(number)}"):
                 verify(folder)
+
+
+def test_a_record_on_a_disk_that_fails_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tune(Walker, space(), directory=tmp_path / "run", progress=False, **SETTINGS).directory
+    told = r"could not read .*run\.sqlite: Input/output error; nothing was changed: .*, then try again"
+    with failing("stat", errno.EIO, lambda path, **_: str(path).endswith("run.sqlite"), monkeypatch):
+        for read in (History.load, status):
+            with pytest.raises(ReadError, match=told):
+                read(run)
+    unreadable = sqlite3.DatabaseError("database disk image is malformed")
+    unreadable.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    with pytest.raises(ReadError, match="could not read"), readable(tmp_path):  # A folder cannot be read as a file.
+        raise unreadable
+    with pytest.raises(sqlite3.DatabaseError, match="malformed"), readable(run / "run.sqlite"):
+        raise unreadable
+
+
+def test_a_disk_that_refuses_a_new_run_is_told_with_a_way_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        failing("mkdir", errno.ENOSPC, lambda path, *_: str(path).endswith("run"), monkeypatch),
+        pytest.raises(DiskError, match=r"No space left on device; nothing was recorded in .*give another directory"),
+    ):
+        tune(Walker, space(), directory=tmp_path / "run", progress=False, **SETTINGS)
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.html"
+    write_whole(page, b"old")
+    with (
+        failing("replace", errno.ENOSPC, lambda *_: True, monkeypatch),
+        pytest.raises(DiskError, match=r"could not write .*page.html: No space left on device; free space there"),
+    ):
+        write_whole(page, b"new")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"page.html": b"old"}
+
+
+def test_an_export_to_a_disk_that_refuses_all_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tune(Walker, space(), directory=tmp_path / "run", progress=False, **SETTINGS).directory
+    with failing("unlink", errno.EROFS, lambda *_: True, monkeypatch):
+        assert main(["export", str(run), "--csv", "-o", str(tmp_path / "missing" / "rows.csv")]) == 1
+    assert "cannot write to" in capsys.readouterr().err
+
+
+def test_a_run_that_was_removed_has_no_last_change(tmp_path: Path) -> None:
+    assert changed(tmp_path) == 0.0
+
+
+def test_an_agent_that_deletes_its_folder_is_blamed_and_not_the_disk(tmp_path: Path) -> None:
+    class Deleting(Walker):
+        def assigned(self, member: int, round_: int) -> None:
+            self.key = member, round_
+
+        def save(self, directory: Path) -> None:
+            super().save(directory)
+            if self.key == (1, 1):
+                subprocess.run(["rm", "-r", directory], check=True)
+
+    result = tune(Deleting, space(), directory=tmp_path / "run", progress=False, **SETTINGS)
+    assert [o.key for o in result.history if o.failed] == [(1, 1)]
 
 
 def test_a_run_whose_folder_is_removed_stops(tmp_path: Path) -> None:

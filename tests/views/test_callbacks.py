@@ -1,5 +1,7 @@
 """Callbacks: what they are told, and what their failures do to a run."""
 
+import os
+import signal
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -130,3 +132,27 @@ def test_the_command_line_takes_callbacks_by_name(
     with pytest.raises(SystemExit):
         main(["resume", "run", "--callbacks", "tracked.py:other"])
     assert "callbacks must be a list of View objects, got 3" in capsys.readouterr().err
+
+
+def test_a_callback_that_hangs_is_left_by_ctrl_c_and_told_nothing_more(tmp_path: Path) -> None:
+    class Hanging(View):
+        told_after = 0
+        hangs = False
+
+        def told(self, observation: Observation) -> None:
+            self.hangs = True
+            for _ in range(2):  # The user's, while it waits for a server.
+                os.kill(os.getpid(), signal.SIGINT)
+
+        def happened(self, event: Event) -> None:
+            self.told_after += self.hangs and event.kind != "stopping"
+
+        def closed(self) -> None:
+            self.told_after += 1
+
+    whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
+    hanging = Hanging()
+    with pytest.raises(KeyboardInterrupt):
+        tune(Walker, space(), directory=tmp_path / "run", callbacks=[hanging], **SETTINGS)
+    assert hanging.told_after == 0
+    assert resume(tmp_path / "run", progress=False).history == whole.history

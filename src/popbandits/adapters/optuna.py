@@ -41,7 +41,15 @@ def space_from_optuna(source: Any) -> Space:
     Args:
         source: Distributions by name, or a study or a trial that has some.
     """
-    return Space({name: _hyperparameter(name, each) for name, each in _distributions(source).items()})
+    made = {}
+    for name, each in _distributions(source).items():
+        try:
+            made[name] = _hyperparameter(name, each)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            if isinstance(error, SpaceError):
+                raise
+            raise SpaceError(f"{name!r}: {each} cannot be searched: {error}; narrow its range") from error
+    return Space(made)
 
 
 def write_to_optuna(run: History | str | Path, storage: Any, study_name: str) -> Any:
@@ -58,11 +66,13 @@ def write_to_optuna(run: History | str | Path, storage: Any, study_name: str) ->
     history = run if isinstance(run, History) else History.load(run)
     direction = {"max": "maximize", "min": "minimize"}[history.mode]
     study = optuna.create_study(storage=storage, study_name=study_name, direction=direction, load_if_exists=True)
-    if study.direction.name.lower() != direction:
+    directions = [each.name.lower() for each in study.directions]
+    if directions != [direction]:
         raise HistoryError(
-            f"study {study_name!r} must {direction}, as the run does, got {study.direction.name.lower()}"
+            f"study {study_name!r} must {direction}, as the run does, got {' and '.join(directions)}; choose another "
+            "study_name"
         )
-    known = {tuple(trial.user_attrs.get(KEY, ())): trial for trial in study.get_trials(deepcopy=False)}
+    known = {str(trial.user_attrs.get(KEY)): trial for trial in study.get_trials(deepcopy=False)}
     distributions = _as_distributions(history.space)
     curves: dict[Key, dict[int, float]] = {}
     new = []
@@ -72,7 +82,7 @@ def write_to_optuna(run: History | str | Path, storage: Any, study_name: str) ->
             curve[observation.round] = observation.score
         curves[observation.key] = curve
         trial = _trial(optuna, history.space, observation, distributions, curve)
-        if (written := known.get(observation.key)) is None:
+        if (written := known.get(str(list(observation.key)))) is None:
             new.append(trial)
         elif (written.params, written.value) != (trial.params, trial.value):
             raise HistoryError(
@@ -88,6 +98,7 @@ def _trial(
 ) -> Any:
     config = space.flatten(observation.config)
     attributes = {
+        **observation.metrics,  # First: a metric may have one of our names, by which an interval is found again.
         KEY: list(observation.key),
         "member": observation.member,
         "round": observation.round,
@@ -95,7 +106,6 @@ def _trial(
         "status": observation.status,
         "steps": observation.steps,
         "seconds": observation.seconds,
-        **observation.metrics,
     }
     states = optuna.trial.TrialState
     return optuna.trial.create_trial(
@@ -113,6 +123,8 @@ def _distributions(source: Any) -> dict[str, Any]:
     if isinstance(source, Mapping):
         return dict(source)
     trials = source.get_trials(deepcopy=False) if hasattr(source, "get_trials") else [source]
+    if not all(isinstance(getattr(trial, "distributions", None), Mapping) for trial in trials):
+        raise SpaceError(f"distributions by name, a study or a trial of Optuna are expected, got {source!r:.200}")
     found: dict[str, Any] = {}
     for name, each in ((name, each) for trial in trials for name, each in trial.distributions.items()):
         if found.setdefault(name, each) != each:

@@ -65,7 +65,7 @@ def export(parser: argparse.ArgumentParser) -> Command:
         except OSError as error:
             raise PopbanditsError(f"cannot write to {path}: {error.strerror}; give another file with -o") from error
         finally:
-            with suppress(OSError):
+            with suppress(OSError):  # The disk may refuse this too.
                 partial.unlink(missing_ok=True)
         print(f"Written: {path} ({rows} rows)")
 

@@ -192,9 +192,10 @@ def as_outcome(result: Any) -> Outcome:
         if isinstance(given.score, str | bytes | bool):  # float() would accept some of them.
             raise TypeError
         score = float(given.score)
-    except (TypeError, ValueError, RuntimeError):  # RuntimeError: torch's, for a tensor of several numbers.
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: a tensor of several numbers.
         raise AgentError(
-            f"train must return a number or an Outcome, got {result!r}; return the score at the end of the interval"
+            f"train must return a number or an Outcome, got {result!r:.200}; "
+            "return the score at the end of the interval"
         ) from None
     steps = given.steps
     if steps is not None and not (is_real(steps) and 0 < steps < math.inf):

@@ -9,6 +9,7 @@ from popbandits.reports.libraries import Libraries
 from popbandits.reports.run import Run
 from popbandits.reports.several import several
 from popbandits.reports.single import single
+from popbandits.storage.disk import write_whole
 from popbandits.storage.folders import run_folders
 
 
@@ -24,12 +25,10 @@ def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | 
     with Libraries() as libraries:
         content, drawn = _read(runs, libraries.text)
     output = Path(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(content, "utf-8")
+    write_whole(output, content.encode())
     written = [output]
     if figures is not None:
         folder = Path(figures)
-        folder.mkdir(parents=True, exist_ok=True)
         for one in drawn:
             written += one.write(folder)
     return written

@@ -219,11 +219,7 @@ class Loop:
         self.checkpoints.discard(job.draft)  # First: the record may need the space.
         with suppress(DiskError):
             self._record(_event(failure, job.assignment))
-        if failure.kind != "disk":
-            raise AgentError(failure.text)
-        raise DiskError(
-            f"{failure.text}; everything so far is in {self.store.path.parent}: fix the disk, then resume the run"
-        )
+        raise DiskError(failure.text) if failure.kind == "disk" else AgentError(failure.text)
 
     def _say(self, kind: str, text: str) -> None:
         self._record(Event(kind, text, time=time.time()))

@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
@@ -12,17 +13,18 @@ from platform import python_version
 from typing import Any, ParamSpec
 
 from popbandits.docstrings import complete_args
-from popbandits.errors import ArgumentError, HistoryError, PopbanditsWarning
+from popbandits.errors import ArgumentError, DiskError, HistoryError, PopbanditsWarning
 from popbandits.run.experiment import Experiment
 from popbandits.run.loop import Loop
 from popbandits.run.result import Result
 from popbandits.run.source import differences
 from popbandits.settings import CHANGEABLE, SETTINGS, TEXTS
+from popbandits.space import Space
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, anchored, required, resume_command
 from popbandits.storage.lock import Lock
 from popbandits.storage.schema import FILE as RECORD
-from popbandits.storage.schema import holds_run
+from popbandits.storage.schema import holds_run, is_plain
 from popbandits.storage.store import Store
 from popbandits.views.several import Several
 from popbandits.views.view import View
@@ -90,6 +92,12 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
     experiment = replace(experiment, directory=directory, progress=shown)
     population = experiment.make_population()  # Raises for bad arguments before anything is written.
     experiment = replace(experiment, start=population.start)  # A past run is read once.
+    with _disk_errors(directory):
+        return _begin(experiment, directory, population.space)
+
+
+def _begin(experiment: Experiment, directory: Path, space: Space) -> Result:
+    """Make a run's folder and record, and train."""
     origin = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
     with required("make", directory):
         if directory.is_file():
@@ -104,7 +112,7 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
                 f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
             )
         with required("write to", directory):
-            Store.create(directory, population.space, experiment.record() | origin).close()
+            Store.create(directory, space, experiment.record() | origin).close()
         return _train(experiment, directory)
     finally:
         lock.release()
@@ -136,11 +144,26 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
         edited = differences(store.about, store.space, experiment.agent)
     for difference in edited:
         warnings.warn(difference, PopbanditsWarning, stacklevel=2)
-    lock = Lock(directory)
+    with _disk_errors(directory):
+        lock = Lock(directory)
+        try:
+            return _train(experiment, directory, edited)
+        finally:
+            lock.release()
+
+
+@contextmanager
+def _disk_errors(directory: Path) -> Iterator[None]:
+    """Say what is safe, and how to go on, when the disk fails."""
     try:
-        return _train(experiment, directory, edited)
-    finally:
-        lock.release()
+        yield
+    except DiskError as error:
+        if isinstance(error, HistoryError):  # Says so itself.
+            raise
+        begun = is_plain(directory / RECORD)
+        safe = "everything so far is in" if begun else "nothing was recorded in"
+        way_on = "then resume the run" if begun else "or give another directory"
+        raise DiskError(f"{error}; {safe} {directory}: fix the disk, {way_on}") from error
 
 
 def _train(experiment: Experiment, directory: Path, edited: Sequence[str] = ()) -> Result:

@@ -37,6 +37,8 @@ def seal(directory: Path) -> None:
     Older checkpoints are removed in favour of this one, so it must survive a power cut.
     """
     manifest = {}
+    if directory.parent.is_dir() and not directory.is_dir():  # Without its parent, the disk is gone.
+        raise AgentError(f"save must leave the folder that it is given, but {directory} is gone")
     with required("write all of", directory):
         for path in sorted(path for path in directory.rglob("*") if path.is_file()):
             name = path.relative_to(directory).as_posix()

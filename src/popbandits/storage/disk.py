@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from popbandits.errors import DiskError
+from popbandits.errors import DiskError, HistoryError, ReadError
 from popbandits.rules import PATH
 from popbandits.wording import error_text
 
@@ -27,6 +27,9 @@ _TEXTS = re.compile(
 
 RECORD_ERRORS = (sqlite3.Error,)
 """Errors of a run's file; in the same code, others may be an agent's."""
+
+_SQLITE_REFUSALS = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}
+"""SQLite's codes for a disk that does not work, or may not be used."""
 
 PROBE = 1 << 20
 """Bytes written to test a disk."""
@@ -64,6 +67,50 @@ def required(what: str, path: Path, kinds: tuple[type[Exception], ...] = (OSErro
         yield
     except kinds as error:
         raise DiskError(f"could not {what} {path}: {reason(error)}") from error
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn the failure of a disk while a record is read into a ReadError, so that the record is not called damaged."""
+    try:
+        yield
+    except (OSError, sqlite3.Error, HistoryError) as error:
+        cause = error.__cause__ if isinstance(error, HistoryError) else error
+        if isinstance(error, ReadError) or not isinstance(cause, Exception) or not _refuses(cause, path):
+            raise
+        raise ReadError(
+            f"could not read {path}: {reason(cause)}; nothing was changed: check that the disk works and that you may "
+            "use this folder, then try again"
+        ) from cause
+
+
+def _refuses(error: Exception, path: Path) -> bool:
+    """Tell whether a record could not be read because of the disk."""
+    if isinstance(error, OSError):
+        return error.errno in REFUSALS
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    if code != sqlite3.SQLITE_CORRUPT:
+        return code in _SQLITE_REFUSALS
+    try:  # SQLite calls a file malformed if it cannot read it.
+        with path.open("rb") as file:
+            while file.read(PROBE):
+                pass
+    except OSError:
+        return True
+    return False
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; a file that had its name stays until then."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise DiskError(f"could not write {path}: {reason(error)}; free space there, or give another path") from error
 
 
 def reason(error: Exception) -> str:

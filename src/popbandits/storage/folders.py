@@ -42,8 +42,8 @@ def stamp(directory: Path) -> Stamp:
 
 
 def changed(directory: Path) -> float:
-    """Return the time of the last write to a run's file, in seconds since 1970."""
-    return max(of.st_mtime for of in _written(directory))
+    """Return the time of the last write to a run's file, in seconds since 1970; 0 if it was removed meanwhile."""
+    return max((of.st_mtime for of in _written(directory)), default=0.0)
 
 
 def _written(directory: Path) -> Iterator[os.stat_result]:

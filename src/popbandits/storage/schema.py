@@ -54,7 +54,9 @@ def holds_run(path: Path) -> bool:
     try:
         return path.exists() and path.stat().st_size > 0
     except OSError as error:
-        raise HistoryError(f"{path} cannot be read: {error.strerror}") from error
+        raise HistoryError(
+            f"{path} cannot be read: {error.strerror}; check that the disk works, then try again"
+        ) from error
 
 
 def is_plain(path: Path) -> bool:

@@ -15,6 +15,7 @@ from popbandits.space import Space
 from popbandits.storage import coding, schema
 from popbandits.storage.about import check_about
 from popbandits.storage.coding import DECISION, EVENT, OBSERVATION
+from popbandits.storage.disk import readable
 from popbandits.storage.schema import FILE
 from popbandits.wording import first_line
 
@@ -89,8 +90,9 @@ class Store:
     def open(directory: str | Path, readonly: bool = False) -> "Store":
         """Open the file of an existing run. Any number can be open read-only, even while the run trains."""
         path = Path(directory) / FILE
-        connection, version = schema.connect(path, readonly)
-        return Store(connection, path, version)
+        with readable(path):
+            connection, version = schema.connect(path, readonly)
+            return Store(connection, path, version)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -155,7 +157,8 @@ class Store:
     def blamed(self) -> Iterator[None]:
         """Turn any error of the block into a HistoryError that names this file."""
         try:
-            yield
+            with readable(self.path):
+                yield
         except PopbanditsError as error:
             if not isinstance(error, ValueError) or str(self.path) in str(error):
                 raise

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.batched import Slot, applied_by, build_batch, scores_of
+from popbandits.engines.work import call
 from popbandits.errors import AgentError
 from popbandits.history import Config
 from popbandits.testing.agent_report import AnyRule, BatchRule, Costs, Rule
-from popbandits.testing.trials import Trace, Trials, describe_error
+from popbandits.testing.trials import Trace, Trials, describe_error, of_agent
 
 
 class Alone:
@@ -82,9 +83,9 @@ class BatchTrials(Trials):
         self._time("assigned", lambda: announce_all(agents, len(configs)))
         start = time.perf_counter()
         try:
-            returned = agents.train(given)
-        except (Exception, SystemExit) as error:
-            if survive:
+            returned = call(agents.train, given)
+        except BaseException as error:
+            if survive and of_agent(error):
                 self.give_up(Rule.RUNS, describe_error("train", error))
             raise
         self._seconds["train"].append(time.perf_counter() - start)

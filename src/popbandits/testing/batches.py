@@ -32,7 +32,7 @@ from popbandits.testing.agent_report import BatchRule, Report, Rule
 from popbandits.testing.agents import FIRST_TRIES, Check, compare
 from popbandits.testing.batch_trials import BatchTrials
 from popbandits.testing.contrasts import contrasts
-from popbandits.testing.trials import CheckAborted, Trace, same_score
+from popbandits.testing.trials import Trace, of_agent, same_score
 
 LEAST = 4
 """Minimum number of members of the checked batch."""
@@ -217,8 +217,8 @@ class _BatchCheck:
             configs, why = self._configs(c, broken, broken, broken), "three members diverge"
             try:
                 (sound,) = self._trials.train_all(agents, configs, why, [0], survive=False)
-            except (Exception, SystemExit) as error:
-                if isinstance(error, CheckAborted):
+            except BaseException as error:
+                if not of_agent(error):
                     raise
                 text = f"this could not be checked: with hyperparameters that are NaN, train raised {error!r}"
                 self._trials.note(BatchRule.DIVERGED, "warning", f"{text}; an error of train fails all members")

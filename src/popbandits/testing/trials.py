@@ -6,6 +6,8 @@ import io
 import math
 import pickle
 import shutil
+import signal
+import threading
 import time
 import traceback
 from collections import defaultdict
@@ -15,17 +17,20 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from statistics import median
+from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
 from popbandits.engines.generators import read_states, used_since
 from popbandits.engines.making import Incomplete, build
-from popbandits.engines.work import Checkpointed, agents_frames, announce, as_outcome, differences
-from popbandits.errors import AgentError, PopbanditsError
+from popbandits.engines.work import Checkpointed, agents_frames, announce, as_outcome, call, differences
+from popbandits.errors import AgentError, DiskError, PopbanditsError
 from popbandits.history import Config
 from popbandits.storage.checkpoints import seal
+from popbandits.storage.disk import reason
 from popbandits.testing.agent_report import AnyRule, Costs, Finding, Rule, Status
 from popbandits.testing.overhead import time_idle_run
+from popbandits.wording import visible
 
 T = TypeVar("T")
 
@@ -38,6 +43,33 @@ _SEVERITY: dict[Status, int] = {"ok": 0, "warning": 1, "problem": 2}
 
 class CheckAborted(Exception):
     """The agent failed so that nothing more can be checked; a finding describes it."""
+
+
+class CtrlC(KeyboardInterrupt):
+    """A real Ctrl-C; any other KeyboardInterrupt is the agent's."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise CtrlC on Ctrl-C, in the main thread and unless the program handles it itself."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        raise CtrlC
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def of_agent(error: BaseException) -> bool:
+    """Tell whether an error that an agent's code raised is a finding, rather than the end of the check."""
+    return not isinstance(error, CtrlC | CheckAborted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +105,22 @@ class Trials:
     def carry_out(self, check: Callable[[], None]) -> None:
         """Run a check until it ends or is aborted."""
         try:
-            check()
+            with interruptible():
+                check()
         except CheckAborted:
             return
+        except OSError as error:
+            raise DiskError(
+                f"could not use {error.filename or self._folder}: {reason(error)}; the check's own folder needs free "
+                "space, and save and load must leave all but the folder that they are given as it is"
+            ) from error
         self.note(Rule.RUNS, "ok")
 
     def note(self, rule: AnyRule, status: Status, text: str = "") -> None:
         """Record a finding; the most severe one of a rule is kept, the first among equals."""
         known = self._findings.get(rule)
         if known is None or _SEVERITY[status] > _SEVERITY[known.status]:
-            self._findings[rule] = Finding(rule, status, text)
+            self._findings[rule] = Finding(rule, status, visible(text))
 
     def findings(self) -> tuple[Finding, ...]:
         """Return the findings, in the order of the rules."""
@@ -149,9 +187,13 @@ class Trials:
     def judge(self, result: object, given: Config, config: Config) -> float:
         """Note whether `train` returned a finite score, and whether it changed the configuration."""
         try:
-            score = as_outcome(result).score
+            score = call(as_outcome, result).score
         except PopbanditsError as error:
             self.give_up(Rule.SCORE, str(error))
+        except BaseException as error:
+            if not of_agent(error):
+                raise
+            self.give_up(Rule.SCORE, describe_error("reading what train returned", error))
         if math.isfinite(score):
             self.note(Rule.SCORE, "ok")
         else:
@@ -212,9 +254,9 @@ class Trials:
         draft, checkpoint = self._folder / f"draft-{number}", self._folder / f"checkpoint-{number}"
         draft.mkdir()
         self._time("save", lambda: agent.save(draft))
-        self._size = sum(path.stat().st_size for path in draft.rglob("*") if path.is_file())
         start = time.perf_counter()
         try:
+            self._size = sum(path.stat().st_size for path in draft.rglob("*") if path.is_file())
             seal(draft)
         except AgentError as error:
             self.give_up(Rule.RUNS, str(error))
@@ -225,8 +267,10 @@ class Trials:
     def _load(self, agent: Agent, trace: Trace, folder: Path) -> None:
         start = time.perf_counter()
         try:
-            agent.load(folder)
-        except (Exception, SystemExit) as error:
+            call(agent.load, folder)
+        except BaseException as error:
+            if not of_agent(error):
+                raise
             self._explain_load(agent, trace, describe_error("load", error))
         self._seconds["load"].append(time.perf_counter() - start)
         self.note(Rule.MOVED, "ok")
@@ -235,8 +279,10 @@ class Trials:
         """Give up on an agent whose load raised; try first whether it loads from where the checkpoint was saved."""
         shutil.copytree(trace.checkpoint, trace.saved_at)
         try:
-            agent.load(trace.saved_at)
-        except (Exception, SystemExit):
+            call(agent.load, trace.saved_at)
+        except BaseException as again:
+            if not of_agent(again):
+                raise
             self.give_up(Rule.RUNS, error)
         self.give_up(
             Rule.MOVED,
@@ -256,21 +302,23 @@ class Trials:
             folder.mkdir()
             self._rewrites[trace] = None
             with suppress(Exception), self.agent(0) as agent:  # It may fail: no run saves without training.
-                agent.load(trace.checkpoint)
-                agent.save(folder)
+                call(agent.load, trace.checkpoint)
+                call(agent.save, folder)
                 for path in filter(Path.is_file, folder.rglob("*")):
                     path.write_bytes(_unshare(path.read_bytes()))
                 self._rewrites[trace] = fingerprint(folder)
         return self._rewrites[trace]
 
-    def _time(self, what: str, do: Callable[[], T], call: str = "") -> T:
+    def _time(self, what: str, do: Callable[[], T], named: str = "") -> T:
         start = time.perf_counter()
         try:
-            result = do()
+            result = call(do)
         except Incomplete as error:
             self.give_up(Rule.RUNS, str(error))
-        except (Exception, SystemExit) as error:
-            self.give_up(Rule.RUNS, describe_error(call or what, error))
+        except BaseException as error:
+            if not of_agent(error):
+                raise
+            self.give_up(Rule.RUNS, describe_error(named or what, error))
         self._seconds[what].append(time.perf_counter() - start)
         return result
 

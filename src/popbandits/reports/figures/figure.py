@@ -13,6 +13,7 @@ import numpy as np
 from popbandits.extras import require
 from popbandits.reports.run import LABEL, label_names, shorten
 from popbandits.space.parameters import Numerical
+from popbandits.storage.disk import write_whole
 from popbandits.typing import IntArray
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Figure:
         }
         paths = [directory / f"{self.name}.{kind}" for kind in kinds]
         for path, kind in zip(paths, kinds, strict=True):
-            path.write_bytes(make[kind]())
+            write_whole(path, make[kind]())
         return paths
 
 

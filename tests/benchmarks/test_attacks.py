@@ -1,0 +1,33 @@
+"""A sample of the attacks holds, and what does not hold is found."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.attacks.faulty_disk import can_fail
+from benchmarks.attacks.trials import Outcome, Tally, table
+
+
+@pytest.mark.skipif(not can_fail(), reason="calls can be made to fail on Linux with a C compiler")
+def test_a_sample_of_failing_disks_and_jumping_clocks_changes_no_history(tmp_path: Path) -> None:
+    path = tmp_path / "counts.json"
+    command = [sys.executable, "-m", "benchmarks.attacks", "disk", "clocks", "--trials", "1", "--json", str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert [tally["trials"] for tally in json.loads(path.read_text())] == [5, 5, 5, 1]
+
+
+def test_every_property_that_does_not_hold_is_counted() -> None:
+    tally = Tally("disk")
+    run = Path("/runs/first")
+    tally.judge(Outcome("said", "could not write to /runs/first/run.sqlite: full; free space, then resume"), run, 1)
+    assert tally.broken.total() == 0
+    tally.judge(Outcome("said", "could not write to /runs/first/run.sqlite"), run, 2)
+    tally.judge(Outcome("said", "could not write; resume"), run, 3)
+    tally.judge(Outcome("raw", "OSError"), run, 4)
+    tally.judge(Outcome("died"), run, 5)
+    tally.judge(Outcome("hang"), run, 6)
+    assert table([tally]).endswith("| disk | 6 | 3 | 0 | 2 | 1 | 2 | 0 |")
