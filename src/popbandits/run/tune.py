@@ -15,7 +15,9 @@ from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError, HistoryError, PopbanditsWarning
 from popbandits.run.experiment import Experiment
 from popbandits.run.loop import Loop
+from popbandits.run.ownership import sign_all
 from popbandits.run.result import Result
+from popbandits.run.signing import ID, Signer, new_id
 from popbandits.run.source import differences
 from popbandits.settings import CHANGEABLE, SETTINGS, TEXTS
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
@@ -90,7 +92,13 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
     experiment = replace(experiment, directory=directory, progress=shown)
     population = experiment.make_population()  # Raises for bad arguments before anything is written.
     experiment = replace(experiment, start=population.start)  # A past run is read once.
-    origin = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
+    run_id = new_id()
+    origin = {
+        ID: run_id,
+        "python": python_version(),
+        "popbandits": import_module("popbandits").__version__,
+        "created": time.time(),
+    }
     with required("make", directory):
         if directory.is_file():
             raise ArgumentError(f"directory must be a folder, or a new name, got the file {directory}")
@@ -103,8 +111,9 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
             raise HistoryError(
                 f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
             )
+        signer = Signer(run_id, population.space.to_json())
         with required("write to", directory):
-            Store.create(directory, population.space, experiment.record() | origin).close()
+            Store.create(directory, population.space, experiment.record(signer) | origin).close()
         return _train(experiment, directory)
     finally:
         lock.release()
@@ -119,9 +128,10 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
 
     Args:
         directory: Give the folder of the run.
-        trust: Let the record name any code as its agent, method and selection. Default False: only code that popbandits
-            ships, or that this account recorded itself, is run; anything else is an error that names it. Give True for
-            a folder from someone you trust.
+        trust: Let the record name any code as its agent, method and selection, and let agents load checkpoints that
+            this account did not write. Default False: only code that popbandits ships, or that this account recorded
+            for this run, is run; anything else is an error that names it. Give True for a folder from someone you
+            trust, and once for a run of yours that an earlier version began.
     """
     if wrong := changes.keys() - set(CHANGEABLE):
         names, may = ", ".join(sorted(wrong)), ", ".join(CHANGEABLE)
@@ -138,17 +148,22 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
         warnings.warn(difference, PopbanditsWarning, stacklevel=2)
     lock = Lock(directory)
     try:
-        return _train(experiment, directory, edited)
+        return _train(experiment, directory, edited, trust)
     finally:
         lock.release()
 
 
-def _train(experiment: Experiment, directory: Path, edited: Sequence[str] = ()) -> Result:
+def _train(experiment: Experiment, directory: Path, edited: Sequence[str] = (), trust: bool = False) -> Result:
     progress = experiment.progress
     view = progress if isinstance(progress, View) else _terminal(experiment.at_a_time) if progress else View()
     with required("use", directory / RECORD, RECORD_ERRORS), Store.open(directory) as store:
         population = experiment.make_population(store)
-        store.describe(**experiment.record())
+        if not isinstance(store.about.get(ID), str):  # A run of an earlier version.
+            store.describe(**{ID: new_id()})
+        signer = Signer.of(store)
+        store.describe(**experiment.record(signer))
+        if trust:
+            sign_all(store, signer)
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
         seen = Several(view, experiment.callbacks) if experiment.callbacks else view
         Loop(population, store, checkpoints, experiment.make_engine, seen, experiment.max_failures, edited).run()

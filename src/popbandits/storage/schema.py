@@ -14,7 +14,7 @@ from popbandits.errors import HistoryError
 from popbandits.wording import first_line
 
 FILE = "run.sqlite"
-VERSION = 2
+VERSION = 3
 PATIENCE = 30.0
 """Maximum seconds to wait for another process that is writing."""
 
@@ -44,6 +44,11 @@ TABLES: dict[int, tuple[str, ...]] = {
             id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL,
             member INTEGER, round INTEGER, text TEXT NOT NULL, data TEXT NOT NULL
         )""",
+    ),
+    3: (
+        """CREATE TABLE IF NOT EXISTS checkpoint (
+            member INTEGER NOT NULL, round INTEGER NOT NULL, signed TEXT NOT NULL, PRIMARY KEY (member, round)
+        ) WITHOUT ROWID""",
     ),
 }
 """Tables added by each version. A file is created or upgraded by creating the tables it lacks."""
@@ -131,7 +136,9 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
     _require_plain(path, readonly)
     if not holds_run(path):
         raise HistoryError(f"{path.parent} holds no run: it has no {path.name}; give the folder of a run")
-    connection = _reading(path) if readonly else sqlite3.connect(path, PATIENCE, isolation_level=None, factory=Connection)
+    connection = (
+        _reading(path) if readonly else sqlite3.connect(path, PATIENCE, isolation_level=None, factory=Connection)
+    )
     try:
         connection.execute("PRAGMA trusted_schema = OFF")  # No code in the file is run.
         connection.execute("PRAGMA cell_size_check = ON")
@@ -142,7 +149,7 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
             said = "none" if row is None else first_line(str(row[0]), 40)
             raise HistoryError(
                 f"{path} has schema version {said}, this popbandits reads "
-                f"{' and '.join(map(str, TABLES))}; install the one that wrote it"
+                f"{', '.join(map(str, TABLES))}; install the one that wrote it"
             )
         _require_columns(connection, path, version)
         if not readonly:
