@@ -182,7 +182,7 @@ class SlurmEngine(Engine):
         else:
             self._cancel_all()
         self._running.clear()
-        with suppress(OSError):
+        with suppress(OSError, DiskError):
             self._tidy()
 
     # Jobs

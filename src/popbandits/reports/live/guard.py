@@ -94,7 +94,7 @@ def is_local(host: str) -> bool:
     [False, False, False]
     """
     parts = _HOST.fullmatch(host)
-    bare = host if parts is None else parts[1] or parts[2]
+    bare = host if parts is None else parts[1] or parts[2] or ""
     try:
         return ipaddress.ip_address(bare).is_loopback
     except ValueError:
