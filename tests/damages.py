@@ -59,6 +59,17 @@ def page(number: int, byte: int) -> Damage:
     return damage
 
 
+def flipped(text: bytes, bit: int) -> Damage:
+    """A record with one bit changed, in the first letter of a text in it."""
+
+    def damage(run: Path) -> None:
+        whole = bytearray((run / FILE).read_bytes())
+        whole[whole.index(text)] ^= 1 << bit
+        (run / FILE).write_bytes(whole)
+
+    return damage
+
+
 def beside(name: str, make: Callable[[Path], object]) -> Damage:
     """Something else under a name in the folder."""
 
@@ -109,6 +120,10 @@ def unconstrained(table: str) -> list[str]:
 
 
 DAMAGES: dict[str, Damage] = {
+    **{
+        f"a schema with a letter that is none, in {text.decode()!r}": flipped(text, 7)
+        for text in (b"TABLE event", b"event (", b"kind TEXT")
+    },
     # The file
     "nothing in it": replaced(b""),
     "some text": replaced(b"a run\n" * 1000),

@@ -508,6 +508,23 @@ MISTAKES = (
         RUN + 'resume("runs/first", round=5)',
         f"ArgumentError: resume takes {CHANGEABLE}, got 'round'; did you mean 'rounds'?",
     ),
+    Mistake(
+        FOLDER,
+        "a file of one's own in a checkpoint",
+        RUN + 'for folder in Path("runs/first/checkpoints").iterdir():\n    (folder / "notes").write_text("the best")\n'
+        'resume("runs/first", rounds=3, agent=Climber)',
+        "RunError: runs/first/checkpoints/member-… was not written by this account for this run, or was changed: an "
+        "agent that unpickles its checkpoint would run the code in it, so it is not loaded unasked. If you trust the "
+        "folder, or began the run with an earlier version: popbandits resume runs/first --trust (in Python: "
+        "trust=True)",
+    ),
+    Mistake(
+        FOLDER,
+        "a journal of SQLite beside a run",
+        RUN + 'Path("runs/first/run.sqlite-journal").write_text("")\nresume("runs/first", rounds=3, agent=Climber)',
+        "HistoryError: runs/first/run.sqlite-journal is not part of a run, and SQLite would remove the files that it "
+        "names; if you know that nobody else put it there, remove it",
+    ),
 )
 
 

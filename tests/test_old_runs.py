@@ -92,7 +92,7 @@ def test_old_runs_are_reported(names: list[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", AGENTS)
 def test_an_old_run_resumes_as_if_it_had_never_been_stopped(name: str, tmp_path: Path) -> None:
     _, rows = expected(name)
-    history = resume(copied(name, tmp_path), agent=AGENTS[name], progress=False).history
+    history = resume(copied(name, tmp_path), agent=AGENTS[name], trust=True, progress=False).history
     # A model's fit is rounded differently by other processors: what it chose is compared to a tolerance.
     ignored = ("seconds", "decision")
     kept = [{key: value for key, value in row.items() if key not in ignored} for row in rows]
@@ -152,6 +152,11 @@ def test_a_changed_column_would_be_noticed(tmp_path: Path) -> None:
         History.load(run)
 
 
-def test_an_old_run_of_a_stranger_is_not_resumed_unasked(tmp_path: Path) -> None:
+def test_an_old_run_is_not_resumed_unasked_and_after_one_permission_it_is(tmp_path: Path) -> None:
+    run = copied("synchronous", tmp_path)
     with pytest.raises(RunError, match=re.escape("names tests.old_runs.agents:Walker")):
-        resume(copied("synchronous", tmp_path), progress=False)
+        resume(run, progress=False)
+    with pytest.raises(RunError, match=r"checkpoints/member-\S+ was not written by this account"):
+        resume(run, agent=Walker, progress=False)
+    assert resume(run, rounds=6, trust=True, progress=False).done
+    assert resume(run, rounds=7, progress=False).done

@@ -61,3 +61,27 @@ def test_a_score_that_was_not_logged_is_named() -> None:
 def test_wrong_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         LightningAgent(**{"module": object, "data": list, "seed": 0, "score": "x"} | wrong)
+
+
+class Payload:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, marker: Path):
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return eval, (f"open({str(self.marker)!r}, 'w').close()",)
+
+
+def test_an_object_in_a_checkpoint_is_not_unpickled(tmp_path: Path) -> None:
+    import torch
+
+    agent = make_agent(0)
+    agent.train({"lr": 0.1})
+    folder = saved(agent, tmp_path / "saved")
+    content = torch.load(folder / "model.ckpt", weights_only=True)
+    torch.save(content | {"more": Payload(tmp_path / "it-ran")}, folder / "model.ckpt")
+    agent.load(folder)
+    with pytest.raises(AgentError, match=r"must hold plain values and tensors, got an object, .* weights_only=False"):
+        agent.train({"lr": 0.1})
+    assert not (tmp_path / "it-ran").exists()

@@ -1,5 +1,9 @@
 """Stable-Baselines3 as an agent: every algorithm's hyperparameters reach what trains with them, and stay there."""
 
+import base64
+import json
+import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +293,72 @@ def test_environments_are_closed() -> None:
 
     agent(PPO, env=Closing).close()
     assert len(closed) == 2
+
+
+class Payload:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, marker: Path):
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return eval, (f"open({str(self.marker)!r}, 'w').close()",)
+
+
+@pytest.mark.parametrize("name", ["lr_schedule", "policy_class", "clip_range", "policy_kwargs", "learning_rate"])
+@pytest.mark.parametrize("optimizer", ["Adam", "RMSprop"])
+def test_no_object_in_a_model_is_unpickled(name: str, optimizer: str, tmp_path: Path) -> None:
+    agent = SB3Agent(PPO, "MlpPolicy", Line, seed=0, steps=8, n_steps=8, batch_size=4, policy_kwargs=SMALL)
+    expected = agent.train({"learning_rate": 0.01, "optimizer": optimizer})
+    folder = saved(agent, tmp_path / "saved")
+    plant(folder / "model.zip", name, tmp_path / "it-ran")
+    agent.load(folder)
+    assert isinstance(expected, Outcome)
+    assert agent.train({"learning_rate": 0.01, "optimizer": optimizer}).steps == expected.steps
+    assert not (tmp_path / "it-ran").exists()
+
+
+def test_an_object_that_no_model_has_is_refused_by_its_name(tmp_path: Path) -> None:
+    agent = SB3Agent(PPO, "MlpPolicy", Line, seed=0, steps=8, n_steps=8, batch_size=4, policy_kwargs=SMALL)
+    folder = saved(agent, tmp_path / "saved")
+    plant(folder / "model.zip", "more", tmp_path / "it-ran")
+    with pytest.raises(AgentError, match=r"a model of PPO pickles none of its state, got more in .*model.zip"):
+        agent.load(folder)
+    assert not (tmp_path / "it-ran").exists()
+
+
+def plant(path: Path, name: str, marker: Path) -> None:
+    """Put an object that leaves a mark among the attributes in a model's file."""
+    with zipfile.ZipFile(path) as file:
+        parts = {part: file.read(part) for part in file.namelist()}
+    data = json.loads(parts["data"])
+    pickled = base64.b64encode(pickle.dumps(Payload(marker))).decode()
+    before = data.get(name)
+    data[name] = {**(before if isinstance(before, dict) else {}), ":type:": "object", ":serialized:": pickled}
+    with zipfile.ZipFile(path, "w") as file:
+        for part, content in (parts | {"data": json.dumps(data).encode()}).items():
+            file.writestr(part, content)
+
+
+def test_a_replay_buffer_of_numbers_unpickles_nothing(tmp_path: Path) -> None:
+    agent = SB3Agent(DQN, "MlpPolicy", Line, seed=0, steps=8, **OFF_POLICY)
+    agent.train({})
+    folder = saved(agent, tmp_path / "saved")
+    with np.load(folder / "replay.npz") as file:
+        arrays = dict(file)
+    np.savez(folder / "replay.npz", **arrays | {"rewards": np.array([Payload(tmp_path / "it-ran")], object)})
+    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
+        agent.load(folder)
+    assert not (tmp_path / "it-ran").exists()
+
+
+def test_running_scales_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    agent = SB3Agent(PPO, "MlpPolicy", scaled, seed=0, steps=8, n_steps=8, batch_size=4, policy_kwargs=SMALL)
+    agent.train({})
+    folder, scales = saved(agent, tmp_path / "saved"), agent.model.get_vec_normalize_env()
+    assert not (folder / "scales.pkl").exists()
+    (folder / "scales.npz").unlink()
+    (folder / "scales.pkl").write_bytes(pickle.dumps((scales.obs_rms, scales.ret_rms)))
+    other = SB3Agent(PPO, "MlpPolicy", scaled, seed=1, steps=8, n_steps=8, batch_size=4, policy_kwargs=SMALL)
+    other.load(folder)
+    assert other.model.get_vec_normalize_env().obs_rms.mean == scales.obs_rms.mean

@@ -44,7 +44,7 @@ def test_a_recipe_names_the_folder_from_which_its_module_can_be_imported(module:
     sys.path.remove(str(package))
     for name in [name for name in sys.modules if name.startswith("popbandits_made")]:
         del sys.modules[name]
-    again = prepare(given, "agent")
+    again = prepare(given, "agent", trust=True)
     assert (again.__module__, again.__qualname__) == (module, "Mine")
 
 
@@ -78,7 +78,7 @@ def test_a_file_is_imported_as_if_it_had_been_run(package: Path, tmp_path: Path)
 
 
 def test_keywords_can_be_put_on_record_and_other_arguments_cannot() -> None:
-    again = prepare(recipe(partial(Once, way="nan")), "agent")
+    again = prepare(recipe(partial(Once, way="nan")), "agent", trust=True)
     assert (again.func, again.args, again.keywords) == (Once, (), {"way": "nan"})
     assert recipe(partial(Once, 3, way="nan")) is None
     assert recipe(partial(Once, way=Walker(0))) is None

@@ -15,7 +15,8 @@ from popbandits.agent import Outcome
 from popbandits.errors import RunError
 from popbandits.paper import grid
 from popbandits.paper.grid import run_grid
-from popbandits.run.signing import signature
+from popbandits.run.recipes import signed
+from popbandits.run.signing import Signer
 from popbandits.storage import Store
 from popbandits.views.view import View
 
@@ -145,7 +146,7 @@ def test_a_setting_that_a_record_is_too_old_for_has_its_value_of_then(
         for role, name in (("agent", "slope"), ("method", "resample")):
             settings = {key: value for key, value in about[role]["settings"].items() if key != name}
             made = {"make": about[role]["make"], "settings": settings, "root": about[role]["root"]}
-            store.describe(**{role: made | ({"signed": signature(made)} if role == "agent" else {})})
+            store.describe(**{role: signed(made, Signer.of(store))})
     if message is None:
         assert run_grid([one], no_view)
         assert observed(tmp_path / "0") == observed(tmp_path / "whole")

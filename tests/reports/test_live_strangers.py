@@ -1,5 +1,6 @@
 """The live page and whoever talks to it: connections that say nothing, cookies of others, nonsense."""
 
+import re
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -79,3 +80,23 @@ def test_nonsense_is_logged_for_a_while(tmp_path: Path, capfd: pytest.CaptureFix
     said = [line for line in capfd.readouterr().err.splitlines() if "Invalid HTTP request" in line]
     assert len(said) == connections.LINES
     assert said[-1].endswith("(nothing more will be logged)")
+
+
+@pytest.mark.parametrize(
+    "path", ["//example.org/run", "///example.org", "/%2Fexample.org/", "/\\example.org", "/%5Cexample.org"]
+)
+def test_a_token_in_an_address_leads_to_no_other_machine(path: str, tmp_path: Path) -> None:
+    with served(tmp_path, token="word") as server:
+        welcome = server.get(path, {"token": "word", "run": "."})
+        assert welcome.status == 303
+        assert re.match(r"/(?![/\\])", welcome.headers["location"]), welcome.headers["location"]
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["[::1]example.org", "[::1]:80.example.org", "localhost:80@example.org", "localhost:80:80", "[::1", "[]", ":"],
+)
+def test_a_name_that_only_begins_like_this_machine_is_refused(host: str, tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        assert server.get("/api/runs", host=host).status == 421
+        assert server.get("/api/runs", host="[::1]:80").status == 200

@@ -42,6 +42,16 @@ def test_a_link_in_place_of_its_folder_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere" / "1_submitted.pkl").exists()
 
 
+def test_a_folder_with_the_name_of_a_result_stops_no_run_and_stays(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"engine": "slurm", "slurm": {"cluster": "local"}, "population": 2, "progress": False}
+    tune(Walker, space(), rounds=1, directory=tmp_path, **settings)
+    (tmp_path / "slurm" / "1_0_result.pkl" / "notes").mkdir(parents=True)
+    (tmp_path / "slurm" / "2_0_result.pkl").write_bytes(b"of a killed run")
+    assert resume(tmp_path, rounds=2, progress=False).done
+    assert (tmp_path / "slurm" / "1_0_result.pkl" / "notes").is_dir()
+    assert not (tmp_path / "slurm" / "2_0_result.pkl").exists()
+
+
 @pytest.mark.parametrize(
     "options",
     [

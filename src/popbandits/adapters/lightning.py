@@ -2,6 +2,7 @@
 
 import json
 import logging
+import pickle
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -47,6 +48,8 @@ class LightningAgent(Seeded):
         score: Name of the logged metric that is the score, as in `self.log`.
         epochs: Epochs of an interval. Default 1.
         trainer: Further arguments of `lightning.Trainer`, such as accelerator. Default {}.
+        weights_only: Whether a checkpoint may hold plain values and tensors only. Default True. False unpickles any
+            object, and so runs the code of whoever wrote the checkpoint.
     """
 
     def __init__(
@@ -58,12 +61,14 @@ class LightningAgent(Seeded):
         score: str,
         epochs: int = 1,
         trainer: Mapping[str, Any] | None = None,
+        weights_only: bool = True,
     ) -> None:
         if not callable(data):
             raise ArgumentError(f"data must be a function that builds loaders or a data module, got {data!r}")
         if not is_whole(epochs, 1):
             raise ArgumentError(f"epochs must be a whole number of at least 1, got {epochs!r}")
         super().__init__(seed)
+        self._weights_only = weights_only
         self._module, self._data, self._score, self._epochs = module, data, score, epochs
         self._settings = QUIET | dict(trainer or {})
         if taken := sorted({"max_epochs", "max_steps"} & self._settings.keys()):
@@ -85,7 +90,14 @@ class LightningAgent(Seeded):
             trainer = lightning.Trainer(**self._settings | {"max_epochs": total, "callbacks": callbacks})
             module, data = self._module(**config), self._data()
             loaders = data if isinstance(data, tuple) else (data,)
-            trainer.fit(module, *loaders, ckpt_path=str(last) if self._done else None, weights_only=False)
+            ckpt_path = str(last) if self._done else None
+            try:
+                trainer.fit(module, *loaders, ckpt_path=ckpt_path, weights_only=self._weights_only)
+            except pickle.UnpicklingError as error:
+                raise AgentError(
+                    "a checkpoint of Lightning must hold plain values and tensors, got an object, perhaps among what "
+                    f"save_hyperparameters saved; leave it out there, or give weights_only=False: {error}"
+                ) from error
             trainer.save_checkpoint(last)
         self._done, self._applied = total, restoring.applied
         metrics = {name: value.item() for name, value in trainer.callback_metrics.items()}

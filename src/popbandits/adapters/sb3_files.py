@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from popbandits.errors import AgentError
 
 _PASSING = (
     "start_time",
@@ -20,6 +23,14 @@ _PASSING = (
     "_last_original_obs",
 )
 """Attributes with times, or with the state of environments, which is not saved."""
+
+_BUILT = {
+    *("policy_class", "observation_space", "action_space", "rollout_buffer_class", "replay_buffer_class"),
+    *("rollout_buffer_kwargs", "replay_buffer_kwargs", "action_noise", "learning_rate", "lr_schedule", "train_freq"),
+    *("clip_range", "clip_range_vf", "exploration_schedule", "_last_lstm_states"),
+}
+"""Attributes that SB3 pickles, and that every model of an agent has: what it was built with, hyperparameters, which an
+interval sets, and the state of environments."""
 
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)
 _NUMBERS = "numbers"
@@ -34,6 +45,60 @@ def save_model(model: Any, path: Path) -> None:
             target.writestr(zipfile.ZipInfo(name, _FIRST_DAY), source.read(name))
 
 
+def load_model(model: Any, path: Path) -> Any:
+    """Load a model of the same class as another, without unpickling what the other one has: only numbers are learnt.
+
+    An algorithm of your own may keep objects of its own, which are unpickled.
+    """
+    with zipfile.ZipFile(path) as file:
+        data = json.loads(file.read("data"))
+    pickled = {name for name, value in data.items() if isinstance(value, dict) and ":serialized:" in value}
+    built = {name: vars(model)[name] for name in pickled & _BUILT if name in vars(model)}
+    if "policy_kwargs" in pickled:
+        built["policy_kwargs"] = _policy_arguments(model, data["policy_kwargs"])
+    unknown = sorted(pickled - built.keys())
+    if unknown and type(model).__module__.partition(".")[0] in ("stable_baselines3", "sb3_contrib"):
+        raise AgentError(
+            f"a model of {type(model).__name__} pickles none of its state, got {', '.join(unknown)} in {path}"
+        )
+    return type(model).load(path, env=model.get_env(), device=model.device, custom_objects=built)
+
+
+def _policy_arguments(model: Any, described: dict[str, Any]) -> dict[str, Any]:
+    """Return a model's arguments of its policy, with the optimizer that SB3 describes in another model's file."""
+    own: dict[str, Any] = model.policy_kwargs
+    known = {str(each): each for each in (*vars(torch.optim).values(), own.get("optimizer_class"))}
+    arguments = {name: value for name, value in own.items() if name not in ("optimizer_class", "optimizer_kwargs")}
+    if (kind := described.get("optimizer_class")) is not None:
+        if kind not in known:
+            raise AgentError(f"the optimizer of a model must be the agent's or one of torch.optim, got {kind:.100}")
+        arguments["optimizer_class"] = known[kind]
+    if isinstance(options := described.get("optimizer_kwargs"), dict):
+        arguments["optimizer_kwargs"] = options
+    return arguments
+
+
+def save_scales(scales: Any, path: Path) -> None:
+    """Write the running means and variances of a VecNormalize."""
+    rows = {name: [each.mean, each.var, each.count] for name, each in _running(scales).items()}
+    np.savez(path, **{f"{name}.{part}": row[part] for name, row in rows.items() for part in range(3)})
+
+
+def load_scales(scales: Any, path: Path) -> None:
+    """Set the running means and variances of a VecNormalize."""
+    with np.load(path) as saved:
+        for name, each in _running(scales).items():
+            each.mean, each.var = saved[f"{name}.0"], saved[f"{name}.1"]
+            each.count = saved[f"{name}.2"].item()
+
+
+def _running(scales: Any) -> dict[str, Any]:
+    """Return the running scales by name; observations that are dicts have several."""
+    several = isinstance(scales.obs_rms, dict)
+    of = {f"obs.{name}": each for name, each in scales.obs_rms.items()} if several else {"obs": scales.obs_rms}
+    return {**of, "ret": scales.ret_rms}
+
+
 def save_replay(buffer: Any, path: Path) -> None:
     """Write a replay buffer without its empty rows, which are most of them early in a run."""
     rows = buffer.buffer_size if buffer.full else buffer.pos
@@ -46,7 +111,8 @@ def save_replay(buffer: Any, path: Path) -> None:
 
 def load_replay(buffer: Any, path: Path) -> None:
     """Fill a new replay buffer with the saved rows."""
-    with np.load(path, allow_pickle=True) as saved:  # The infos of environments may be objects.
+    objects = any(array.dtype.hasobject for _, array in _arrays(buffer))  # The infos of environments may be.
+    with np.load(path, allow_pickle=objects) as saved:
         vars(buffer).update(json.loads(str(saved[_NUMBERS])))
         for name, array in _arrays(buffer):
             array[: len(saved[name])] = saved[name]

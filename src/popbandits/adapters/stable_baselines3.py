@@ -102,25 +102,28 @@ class SB3Agent(Seeded):
         if getattr(model, "replay_buffer", None) is not None:
             sb3_files.save_replay(model.replay_buffer, directory / "replay.npz")
         if (scales := model.get_vec_normalize_env()) is not None:
-            (directory / "scales.pkl").write_bytes(pickle.dumps((scales.obs_rms, scales.ret_rms)))
+            sb3_files.save_scales(scales, directory / "scales.npz")
         (directory / "agent.json").write_text(json.dumps(self._seeds() | {"tuned": sorted(self._tuned)}))
 
     def load(self, directory: Path) -> None:
         """Load a checkpoint; its hyperparameters are replaced by those of the next interval."""
         saved = json.loads((directory / "agent.json").read_text())
         self._set_seeds(saved)
-        self._tuned = set(saved["tuned"])
+        self._tuned |= set(saved["tuned"])  # Schedules stay those of the model in memory, and are reset if inactive.
         old = self.model
         with seeded(0), warnings.catch_warnings():  # Building a model seeds the global generators.
             warnings.filterwarnings("ignore", "`n_steps=")  # SB3 takes its own n-step buffer for a user's.
-            self.model = type(old).load(directory / "model.zip", env=old.get_env(), device=old.device)
+            self.model = sb3_files.load_model(old, directory / "model.zip")
         if old._custom_logger:
             self.model.set_logger(old.logger)
         if (replay := directory / "replay.npz").exists():
             sb3_files.load_replay(self.model.replay_buffer, replay)
         sb3_files.share_spaces(self.model)
         if (scales := self.model.get_vec_normalize_env()) is not None:
-            scales.obs_rms, scales.ret_rms = pickle.loads((directory / "scales.pkl").read_bytes())
+            if (earlier := directory / "scales.pkl").exists():  # of an earlier version
+                scales.obs_rms, scales.ret_rms = pickle.loads(earlier.read_bytes())
+            else:
+                sb3_files.load_scales(scales, directory / "scales.npz")
 
     def close(self) -> None:
         """Close the environments."""

@@ -61,7 +61,7 @@ def trust_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="run any code that the record names (without it: only popbandits' own code and yours)",
+        help="run any code that the record names, and load any checkpoint (without it: only popbandits' own and yours)",
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
+from popbandits.engines.witness import Witness
 from popbandits.engines.work import Bench, Failure, Job, Report
 from popbandits.engines.workers import STARTS
 from popbandits.errors import ArgumentError, CheckpointError, RunError
@@ -27,7 +28,7 @@ from popbandits.extras import library
 from popbandits.scratch import scratch
 from popbandits.settings import Resources
 from popbandits.storage.checkpoints import CHECKPOINTS, verify
-from popbandits.storage.disk import required
+from popbandits.storage.disk import required, resume_command
 
 
 class Host:
@@ -98,6 +99,12 @@ class RayEngine(Engine):
         # A temporary name among the checkpoints: if the run is killed, it is removed on resume.
         self._marker = directory.resolve() / CHECKPOINTS / f"seen-{uuid.uuid4().hex}-0"
         self._marker.mkdir(parents=True)
+        # Ray ends this process at once, from C++, if the raylet of this machine dies.
+        self._witness = Witness(
+            "popbandits: the run's process ended while it was connected to Ray. If Ray says above that a raylet was "
+            "terminated, it was this machine's, often for lack of memory, and Ray then ends every process that is "
+            f"connected to it. Everything so far is in {directory}; resume it with: {resume_command(directory)}"
+        )
         try:
             self._make_agent = ray.put(make_agent)
         except TypeError as error:
@@ -134,6 +141,7 @@ class RayEngine(Engine):
             self._ray.kill(seat.actor)
         self._seats.clear()
         self._queue.clear()
+        self._witness.dismiss()
         with suppress(OSError):
             self._marker.rmdir()
         if self._started_ray:

@@ -35,6 +35,7 @@ from popbandits.extras import library
 from popbandits.settings import JobOptions
 from popbandits.storage.checkpoints import CHECKPOINTS
 from popbandits.storage.disk import required
+from popbandits.storage.schema import is_plain
 from popbandits.wording import error_text
 
 FOLDER = "slurm"
@@ -181,7 +182,7 @@ class SlurmEngine(Engine):
         else:
             self._cancel_all()
         self._running.clear()
-        with suppress(OSError):
+        with suppress(OSError, DiskError):
             self._tidy()
 
     # Jobs
@@ -252,7 +253,7 @@ class SlurmEngine(Engine):
         if self._local and not each.handle.done():
             return None
         path = Path(each.handle.paths.result_pickle)
-        if not path.exists():
+        if not is_plain(path):
             return None
         with required("read", path):
             _, answer = pickle.loads(path.read_bytes())
@@ -332,8 +333,10 @@ class SlurmEngine(Engine):
     def _tidy(self) -> None:
         """Remove what jobs were sent and what they returned; their logs stay."""
         for path in self._folder.iterdir():
-            if _SENT.fullmatch(path.name):
-                path.unlink(missing_ok=True)
+            is_folder = path.is_dir() and not path.is_symlink()  # No job makes one, and none is read.
+            if _SENT.fullmatch(path.name) and not is_folder:
+                with required("remove", path):
+                    path.unlink(missing_ok=True)
 
 
 def _number_of_gpus(gpus_per_node: str | float) -> int:

@@ -14,6 +14,7 @@ from popbandits.history import Decision, Event, Observation
 from popbandits.population import Population
 from popbandits.run import Experiment, Result, resume, run
 from popbandits.run.recipes import Role, current, prepare, recipe
+from popbandits.run.signing import Signer
 from popbandits.space import Space
 from popbandits.storage.schema import FILE
 from popbandits.storage.store import reading
@@ -79,7 +80,7 @@ def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
     if not (directory / FILE).exists():
         return
     with reading(directory) as store:
-        before = _identity(store.about, store.space)
+        before = _identity(store.about, store.space, Signer.of(store))
     now = _identity(json.loads(json.dumps(experiment.record())), Space(experiment.space))
     free = {f"agent.{name}" for name in may_differ}
     for name in now:
@@ -90,23 +91,23 @@ def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
             )
 
 
-def _identity(about: Mapping[str, Any], space: Space) -> dict[str, Any]:
+def _identity(about: Mapping[str, Any], space: Space, signer: Signer | None = None) -> dict[str, Any]:
     """Return the settings that identify a run, as far as a grid can get them wrong."""
     found = {"population": about["size"], "seed": about["seed"], "rounds": about["rounds"]}
     found["start"] = [each["config"] for each in about.get("start") or []]
     found |= {f"space.{each.name}": str(each).partition(": ")[2] for each in (*space.numerical, *space.categorical)}
     roles: tuple[Role, ...] = ("agent", "method")
     for role in roles:
-        made = _complete(about[role] or {}, role)
+        made = _complete(about[role] or {}, role, signer)
         found[role] = current(str(made.get("make")))
         found |= {f"{role}.{name}": value for name, value in made.get("settings", {}).items()}
     return found
 
 
-def _complete(given: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
+def _complete(given: Mapping[str, Any], role: Role, signer: Signer | None) -> Mapping[str, Any]:
     """Return a recipe with the settings that it lacks because they are newer, at the values they have in a resume."""
     try:
-        made = recipe(prepare(given, role))
+        made = recipe(prepare(given, role, signer=signer))
     except (PopbanditsError, TypeError):  # What cannot be made is compared as it is, and a resume says why.
         return given
     return given if made is None else json.loads(json.dumps(made))

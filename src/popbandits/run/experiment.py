@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from inspect import isclass, signature
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.docstrings import complete_args
@@ -21,7 +21,9 @@ from popbandits.methods import Choice, choose, find_method
 from popbandits.population import Population
 from popbandits.population.start import Start, from_record, resolve, to_record
 from popbandits.records import plain
-from popbandits.run.recipes import Role, on_record, recipe
+from popbandits.run.ownership import require_own
+from popbandits.run.recipes import Role, is_shipped, on_record, recipe, signed
+from popbandits.run.signing import Signer
 from popbandits.run.source import source_of
 from popbandits.selection import Selection
 from popbandits.settings import SETTINGS, TEXTS, Settings
@@ -108,10 +110,11 @@ class Experiment(Settings):
             return 1
         return min(self.population, self.workers or (cores() if self.engine == "processes" else self.population))
 
-    def record(self) -> dict[str, Any]:
-        """Return the metadata of the run for its file, in plain values."""
+    def record(self, signer: Signer | None = None) -> dict[str, Any]:
+        """Return the metadata of the run for its file, in plain values; what it names is signed by `signer`."""
         start = resolve(self.start, Space(self.space), self.population)
-        return record_of(self, self.chosen, start, agent=recipe(self.agent)) | source_of(self.agent, self.space)
+        values = record_of(self, self.chosen, start, agent=recipe(self.agent)) | source_of(self.agent, self.space)
+        return values if signer is None else values | {role: signed(values[role], signer) for role in get_args(Role)}
 
     @staticmethod
     def recorded(store: Store, trust: bool = False, **changes: Any) -> "Experiment":
@@ -136,14 +139,18 @@ class Experiment(Settings):
             )
         if before != after:  # Settings of one engine may not suit another.
             stored |= {"workers": None, "resources": None, "slurm": None, "round_timeout": None}
-        roles: tuple[Role, ...] = ("agent", "method", "selection")
+        signer, roles = Signer.of(store), cast("tuple[Role, ...]", get_args(Role))
         for name in roles:
             if name != "selection" or name in about:  # Runs from before selections existed keep their quantile.
-                stored[name] = None if name in given else on_record(about, name, store.path.parent, "resume", trust)
+                stored[name] = (
+                    None if name in given else on_record(about, name, store.path.parent, "resume", trust, signer)
+                )
         if "selection" in given:
             stored["quantile"] = None
         experiment = Experiment(**(stored | given))
         experiment.make_population()  # Raises here, where an error is not blamed on the record.
+        if not (trust or is_shipped(experiment.agent)):
+            require_own(store, signer)
         return experiment
 
 

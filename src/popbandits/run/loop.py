@@ -23,7 +23,8 @@ from popbandits.errors import AgentError, DiskError, HistoryError, RunError
 from popbandits.history import Assignment, Event, Key
 from popbandits.population import Population
 from popbandits.run.recorder import Recorder
-from popbandits.storage.checkpoints import Checkpoints
+from popbandits.run.signing import Signer
+from popbandits.storage.checkpoints import Checkpoints, fingerprint
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 
@@ -48,7 +49,7 @@ class Loop:
         edited: Sequence[str] = (),
     ):
         self.population, self.store, self.checkpoints = population, store, checkpoints
-        self.recorder = Recorder(population, store)
+        self.recorder, self._signer = Recorder(population, store), Signer.of(store)
         self.view, self.max_failures = view, max_failures
         self.edited = edited
         """Differences of today's code and space from the record, a sentence each."""
@@ -153,8 +154,10 @@ class Loop:
         failure, outcome = report.failure, report.outcome
         if failure is not None and failure.kind in ("incomplete", "misapplied", "disk"):
             self._end(job, failure)
+        signed = None
         if outcome is not None:
             self.checkpoints.publish(job.draft, report.key)
+            signed = self._signer.checkpoint(report.key, fingerprint(self.checkpoints.path(report.key)))
         else:
             self.checkpoints.discard(job.draft)
         event = None if failure is None else _event(failure, job.assignment)
@@ -165,6 +168,7 @@ class Loop:
             metrics=None if outcome is None else outcome.metrics,
             seconds=report.seconds,
             event=event,
+            signed=signed,
         )
         if event:
             self.view.happened(event)

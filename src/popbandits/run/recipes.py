@@ -1,8 +1,8 @@
 """Recipes: the import path and settings of a function, a class or an explorer, to build it again later.
 
 A record has recipes of a run's agent, method and selection. Building them runs code, so a record alone may only name
-what popbandits ships (`is_ours`), and what this account itself recorded (`signing`). Anything else needs the caller's
-permission: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
+what popbandits ships (`is_ours`), and what this account recorded for this run itself (`signing`). Anything else needs
+the caller's permission: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
 """
 
 import json
@@ -29,7 +29,7 @@ from popbandits.explorers import (
     PB2Rand,
     RandomSearch,
 )
-from popbandits.run import signing
+from popbandits.run.signing import Signer
 from popbandits.selection import MFPBT, Patient, Restarts, Selection, Smoothed, Truncation, TTest
 from popbandits.space.storage import pack, unpack
 from popbandits.wording import visible
@@ -65,10 +65,24 @@ def recipe(value: Any) -> Recipe | None:
         given |= {"parts": parts} if parts else {}
     except SpaceError:  # Some values are not plain.
         return None
-    if any(is_ours(role, kind, where) for role in get_args(Role)):
-        return given
-    signed = signing.signature(given)
-    return given if signed is None else given | {"signed": signed}
+    return given
+
+
+def signed(given: Recipe | None, signer: Signer) -> Recipe | None:
+    """Return a recipe with this account's signature, and parts with theirs, unless popbandits ships what it names."""
+    if given is None:
+        return None
+    kind, where, _, _ = _parts(given)
+    parts = {name: signed(part, signer) for name, part in given.get("parts", {}).items()}
+    given = given | ({"parts": parts} if parts else {})
+    text = None if any(is_ours(role, kind, where) for role in get_args(Role)) else signer.recipe(given)
+    return given if text is None else given | {"signed": text}
+
+
+def is_shipped(agent: Any) -> bool:
+    """Tell whether an agent is one that popbandits ships: those unpickle nothing."""
+    given = recipe(agent)
+    return given is not None and is_ours("agent", *_parts(given)[:2])
 
 
 def _is_object(value: Any) -> bool:
@@ -76,20 +90,23 @@ def _is_object(value: Any) -> bool:
     return is_dataclass(value) and not isinstance(value, type)
 
 
-def prepare(given: Any, role: Role, trust: bool = False) -> Any:
-    """Build the object of a recipe; raise Untrusted unless it may be built, RunError if the recipe is invalid."""
+def prepare(given: Any, role: Role, trust: bool = False, signer: Signer | None = None) -> Any:
+    """Build the object of a recipe; raise Untrusted unless it may be built, RunError if the recipe is invalid.
+
+    It may be built if popbandits ships it, with `trust`, or if `signer` finds this account's signature.
+    """
     kind, where, settings, root = _parts(given)
     parts = given.get("parts", {})
     if is_ours(role, kind, current(where)):
         loaded = load(current(where))
     else:
-        content = {kind: where, "settings": settings, "root": root} | ({"parts": parts} if parts else {})
-        if not (trust or signing.is_ours(content, given.get("signed"))):
+        content = {name: value for name, value in given.items() if name != "signed"}
+        if not (trust or (signer is not None and signer.is_recipe(content, given.get("signed")))):
             raise Untrusted(where, root)
         if Path(root).is_absolute() and root not in sys.path:  # At the end, so that it hides nothing.
             sys.path.append(root)
         loaded = load(where)
-    keywords = unpack(json.dumps(settings)) | {name: prepare(part, role, trust) for name, part in parts.items()}
+    keywords = unpack(json.dumps(settings)) | {name: prepare(part, role, trust, signer) for name, part in parts.items()}
     if kind == "import":
         return loaded
     if kind == "partial":
@@ -117,7 +134,9 @@ def _parts(given: Any) -> tuple[str, str, dict[str, Any], str]:
     raise RunError(f"a recipe has one of {', '.join(KINDS)}, settings, root, and perhaps parts, got {given!r:.200}")
 
 
-def on_record(about: Mapping[str, Any], role: Role, run: Path, command: str, trust: bool = False) -> Any:
+def on_record(
+    about: Mapping[str, Any], role: Role, run: Path, command: str, trust: bool = False, signer: Signer | None = None
+) -> Any:
     """Build the agent, method or selection of a run from its record; raise RunError if it needs permission.
 
     Args:
@@ -126,18 +145,20 @@ def on_record(about: Mapping[str, Any], role: Role, run: Path, command: str, tru
         run: Folder of the run.
         command: `resume` or `replay`, for the command in the error.
         trust: Let the record name any code.
+        signer: The run's, which finds this account's signatures.
     """
     give = f"give it with {role}=" + (", or with --agent file.py:make_agent" if role == "agent" else "")
     if about.get(role) is None:
         raise RunError(f"a run needs its {role}, and {run} does not say where that can be imported from; {give}")
     try:
-        return prepare(about[role], role, trust)
+        return prepare(about[role], role, trust, signer)
     except Untrusted as asked:
         typed = shlex.join(["popbandits", command, str(run)])
         own = f", or with your own agent: {typed} --agent FILE.py:NAME" if role == "agent" else ""
         raise RunError(
             f"{run} names {_shown(asked.where)} (from {_shown(asked.root)}) as its {role}: that is not part of "
-            f"popbandits, nor was it recorded by this account, so it is not run unasked. If you trust the folder: "
+            f"popbandits, nor was it recorded by this account for this run, so it is not run unasked. If you trust the "
+            f"folder, or began the run with an earlier version: "
             f"{typed} --trust{own} (in Python: trust=True, or {role}=)"
         ) from None
     except ArgumentError as error:

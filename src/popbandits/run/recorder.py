@@ -38,12 +38,17 @@ class Recorder:
         seconds: float | None = None,
         metrics: Mapping[str, Any] | None = None,
         event: Event | None = None,
+        signed: str | None = None,
     ) -> Observation:
-        """Tell the population a result; for a failure, `event` has the reason. Kind "lost": its parent was lost."""
+        """Tell the population a result, with the signature of its checkpoint if there is one.
+
+        For a failure, `event` has the reason. Kind "lost": its parent was lost.
+        """
         lost = event is not None and event.kind == "lost"
         self.population.tell(assignment, score, steps=steps, seconds=seconds, metrics=metrics, lost=lost)
         observation = self.population.history[-1]
-        self._commit(observations=[observation], events=[event] if event else [])
+        signatures = {} if signed is None else {observation.key: signed}
+        self._commit(observations=[observation], events=[event] if event else [], signatures=signatures)
         return observation
 
     def say(self, event: Event) -> None:

@@ -14,6 +14,7 @@ from popbandits.errors import HistoryError, RunError
 from popbandits.history import Assignment, History, Observation
 from popbandits.run.loop import agent_seed
 from popbandits.run.recipes import on_record
+from popbandits.run.signing import Signer
 from popbandits.scratch import scratch
 from popbandits.storage.disk import anchored
 from popbandits.storage.store import reading
@@ -66,9 +67,9 @@ def replay(
     if not lineage:
         raise HistoryError(f"no interval of {directory} has completed, so there is no schedule to replay")
     with reading(directory) as store:
-        about = store.about
+        about, signer = store.about, Signer.of(store)
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
-    make: Any = on_record(about, "agent", directory, "replay", trust) if agent is None else agent
+    make: Any = on_record(about, "agent", directory, "replay", trust, signer) if agent is None else agent
     engine: Engine = Batched(make, about["size"]) if about.get("engine") == "batched" else InProcess(make)
     scores: list[float] = []
     source: Path | None = None

@@ -1,8 +1,11 @@
-"""Signatures for the code that a run's record names, so that an account resumes its own runs without `trust`.
+"""Signatures for what a run's record names and for its checkpoints, so that an account resumes its own runs unasked.
 
-A record from someone else can name any code. Its sender does not have this account's key: 32 random bytes in a file
-that only this account can read, outside every run's folder. If the key cannot be stored, nothing is signed, and a
-resume needs `trust`.
+A record from someone else can name any code, and its checkpoints can hold any. Its sender does not have this account's
+key: 32 random bytes in a file that only this account can read, outside every run's folder. If the key cannot be stored,
+nothing is signed, and a resume needs `trust`.
+
+Whatever is signed is signed for one run: a folder that was shared and came back, or parts of it in another folder, do
+not pass for what this account wrote.
 """
 
 import hashlib
@@ -12,40 +15,92 @@ import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from popbandits.records import Key
+from popbandits.storage.store import Store
+
 BYTES = 32
+ID = "id"
+"""Name of the random text in a record that tells a run from every other."""
 
 
-def signature(content: Mapping[str, Any]) -> str | None:
-    """Sign plain values; return None if there is no key and none can be made."""
-    key = _key(make=True)
-    return None if key is None else _digest(key, content)
+def new_id() -> str:
+    """Return the id of a new run."""
+    return secrets.token_hex(16)
 
 
-def is_ours(content: Mapping[str, Any], signed: object) -> bool:
-    """Tell whether this account signed these values."""
-    key = _key(make=False)
-    return key is not None and isinstance(signed, str) and hmac.compare_digest(_digest(key, content), signed)
+class Signer:
+    """Signs parts of a run, and tells those that this account signed.
+
+    Args:
+        run: The id of the run, or None for one of an earlier version: nothing is signed then.
+        space: The space of the run as its record has it.
+    """
+
+    def __init__(self, run: str | None, space: str):
+        self._run, self._space = run, space
+
+    @staticmethod
+    def of(store: Store) -> "Signer":
+        """Make the signer of a stored run."""
+        run = store.about.get(ID)
+        return Signer(run if isinstance(run, str) else None, store.space_text)
+
+    def recipe(self, content: Mapping[str, Any]) -> str | None:
+        """Sign a recipe, for this run and its space; return None if there is no key and none can be made."""
+        return self._sign({"recipe": dict(content), "space": self._space})
+
+    def is_recipe(self, content: Mapping[str, Any], signed: object) -> bool:
+        """Tell whether this account signed a recipe."""
+        return self._is_ours({"recipe": dict(content), "space": self._space}, signed)
+
+    def checkpoint(self, key: Key, manifest: str | None) -> str | None:
+        """Sign the checkpoint of (member, round), by its `fingerprint`; return None if it has none."""
+        return None if manifest is None else self._sign({"checkpoint": list(key), "manifest": manifest})
+
+    def is_checkpoint(self, key: Key, manifest: str | None, signed: object) -> bool:
+        """Tell whether this account signed a checkpoint."""
+        return manifest is not None and self._is_ours({"checkpoint": list(key), "manifest": manifest}, signed)
+
+    def _sign(self, content: Mapping[str, Any]) -> str | None:
+        return None if self._run is None or self._key is None else self._digest(self._key, content)
+
+    def _is_ours(self, content: Mapping[str, Any], signed: object) -> bool:
+        key = self._key if self._run is not None else None
+        if key is None or not isinstance(signed, str) or not signed.isascii():
+            return False
+        return hmac.compare_digest(self._digest(key, content), signed)
+
+    def _digest(self, key: bytes, content: Mapping[str, Any]) -> str:
+        text = json.dumps({"run": self._run} | dict(content), sort_keys=True)
+        return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+    @cached_property
+    def _key(self) -> bytes | None:
+        return _read_key()
 
 
-def _digest(key: bytes, content: Mapping[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True)
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
-
-
-def _key(make: bool) -> bytes | None:
+def _read_key() -> bytes | None:
     """Read this account's key; make one first if there is none."""
     try:
-        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        path = Path(state) / "popbandits" / "key"
-        if make and not path.exists():
+        path = _state() / "popbandits" / "key"
+        if not path.is_absolute():
+            return None
+        if not path.exists():
             _make(path)
         key = path.read_bytes()
     except (OSError, RuntimeError):  # RuntimeError: an account without a home folder.
         return None
     return key if len(key) == BYTES else None
+
+
+def _state() -> Path:
+    """Return the folder for an account's state; a relative one is ignored, as it could be in a folder that was sent."""
+    given = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return given if given.is_absolute() else Path.home() / ".local" / "state"
 
 
 def _make(path: Path) -> None:

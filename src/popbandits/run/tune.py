@@ -16,7 +16,9 @@ from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError, DiskError, HistoryError, PopbanditsWarning
 from popbandits.run.experiment import Experiment
 from popbandits.run.loop import Loop
+from popbandits.run.ownership import sign_all
 from popbandits.run.result import Result
+from popbandits.run.signing import ID, Signer, new_id
 from popbandits.run.source import differences
 from popbandits.settings import CHANGEABLE, SETTINGS, TEXTS
 from popbandits.space import Space
@@ -98,7 +100,13 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
 
 def _begin(experiment: Experiment, directory: Path, space: Space) -> Result:
     """Make a run's folder and record, and train."""
-    origin = {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
+    run_id = new_id()
+    origin = {
+        ID: run_id,
+        "python": python_version(),
+        "popbandits": import_module("popbandits").__version__,
+        "created": time.time(),
+    }
     with required("make", directory):
         if directory.is_file():
             raise ArgumentError(f"directory must be a folder, or a new name, got the file {directory}")
@@ -111,8 +119,9 @@ def _begin(experiment: Experiment, directory: Path, space: Space) -> Result:
             raise HistoryError(
                 f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
             )
+        signer = Signer(run_id, space.to_json())
         with required("write to", directory):
-            Store.create(directory, space, experiment.record() | origin).close()
+            Store.create(directory, space, experiment.record(signer) | origin).close()
         return _train(experiment, directory)
     finally:
         lock.release()
@@ -127,9 +136,10 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
 
     Args:
         directory: Give the folder of the run.
-        trust: Let the record name any code as its agent, method and selection. Default False: only code that popbandits
-            ships, or that this account recorded itself, is run; anything else is an error that names it. Give True for
-            a folder from someone you trust.
+        trust: Let the record name any code as its agent, method and selection, and let agents load checkpoints that
+            this account did not write. Default False: only code that popbandits ships, or that this account recorded
+            for this run, is run; anything else is an error that names it. Give True for a folder from someone you
+            trust, and once for a run of yours that an earlier version began.
     """
     if wrong := changes.keys() - set(CHANGEABLE):
         names, may = ", ".join(sorted(wrong)), ", ".join(CHANGEABLE)
@@ -147,7 +157,7 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
     with _disk_errors(directory):
         lock = Lock(directory)
         try:
-            return _train(experiment, directory, edited)
+            return _train(experiment, directory, edited, trust)
         finally:
             lock.release()
 
@@ -166,12 +176,17 @@ def _disk_errors(directory: Path) -> Iterator[None]:
         raise DiskError(f"{error}; {safe} {directory}: fix the disk, {way_on}") from error
 
 
-def _train(experiment: Experiment, directory: Path, edited: Sequence[str] = ()) -> Result:
+def _train(experiment: Experiment, directory: Path, edited: Sequence[str] = (), trust: bool = False) -> Result:
     progress = experiment.progress
     view = progress if isinstance(progress, View) else _terminal(experiment.at_a_time) if progress else View()
     with required("use", directory / RECORD, RECORD_ERRORS), Store.open(directory) as store:
         population = experiment.make_population(store)
-        store.describe(**experiment.record())
+        if not isinstance(store.about.get(ID), str):  # A run of an earlier version.
+            store.describe(**{ID: new_id()})
+        signer = Signer.of(store)
+        store.describe(**experiment.record(signer))
+        if trust:
+            sign_all(store, signer)
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
         seen = Several(view, experiment.callbacks) if experiment.callbacks else view
         Loop(population, store, checkpoints, experiment.make_engine, seen, experiment.max_failures, edited).run()

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -60,6 +61,8 @@ def verify(directory: Path) -> None:
         manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         for name, expected in manifest.items():
             path = directory / name
+            if not stat.S_ISREG(path.stat().st_mode):  # Reading a pipe would block.
+                raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not a file")
             if path.stat().st_size != expected["bytes"] or _checksum(path) != expected["sha256"]:
                 raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not what was saved")
         if not manifest and any(path.name != MANIFEST for path in directory.iterdir()):
@@ -76,6 +79,21 @@ def verify(directory: Path) -> None:
         ) from error
     except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"the checkpoint {directory} is damaged: its manifest cannot be read") from error
+
+
+def fingerprint(directory: Path) -> str | None:
+    """Return the digest of a checkpoint's manifest; None if it cannot be read or does not list all that is there."""
+    try:
+        content = (directory / MANIFEST).read_bytes()
+        listed = json.loads(content).keys()
+        for path in directory.rglob("*"):
+            name = path.relative_to(directory).as_posix()
+            is_folder = path.is_dir() and not path.is_symlink()
+            if not is_folder and name not in listed and name != MANIFEST:
+                return None
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
+    return hashlib.sha256(content).hexdigest()
 
 
 class Checkpoints:
@@ -109,6 +127,13 @@ class Checkpoints:
     def path(self, key: Key) -> Path:
         """Return the path of the checkpoint of (member, round), whether it exists or not."""
         return self.directory / f"member-{key[0]}-round-{key[1]}"
+
+    def present(self) -> dict[Key, Path]:
+        """Map member and round to every folder with the name of a checkpoint."""
+        with required("read", self.directory):
+            folders = list(self.directory.iterdir()) if self.directory.is_dir() else []
+        named = ((_NAME.fullmatch(folder.name), folder) for folder in folders)
+        return {(int(match[1]), int(match[2])): folder for match, folder in named if match}
 
     def draft(self) -> Path:
         """Return a new path next to the checkpoints, for an agent to write to."""

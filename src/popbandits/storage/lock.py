@@ -1,51 +1,109 @@
 """The lock that allows one run at a time in a folder."""
 
-import sqlite3
-from contextlib import closing
+import os
+import sys
+import time
 from pathlib import Path
+from weakref import WeakSet
 
 from popbandits.errors import RunError
 from popbandits.storage.disk import required, resume_command
 from popbandits.storage.schema import is_plain
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 FILE = "run.lock"
+PATIENCE = 1.0
+"""Seconds to wait for a lock: whoever asks whether a run is running holds it for an instant."""
+FIRST, COUNT = 0x40000002, 510
+"""Bytes that earlier versions lock, whose lock is SQLite's; the file itself is empty, and never read or written."""
+_HELD: "WeakSet[Lock]" = WeakSet()
 
 
 class Lock:
     """A lock on a run's folder, held until it is released or its process ends.
 
-    It is SQLite's lock on a separate file: it works wherever the record does, and the operating system releases it when
-    a process is killed.
+    It is the operating system's lock on a file. A link in the place of the file is refused, never followed.
     """
 
     def __init__(self, directory: Path):
         path = directory / FILE
+        if os.path.lexists(path) and not is_plain(path):
+            raise RunError(f"{path} must be a regular file, as runs make it, got a link, a folder or a pipe; remove it")
         with required("lock", path):
-            self._connection = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)
+            self._handle: int | None = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            _HELD.add(self)
             try:
-                self._connection.execute("BEGIN EXCLUSIVE")
-            except sqlite3.DatabaseError as error:
-                self._connection.close()
-                if "locked" not in str(error):
-                    raise
-                raise RunError(
-                    f"a folder holds one run at a time, and another process is running {directory}; give another "
-                    f"directory, or wait for it or stop it, then resume with: {resume_command(directory)}"
-                ) from None
+                held = self._wait(self._handle)
+            except BaseException:
+                self.release()
+                raise
+        if not held:
+            self.release()
+            raise RunError(
+                f"a folder holds one run at a time, and another process is running {directory}; give another "
+                f"directory, or wait for it or stop it, then resume with: {resume_command(directory)}"
+            )
+
+    def _wait(self, handle: int) -> bool:
+        end = time.monotonic() + PATIENCE
+        while not _take(handle, alone=True):
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.02)
+        return True
 
     def release(self) -> None:
         """Release the folder."""
-        self._connection.close()
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
 
 
 def running(directory: str | Path) -> bool:
     """Tell whether a process is running the run in this folder."""
     path = Path(directory) / FILE
-    if not is_plain(path):  # Missing, or not made by a run: reading a pipe would block.
+    if not is_plain(path):  # Missing, or not made by a run: opening a pipe would block.
         return False
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", timeout=0, uri=True)) as connection:
-            connection.execute("SELECT 1 FROM sqlite_master")
-    except sqlite3.Error as error:
-        return "locked" in str(error)
-    return False
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        return not _take(handle, alone=False)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, alone: bool) -> bool:
+    """Lock a file until it is closed; return False if another process holds it, also one of an earlier version."""
+    if sys.platform == "win32":
+        os.lseek(handle, FIRST, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, COUNT)
+        except PermissionError:
+            return False
+        return True
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_SH | fcntl.LOCK_NB, COUNT, FIRST)
+        fcntl.lockf(handle, fcntl.LOCK_UN, COUNT, FIRST)
+        # This one belongs to the open file: it stays if the same process opens and closes the file elsewhere.
+        fcntl.flock(handle, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _release_in_child() -> None:
+    """Close the files that a forked process inherited: it may outlive the run, and would keep its folder locked."""
+    for lock in list(_HELD):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_in_child)

@@ -14,7 +14,7 @@ from popbandits.errors import HistoryError
 from popbandits.wording import first_line
 
 FILE = "run.sqlite"
-VERSION = 2
+VERSION = 3
 PATIENCE = 30.0
 """Maximum seconds to wait for another process that is writing."""
 
@@ -45,14 +45,33 @@ TABLES: dict[int, tuple[str, ...]] = {
             member INTEGER, round INTEGER, text TEXT NOT NULL, data TEXT NOT NULL
         )""",
     ),
+    3: (
+        """CREATE TABLE IF NOT EXISTS checkpoint (
+            member INTEGER NOT NULL, round INTEGER NOT NULL, signed TEXT NOT NULL, PRIMARY KEY (member, round)
+        ) WITHOUT ROWID""",
+    ),
 }
 """Tables added by each version. A file is created or upgraded by creating the tables it lacks."""
+
+
+class Connection(sqlite3.Connection):
+    """A connection that reports all damage as sqlite3.DatabaseError.
+
+    SQLite quotes a damaged schema in its messages, and Python may fail to decode them.
+    """
+
+    def execute(self, *args: Any) -> sqlite3.Cursor:
+        """Execute a statement."""
+        try:
+            return super().execute(*args)
+        except UnicodeDecodeError as error:
+            raise sqlite3.DatabaseError("its schema is damaged, and quoted in a message that is no text") from error
 
 
 def holds_run(path: Path) -> bool:
     """Tell whether the file of a run exists; an empty one was left by a process killed too early."""
     try:
-        return path.exists() and path.stat().st_size > 0
+        return os.path.lexists(path) and path.lstat().st_size > 0
     except OSError as error:
         raise HistoryError(
             f"{path} cannot be read: {error.strerror}; check that the disk works, then try again"
@@ -67,13 +86,29 @@ def is_plain(path: Path) -> bool:
         return False
 
 
-def _require_plain(path: Path) -> None:
-    """Raise HistoryError if a run's file, or one that SQLite opens with it, is a pipe or the like: it could block."""
-    if path.exists() and not path.is_file():
-        raise HistoryError(f"{path} is not a file, so it holds no run; give the folder of one")
-    for companion in (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm", "journal")):
+def companions(path: Path) -> list[Path]:
+    """List the files that SQLite opens with another: its write-ahead log, the log's index, and a journal."""
+    return [path.with_name(f"{path.name}-{end}") for end in ("wal", "shm", "journal")]
+
+
+def _require_plain(path: Path, readonly: bool) -> None:
+    """Raise HistoryError if a run's file, or one that SQLite opens with it, is a link, a pipe or the like.
+
+    To write, raise it for a journal too: SQLite would obey it, and remove any file that it names. Runs have a log
+    instead, from the moment their file has its name.
+    """
+    if os.path.lexists(path) and not is_plain(path):
+        kind = "a link" if path.is_symlink() else "not a file"
+        raise HistoryError(f"{path} is {kind}, so it holds no run; give the folder of one")
+    *_, journal = companions(path)
+    for companion in companions(path):
         if os.path.lexists(companion) and not is_plain(companion):
             raise HistoryError(f"{companion} must be a regular file, as SQLite opens it; remove it")
+    if not readonly and os.path.lexists(journal):
+        raise HistoryError(
+            f"{journal} is not part of a run, and SQLite would remove the files that it names; if you know that nobody "
+            "else put it there, remove it"
+        )
 
 
 def make(path: Path, run: Mapping[str, Any]) -> None:
@@ -81,10 +116,11 @@ def make(path: Path, run: Mapping[str, Any]) -> None:
     new = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in (new, Path(f"{new}-journal"), Path(f"{path}-wal"), Path(f"{path}-shm")):
+        for leftover in (new, *companions(new), *companions(path)):
             leftover.unlink(missing_ok=True)  # SQLite would apply another file's log to this one.
-        connection = sqlite3.connect(new, isolation_level=None)
+        connection = sqlite3.connect(new, isolation_level=None, factory=Connection)
         try:
+            connection.execute("PRAGMA journal_mode = WAL")  # Under the final name there is never a journal.
             with transaction(connection):
                 upgrade(connection, 0)
                 describe(connection, run)
@@ -99,10 +135,12 @@ def make(path: Path, run: Mapping[str, Any]) -> None:
 
 def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
     """Open the file of an existing run, and return its version too; upgrade it unless it is read-only."""
-    _require_plain(path)
+    _require_plain(path, readonly)
     if not holds_run(path):
         raise HistoryError(f"{path.parent} holds no run: it has no {path.name}; give the folder of a run")
-    connection = _reading(path) if readonly else sqlite3.connect(path, PATIENCE, isolation_level=None)
+    connection = (
+        _reading(path) if readonly else sqlite3.connect(path, PATIENCE, isolation_level=None, factory=Connection)
+    )
     try:
         connection.execute("PRAGMA trusted_schema = OFF")  # No code in the file is run.
         connection.execute("PRAGMA cell_size_check = ON")
@@ -113,7 +151,7 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
             said = "none" if row is None else first_line(str(row[0]), 40)
             raise HistoryError(
                 f"{path} has schema version {said}, this popbandits reads "
-                f"{' and '.join(map(str, TABLES))}; install the one that wrote it"
+                f"{', '.join(map(str, TABLES))}; install the one that wrote it"
             )
         _require_columns(connection, path, version)
         if not readonly:
@@ -171,14 +209,14 @@ def _require_columns(connection: sqlite3.Connection, path: Path, version: int) -
 def _reading(path: Path) -> sqlite3.Connection:
     """Open a connection that cannot write; read-only media and users without write access work too."""
     uri = path.resolve().as_uri()
-    connection = sqlite3.connect(f"{uri}?mode=ro", PATIENCE, isolation_level=None, uri=True)
+    connection = sqlite3.connect(f"{uri}?mode=ro", PATIENCE, isolation_level=None, uri=True, factory=Connection)
     try:
         connection.execute("SELECT 1 FROM sqlite_master")
     except sqlite3.DatabaseError:
         # SQLite wants to create the log's index. Without a log no process is writing, and none is needed.
         if not holds_run(Path(f"{path}-wal")):
             connection.close()
-            return sqlite3.connect(f"{uri}?immutable=1", isolation_level=None, uri=True)
+            return sqlite3.connect(f"{uri}?immutable=1", isolation_level=None, uri=True, factory=Connection)
     return connection
 
 

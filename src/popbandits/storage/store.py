@@ -3,7 +3,7 @@
 import json
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -99,6 +99,11 @@ class Store:
         """Metadata of the run, as recorded now."""
         return {name: value for name, value in self._run().items() if name not in ("space", "version")}
 
+    @property
+    def space_text(self) -> str:
+        """The space of the run, exactly as recorded."""
+        return str(self._run()["space"])
+
     def _run(self) -> dict[str, Any]:
         rows = self.ask("SELECT name, value FROM run")
         with self.blamed():
@@ -122,8 +127,12 @@ class Store:
         observations: Iterable[Observation] = (),
         decisions: Iterable[Decision] = (),
         events: Iterable[Event] = (),
+        signatures: Mapping[Key, str] | None = None,
     ) -> None:
-        """Append all records or none. Decisions already stored are skipped: a resumed run makes the same ones again."""
+        """Append all records or none. Decisions already stored are skipped: a resumed run makes the same ones again.
+
+        Signatures are of checkpoints, by member and round; one that is there already is replaced.
+        """
         parts = (
             (_insert("observation", OBSERVATION), map(coding.observation_row, observations)),
             (
@@ -131,6 +140,10 @@ class Store:
                 map(coding.decision_row, decisions),
             ),
             (_insert("event", EVENT), map(coding.event_row, events)),
+            (
+                "INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?)",
+                ((*key, s) for key, s in (signatures or {}).items()),
+            ),
         )
         with self._writing():
             for statement, rows in parts:
@@ -275,6 +288,15 @@ class Store:
     def events(self, after: int = 0) -> Iterator[Event]:
         """Yield the events in order, after the one with the id `after`."""
         return self._records(f"{EVENT} FROM event", after, coding.event)
+
+    def signatures(self) -> dict[tuple[Any, Any], Any]:
+        """Map member and round to the signature of their checkpoint, as recorded by anyone."""
+        rows = self.ask("SELECT member, round, signed FROM checkpoint") if self._version > 2 else []
+        return {(member, round_): signed for member, round_, signed in rows}
+
+    def completed(self) -> set[tuple[Any, Any]]:
+        """Return member and round of every completed observation."""
+        return set(self.ask("SELECT member, round FROM observation WHERE status = 'completed'"))
 
     @property
     def keeps_log(self) -> bool:

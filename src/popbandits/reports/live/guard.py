@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import ipaddress
+import re
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -20,6 +21,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+
+
+_HOST = re.compile(r"(?:\[([^\]]*)\]|([^:\[\]]*))(?::[0-9]*)?")
+"""A name or an address of the older kind, or one of the newer kind in brackets; each with or without a port."""
 
 
 class Guard:
@@ -59,7 +64,8 @@ class Guard:
         given = dict(asked).get("token")
         if given is not None and self._fits(given):
             rest = urlencode([(name, value) for name, value in asked if name != "token"])
-            welcome = RedirectResponse(f"{scope['path']}?{rest}" if rest else scope["path"], 303)
+            path = "/" + scope["path"].lstrip("/\\")  # Two slashes would begin the name of another machine.
+            welcome = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
             welcome.set_cookie(cookie, _digest(given), httponly=True, samesite="strict")
             return welcome
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
@@ -84,8 +90,11 @@ def is_local(host: str) -> bool:
 
     >>> [is_local(host) for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "::1", "example.org", "0.0.0.0", "")]
     [True, True, True, True, False, False, False]
+    >>> [is_local(host) for host in ("[::1]example.org", "[::1]:80.example.org", "localhost:80@example.org")]
+    [False, False, False]
     """
-    bare = host[1 : host.find("]")] if host.startswith("[") else host if host.count(":") > 1 else host.split(":")[0]
+    parts = _HOST.fullmatch(host)
+    bare = host if parts is None else parts[1] or parts[2] or ""
     try:
         return ipaddress.ip_address(bare).is_loopback
     except ValueError:
