@@ -291,7 +291,7 @@ def test_the_second_interrupt_stops_at_once_and_loses_what_was_in_training_only(
     assert resume(tmp_path / "x", agent=Walker, progress=False).history == whole.history
 
 
-def until(condition: Callable[[], Any], seconds: float = 60) -> None:
+def until(condition: Callable[[], Any], seconds: float = 300) -> None:
     """Wait until something is so; fail if it never is."""
     end = time.monotonic() + seconds
     while True:

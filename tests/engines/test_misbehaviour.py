@@ -247,7 +247,7 @@ def test_a_run_on_threads_that_was_stopped_at_once_can_be_resumed_in_the_same_pr
             if observation.key == (0, 1):
                 Held.go_on.set()
                 for thread in left_behind:
-                    thread.join(30)
+                    thread.join(300)
 
     result = resume(tmp_path / "x", agent=Walker, engine="threads", progress=Meanwhile())
     assert not any(thread.is_alive() for thread in left_behind)
@@ -272,7 +272,7 @@ def test_a_thread_that_was_given_up_leaves_nothing_behind(tmp_path: Path) -> Non
     Held.go_on.set()
     assert Held.ended
     for thread in Held.ended:
-        thread.join(30)
+        thread.join(300)
     assert names(tmp_path) == before
     assert not [name for name in before if not name.startswith("member-")]
 

@@ -559,7 +559,7 @@ def test_the_command_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
     assert "token" not in address
     assert process.stdout.readline() == "Ctrl-C ends it.\n"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (0, "")
 
 
@@ -569,7 +569,7 @@ def test_a_host_that_others_reach_gets_a_token(folder: Path) -> None:
     address = process.stdout.readline().strip()
     assert len(address.partition("?token=")[2]) >= 32
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
 
 
 @pytest.mark.parametrize(
@@ -583,7 +583,7 @@ def test_a_host_that_others_reach_gets_a_token(folder: Path) -> None:
 )
 def test_what_cannot_be_watched_is_said(arguments: list[str], said: str, folder: Path) -> None:
     process = watching(*(argument.format(folder=folder) for argument in arguments))
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 2
     assert said in errors
     assert "Traceback" not in errors
