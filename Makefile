@@ -5,6 +5,12 @@ PYTHON ?= python3
 VENV ?= .venv
 # One more than there are cores: clusters and browsers keep many tests waiting. Who is done takes work from the others.
 PYTEST_ARGS ?= -n $$(($$(nproc) + 1)) --dist worksteal
+# What the tests import: compiled once, beside the types, and not by every worker of pytest at the same time.
+IMPORTED := altair, envpool, gymnasium, hypothesis, kornia, optuna, pandas, ray.tune, scipy.stats, sklearn.datasets, \
+	stable_baselines3, torch._dynamo
+
+# Packages of Python and of the system are fetched at the same time.
+MAKEFLAGS += --jobs=2
 
 BIN := $(VENV)/bin
 DECLARED := pyproject.toml constraints.txt
@@ -26,7 +32,8 @@ test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run ev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@echo "Types are checked while the tests run."
-	$(BIN)/mypy --strict src & types=$$!; $(BIN)/python -m pytest $(PYTEST_ARGS); tests=$$?; wait $$types && exit $$tests
+	$(BIN)/mypy --strict src & types=$$!; $(BIN)/python -c 'import $(IMPORTED)'; \
+	$(BIN)/python -m pytest $(PYTEST_ARGS); tests=$$?; wait $$types && exit $$tests
 
 test-slow: export OPENBLAS_NUM_THREADS = 1
 test-slow: $(VENV)/.has-dev ## Run the cases that `make test` leaves out, each beside one that it has (minutes)

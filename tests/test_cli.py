@@ -47,7 +47,7 @@ def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_the_synthetic_experiment_runs_from_the_command_line(tmp_path: Path) -> None:
-    options = ["--seeds", "2", "--rounds", "3", "--sizes", "2", "--workers", "2"]
+    options = ["--seeds", "2", "--rounds", "3", "--sizes", "2", "--workers", "1"]
     done = command("synthetic", *options, "-o", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     assert "Cumulative regret after 3 rounds, mean ± standard error of 2 seeds" in done.stdout

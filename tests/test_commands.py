@@ -125,7 +125,7 @@ def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen
 def command(folder: Path, *arguments: str) -> tuple[int, str, str]:
     """Exit status, standard output and error of a command."""
     process = start(folder, *arguments)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 
@@ -343,7 +343,7 @@ def test_ctrl_c_lets_what_is_in_training_end_and_the_run_resumes_as_if_nothing_h
             break
     assert state("there") == "running"
     (gate / "open").touch()
-    err = run.communicate(timeout=60)[1]
+    err = run.communicate(timeout=300)[1]
     assert run.returncode == 130
     assert err.endswith(f"Stopped. To resume: popbandits resume {folder / 'there'}\n")
     assert "Traceback" not in err
@@ -366,7 +366,7 @@ def test_a_second_ctrl_c_stops_at_once(folder: Path, undisturbed: History) -> No
         if line.startswith("Stopping after the intervals in training"):
             break
     os.killpg(run.pid, signal.SIGINT)
-    err = run.communicate(timeout=60)[1]
+    err = run.communicate(timeout=300)[1]
     assert run.returncode == 130
     assert err.endswith(f"Stopped. To resume: popbandits resume {folder / 'there'}\npopbandits: stopped\n")
     assert main(["resume", "there"]) == 0
@@ -380,7 +380,7 @@ def test_a_killed_run_is_called_killed_and_resumes(folder: Path, undisturbed: Hi
     waiting(gate, run)
     assert state("there") == "running"
     run.kill()
-    run.communicate(timeout=60)
+    run.communicate(timeout=300)
     assert state("there") == "killed"
     assert main(["resume", "there", "--engine", "threads"]) == 0
     assert History.load("there") == undisturbed
@@ -483,7 +483,7 @@ def test_export_goes_to_the_standard_output_and_stops_when_nobody_reads(undistur
     assert process.stderr is not None
     process.stdout.close()
     assert process.stderr.read() == ""
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=300) == 1
     process.stderr.close()
 
 

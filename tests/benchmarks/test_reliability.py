@@ -27,7 +27,7 @@ def test_an_interrupted_run_prints_and_writes_what_it_has(tmp_path: Path) -> Non
         finally:
             harness.send_signal(signal.SIGINT)
         try:
-            printed, _ = harness.communicate(timeout=60)
+            printed, _ = harness.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             harness.kill()  # Leaving the block would wait for it.
             raise

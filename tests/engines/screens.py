@@ -1,6 +1,11 @@
 """A terminal, as far as a view needs one."""
 
 import re
+from types import SimpleNamespace
+
+import pytest
+
+from popbandits.views import progress
 
 _CONTROL = re.compile(r"\x1b\[(\??[\d;]*)([A-Za-z])")
 
@@ -34,3 +39,9 @@ def displayed(output: str) -> list[str]:
             lines[row] = lines[row][:column].ljust(column) + letter + lines[row][column + 1 :]
             column += 1
     return [line.rstrip() for line in lines]
+
+
+def stop_the_clock(patch: pytest.MonkeyPatch) -> None:
+    """Let no time pass for the view of a run, so that what it says of time does not depend on a busy machine."""
+    now = progress.time.monotonic()
+    patch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now))

@@ -24,7 +24,7 @@ from popbandits.views.progress import Progress
 from popbandits.views.terminal import BEST, COLUMNS, WORST, Lines, LiveView, screen, terminal_view
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
-from tests.engines.screens import displayed
+from tests.engines.screens import displayed, stop_the_clock
 
 ROOT = Path(__file__).parents[2]
 
@@ -213,10 +213,11 @@ def test_what_a_stop_keeps_from_beginning_waits() -> None:
     assert progress.states() == ["waiting"] * 4
 
 
-def test_the_time_left_follows_from_the_pace_so_far() -> None:
+def test_the_time_left_follows_from_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_the_clock(monkeypatch)
     progress = followed(10)
     progress.begun -= 50  # ten of forty intervals took fifty seconds
-    assert progress.left == pytest.approx(150, abs=10)
+    assert progress.left == pytest.approx(150)
     assert followed(0).left is None
 
 

@@ -156,7 +156,7 @@ def test_a_signed_recipe_is_not_looked_for_in_the_working_folder(
 
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         words = [sys.executable, "-m", "popbandits", *arguments]
-        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100)
+        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
 
     first = command("run", "training_of_mine.py", "-o", str(received / "run"))
     assert first.returncode == 0, first.stderr
@@ -221,7 +221,7 @@ def test_reports_import_nothing_from_the_folder_they_are_started_in(
     monkeypatch.chdir(received)
     environment = {**os.environ, "PYTHONPATH": str(Path(popbandits.__file__).parents[1])}
     words = [sys.executable, "-m", "popbandits", "report", "."]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
     assert not marker.exists(), f"it imported {marker.read_text()}"
     assert done.returncode == 0, done.stderr
 

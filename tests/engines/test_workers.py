@@ -187,19 +187,19 @@ def test_a_worker_that_cannot_build_agents_ends_the_run() -> None:
 def test_the_clock_of_an_interval_starts_with_its_job_and_that_of_a_start_is_longer() -> None:
     engine = Puppets(1, limit=5.0)
     [(_, worker)] = engine.started
-    assert engine._patience(worker) == pytest.approx(START_SECONDS, abs=10)
-    worker.since -= START_SECONDS - 50.0
-    assert engine._patience(worker) == pytest.approx(50.0, abs=10)
+    assert 5.0 < engine._patience(worker) <= START_SECONDS
+    worker.since -= START_SECONDS
+    assert engine._patience(worker) == 0.0
     worker.works()
     engine._receive(0, worker)
     assert engine._patience(worker) == math.inf  # it has nothing to do
     engine.submit(job(0))
-    assert engine._patience(worker) == pytest.approx(5.0, abs=3)
+    assert 0.0 < engine._patience(worker) <= 5.0
     worker.since -= 5.0
     (report,) = engine.wait()
     assert report.failure == Failure("timeout", "did not end within 5 seconds")
     assert worker.ended
-    assert Puppets(1, limit=2 * START_SECONDS)._patience(Puppet()) == pytest.approx(2 * START_SECONDS, abs=10)
+    assert START_SECONDS < Puppets(1, limit=2 * START_SECONDS)._patience(Puppet()) <= 2 * START_SECONDS
     assert Puppets(1)._patience(Puppet()) == math.inf
 
 

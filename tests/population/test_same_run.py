@@ -120,7 +120,7 @@ def test_a_run_resumed_at_any_point_is_the_uninterrupted_one(
         assert list(run(stored.until(cut))) == list(whole), f"resumed after {cut}"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(order=st.permutations([0, 0, 0, 1, 1, 1, 2, 2, 2]), cut=st.integers(0, 12))
 def test_in_whatever_order_members_finish_a_resumed_run_gives_them_the_same(order: list[int], cut: int) -> None:
     def drive(population: Population) -> Population:

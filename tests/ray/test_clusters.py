@@ -72,7 +72,7 @@ def started(*options: str) -> Iterator[dict[str, str]]:
             yield environment
         finally:
             process.terminate()
-            process.communicate(timeout=60)
+            process.communicate(timeout=LIMIT)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # nodes that were added by the autoscaler
 

@@ -39,12 +39,12 @@ def test_rays_pb2_example_works_with_only_the_import_changed(tmp_path: Path) -> 
     text = Path(spec.origin).read_text()
     theirs, ours = "from ray.tune.schedulers.pb2 import PB2\n", "from popbandits.ray import PB2Fuse as PB2\n"
     assert text.count(theirs) == 1
-    text = text.replace(theirs, ours)
+    text = text.replace(theirs, ours).replace("num_samples=8,", "num_samples=4,")  # Each takes a process seconds.
     script = tmp_path / "pb2_example.py"
     script.write_text(text)
     assert "Best hyperparameters found were:  {" in run(script, tmp_path, "--smoke-test")
     history = History.load(tmp_path / "ray_results" / "pbt_test")
-    assert {o.member for o in history} == set(range(8))
+    assert {o.member for o in history} == set(range(4))
     assert max(o.metrics["training_iteration"] for o in history) == 30
     assert all(0.0001 <= o.config["lr"] <= 0.02 and not o.failed for o in history)
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)

@@ -6,6 +6,9 @@ import shutil
 CHROMIUM = os.environ.get("CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None
 )
+PATIENCE = 120_000
+"""Milliseconds that a page may take on a machine with much to do."""
+
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",

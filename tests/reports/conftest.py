@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from popbandits import tune
 from popbandits.rl import demo
 from popbandits.rl.ppo import PPO, Settings
-from tests.reports.browser import CHROMIUM, QUIET
+from tests.reports.browser import CHROMIUM, PATIENCE, QUIET
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +17,9 @@ def browser() -> Iterator[Browser]:
     """Chromium without a window."""
     if CHROMIUM is None:
         pytest.skip("needs Chromium: install it, or name it in CHROMIUM")
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET, timeout=PATIENCE)
         yield chromium
         chromium.close()
 

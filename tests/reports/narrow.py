@@ -3,6 +3,9 @@
 from typing import Any
 
 from playwright.sync_api import Page
+from playwright.sync_api import TimeoutError as TookTooLong
+
+from tests.reports.browser import PATIENCE
 
 NARROW = {"width": 420, "height": 900}
 
@@ -40,6 +43,14 @@ FAULTS = """() => {
 }""".replace("\\\\", "\\")
 
 
+SETTLED = f"!document.querySelector('.chart[aria-busy]') && ({FAULTS})().length === 0"
+"""True once all figures are drawn and nothing is wrong. Both are asked at once: news may redraw figures at any time."""
+
+
 def faults(page: Page) -> Any:
-    """Everything that is wrong with a page in a narrow window."""
-    return page.evaluate(FAULTS)
+    """Everything that is wrong with a page in a narrow window and stays so after its figures were drawn again."""
+    try:
+        page.wait_for_function(SETTLED, timeout=PATIENCE)
+    except TookTooLong:
+        return page.evaluate(FAULTS)
+    return []

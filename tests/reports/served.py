@@ -35,7 +35,7 @@ class Asking:
         return self.request("GET", f"{path}?{urlencode(params)}" if params else path, **headers)
 
     def request(self, method: str, path: str, **headers: str) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         try:
             connection.putrequest(method, path, skip_host=True)
             for name, value in {"host": f"localhost:{self.port}", **headers}.items():

@@ -16,6 +16,7 @@ import pytest
 
 from popbandits import PBT, Population
 from popbandits.advice import advise
+from popbandits.cli import main
 from popbandits.errors import ArgumentError
 from popbandits.history import Decision, Event, History, Observation
 from popbandits.reports.figures.learning import learning
@@ -559,7 +560,7 @@ def test_the_command_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
     assert "token" not in address
     assert process.stdout.readline() == "Ctrl-C ends it.\n"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (0, "")
 
 
@@ -569,24 +570,32 @@ def test_a_host_that_others_reach_gets_a_token(folder: Path) -> None:
     address = process.stdout.readline().strip()
     assert len(address.partition("?token=")[2]) >= 32
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
+
+
+def test_a_folder_that_is_not_there_cannot_be_watched(folder: Path) -> None:
+    process = watching(str(folder / "nowhere"))
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 2
+    assert "watch needs a folder that holds runs" in errors
+    assert "Traceback" not in errors
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["{folder}/nowhere"], "watch needs a folder that holds runs"),
-        (["{folder}", "--port", "70000"], "port must be"),
-        (["{folder}", "--host", "256.1.1.1"], "cannot listen at 256.1.1.1"),
-        (["{folder}", "--host", "0.0.0.0", "--token", ""], "token must"),
+        (["--port", "70000"], "port must be"),
+        (["--host", "256.1.1.1"], "cannot listen at 256.1.1.1"),
+        (["--host", "0.0.0.0", "--token", ""], "token must"),
     ],
 )
-def test_what_cannot_be_watched_is_said(arguments: list[str], said: str, folder: Path) -> None:
-    process = watching(*(argument.format(folder=folder) for argument in arguments))
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert said in errors
-    assert "Traceback" not in errors
+def test_an_address_that_cannot_be_listened_at_is_refused(
+    arguments: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", str(folder), *arguments])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_taken_port_is_left_for_a_free_one_unless_it_was_asked_for(folder: Path) -> None:

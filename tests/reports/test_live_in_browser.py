@@ -7,14 +7,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.reports.browser import COLOURS
+from tests.reports.browser import COLOURS, PATIENCE
 from tests.reports.played import HOSTILE, Clumsy, play, space
 from tests.reports.served import Asking, served
 from tests.reports.waiting import ROUNDS, Process
 from tests.warned_runs import stuck_then_rising
-
-PATIENCE = 60_000
-"""Milliseconds that a page may take on a machine with much to do."""
 
 FACT = "#facts div:has(dt:text-is('{}')) dd"
 
@@ -42,7 +39,7 @@ def opened(browser: Browser, address: str) -> Iterator[Page]:
     page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.goto(address)
-    page.wait_for_selector("body[data-ready=true]", timeout=PATIENCE)
+    page.wait_for_selector("body[data-ready=true]")
     yield page
     assert page.evaluate("document.title") != "owned"
     context.close()
@@ -56,7 +53,7 @@ def page(browser: Browser, server: Asking) -> Iterator[Page]:
 
 
 def fact(page: Page, name: str, value: str) -> None:
-    expect(page.locator(FACT.format(name))).to_have_text(value, timeout=PATIENCE)
+    expect(page.locator(FACT.format(name))).to_have_text(value)
 
 
 def test_the_page_follows_a_run_through_its_kill_and_its_resume(browser: Browser, tmp_path: Path) -> None:
@@ -75,7 +72,7 @@ def test_the_page_follows_a_run_through_its_kill_and_its_resume(browser: Browser
             run.let(3)
             fact(page, "observations", "9")
             changed = "before => document.querySelector('#figure-learning canvas').toDataURL() !== before"
-            page.wait_for_function(changed, arg=before, timeout=PATIENCE)
+            page.wait_for_function(changed, arg=before)
             expect(page.locator("#members tbody tr")).to_have_count(3)
             expect(page.locator("#members tbody tr").first).to_contain_text("training")
             run.kill()
@@ -87,7 +84,7 @@ def test_the_page_follows_a_run_through_its_kill_and_its_resume(browser: Browser
             run.let(ROUNDS)
             fact(page, "state", "finished")
             fact(page, "observations", str(3 * ROUNDS))
-            assert run.process.wait(60) == 0
+            assert run.process.wait() == 0
             expect(page.locator("#told")).to_contain_text(f"finished: round {ROUNDS} of {ROUNDS}, best score ")
             assert page.evaluate("window.mark") == "not loaded again"
     finally:
@@ -111,7 +108,7 @@ def test_warnings_appear_as_text_while_they_hold_and_then_go(browser: Browser, t
 
 
 def test_both_figures_draw(page: Page) -> None:
-    expect(page.locator("#figure-schedules canvas")).to_have_count(1, timeout=PATIENCE)
+    expect(page.locator("#figure-schedules canvas")).to_have_count(1)
     for canvas in page.locator(".chart canvas").all():
         assert canvas.evaluate(COLOURS) > 20
 
@@ -216,7 +213,7 @@ def test_runs_appear_in_the_list_as_they_begin(browser: Browser, folder: Path, t
     with served(tmp_path) as server, opened(browser, f"http://localhost:{server.port}/") as page:
         expect(page.locator("#told")).to_have_text("No runs here yet. They appear when they start.")
         play(tmp_path / "first", rounds=2)
-        expect(page.locator("#runs tbody tr")).to_have_count(1, timeout=PATIENCE)
+        expect(page.locator("#runs tbody tr")).to_have_count(1)
         expect(page.locator("#runs tbody tr").first).to_contain_text("finished")
         page.get_by_role("link", name="first").click()
         fact(page, "rounds", "2 of 2")
@@ -231,10 +228,10 @@ def test_what_a_page_says_when_its_run_or_its_server_is_gone(browser: Browser, t
         page.goto(f"http://localhost:{server.port}/run?run=first")
         fact(page, "rounds", "2 of 2")
         run.rename(tmp_path / "elsewhere")
-        expect(page.locator("#wrong")).to_contain_text("holds no run", timeout=PATIENCE)
+        expect(page.locator("#wrong")).to_contain_text("holds no run")
         (tmp_path / "elsewhere").rename(run)
         expect(page.locator("#wrong")).to_be_hidden(timeout=PATIENCE)
-    expect(page.locator("#link")).to_have_text("Not connected; trying again", timeout=PATIENCE)
+    expect(page.locator("#link")).to_have_text("Not connected; trying again")
     context.close()
 
 

@@ -11,7 +11,7 @@ from popbandits.reports.live import connections
 from tests.reports.served import served
 
 
-def closed(connection: socket.socket, seconds: float = 30.0) -> bool:
+def closed(connection: socket.socket, seconds: float = 300.0) -> bool:
     """Whether the other side hangs up."""
     connection.settimeout(seconds)
     try:

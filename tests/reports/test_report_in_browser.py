@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page
 
 from popbandits import PBT
 from popbandits.reports.report import write_report
-from tests.reports.browser import COLOURS
+from tests.reports.browser import COLOURS, PATIENCE
 from tests.reports.played import HOSTILE, Clumsy, play, space
 from tests.warned_runs import stuck_then_rising
 
@@ -26,13 +26,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def opened(browser: Browser, path: Path) -> Iterator[Page]:
     """A page from a file, all figures drawn; nothing may be asked of a network or said on the console."""
     context = browser.new_context(viewport=WIDE, offline=True, color_scheme="light")
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     said: list[str] = []
     page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: said.append(request.url) if request.url.startswith("http") else None)
     page.goto(path.as_uri())
-    page.wait_for_selector("body[data-ready=true]", timeout=60_000)
+    page.wait_for_selector("body[data-ready=true]")
     yield page
     assert page.evaluate("document.title") != "owned"
     context.close()
@@ -109,7 +110,7 @@ def test_light_and_dark_redraw_everything(page: Page) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(ground)
     page.get_by_role("button", name="Switch to dark colours").click()
-    page.wait_for_selector("body[data-ready=true]", timeout=60_000)
+    page.wait_for_selector("body[data-ready=true]")
     assert page.evaluate(ground) != light
     assert page.locator(".chart canvas").count() == 8
     corner = "canvas => [...canvas.getContext('2d').getImageData(2, 2, 1, 1).data]"

@@ -14,7 +14,7 @@ from popbandits.paper.procgen import torch_trunk
 from popbandits.rl import cuda_graphs
 from popbandits.rl.cuda_graphs import Replayed, first_use
 
-SECONDS = 20
+SECONDS = 300
 FRAMES = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
 STREAM = cast(torch.cuda.Stream, object())
 

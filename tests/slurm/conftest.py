@@ -66,7 +66,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             node = [tools["slurmd"], "-D", "-N", host, "-d", tools["slurmstepd"]]
             for command in ([tools["slurmctld"], "-D"], node):
                 daemons.append(subprocess.Popen(command, stdout=out, stderr=out))  # type: ignore[arg-type]
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while "idle" not in subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True).stdout:
             assert time.monotonic() < end, (folder / "printed").read_text()
             time.sleep(0.2)

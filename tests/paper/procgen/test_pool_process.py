@@ -329,7 +329,7 @@ def undisturbed() -> tuple[dict[str, torch.Tensor], str, str]:
     return result
 
 
-@pytest.mark.parametrize("at", [1, 10], ids=["opening", "stepping"])
+@pytest.mark.parametrize("at", [pytest.param(1, id="opening", marks=pytest.mark.slow), pytest.param(10, id="stepping")])
 def test_an_agent_trains_the_same_with_a_process_even_after_an_interrupt_and_ends_it(
     elsewhere: pytest.MonkeyPatch, undisturbed: tuple[dict[str, torch.Tensor], str, str], at: int
 ) -> None:

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered by casting t
 CPU = torch.device("cpu")
 MEMBERS, COPIES, STEPS = 2, 3, 20
 LIMITS = {"CartPole-v1": 25, "LunarLanderContinuous-v3": 15}
+SINGLE = torch.finfo(torch.float32).eps
+"""Spacing of float32 numbers around 1: twice the error of one rounding."""
 
 
 def make(name: str, threads: int = 1) -> tuple[PoolWorld, Brains]:
@@ -66,7 +68,7 @@ def test_two_rollouts_are_those_of_the_same_environments_stepped_by_hand(name: s
     streams, again = (Streams(keys_of([5, 6], CPU)) for _ in range(2))
     play.begin(streams)
     hands = environments(name, again)
-    totals = torch.zeros(MEMBERS, COPIES)
+    totals, sizes = ([[0.0] * COPIES for _ in range(MEMBERS)] for _ in range(2))
     ends = {"terminated": 0, "truncated": 0}
     for _ in range(2):
         play.collect(streams)
@@ -74,7 +76,7 @@ def test_two_rollouts_are_those_of_the_same_environments_stepped_by_hand(name: s
         for i in range(MEMBERS):
             for n in range(COPIES):
                 for t in range(STEPS):
-                    hand, total = hands[i][n], float(totals[i, n])
+                    hand, discount = hands[i][n], float(gamma[i, 0])
                     assert rollout.observations[i, t, n].tolist() == hand.seen.tolist()
                     action = rollout.actions[i, t, n]
                     following, reward, terminated, truncated = hand.step(as_taken(action))
@@ -82,9 +84,14 @@ def test_two_rollouts_are_those_of_the_same_environments_stepped_by_hand(name: s
                     assert float(rollout.rewards[i, t, n]) == pytest.approx(reward, rel=1e-6)
                     assert bool(rollout.terminated[i, t, n]) == terminated
                     assert bool(rollout.over[i, t, n]) == (terminated or truncated)
-                    total = total * float(gamma[i, 0]) + reward
-                    assert float(rollout.discounted[i, t, n]) == pytest.approx(total, rel=1e-5)
-                    totals[i, n] = 0 if terminated or truncated else total
+                    total = totals[i][n] * discount + reward
+                    size = sizes[i][n] * discount + abs(reward)
+                    # Rewards of both signs cancel, so that an error is small beside their sizes, not beside their sum:
+                    # each step of an episode rounds its product and its sum, by at most SINGLE of the size together.
+                    bound = (LIMITS[name] + 1) * SINGLE * size
+                    assert float(rollout.discounted[i, t, n]) == pytest.approx(total, rel=0, abs=bound)
+                    over = terminated or truncated
+                    totals[i][n], sizes[i][n] = (0.0, 0.0) if over else (total, size)
                     ends["terminated"] += terminated
                     ends["truncated"] += truncated and not terminated
         with torch.no_grad():
