@@ -86,10 +86,10 @@ def fingerprint(directory: Path) -> str | None:
     try:
         content = (directory / MANIFEST).read_bytes()
         listed = json.loads(content).keys()
-        for path in directory.rglob("*"):
-            name = path.relative_to(directory).as_posix()
-            is_folder = path.is_dir() and not path.is_symlink()
-            if not is_folder and name not in listed and name != MANIFEST:
+        for parent, folders, files in os.walk(directory):
+            links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+            found = {Path(parent, name).relative_to(directory).as_posix() for name in (*files, *links)}
+            if found - listed - {MANIFEST}:
                 return None
     except (OSError, ValueError, AttributeError, RecursionError):
         return None

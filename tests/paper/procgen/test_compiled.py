@@ -402,3 +402,9 @@ def test_a_driver_that_cannot_wait_is_named_as_too_old(monkeypatch: pytest.Monke
     monkeypatch.setattr(compiled, "_driver", lambda: Driver(library))  # type: ignore[arg-type]
     with pytest.raises(DriverError, match="This driver is too old: it has no cuStreamWaitValue32_v2"):
         compiled.HostNumber(np.zeros(1, np.int32), CPU)
+
+
+def test_a_cache_in_the_folder_that_somebody_works_in_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    path = nvrtc._cache_path("scale.cu", "key")
+    assert path == Path.home() / ".cache" / "popbandits" / "scale-key.cubin"

@@ -153,10 +153,12 @@ def _check(code: int, called: str) -> None:
 
 def _cache_path(source: str, key: str) -> Path | None:
     try:
-        folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        # A relative one is ignored: it could be in a folder that somebody else sent.
+        folder = given if given.is_absolute() else Path.home() / ".cache"
     except RuntimeError:  # An account without a home folder.
         return None
-    return Path(folder) / "popbandits" / f"{Path(source).stem}-{key}.cubin"
+    return folder / "popbandits" / f"{Path(source).stem}-{key}.cubin"
 
 
 def _read(path: Path) -> bytes | None:
