@@ -80,7 +80,7 @@ def readable(path: Path) -> Iterator[None]:
             raise
         raise ReadError(
             f"could not read {path}: {reason(cause)}; nothing was changed: check that the disk works and that you may "
-            "use this folder, then try again"
+            "write to this folder, then try again, or copy its folder to one that you own"
         ) from cause
 
 
