@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -20,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("method")
     parser.add_argument("baseline")
     add_selection(parser)
+    parser.add_argument(
+        "--best-ever", action="store_true", help="compare the best stored score of each run, not its final test"
+    )
 
 
 def main(options: argparse.Namespace) -> None:
@@ -29,10 +33,20 @@ def main(options: argparse.Namespace) -> None:
     require_some(records, options)
     for part in arrange(records):
         ours, theirs = (part.runs.get(method, {}) for method in options.methods)
+        if options.best_ever:
+            ours, theirs = _by_best_score(ours), _by_best_score(theirs)
         common = {task: pairs for task in ours if (pairs := _pairs(ours[task], theirs.get(task, {})))}
         if common:
             print(f"{part.title}, {part.rounds} rounds: {label(options.method)} beside {label(options.baseline)}\n")
             print(table(common) + "\n")
+
+
+def _by_best_score(tasks: Mapping[str, Mapping[int, Record]]) -> dict[str, dict[int, Record]]:
+    """Replace final scores by the best stored score of each run, as a checkpoint with the best score ever has."""
+    return {
+        task: {seed: replace(record, final=max(record.curve)) for seed, record in seeds.items()}
+        for task, seeds in tasks.items()
+    }
 
 
 def _pairs(ours: Mapping[int, Record], theirs: Mapping[int, Record]) -> list[tuple[Record, Record]]:

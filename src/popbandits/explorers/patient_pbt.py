@@ -1,12 +1,12 @@
 """Patient PBT, the default: PBT that lets members train alone at first, searches broadly, and trusts a model if it can.
 
-It differs from PBT (Jaderberg et al. 2017) in six points, each chosen by its effect on real training or, the last, on
-scores that are running totals (docs/default.md has the figures):
+It differs from PBT (Jaderberg et al. 2017) in six points. They were chosen in sweeps; measured later, only the second
+has a large effect on real training (docs/default.md has the figures):
 
 1. No member is replaced in the first quarter of the rounds (`selection.Patient`).
 2. Resampled values and the first configurations are concentrated at the middle of their ranges: people choose ranges
    around values they trust, and with ten ranges a uniform draw nearly always has some value near an end.
-3. Values are resampled more often. With few members and rounds, a broad search finds more than small steps.
+3. Values are resampled more often.
 4. Some values come from another member instead of the parent, one that is not about to be replaced.
 5. After a collapse of all members, the best checkpoint of the whole run is the parent.
 6. If scores accumulate, which they show within a few rounds, PB2-Fuse's model chooses instead.

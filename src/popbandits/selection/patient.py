@@ -12,7 +12,7 @@ lucky, luckier than the best of the P members' last scores, even if nothing has 
     fallen > collapse u + s (m(n) - m(P))      u the usual change of a score, s = u / sqrt(2) its noise    (way-back)
 
 m is the expected maximum of normal numbers (`expected_maximum`); the difference of two scores with independent noise s
-has the deviation sqrt(2) s. docs/default.md says how often a run without any collapse goes back.
+has the deviation sqrt(2) s. A test holds how often scores of noise alone send a member back.
 """
 
 import math

@@ -50,7 +50,7 @@ def wide() -> ConfigurationSpace:
 
 
 def shifted() -> ConfigurationSpace:
-    """Build wide ranges that are not centred on good values: the usual ones are a quarter or more off the middle."""
+    """Build wide ranges that are not centred on good values: the usual ones are 0.29 of a range off the middle."""
     return _space(
         {
             "lr": (1e-6, 1e-2),
