@@ -32,7 +32,8 @@ FAULTS = """() => {
     while (texts.nextNode()) {
         const node = texts.currentNode;
         if (node.parentElement.closest('.chart, script, style, pre, .heard, .skip')) continue;
-        for (const { 0: word, index } of node.data.matchAll(/\\\\S+/g)) {
+        // A line may end after a hyphen or a dash, as in the name of a folder or a range.
+        for (const { 0: word, index } of node.data.matchAll(/[^\\\\s–-]+[–-]?/g)) {
             range.setStart(node, index);
             range.setEnd(node, index + word.length);
             const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
