@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from popbandits.storage.schema import VERSION
+
 Damage = Callable[[Path], None]
 
 FILE = "run.sqlite"
@@ -130,7 +132,7 @@ DAMAGES: dict[str, Damage] = {
     "only SQLite's name": replaced(b"SQLite format 3\0"),
     "half of it": cut(0.5),
     "a tenth of it": cut(0.1),
-    "all but its end": cut(0.99),
+    "all but its end": cut(0.9),  # The last page alone may be one that readers do not need.
     "a database of somebody else": lambda run: (
         replaced(b"")(run),
         sql("CREATE TABLE run (a)")(run),
@@ -158,7 +160,7 @@ DAMAGES: dict[str, Damage] = {
     "everything is {}": sql("UPDATE run SET value = '{}'"),
     "everything is null": sql("UPDATE run SET value = 'null'"),
     "only the version is known": sql("DELETE FROM run WHERE name != 'version'"),
-    "of a later version": about("version", 3),
+    "of a later version": about("version", VERSION + 1),
     "of no version": sql("DELETE FROM run WHERE name = 'version'"),
     "of version -1": about("version", -1),
     "of a version in words": about("version", "two\x1b[2J"),

@@ -52,12 +52,13 @@ class Climbers(MemberRows):
 
     def train(self, configs: Sequence[dict[str, Any]]) -> list[Outcome]:
         self.done.append(("train", [dict(config) for config in configs]))
-        noise = self._next_streams().uniform(1)[:, 0]
+        noise = self._streams().uniform(1)[:, 0]
         for i, config in enumerate(configs):
             if self.doomed or noise[i] < config["lr"] ** 0.2:
                 self.height[i] = math.nan
             self.height[i] *= 1 - (config["lr"] * config["epochs"]) ** 0.5 * (0.5 + noise[i]) / 2
         self._trained += 1
+        self._labels = ()
         return [Outcome(height, self.updates * STEPS) for height in self.height.tolist()]
 
     def copy(self, sources: Sequence[int]) -> None:
