@@ -1,4 +1,4 @@
-"""Where a run's code and space come from: digests on record, so that a resume notices that they were edited.
+"""Record digests of a run's code and the name of its space, so that a resume notices that they were edited.
 
 A resume trains with today's code, on the recorded space and with the recorded settings. Digests are of the agent's file
 and of the user's own modules that it imports, without comments and blank lines. Code of popbandits, of Python and of
