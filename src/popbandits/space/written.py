@@ -1,4 +1,4 @@
-"""What a user wrote as a space, where it is valid but may not be what was meant."""
+"""Find what is valid in a space as a user wrote it, but may not be what was meant."""
 
 from collections.abc import Iterator, Mapping
 from numbers import Integral
