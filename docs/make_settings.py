@@ -3,7 +3,9 @@
 from dataclasses import MISSING, fields
 from pathlib import Path
 
-from popbandits.settings import SETTINGS, TEXTS, Settings, flags_of
+from popbandits import Experiment
+from popbandits.commands.options import TEXTS
+from popbandits.settings import SETTINGS, flags_of
 
 PAGE = Path(__file__).with_name("settings.md")
 
@@ -11,11 +13,11 @@ ABOUT = """\
 # Settings of a run
 
 `tune` and `Experiment` take these by name, and in this order. `popbandits run` takes those that have an option;
-`resume` and `popbandits resume` take those that may change. `popbandits.settings` defines them all, and this page is
-written from it by `python docs/make_settings.py`.
+`resume` and `popbandits resume` take those that may change. `python docs/make_settings.py` writes this page from
+`Experiment` and `popbandits.settings`.
 """
 
-COLUMNS = ("setting", "default", "rule", "option", "may change", "what it does")
+COLUMNS = ("setting", "default", "rule", "option", "may change", "what it is")
 
 
 def option_of(name: str) -> str:
@@ -27,7 +29,7 @@ def option_of(name: str) -> str:
 def page() -> str:
     """Return the page as it should be."""
     rows = [COLUMNS, ("---",) * len(COLUMNS)]
-    for field in fields(Settings):
+    for field in fields(Experiment):
         setting, default = SETTINGS[field.name], field.default
         rows.append(
             (
@@ -36,7 +38,7 @@ def page() -> str:
                 "" if setting.rule is None else setting.rule.words,
                 option_of(field.name),
                 "yes" if setting.resumes else "",
-                " ".join(TEXTS[field.name].split()),
+                TEXTS[field.name],
             )
         )
     cells = ([cell.replace("|", "\\|") for cell in row] for row in rows)

@@ -90,7 +90,7 @@ MISTAKES = (
     ),
     Mistake(
         ARGUMENT,
-        "an argument's name misspelt (the message is Python's own)",
+        "an argument's name misspelt",
         "tune(Climber, space, round=5)",
         "TypeError: tune() got an unexpected keyword argument 'round'; did you mean 'rounds'?",
     ),

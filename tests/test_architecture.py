@@ -22,7 +22,6 @@ FLOW = (
     "scratch",
     "typing",
     "wording",
-    "docstrings",
     "agent",
     "rules",
     "settings",

@@ -1,8 +1,23 @@
-"""Tunes the hyperparameters of training runs while they train.
+"""Tune the hyperparameters of training runs while they train, with a small population.
 
->>> import popbandits
->>> "PB2Mix" in dir(popbandits)
-True
+    from popbandits import log, tune
+
+    class Agent:  # any class with these three methods
+        weight = 0.0
+        def train(self, config):  # one interval with these hyperparameters; returns its score
+            for _ in range(10):
+                self.weight += config["lr"] * (3.0 - self.weight)
+            return -abs(3.0 - self.weight)
+        def save(self, directory):
+            (directory / "weight").write_text(str(self.weight))
+        def load(self, directory):
+            self.weight = float((directory / "weight").read_text())
+
+    result = tune(Agent, {"lr": log(1e-4, 1e-1)}, rounds=10)
+    print(result.best.score, result.schedule[-1], result.directory)
+
+`help(popbandits.tune)` describes every setting, `popbandits.Agent` what an agent may do, and
+`popbandits.testing.check_agent` finds what is wrong with one.
 """
 
 import lazy_loader

@@ -32,8 +32,8 @@ from .population import Population as Population
 from .run import Experiment as Experiment
 from .run import Result as Result
 from .run import View as View
-from .run import resume as resume
-from .run import tune as tune
+from .run.tune import resume as resume
+from .run.tune import tune as tune
 from .selection import MFPBT as MFPBT
 from .selection import Patient as Patient
 from .selection import Picks as Picks

@@ -109,11 +109,11 @@ def judge(
     """Judge a run by its last observations.
 
     Args:
-        recent: the last `count_recent(observations, size)` observations, in the order they were told.
-        observations: the number of observations so far.
-        size: the number of members.
+        recent: Last `count_recent(observations, size)` observations, in the order they were told.
+        observations: Number of observations so far.
+        size: Number of members.
         sign: +1 to maximise, -1 to minimise.
-        lineage: returns the scores of the lineage that ends with (member, round), newest first.
+        lineage: Function that returns the scores of the lineage that ends with (member, round), newest first.
     """
     tail = recent[-size * _third(observations, size) :]
     noise = _noise(recent, sign)

@@ -48,7 +48,7 @@ class TrainerAgent(Seeded):
     had reached.
 
     Args:
-        make_trainer: Builds the trainer from the hyperparameters and a `TrainingArguments`.
+        make_trainer: Function that builds the trainer from the hyperparameters and a `TrainingArguments`.
         seed: Seed of the agent.
         steps: Optimizer steps of an interval.
         total_steps: Steps of the whole run, for a learning-rate schedule. None (default) for a constant learning rate.

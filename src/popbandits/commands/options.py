@@ -1,18 +1,43 @@
 """The settings of a run as options of the command line."""
 
 import argparse
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from popbandits.errors import ArgumentError
 from popbandits.methods import METHODS, SELECTIONS, find_method
-from popbandits.settings import ENGINES, SETTINGS, TEXTS, flags_of
+from popbandits.settings import ENGINES, SETTINGS, flags_of
 
 if TYPE_CHECKING:
     from popbandits.run import Experiment
 
+_SECTION = re.compile(r"^Args:\n((?:    .*\n|\n)*)", re.MULTILINE)
+_ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def read_args(docstring: str) -> dict[str, str]:
+    """Return the texts of a docstring's "Args:" section, by argument, each on one line.
+
+    >>> read_args("Climb.\\n\\nArgs:\\n    height: Height to reach,\\n        in metres.\\n    rope: Rope.")
+    {'height': 'Height to reach, in metres.', 'rope': 'Rope.'}
+    """
+    section = _SECTION.search(f"{docstring}\n")
+    return {} if section is None else {name: " ".join(text.split()) for name, text in _ENTRY.findall(section[1])}
+
+
+def _read_texts() -> dict[str, str]:
+    """Read the texts of the settings from the source of `Experiment`: to import it takes longer than help may."""
+    source = Path(__file__).parents[1] / "run" / "experiment.py"
+    classes = (node for node in ast.parse(source.read_text("utf-8")).body if isinstance(node, ast.ClassDef))
+    return read_args(next(ast.get_docstring(each) or "" for each in classes if each.name == "Experiment"))
+
+
+TEXTS = _read_texts()
+"""Text of each setting."""
 NAMES: Mapping[str, Any] = {"method": METHODS, "selection": SELECTIONS, "engine": ENGINES}
 """Names that a setting takes, by setting."""
 
@@ -33,7 +58,7 @@ def add_options(parser: argparse.ArgumentParser, resumes: bool) -> None:
 
 def _help(name: str) -> str:
     """Return the first clause of a setting's text, and the names it takes."""
-    clause = re.split(r"[:.](?:\s|$)", " ".join(TEXTS.get(name, "").split()))[0].replace("%", "%%")
+    clause = re.split(r"[:.](?:\s|$)", TEXTS[name])[0].removeprefix("Whether ").replace("%", "%%")
     return clause[:1].lower() + clause[1:] + (f": one of {', '.join(NAMES[name])}" if name in NAMES else "")
 
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.docstrings import complete_args
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.surrogate import CANDIDATES, ModelExplorer, Models, Surrogate
 from popbandits.history import History, Observation
@@ -76,7 +75,6 @@ class Region:
         return replace(self, numbers=max(LEAST, numbers), labels=max(LEAST_LABELS, labels), successes=0, failures=0)
 
 
-@complete_args(ModelExplorer)
 @dataclass(frozen=True)
 class BGPBT(ModelExplorer):
     """Maximise the bound over numbers and labels within a trust region around the parent's configuration.
@@ -86,12 +84,21 @@ class BGPBT(ModelExplorer):
     the region is the only difference, and no such restarts; `Restarts` starts members afresh.
 
     Args:
-        per_dimension: Fit a length-scale for each number, which also stretches the region. Default True. Give False if
-            there are few observations for many numbers.
-        score_before: Let the model see the score before the interval, as in the paper. Default True. Give False if the
-            score is a running total.
-        length: Set the first width of the trust region, as a share of a number's range, above 0.15 and at most 1.
-            Default 0.4. Raise it to move further from the parent.
+        c1: Scale of the weight of uncertainty in the upper confidence bound, sqrt(c1 log(c2 n)) after n observations;
+            at least 0. Default 0.2. Raise it to explore more, lower it to stay with what worked.
+        c2: Scale of the number of observations in that weight; above 0. Default 0.4. Raise it to explore earlier in a
+            run.
+        window: Maximum number of observations that a decision uses: the model uses the recent half and older ones with
+            new configurations, bandits the last. Default 300, which keeps a decision under half a second. None uses
+            all.
+        per_dimension: Whether each number has its own length-scale, which also stretches the region. Default True. Use
+            False if there are few observations for many numbers.
+        score_before: Whether the model sees the score before the interval, as in the paper. Default True. Use False if
+            the score is a running total.
+        length: First width of the trust region, as a share of a number's range, above 0.15 and at most 1. Default 0.4.
+            Raise it to move further from the parent.
+        edition: Edition of the rules. Default 2. Edition 1 is for runs of earlier versions: one collapse makes the
+            bandit's other gains nearly equal, and a first decision takes the raw score as the score before.
     """
 
     per_dimension: bool = True

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from popbandits.docstrings import complete_args
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
@@ -14,10 +13,25 @@ from popbandits.space import Space
 from popbandits.typing import IntArray
 
 
-@complete_args(ModelExplorer)
 @dataclass(frozen=True)
 class CoCaBO(ModelExplorer):
-    """Choose labels by EXP3, numbers by the mixed kernel without time. Every interval is a new trial; no copies."""
+    """Choose labels by EXP3, numbers by the mixed kernel without time. Every interval is a new trial; no copies.
+
+    Args:
+        c1: Scale of the weight of uncertainty in the upper confidence bound, sqrt(c1 log(c2 n)) after n observations;
+            at least 0. Default 0.2. Raise it to explore more, lower it to stay with what worked.
+        c2: Scale of the number of observations in that weight; above 0. Default 0.4. Raise it to explore earlier in a
+            run.
+        window: Maximum number of observations that a decision uses: the model uses the recent half and older ones with
+            new configurations, bandits the last. Default 300, which keeps a decision under half a second. None uses
+            all.
+        per_dimension: Whether each number has its own length-scale instead of one for all. Default False. Use True if
+            few of many numbers matter, and there are enough observations.
+        score_before: Whether the model sees the score before the interval. Default False. Use True if gains depend on
+            how good a member already is; it harms if the score is a running total.
+        edition: Edition of the rules. Default 2. Edition 1 is for runs of earlier versions: one collapse makes the
+            bandit's other gains nearly equal, and a first decision takes the raw score as the score before.
+    """
 
     exploits = False
     restarts = True

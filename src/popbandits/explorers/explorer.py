@@ -19,9 +19,9 @@ class Proposal:
     """A configuration, and a record of how it was chosen.
 
     Args:
-        config: Give the configuration: a value for every active hyperparameter.
-        decision: Record how it was chosen, in plain JSON values. Default {}. Give what reports should show, and what
-            the next decision needs from the history.
+        config: Configuration: a value for every active hyperparameter.
+        decision: How it was chosen, in plain JSON values: what reports should show, and what the next decision needs
+            from the history. Default {}.
     """
 
     config: Config

@@ -13,7 +13,7 @@ has a large effect on real training (docs/default.md has the figures):
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,22 +43,21 @@ class PatientPBT(Perturbation):
     Patient(quantile=0.25, warm_up=0.25, collapse=1.5, adaptive=True, edition=2)
 
     Args:
-        resample: Set the probability of resampling a number. Default 0.6. Lower it in long runs with many members,
-            where small steps pay off.
-        resample_label: Set the probability of resampling a label. Default 0.8. Lower it if changing a label disturbs
-            training.
-        step: Set the standard deviation of the other numbers' moves, as a share of their ranges. Default 0.1. Lower it
-            if good values lie in a narrow band.
-        concentration: Set how strongly draws concentrate at the middle of a range: from Beta(c, c), where 1 is uniform.
-            Default 4.0. Lower it if your ranges are not centred on values you trust.
-        crossover: Set the probability that a value comes from another member, not the parent and none of the worst
-            quarter. Default 0.3. Lower it if good values depend on one another.
-        model: Let the model of `PB2Fuse` choose if scores accumulate, as a running total does. Default True. Give False
-            for a method without a model.
-        around_start: Draw around the configurations given as `start`, not the middles of ranges, and take half of the
-            resampled labels from them. Default True. Give False if they are only a first guess.
-        edition: Choose the edition of the rules. Default 2. Edition 1 is for runs of earlier versions: crossover takes
-            values of the worst members too, and the model is that of `PB2Fuse(edition=1)`.
+        resample: Probability of resampling a number. Default 0.6. Lower it in long runs with many members, where small
+            steps pay off.
+        resample_label: Probability of resampling a label. Default 0.8. Lower it if changing a label disturbs training.
+        step: Standard deviation of the other numbers' moves, as a share of their ranges. Default 0.1. Lower it if good
+            values lie in a narrow band.
+        concentration: Concentration of draws at the middle of a range: from Beta(c, c), where 1 is uniform. Default
+            4.0. Lower it if your ranges are not centred on values you trust.
+        crossover: Probability that a value comes from another member, not the parent and none of the worst quarter.
+            Default 0.3. Lower it if good values depend on one another.
+        model: Whether the model of `PB2Fuse` chooses if scores accumulate, as a running total does. Default True. Use
+            False for a method without a model.
+        around_start: Whether draws concentrate around the configurations given as `start`, not the middles of ranges,
+            and half of the resampled labels are theirs. Default True. Use False if they are only a first guess.
+        edition: Edition of the rules. Default 2. Edition 1 is for runs of earlier versions: crossover takes values of
+            the worst members too, and the model is that of `PB2Fuse(edition=1)`.
     """
 
     selection = Patient()
@@ -71,7 +70,8 @@ class PatientPBT(Perturbation):
     crossover: float = 0.3
     model: bool = True
     around_start: bool = True
-    edition: int = field(default=2, kw_only=True)
+    _: KW_ONLY
+    edition: int = 2
 
     def __post_init__(self) -> None:
         for name in ("resample", "resample_label", "crossover"):

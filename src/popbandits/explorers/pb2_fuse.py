@@ -13,7 +13,6 @@ from itertools import product
 
 import numpy as np
 
-from popbandits.docstrings import complete_args
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.pb2_mix import PB2Mix
@@ -29,14 +28,26 @@ COMBINATIONS = 64
 """Maximum number of combinations of labels that are compared; of more, the bandits draw a sample."""
 
 
-@complete_args(PB2Mix)
 @dataclass(frozen=True)
 class PB2Fuse(PB2Mix):
     """Choose labels by TV.EXP3.M and the model together, numbers by maximising the model's bound.
 
     Args:
-        temperature: Set the weight of the bandit against the model when labels are drawn, above 0. Default 0.25. Raise
-            it to trust the bandit more, lower it to trust the model more.
+        c1: Scale of the weight of uncertainty in the upper confidence bound, sqrt(c1 log(c2 n)) after n observations;
+            at least 0. Default 0.2. Raise it to explore more, lower it to stay with what worked.
+        c2: Scale of the number of observations in that weight; above 0. Default 0.4. Raise it to explore earlier in a
+            run.
+        window: Maximum number of observations that a decision uses: the model uses the recent half and older ones with
+            new configurations, bandits the last. Default 300, which keeps a decision under half a second. None uses
+            all.
+        per_dimension: Whether each number has its own length-scale instead of one for all. Default False. Use True if
+            few of many numbers matter, and there are enough observations.
+        score_before: Whether the model sees the score before the interval. Default False. Use True if gains depend on
+            how good a member already is; it harms if the score is a running total.
+        temperature: Weight of the bandit against the model when labels are drawn, above 0. Default 0.25. Raise it to
+            trust the bandit more, lower it to trust the model more.
+        edition: Edition of the rules. Default 2. Edition 1 is for runs of earlier versions: one collapse makes the
+            bandit's other gains nearly equal, and a first decision takes the raw score as the score before.
     """
 
     temperature: float = 0.25

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from popbandits.docstrings import complete_args
-from popbandits.explorers.pbt import PBT, drop_labels
+from popbandits.explorers.pbt import drop_labels
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
 from popbandits.rules import PROBABILITY
@@ -15,12 +14,28 @@ from popbandits.space import Space
 from popbandits.typing import IntArray
 
 
-@complete_args(ModelExplorer, PBT)
 @dataclass(frozen=True)
 class PB2Rand(ModelExplorer):
-    """Keep or resample labels, as in PBT; choose numbers by one GP that does not see labels."""
+    """Keep or resample labels, as in PBT; choose numbers by one GP that does not see labels.
 
-    resample_label: float = PBT.resample_label
+    Args:
+        c1: Scale of the weight of uncertainty in the upper confidence bound, sqrt(c1 log(c2 n)) after n observations;
+            at least 0. Default 0.2. Raise it to explore more, lower it to stay with what worked.
+        c2: Scale of the number of observations in that weight; above 0. Default 0.4. Raise it to explore earlier in a
+            run.
+        window: Maximum number of observations that a decision uses: the model uses the recent half and older ones with
+            new configurations, bandits the last. Default 300, which keeps a decision under half a second. None uses
+            all.
+        per_dimension: Whether each number has its own length-scale instead of one for all. Default False. Use True if
+            few of many numbers matter, and there are enough observations.
+        score_before: Whether the model sees the score before the interval. Default False. Use True if gains depend on
+            how good a member already is; it harms if the score is a running total.
+        resample_label: Probability of resampling a label. Default 0.5. Lower it if changing a label disturbs training.
+        edition: Edition of the rules. Default 2. Edition 1 is for runs of earlier versions: one collapse makes the
+            bandit's other gains nearly equal, and a first decision takes the raw score as the score before.
+    """
+
+    resample_label: float = 0.5
     sees_labels: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -60,11 +60,10 @@ class PBT(Perturbation):
     An integer that rounding would leave unchanged moves by one; ordinals move by one level.
 
     Args:
-        factors: Set the factors that numbers are multiplied by, one below and one above 1. Default (0.8, 1.2). Spread
-            them to move faster through wide ranges.
-        resample: Set the probability of resampling a number. Default 0.25. Raise it to search more broadly.
-        resample_label: Set the probability of resampling a label. Default 0.5. Lower it if changing a label disturbs
-            training.
+        factors: Factors that numbers are multiplied by, one below and one above 1. Default (0.8, 1.2). Spread them to
+            move faster through wide ranges.
+        resample: Probability of resampling a number. Default 0.25. Raise it to search more broadly.
+        resample_label: Probability of resampling a label. Default 0.5. Lower it if changing a label disturbs training.
     """
 
     factors: tuple[float, float] = (0.8, 1.2)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from itertools import islice
 from typing import Any, ClassVar
@@ -98,20 +98,8 @@ class Surrogate:
 class ModelExplorer(Explorer):
     """Common part of the GP methods: their arguments, the fit, the climb, and the fallback to sampling.
 
-    A method defines how labels are chosen (`choose_labels`) and which rows a model learns from (`relevant`).
-
-    Args:
-        c1: Scale the weight of uncertainty in the upper confidence bound, sqrt(c1 log(c2 n)) after n observations; at
-            least 0. Default 0.2. Raise it to explore more, lower it to stay with what worked.
-        c2: Scale the number of observations in that weight; above 0. Default 0.4. Raise it to explore earlier in a run.
-        window: Limit how many observations a decision uses: the model uses the recent half and older ones with new
-            configurations, bandits the last. Default 300, which keeps a decision under half a second. None uses all.
-        per_dimension: Fit a length-scale for each number instead of one for all. Default False. Give True if few of
-            many numbers matter, and there are enough observations.
-        score_before: Let the model see the score before the interval. Default False. Give True if gains depend on how
-            good a member already is; it harms if the score is a running total.
-        edition: Choose the edition of the rules. Default 2. Edition 1 is for runs of earlier versions: one collapse
-            makes the bandit's other gains nearly equal, and a first decision takes the raw score as the score before.
+    A method defines how labels are chosen (`choose_labels`) and which rows a model learns from (`relevant`), and its
+    docstring describes the arguments.
     """
 
     earlier: ClassVar[Mapping[str, Any]] = {"edition": 1}
@@ -121,7 +109,8 @@ class ModelExplorer(Explorer):
     window: int | None = 300
     per_dimension: bool = False
     score_before: bool = False
-    edition: int = field(default=2, kw_only=True)
+    _: KW_ONLY
+    edition: int = 2
 
     ages: ClassVar[bool] = True
     """True if observations lose weight with time."""

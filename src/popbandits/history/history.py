@@ -50,7 +50,7 @@ class History(Sequence[Observation]):
     Args:
         space: The search space, as `Population` takes it.
         observations: Observations so far, in order. Default ().
-        mode: Which scores are better. Default "max". Use "min" for losses and errors.
+        mode: Direction of better scores. Default "max". Use "min" for losses and errors.
         size: Number of members. None (default) if unknown.
         rounds: Intervals that each member trains. None (default) if unknown, or without a set end.
     """

@@ -10,7 +10,6 @@ from typing import Any, overload
 
 import numpy as np
 
-from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal, as_explorer
 from popbandits.history import Assignment, Config, Decision, History, Key, Observation
@@ -21,7 +20,7 @@ from popbandits.population.start import Start, resolve
 from popbandits.records import plain, with_standard_error
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
-from popbandits.settings import TEXTS, Explore, Mode, check
+from popbandits.settings import Explore, Mode, check
 from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits.typing import IntArray
@@ -33,7 +32,6 @@ RECORDED = 64
 """Maximum number of pending intervals in a decision's record, the last ones; the others follow from the history."""
 
 
-@complete_args({"size": TEXTS.get("population", "")}, TEXTS)
 class Population:
     """A population in training.
 
@@ -60,9 +58,33 @@ class Population:
     6
 
     Args:
-        history: Give the results so far, to resume from: observations, a `History`, or the `Store` of a run. With a
-            store, results are read from it (its caller writes them), and memory does not grow with the run. The
-            default, (), begins a new run.
+        space: Hyperparameters to tune: a dict of ranges (tuples, or `log(1e-5, 1e-1)` for a log scale), choices (lists)
+            and constants, or a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations.
+        method: Method that finds new configurations: an explorer such as `PB2Mix()`, any object with an `explore`
+            method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or for
+            one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" bring their own selection.
+        size: Number of members. Default 4. Raise it if you can train more: more members try more.
+        rounds: Number of intervals that each member trains. Default 50. None for a run without a set end.
+        seed: Seed of all random choices of the tuning. Default 0. Change it to repeat a run with other random choices.
+        mode: Direction of better scores. Default "max". Use "min" for losses and errors.
+        quantile: Share of members that is replaced in a round, above 0 and at most 0.5. None (default) uses the
+            selection's own, 0.25 unless you set it there. Raise it to give up weak members sooner.
+        explore: Members that get a new configuration in a round: "replaced", those that load another's weights, or
+            "all". None (default) is "replaced", unless a named method sets it. Use "all" to try more at the price of
+            changing what works.
+        synchronous: Whether members wait for one another at the end of a round. Default True. Use False if intervals
+            take unequal time: no member waits, and decisions use the results known by then.
+        initial_score: Score of an untrained member. None (default) if unknown; it is then guessed. If you know it,
+            methods with a model learn from the first round too.
+        history: Results so far, to resume from: observations, a `History`, or the `Store` of a run. With a store,
+            results are read from it (its caller writes them), and memory does not grow with the run. The default, (),
+            begins a new run.
+        start: First configurations of the first members: one or a list of them, "defaults", a `History` or the folder
+            of a run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin
+            with what you know to work.
+        selection: Selection of the weights and configuration that a member continues with: an object such as
+            `Smoothed()`, or a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it
+            if scores are noisy, or early scores mislead.
     """
 
     def __init__(
@@ -131,16 +153,15 @@ class Population:
         """Record the result of an assignment.
 
         Args:
-            assignment: Give an assignment that `ask` returned.
-            score: Give the score at the end; NaN, an infinity or None if the interval failed.
-            steps: Give the budget spent, such as environment steps. None (default) if every interval spends the same.
-            metrics: Give other values to record: numbers, strings, and lists and dicts of them. None (default) for
-                nothing.
-            seconds: Give the time it took. None (default) if unknown; decisions do not depend on it.
-            lost: Say that the parent's checkpoint was missing or damaged, so that it never trained. Default False. A
+            assignment: Assignment that `ask` returned.
+            score: Score at the end; NaN, an infinity or None if the interval failed.
+            steps: Budget spent, such as environment steps. None (default) if every interval spends the same.
+            metrics: Other values to record: numbers, strings, and lists and dicts of them. None (default) for nothing.
+            seconds: Time it took. None (default) if unknown; decisions do not depend on it.
+            lost: Whether the parent's checkpoint was missing or damaged, so that it never trained. Default False. A
                 lost checkpoint is not loaded again, and its loss does not count against the configuration.
-            standard_error: Give the standard error of the score, for selections that allow for noise; it is recorded as
-                a metric of this name. None (default) if unknown.
+            standard_error: Standard error of the score, for selections that allow for noise; it is recorded as a metric
+                of this name. None (default) if unknown.
         """
         mine = self._pending.get(getattr(assignment, "key", (-1, -1)))
         if mine is None:

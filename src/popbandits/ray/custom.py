@@ -25,7 +25,7 @@ class CustomExplorer(Explorer):
 
     Args:
         method: The method that explores.
-        function: Takes a configuration, tuned values and constants together, and returns it.
+        function: Function that takes a configuration, tuned values and constants together, and returns it.
         fixed: The constants, nested as in `param_space`.
     """
 

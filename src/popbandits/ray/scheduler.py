@@ -53,25 +53,25 @@ class PopulationScheduler(TrialScheduler):
     the experiment ends with an error if one differs from its configuration.
 
     Args:
-        time_attr: entry of a result that measures progress.
-        metric: entry of a result to optimise; here, or in `TuneConfig`.
+        time_attr: Entry of a result that measures progress.
+        metric: Entry of a result to optimise; here, or in `TuneConfig`.
         mode: "max" or "min"; here, or in `TuneConfig`.
-        perturbation_interval: length of an interval, in units of `time_attr`.
-        hyperparam_bounds: ranges to explore, [lower, upper] by name; the scale and all other names come from
+        perturbation_interval: Length of an interval, in units of `time_attr`.
+        hyperparam_bounds: Ranges to explore, [lower, upper] by name; the scale and all other names come from
             `param_space`.
-        hyperparam_mutations: values to explore, lists and distributions by name, in the same way.
-        burn_in: time before which nothing is decided; `burn_in_period` is Tune's name for it.
-        quantile_fraction: fraction of members that are replaced; 0.25 if neither this nor `selection` is given.
-        selection: selection of the weights and hyperparameters that a trial continues with, or its name; the method's
+        hyperparam_mutations: Values to explore, lists and distributions by name, in the same way.
+        burn_in: Time before which nothing is decided; `burn_in_period` is Tune's name for it.
+        quantile_fraction: Fraction of members that are replaced; 0.25 if neither this nor `selection` is given.
+        selection: Selection of the weights and hyperparameters that a trial continues with, or its name; the method's
             own if left out, or `Truncation(quantile_fraction)`.
-        resample_probability: probability that a number is drawn again, for methods that do so.
-        perturbation_factors: factors by which `PBT` multiplies numbers.
-        custom_explore_fn: function that changes a new configuration before it is trained: it takes tuned values and
+        resample_probability: Probability that a number is drawn again, for methods that do so.
+        perturbation_factors: Factors by which `PBT` multiplies numbers.
+        custom_explore_fn: Function that changes a new configuration before it is trained: it takes tuned values and
             constants, and returns them with changed tuned values.
-        log_config: no effect; the record has every configuration.
-        require_attrs: whether a result without `time_attr` or `metric` is an error; otherwise it is skipped.
-        synch: whether members wait for each other at the end of each interval.
-        start: configurations of the first members, as `popbandits.Population` takes them: a list of configurations,
+        log_config: No effect; the record has every configuration.
+        require_attrs: Whether a result without `time_attr` or `metric` is an error; otherwise it is skipped.
+        synch: Whether members wait for each other at the end of each interval.
+        start: Configurations of the first members, as `popbandits.Population` takes them: a list of configurations,
             "defaults", or a past run.
     """
 

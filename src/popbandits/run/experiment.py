@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from inspect import isclass, signature
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from popbandits.agent import MakeAgent, MakeAgents
-from popbandits.docstrings import complete_args
 from popbandits.engines.batched import Batched
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine
@@ -26,7 +25,7 @@ from popbandits.run.recipes import Role, is_shipped, on_record, recipe, signed
 from popbandits.run.signing import Signer
 from popbandits.run.source import source_of
 from popbandits.selection import Selection
-from popbandits.settings import SETTINGS, TEXTS, Settings
+from popbandits.settings import SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources, check
 from popbandits.space import Space
 from popbandits.storage.store import Store
 from popbandits.views.view import View
@@ -43,26 +42,100 @@ UNSUITED = {
 """Pairs of setting and engine that do not work together: the reason, and the fix."""
 
 
-@complete_args(TEXTS)
 @dataclass(frozen=True)
-class Experiment(Settings):
+class Experiment:
     """All settings of a run: `popbandits run file.py:experiment` runs one, and `tune` makes one.
-
-    `help(Population)` says more about the arguments that it shares.
 
     >>> Experiment(agent=None, space={"lr": (0.0, 1.0)}, rounds=0)
     Traceback (most recent call last):
     popbandits.errors.ArgumentError: agent must be callable: make_agent(seed) builds an agent, got None; ...
+
+    Args:
+        agent: Function that builds an agent from a seed, or the class itself (`popbandits.Agent` is the contract). With
+            engine="batched", a function that builds all members from a list of seeds (`popbandits.BatchedAgents`).
+        space: Hyperparameters to tune: a dict of ranges (tuples, or `log(1e-5, 1e-1)` for a log scale), choices (lists)
+            and constants, or a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations.
+        method: Method that finds new configurations: an explorer such as `PB2Mix()`, any object with an `explore`
+            method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or for
+            one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" bring their own selection.
+        population: Number of members. Default 4. Raise it if you can train more: more members try more.
+        rounds: Number of intervals that each member trains. Default 50. None for a run without a set end.
+        seed: Seed of all random choices of the tuning. Default 0. Change it to repeat a run with other random choices.
+        mode: Direction of better scores. Default "max". Use "min" for losses and errors.
+        quantile: Share of members that is replaced in a round, above 0 and at most 0.5. None (default) uses the
+            selection's own, 0.25 unless you set it there. Raise it to give up weak members sooner.
+        explore: Members that get a new configuration in a round: "replaced", those that load another's weights, or
+            "all". None (default) is "replaced", unless a named method sets it. Use "all" to try more at the price of
+            changing what works.
+        synchronous: Whether members wait for one another at the end of a round. Default True. Use False if intervals
+            take unequal time: no member waits, and decisions use the results known by then.
+        initial_score: Score of an untrained member. None (default) if unknown; it is then guessed. If you know it,
+            methods with a model learn from the first round too.
+        directory: Folder of the run. None (default) makes a new one in `runs`, named by date and time.
+        engine: Engine that trains members: "in-process" (default), one after another; "threads" for agents that release
+            the interpreter's lock or share a GPU; "processes" for agents in pure Python, and to end those that hang;
+            "ray" for several machines; "slurm" for a SLURM job each; "batched" for agents that train all members in one
+            program.
+        workers: Maximum number of members that train at a time. None (default) is all of them with threads, Ray and
+            SLURM, and one for each core with processes. Lower it if memory or the GPU is short.
+        resources: Ray resources of a member: `cpus` (1), `gpus` (0; fractions share one), and custom resources by name.
+            None (default) is one CPU. For engine="ray" only.
+        round_timeout: Maximum seconds of an interval; one that takes longer has failed. None (default) is no limit. Use
+            one if agents can hang.
+        max_failures: Number of intervals that may fail before the run ends. None (default) is any number, as long as
+            others complete. Use it to stop an expensive run early.
+        keep: Number of checkpoints of each member to keep besides those needed, or "all". Default 0. Raise it if you
+            want to look at earlier ones; each takes disk space.
+        start: First configurations of the first members: one or a list of them, "defaults", a `History` or the folder
+            of a run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin
+            with what you know to work.
+        selection: Selection of the weights and configuration that a member continues with: an object such as
+            `Smoothed()`, or a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it
+            if scores are noisy, or early scores mislead.
+        name: Name of the run's method in tables and reports. None (default) is the name of its method. Useful if the
+            space has nothing to tune: "baseline".
+        task: Name of the task that the agents learn, such as a game. Reports compare runs of one task with one another.
+            None (default) is the agent's name and settings.
+        slurm: Options of the SLURM jobs: those of sbatch such as `partition`, `account`, `gpus_per_node` and
+            `cpus_per_task`; `timeout_min` (60) and `mem_gb`; `cluster="local"` runs them as processes on this machine.
+            None (default) leaves the others to the cluster. For engine="slurm" only.
+        callbacks: Views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
+            `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record:
+            `resume` needs them again.
+        progress: Whether the run is shown in the terminal. Default True. False for silence, or an object of a class
+            that extends `View`.
     """
 
-    # `Settings` cannot name these types: they are defined after it.
+    agent: MakeAgent | MakeAgents
+    space: Any
+    method: Any = None
+    population: int = 4
+    rounds: int | None = 50
+    seed: int = 0
+    mode: Mode = "max"
+    quantile: float | None = None
+    explore: Explore | None = None
+    synchronous: bool = True
+    initial_score: float | None = None
+    directory: str | Path | None = None
+    engine: EngineName = "in-process"
+    workers: int | None = None
+    resources: Resources | None = None
+    round_timeout: float | None = None
+    max_failures: int | None = None
+    keep: Keep = 0
     start: Start = None
     selection: Selection | str | None = None
-    callbacks: Sequence[View] = field(default=(), kw_only=True)
-    progress: bool | View = field(default=True, kw_only=True)
+    name: str | None = None
+    task: str | None = None
+    _: KW_ONLY
+    slurm: JobOptions | None = None
+    callbacks: Sequence[View] = ()
+    progress: bool | View = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        for name in SETTINGS:
+            check(name, getattr(self, name))
         if not isinstance(self.progress, bool | View):
             raise ArgumentError(f"progress must be True, False or a View, got {self.progress!r}")
         object.__setattr__(self, "callbacks", _views(self.callbacks))

@@ -144,7 +144,7 @@ def on_record(
         role: Which of the three to build.
         run: Folder of the run.
         command: `resume` or `replay`, for the command in the error.
-        trust: Let the record name any code.
+        trust: Whether the record may name any code.
         signer: The run's, which finds this account's signatures.
     """
     give = f"give it with {role}=" + (", or with --agent file.py:make_agent" if role == "agent" else "")

@@ -58,7 +58,7 @@ def replay(
         seed: Seed of the agent. None for the seed of the first ancestor in the run.
         save: New folder for the checkpoint at the end.
         after: Function to call after each interval, with the recorded observation and the new score.
-        trust: Let the record name any code as its agent; see `resume`.
+        trust: Whether the record may name any code as its agent; see `resume`. Default False.
     """
     directory, save = anchored(directory), None if save is None else anchored(save, "save")
     if save is not None and save.exists():

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from popbandits.settings import Settings
 from popbandits.space import Space
 from popbandits.wording import visible
 
@@ -130,9 +129,14 @@ def _name(module: ModuleType, space: Any) -> str | None:
     for name, value in vars(module).items():
         if value is space:
             return name
-        if isinstance(value, Settings) and value.space is space:
+        if _own_space(value) is space:
             return f"{name}.space"
     return None
+
+
+def _own_space(value: Any) -> Any:
+    """Return the space that an object such as an experiment holds; None if it holds none."""
+    return getattr(value, "__dict__", {}).get("space")
 
 
 def _find(module: ModuleType, name: str) -> Space | None:
@@ -140,7 +144,7 @@ def _find(module: ModuleType, name: str) -> Space | None:
     first, _, attribute = name.partition(".")
     value = vars(module).get(first)
     if attribute:
-        value = value.space if isinstance(value, Settings) else None
+        value = _own_space(value)
     if value is None or callable(value):
         return None
     try:

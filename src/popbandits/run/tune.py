@@ -12,15 +12,17 @@ from pathlib import Path
 from platform import python_version
 from typing import Any, ParamSpec
 
-from popbandits.docstrings import complete_args
+from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.errors import ArgumentError, DiskError, HistoryError, PopbanditsWarning
+from popbandits.population.start import Start
 from popbandits.run.experiment import Experiment
 from popbandits.run.loop import Loop
 from popbandits.run.ownership import sign_all
 from popbandits.run.result import Result
 from popbandits.run.signing import ID, Signer, new_id
 from popbandits.run.source import differences
-from popbandits.settings import CHANGEABLE, SETTINGS, TEXTS
+from popbandits.selection import Selection
+from popbandits.settings import CHANGEABLE, SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources
 from popbandits.space import Space
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, anchored, required, resume_command
@@ -34,33 +36,65 @@ from popbandits.wording import suggestion
 
 P = ParamSpec("P")
 
-_CHANGES = (
-    f"Give settings of `tune` that differ from now on:\n        {', '.join(CHANGEABLE)}.\n        "
-    "Give the agent, method or selection if the record does not say where to import it from."
-)
 
+def _refuses(error: Callable[[str], Exception]) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Let a function raise this error for the name of an unknown argument; Python suggests a name from 3.13 on only."""
 
-def _takes(make: Callable[P, Experiment]) -> Callable[[Callable[[Experiment], Result]], Callable[P, Result]]:
-    """Let a function of an experiment take the arguments of `make` instead."""
+    def decorate(function: Callable[P, Result]) -> Callable[P, Result]:
+        known = signature(function).parameters
 
-    def decorate(function: Callable[[Experiment], Result]) -> Callable[P, Result]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> Result:
-            if unknown := [name for name in kwargs if name not in SETTINGS]:
-                close = suggestion(unknown[0], SETTINGS)
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}{close}")
-            return function(make(*args, **kwargs))
+            for name in kwargs:
+                if name not in known:
+                    raise error(name)
+            return function(*args, **kwargs)
 
-        vars(call)["__signature__"] = signature(make).replace(return_annotation=Result)
-        del vars(call)["__wrapped__"]  # The reference would show its signature.
         return call
 
     return decorate
 
 
-@complete_args(TEXTS)
-@_takes(Experiment)
-def tune(experiment: Experiment) -> Result:
+def _unknown(name: str) -> Exception:
+    return TypeError(f"tune() got an unexpected keyword argument {name!r}{suggestion(name, SETTINGS)}")
+
+
+def _unchangeable(name: str) -> Exception:
+    may = ", ".join(CHANGEABLE)
+    if name in SETTINGS:
+        return ArgumentError(f"a resumed run keeps its {name}, got another; {may} may change")
+    return ArgumentError(f"resume takes {may}, got {name!r}{suggestion(name, CHANGEABLE)}")
+
+
+@_refuses(_unknown)
+def tune(
+    agent: MakeAgent | MakeAgents,
+    space: Any,
+    method: Any = None,
+    population: int = 4,
+    rounds: int | None = 50,
+    seed: int = 0,
+    mode: Mode = "max",
+    quantile: float | None = None,
+    explore: Explore | None = None,
+    synchronous: bool = True,
+    initial_score: float | None = None,
+    directory: str | Path | None = None,
+    engine: EngineName = "in-process",
+    workers: int | None = None,
+    resources: Resources | None = None,
+    round_timeout: float | None = None,
+    max_failures: int | None = None,
+    keep: Keep = 0,
+    start: Start = None,
+    selection: Selection | str | None = None,
+    name: str | None = None,
+    task: str | None = None,
+    *,
+    slurm: JobOptions | None = None,
+    callbacks: Sequence[View] = (),
+    progress: bool | View = True,
+) -> Result:
     """Tune the hyperparameters of agents while they train.
 
     The run is saved in its folder as it trains: after Ctrl-C or a crash, `resume` continues it.
@@ -83,8 +117,63 @@ def tune(experiment: Experiment) -> Result:
     ...     result = tune(Climber, space, rounds=5, directory=folder, progress=False)
     ...     print(result.done, len(result.schedule))
     True 5
+
+    Args:
+        agent: Function that builds an agent from a seed, or the class itself (`popbandits.Agent` is the contract). With
+            engine="batched", a function that builds all members from a list of seeds (`popbandits.BatchedAgents`).
+        space: Hyperparameters to tune: a dict of ranges (tuples, or `log(1e-5, 1e-1)` for a log scale), choices (lists)
+            and constants, or a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations.
+        method: Method that finds new configurations: an explorer such as `PB2Mix()`, any object with an `explore`
+            method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or for
+            one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" bring their own selection.
+        population: Number of members. Default 4. Raise it if you can train more: more members try more.
+        rounds: Number of intervals that each member trains. Default 50. None for a run without a set end.
+        seed: Seed of all random choices of the tuning. Default 0. Change it to repeat a run with other random choices.
+        mode: Direction of better scores. Default "max". Use "min" for losses and errors.
+        quantile: Share of members that is replaced in a round, above 0 and at most 0.5. None (default) uses the
+            selection's own, 0.25 unless you set it there. Raise it to give up weak members sooner.
+        explore: Members that get a new configuration in a round: "replaced", those that load another's weights, or
+            "all". None (default) is "replaced", unless a named method sets it. Use "all" to try more at the price of
+            changing what works.
+        synchronous: Whether members wait for one another at the end of a round. Default True. Use False if intervals
+            take unequal time: no member waits, and decisions use the results known by then.
+        initial_score: Score of an untrained member. None (default) if unknown; it is then guessed. If you know it,
+            methods with a model learn from the first round too.
+        directory: Folder of the run. None (default) makes a new one in `runs`, named by date and time.
+        engine: Engine that trains members: "in-process" (default), one after another; "threads" for agents that release
+            the interpreter's lock or share a GPU; "processes" for agents in pure Python, and to end those that hang;
+            "ray" for several machines; "slurm" for a SLURM job each; "batched" for agents that train all members in one
+            program.
+        workers: Maximum number of members that train at a time. None (default) is all of them with threads, Ray and
+            SLURM, and one for each core with processes. Lower it if memory or the GPU is short.
+        resources: Ray resources of a member: `cpus` (1), `gpus` (0; fractions share one), and custom resources by name.
+            None (default) is one CPU. For engine="ray" only.
+        round_timeout: Maximum seconds of an interval; one that takes longer has failed. None (default) is no limit. Use
+            one if agents can hang.
+        max_failures: Number of intervals that may fail before the run ends. None (default) is any number, as long as
+            others complete. Use it to stop an expensive run early.
+        keep: Number of checkpoints of each member to keep besides those needed, or "all". Default 0. Raise it if you
+            want to look at earlier ones; each takes disk space.
+        start: First configurations of the first members: one or a list of them, "defaults", a `History` or the folder
+            of a run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin
+            with what you know to work.
+        selection: Selection of the weights and configuration that a member continues with: an object such as
+            `Smoothed()`, or a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it
+            if scores are noisy, or early scores mislead.
+        name: Name of the run's method in tables and reports. None (default) is the name of its method. Useful if the
+            space has nothing to tune: "baseline".
+        task: Name of the task that the agents learn, such as a game. Reports compare runs of one task with one another.
+            None (default) is the agent's name and settings.
+        slurm: Options of the SLURM jobs: those of sbatch such as `partition`, `account`, `gpus_per_node` and
+            `cpus_per_task`; `timeout_min` (60) and `mem_gb`; `cluster="local"` runs them as processes on this machine.
+            None (default) leaves the others to the cluster. For engine="slurm" only.
+        callbacks: Views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
+            `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record:
+            `resume` needs them again.
+        progress: Whether the run is shown in the terminal. Default True. False for silence, or an object of a class
+            that extends `View`.
     """
-    return run(experiment)
+    return run(Experiment(**locals()))
 
 
 def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
@@ -127,25 +216,58 @@ def _begin(experiment: Experiment, directory: Path, space: Space) -> Result:
         lock.release()
 
 
-@complete_args({"changes": _CHANGES}, TEXTS)
-def resume(directory: str | Path, *, trust: bool = False, progress: bool | View = True, **changes: Any) -> Result:
+@_refuses(_unchangeable)
+def resume(
+    directory: str | Path,
+    *,
+    agent: MakeAgent | MakeAgents | None = None,
+    method: Any = None,
+    rounds: int | None = None,
+    engine: EngineName | None = None,
+    workers: int | None = None,
+    resources: Resources | None = None,
+    round_timeout: float | None = None,
+    max_failures: int | None = None,
+    keep: Keep | None = None,
+    selection: Selection | str | None = None,
+    slurm: JobOptions | None = None,
+    callbacks: Sequence[View] | None = None,
+    progress: bool | View = True,
+    trust: bool = False,
+) -> Result:
     """Resume a run that was stopped or killed, or that has new rounds to do, as if it had never stopped.
 
-    It keeps the recorded space and settings, and trains with today's code. If the agent's code or the space in its file
-    was edited meanwhile, a `PopbanditsWarning` says so, and the run's record too.
+    It keeps the recorded space and settings, but for the settings that are given here, and trains with today's code. If
+    the agent's code or the space in its file was edited meanwhile, a `PopbanditsWarning` says so, and the run's record
+    too.
 
     Args:
-        directory: Give the folder of the run.
-        trust: Let the record name any code as its agent, method and selection, and let agents load checkpoints that
-            this account did not write. Default False: only code that popbandits ships, or that this account recorded
-            for this run, is run; anything else is an error that names it. Give True for a folder from someone you
-            trust, and once for a run of yours that an earlier version began.
+        directory: Folder of the run.
+        agent: Function that builds an agent from a seed, or the class itself. None (default) is the recorded one;
+            needed if the record does not say where to import it from.
+        method: Method that finds new configurations. None (default) is the recorded one; needed if the record does not
+            say where to import it from.
+        rounds: Number of intervals that each member trains. None (default) is as recorded. Raise it to extend a run.
+        engine: Engine that trains members. None (default) is the recorded one. With another, the recorded `workers`,
+            `resources`, `round_timeout` and `slurm` are not kept.
+        workers: Maximum number of members that train at a time. None (default) is as recorded.
+        resources: Ray resources of a member. None (default) is as recorded. For engine="ray" only.
+        round_timeout: Maximum seconds of an interval. None (default) is as recorded.
+        max_failures: Number of intervals that may fail before the run ends. None (default) is as recorded.
+        keep: Number of checkpoints of each member to keep besides those needed, or "all". None (default) is as
+            recorded.
+        selection: Selection of the weights and configuration that a member continues with. None (default) is the
+            recorded one; needed if the record does not say where to import it from.
+        slurm: Options of the SLURM jobs. None (default) is as recorded. For engine="slurm" only.
+        callbacks: Views that are told what happens. None (default) is none: they are not on record.
+        progress: Whether the run is shown in the terminal. Default True. False for silence, or an object of a class
+            that extends `View`.
+        trust: Whether the record may name any code as its agent, method and selection, and agents may load checkpoints
+            that this account did not write. Default False: only code that popbandits ships, or that this account
+            recorded for this run, is run; anything else is an error that names it. Use True for a folder from someone
+            you trust, and once for a run of yours that an earlier version began.
     """
-    if wrong := changes.keys() - set(CHANGEABLE):
-        names, may = ", ".join(sorted(wrong)), ", ".join(CHANGEABLE)
-        if unknown := sorted(wrong - set(SETTINGS)):
-            raise ArgumentError(f"resume takes {may}, got {unknown[0]!r}{suggestion(unknown[0], CHANGEABLE)}")
-        raise ArgumentError(f"a resumed run keeps its {names}, got another; {may} may change")
+    changes = {name: value for name, value in locals().items() if name in CHANGEABLE}
     directory = anchored(directory)
     with required("read", directory):
         recorded = Store.open(directory, readonly=True)
@@ -153,7 +275,7 @@ def resume(directory: str | Path, *, trust: bool = False, progress: bool | View 
         experiment = replace(Experiment.recorded(store, trust, **changes), progress=progress)
         edited = differences(store.about, store.space, experiment.agent)
     for difference in edited:
-        warnings.warn(difference, PopbanditsWarning, stacklevel=2)
+        warnings.warn(difference, PopbanditsWarning, stacklevel=3)
     with _disk_errors(directory):
         lock = Lock(directory)
         try:

@@ -50,13 +50,13 @@ class Restarts(Selection):
     need not know how to shrink, and the selection has no model: the explorer draws or models configurations.
 
     Args:
-        quantile: Set the share of members that is replaced, above 0 and at most 0.5. None (default) is that of
-            `within`, or 0.25. Raise it to give up weak members sooner.
-        patience: Set after how many intervals without improvement all members restart. Default 3. Raise it if scores
+        quantile: Share of members that is replaced, above 0 and at most 0.5. None (default) is that of `within`, or
+            0.25. Raise it to give up weak members sooner.
+        patience: Number of intervals without improvement after which all members restart. Default 3. Raise it if scores
             rise slowly or are noisy.
-        growth: Set the factor by which the interval grows with each restart. Default 2. Give 1 to keep it at one round.
-        within: Choose the selection between two restarts. None (default) is `Truncation(quantile)`. Change it as you
-            would change a run's selection.
+        growth: Factor by which the interval grows with each restart. Default 2. Use 1 to keep it at one round.
+        within: Selection between two restarts. None (default) is `Truncation(quantile)`. Change it as you would change
+            a run's selection.
     """
 
     quantile: float | None = None

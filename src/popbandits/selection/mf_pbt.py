@@ -36,11 +36,11 @@ class MFPBT(Selection):
     Member m is in group m modulo the number of groups. A failure is replaced at once, by a member of its group.
 
     Args:
-        quantile: Set the share of a group that makes a quarter, above 0 and at most 0.5: rounded down, at least one
-            member. Default 0.25. Raise it to give up weak members sooner.
-        intervals: Give the rounds between two selections, a number for each group, such as (1, 3). None (default) suits
-            the number of members. Give longer ones if late gains matter; a population too small for two members in
-            each group drops the last groups.
+        quantile: Share of a group that makes a quarter, above 0 and at most 0.5: rounded down, at least one member.
+            Default 0.25. Raise it to give up weak members sooner.
+        intervals: Rounds between two selections, a number for each group, such as (1, 3). None (default) suits the
+            number of members. Longer ones help if late gains matter; a population too small for two members in each
+            group drops the last groups.
     """
 
     quantile: float = 0.25

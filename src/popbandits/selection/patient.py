@@ -17,21 +17,20 @@ has the deviation sqrt(2) s. A test holds how often scores of noise alone send a
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import median_abs_deviation
 
-from popbandits.docstrings import complete_args
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.memory import NOWHERE
 from popbandits.rules import EDITION, FLAG, SHARE
 from popbandits.selection.accumulation import accumulation
 from popbandits.selection.selection import Picks, Selection, checkpoints
-from popbandits.selection.truncation import Truncation, rank, replace_members
+from popbandits.selection.truncation import rank, replace_members
 from popbandits.typing import BoolArray, IntArray, is_real, is_whole
 
 WARM_UP_ROUNDS = 10
@@ -44,7 +43,6 @@ LOOKED_AT = 512
 """Number of last observations from which the usual change of a score is estimated."""
 
 
-@complete_args(Truncation)
 @dataclass(frozen=True)
 class Patient(Selection):
     """Truncation by the last score after a warm-up without replacement, with a return to the best after a collapse.
@@ -55,17 +53,19 @@ class Patient(Selection):
     8
 
     Args:
-        warm_up: Set how long members train alone: below 1, a share of the run's rounds (10 rounds in a run without a
-            set end); from 1, a number of rounds. In asynchronous runs it lasts until members have finished so many on
+        quantile: Share of members that is replaced, above 0 and at most 0.5: rounded down, at least one member. Default
+            0.25. Raise it to give up weak members sooner.
+        warm_up: Time that members train alone: below 1, a share of the run's rounds (10 rounds in a run without a set
+            end); from 1, a number of rounds. In asynchronous runs it lasts until members have finished so many on
             average. Default 0.25. Lower it if early scores tell which members will win.
-        collapse: Set how far the best member must fall below the best score ever, beyond the luck of that score, before
-            members return to its checkpoint, in robust standard deviations of a score's change. Default 1.5. Lower it
-            if scores hardly waver; `math.inf` never returns.
-        adaptive: End the warm-up early if scores accumulate, as a running total does. Default True. Give False to
-            compare with fixed warm-ups.
-        edition: Choose the edition of the rules. Default 2. Edition 1 is for runs of earlier versions: it does not
-            allow for the luck of the best score, so that it returns though nothing collapsed, and counts each member's
-            own rounds of warm-up.
+        collapse: Distance that the best member must fall below the best score ever, beyond the luck of that score,
+            before members return to its checkpoint, in robust standard deviations of a score's change. Default 1.5.
+            Lower it if scores hardly waver; `math.inf` never returns.
+        adaptive: Whether the warm-up ends early if scores accumulate, as a running total does. Default True. Use False
+            to compare with fixed warm-ups.
+        edition: Edition of the rules. Default 2. Edition 1 is for runs of earlier versions: it does not allow for the
+            luck of the best score, so that it returns though nothing collapsed, and counts each member's own rounds of
+            warm-up.
     """
 
     earlier: ClassVar[Mapping[str, Any]] = {"adaptive": False, "collapse": 1.0, "edition": 1}
@@ -74,7 +74,8 @@ class Patient(Selection):
     warm_up: float = 0.25
     collapse: float = 1.5
     adaptive: bool = True
-    edition: int = field(default=2, kw_only=True)
+    _: KW_ONLY
+    edition: int = 2
 
     def __post_init__(self) -> None:
         SHARE.check("quantile", self.quantile)
@@ -119,7 +120,7 @@ class Patient(Selection):
         """Return the selection with its warm-up as a number of rounds.
 
         Args:
-            rounds: Give the number of rounds of the run.
+            rounds: Number of rounds of the run.
         """
         return replace(self, warm_up=self.warm_up_rounds(rounds))
 

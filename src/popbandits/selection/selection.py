@@ -28,10 +28,10 @@ class Picks:
     Indices point into the history; NOWHERE (-1) for none.
 
     Args:
-        weights: Give the index of the observation whose checkpoint is loaded; NOWHERE for a fresh start. `checkpoints`
-            of `popbandits.selection.selection` returns the available ones.
-        config: Give the index of the observation whose configuration is taken; NOWHERE only if a fresh start explores.
-        explores: Say whether the explorer changes that configuration. For a fresh start it gets no parent.
+        weights: Indices of the observations whose checkpoints are loaded; NOWHERE for a fresh start. `checkpoints` of
+            `popbandits.selection.selection` returns the available ones.
+        config: Indices of the observations whose configurations are taken; NOWHERE only if a fresh start explores.
+        explores: Whether the explorer changes that configuration. For a fresh start it gets no parent.
     """
 
     weights: IntArray
@@ -78,7 +78,7 @@ class Selection:
         """Return the selection for a run whose length is not in its history.
 
         Args:
-            rounds: Give the number of rounds of the run.
+            rounds: Number of rounds of the run.
         """
         return self
 

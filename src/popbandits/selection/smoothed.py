@@ -44,11 +44,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from popbandits.docstrings import complete_args
 from popbandits.history import History, Key, Observation
 from popbandits.rules import SHARE, real, whole
 from popbandits.selection.selection import Picks, Selection
-from popbandits.selection.truncation import Truncation, truncate
+from popbandits.selection.truncation import truncate
 from popbandits.typing import FloatArray, IntArray
 
 JUMP = 3.0
@@ -67,7 +66,6 @@ LOOKED_AT = 512
 """Maximum number of observations for an estimate: a large population looks back over fewer rounds."""
 
 
-@complete_args(Truncation)
 @dataclass(frozen=True)
 class Smoothed(Selection):
     """Truncation by scores that are smoothed along each lineage, as far as they are noise.
@@ -77,10 +75,12 @@ class Smoothed(Selection):
     0.5
 
     Args:
-        noise: Give the standard deviation of a score's noise, for scores without a standard error. None (default)
-            estimates it. Give it if you have measured it.
-        window: Limit how many rounds a lineage is followed back, and the noise is estimated from. Default 16. Raise it
-            if scores are very noisy and training is slow.
+        quantile: Share of members that is replaced, above 0 and at most 0.5: rounded down, at least one member. Default
+            0.25. Raise it to give up weak members sooner.
+        noise: Standard deviation of a score's noise, for scores without a standard error. None (default) estimates it.
+            Use it if you have measured it.
+        window: Maximum number of rounds that a lineage is followed back, and the noise is estimated from. Default 16.
+            Raise it if scores are very noisy and training is slow.
     """
 
     quantile: float = 0.25

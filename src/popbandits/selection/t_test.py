@@ -30,11 +30,11 @@ class TTest(Selection):
     """Compare each member with one other, and copy the other if it is significantly better.
 
     Args:
-        quantile: Set the top share of members, above 0 and at most 0.5, from which a member that failed loads weights.
-            Default 0.25. Change it if you have many members.
-        level: Set the two-sided p-value below which a difference is significant. Default 0.05. Raise it to copy sooner,
-            at the risk of copying by luck.
-        last: Set how many intervals of each lineage are compared, at least 2. Default 10. Lower it if skill changes
+        quantile: Top share of members, above 0 and at most 0.5, from which a member that failed loads weights. Default
+            0.25. Change it if you have many members.
+        level: Two-sided p-value below which a difference is significant. Default 0.05. Raise it to copy sooner, at the
+            risk of copying by luck.
+        last: Number of intervals of each lineage that are compared, at least 2. Default 10. Lower it if skill changes
             fast.
     """
 

@@ -25,8 +25,8 @@ class Truncation(Selection):
     that is true of all members, weights come from earlier checkpoints; if there are none, members start afresh.
 
     Args:
-        quantile: Set the share of members that is replaced, above 0 and at most 0.5: rounded down, at least one member.
-            Default 0.25. Raise it to give up weak members sooner.
+        quantile: Share of members that is replaced, above 0 and at most 0.5: rounded down, at least one member. Default
+            0.25. Raise it to give up weak members sooner.
     """
 
     quantile: float = 0.25

@@ -23,8 +23,8 @@ class CSVTracker(Tracker):
     A metric that appears later adds a column: the file is then written anew.
 
     Args:
-        path: Give the file. None (default) is `observations.csv` in the run's folder.
-        per_member: Write a file for each member, with its number before the ending. Default False.
+        path: Path of the file. None (default) is `observations.csv` in the run's folder.
+        per_member: Whether each member has a file, with its number before the ending. Default False.
     """
 
     def __init__(self, path: str | Path | None = None, per_member: bool = False):

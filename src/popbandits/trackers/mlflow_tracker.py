@@ -23,11 +23,11 @@ class MLflowTracker(Tracker):
     Its runs are found by a tag, whose value is kept in the run's folder, so a resumed run goes on in the same ones.
 
     Args:
-        tracking_uri: Say where MLflow keeps runs, such as "sqlite:///mlflow.db" or a server's URL. None (default) is
+        tracking_uri: Place where MLflow keeps runs, such as "sqlite:///mlflow.db" or a server's URL. None (default) is
             what MLflow is set to.
-        experiment: Name the experiment; it is made if there is none. Default "popbandits".
-        per_member: Make a run of its own for each member, below one for the population. Default False: one run for the
-            population, with the member in the names.
+        experiment: Name of the experiment; it is made if there is none. Default "popbandits".
+        per_member: Whether each member has a run of its own, below one for the population. Default False: one run for
+            the population, with the member in the names.
     """
 
     def __init__(self, tracking_uri: str | None = None, experiment: str = "popbandits", per_member: bool = False):

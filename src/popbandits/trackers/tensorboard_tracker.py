@@ -22,11 +22,11 @@ class TensorBoardTracker(Tracker):
     """Write event files for TensorBoard: numbers as scalars, labels and lineage as texts too.
 
     Args:
-        path: Give the folder that TensorBoard is shown. None (default) is `tensorboard` in the run's folder. Another
-            folder gets a folder in it with the name of the run's.
-        axis: Choose what TensorBoard's steps are: "rounds" (default), or the "steps" or "seconds" that the member has
+        path: Folder that TensorBoard is shown. None (default) is `tensorboard` in the run's folder. Another folder gets
+            a folder in it with the name of the run's.
+        axis: Meaning of TensorBoard's steps: "rounds" (default), or the "steps" or "seconds" that the member has
             trained; rounds where an agent does not tell its steps.
-        per_member: Make a folder for each member, which TensorBoard draws as curves of one chart. Default False: one
+        per_member: Whether each member has a folder, which TensorBoard draws as curves of one chart. Default False: one
             folder, with the member in the names.
     """
 

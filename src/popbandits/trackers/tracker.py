@@ -52,7 +52,7 @@ class Tracker(View, ABC):
     """Write every observation of a run somewhere, once. Extend it with `begin` and `write` for a tracker of your own.
 
     Args:
-        per_member: Make a run of its own for each member in the tracker. Default False: one run for the population,
+        per_member: Whether each member has a run of its own in the tracker. Default False: one run for the population,
             with the member in the names.
     """
 

@@ -25,10 +25,10 @@ class WandbTracker(Tracker):
     uploads into one run.
 
     Args:
-        project: Name the project. Default "popbandits".
-        per_member: Make a run of its own for each member, grouped under the name of the run's folder. Default False:
+        project: Name of the project. Default "popbandits".
+        per_member: Whether each member has a run of its own, grouped under the name of the run's folder. Default False:
             one run for the population, with the member in the names.
-        settings: Give other arguments of `wandb.init` by name, such as `entity` or `mode="offline"`.
+        settings: Other arguments of `wandb.init` by name, such as `entity` or `mode="offline"`.
     """
 
     def __init__(self, project: str = "popbandits", per_member: bool = False, **settings: Any):

@@ -26,7 +26,7 @@ class StopAfter(View):
     one interval of every member if a job has a strict limit.
 
     Args:
-        seconds: Give the time after which nothing is to train.
+        seconds: Time after which nothing is to train.
     """
 
     def __init__(self, seconds: float):
@@ -78,7 +78,7 @@ class StopWhen(View):
     >>> callbacks = [StopWhen(enough)]
 
     Args:
-        function: Give a function of the `History` that returns True, or the reason as text, to stop the run.
+        function: Function of the `History` that returns True, or the reason as text, to stop the run.
     """
 
     def __init__(self, function: Callable[[History], Any]):
@@ -102,7 +102,7 @@ class StopAtScore(StopWhen):
     """Stop a run when its best score is as good as this: at least in mode "max", at most in mode "min".
 
     Args:
-        score: Give the score that is good enough.
+        score: Score that is good enough.
     """
 
     def __init__(self, score: float):
@@ -123,9 +123,8 @@ class StopOnPlateau(View):
     It is judged by rounds that every member has finished, so it does not matter who is faster.
 
     Args:
-        rounds: Give the number of rounds without progress.
-        min_change: Set how much better the best score must become within them to count as progress: more than this.
-            Default 0.0.
+        rounds: Number of rounds without progress.
+        min_change: Change of the best score for the better, within them, above which it is progress. Default 0.0.
     """
 
     def __init__(self, rounds: int, min_change: float = 0.0):
