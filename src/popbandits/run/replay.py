@@ -54,10 +54,10 @@ def replay(
     Args:
         directory: Folder of the run.
         agent: Function that builds an agent from a seed (all members from a list of seeds, if the run was batched: then
-            the whole population trains along the schedule, in the shapes of the run). None for the run's own.
-        seed: Seed of the agent. None for the seed of the first ancestor in the run.
-        save: New folder for the checkpoint at the end.
-        after: Function to call after each interval, with the recorded observation and the new score.
+            the whole population trains along the schedule, in the shapes of the run). None (default) is the run's own.
+        seed: Seed of the agent. None (default) is the seed of the first ancestor in the run.
+        save: New folder for the checkpoint at the end. None (default) for none.
+        after: Function to call after each interval, with the recorded observation and the new score. Default: nothing.
         trust: Whether the record may name any code as its agent; see `resume`. Default False.
     """
     directory, save = anchored(directory), None if save is None else anchored(save, "save")
