@@ -190,9 +190,10 @@ class Decision:
         known: Length of the history when the decision was made.
         training: Pending intervals that the explorer was given, the last ones of a large population. Default (), if the
             explorer was not called.
-        seconds: Time spent exploring, divided evenly among the members explored for. None (default) if the explorer was
-            not called.
-        time: Time of the decision, in seconds since 1970. Default 0.0.
+        seconds: Time that deciding took, divided evenly among the members explored for. None (default) if the explorer
+            was not called, or nothing measured it: a recorded run does.
+        time: Time of the decision, in seconds since 1970. Default 0.0, where nothing records it.
+        explored: True if the explorer was called. Default False.
     """
 
     assignment: Assignment
@@ -200,6 +201,7 @@ class Decision:
     training: tuple[Key, ...] = ()
     seconds: float | None = None
     time: float = 0.0
+    explored: bool = False
 
 
 @dataclass(frozen=True)

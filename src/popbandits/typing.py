@@ -1,5 +1,6 @@
-"""Shared array types, and checks of which arguments count as numbers."""
+"""Shared types, and checks of which arguments count as numbers."""
 
+import os
 from numbers import Integral, Real
 
 import numpy as np
@@ -8,6 +9,9 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+Directory = str | os.PathLike[str]
+"""A folder, by its path."""
 
 
 def is_real(value: object) -> bool:

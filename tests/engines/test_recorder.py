@@ -1,5 +1,6 @@
 """The record of a population: committed before anybody builds on it."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,22 @@ def test_what_is_asked_told_and_said_is_on_disk_when_the_call_returns(tmp_path: 
         assert recorded(tmp_path) == (["started", "failed"], [(0, 0), (1, 0)], [(0, 0), (1, 0)])
     lengths = [sum(len(part) for part in commit) for commit in commits]
     assert lengths == [1, 3, 4, 6]  # Each commit is there when it is announced.
+
+
+def test_decisions_are_recorded_with_their_times(tmp_path: Path) -> None:
+    population = Population({"lr": (0.0, 1.0)}, PBT(), size=4, explore="all")
+    with Store.create(tmp_path, population.space, {}) as store:
+        recorder, began = Recorder(population, store), time.time()
+        for assignment in recorder.ask():
+            recorder.tell(assignment, 1.0)
+        assert {decision.seconds for decision in recorder.decided} == {None}, "the explorer was not called"
+        recorder.ask()
+        [seconds] = {decision.seconds for decision in recorder.decided}
+        assert seconds is not None
+        assert 0 < 4 * seconds <= time.time() - began, "shared by those that it explored for"
+        decisions = list(store.decisions())
+    assert decisions[4:] == recorder.decided
+    assert all(began <= decision.time <= time.time() for decision in decisions)
 
 
 def test_an_event_of_a_lost_checkpoint_makes_a_lost_observation(tmp_path: Path) -> None:

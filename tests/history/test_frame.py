@@ -8,7 +8,7 @@ import pytest
 
 from popbandits.errors import MissingExtraError
 from popbandits.history import History
-from popbandits.history.frame import SHOWN, frame, history_html
+from popbandits.history.frame import SHOWN
 from popbandits.run import Result
 from tests.reports.played import HOSTILE, Clumsy, play, space
 
@@ -19,7 +19,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 
 
 def test_a_frame_has_a_row_for_each_observation_and_its_types(history: History) -> None:
-    table = frame(history)
+    table = history.to_pandas()
     assert len(table) == len(history)
     assert table["score"].tolist() == pytest.approx([o.score for o in history], nan_ok=True)
     assert table["winning"].sum() == len(history.lineage())
@@ -37,31 +37,30 @@ def test_a_frame_has_a_row_for_each_observation_and_its_types(history: History) 
 
 
 def test_an_empty_history_has_the_columns_all_the_same() -> None:
-    table = frame(History(space()))
+    table = History(space()).to_pandas()
     assert len(table) == 0
     assert {"member", "score", "config.lr"} <= set(table.columns)
 
 
 def test_a_notebook_shows_the_end_of_the_winning_schedule(history: History) -> None:
-    shown = history_html(history)
+    shown = history._repr_html_()
     assert shown.count("<tr>") == 1 + min(SHOWN, len(history.lineage()))
     assert f"{history.best.score:g}" in shown if history.best else False
 
 
 def test_what_a_notebook_shows_is_text(tmp_path: Path) -> None:
     history = History.load(play(tmp_path / "run", space=space(HOSTILE), rounds=2))
-    assert "<script" not in history_html(history)
-    assert "<img" not in history_html(history)
+    assert "<script" not in history._repr_html_()
+    assert "<img" not in history._repr_html_()
 
 
 def test_without_pandas_it_says_what_to_install(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=re.escape("pip install 'popbandits[report]'")):
-        frame(history)
+        history.to_pandas()
 
 
-def test_histories_and_results_show_themselves(history: History, tmp_path: Path) -> None:
-    assert history.to_pandas().equals(frame(history))
-    assert history._repr_html_() == history_html(history)
+def test_a_result_shows_its_history(history: History, tmp_path: Path) -> None:
     history.save(tmp_path)
-    assert Result(tmp_path)._repr_html_() == history_html(history)
+    assert History.load(tmp_path).to_pandas().equals(history.to_pandas())
+    assert Result(tmp_path)._repr_html_() == history._repr_html_()

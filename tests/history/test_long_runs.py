@@ -177,7 +177,7 @@ def test_a_file_that_has_observations_already_fills_the_history(store: Store) ->
 
 def test_the_file_of_another_run_is_refused(store: Store) -> None:
     store.extend(told([0, 1, 2]))
-    with pytest.raises(HistoryError, match=r"run.sqlite holds another run; give the file of this one"):
+    with pytest.raises(HistoryError, match=r"run.sqlite: it holds another run; give the file of this one"):
         History(SPACE, told([1, 2])).keep(store)
 
 

@@ -75,7 +75,7 @@ def test_decisions_and_events_come_back(tmp_path: Path) -> None:
     fallback = Assignment(1, 2, {"x": 0.5}, (0, 1), {"fallback": "too few", "theta": [1 / 3]})
     decisions = [
         Decision(Assignment(0, 0, {"x": 0.1}), known=0, time=1.5),
-        Decision(fallback, known=7, training=((0, 2), (2, 1)), seconds=0.25, time=2.5),
+        Decision(fallback, known=7, training=((0, 2), (2, 1)), seconds=0.25, time=2.5, explored=True),
     ]
     events = [Event("started", time=0.5), Event("failed", "boom", 1, 2, {"traceback": ["é", 1.0]}, 3.5)]
     with Store.create(tmp_path, SPACE, {}) as store:

@@ -23,26 +23,16 @@ def test_a_round_is_decided_from_the_rounds_before_it() -> None:
     population = Population(SPACE, PBT(), size=4, rounds=2)
     first = population.ask()
     assert [d.assignment for d in population.decided] == first
-    assert [(d.known, d.training, d.seconds) for d in population.decided] == [(0, (), None)] * 4
+    assert [(d.known, d.training, d.explored) for d in population.decided] == [(0, (), False)] * 4
     for assignment, told in zip(first, [3.0, 1.0, 4.0, 2.0], strict=True):
         population.tell(assignment, told)
     second = population.ask()
     assert [d.assignment for d in population.decided] == second
     assert {d.known for d in population.decided} == {4}
     assert [d.training for d in population.decided] == [(), ((0, 1), (2, 1), (3, 1)), (), ()]
-    explored = [d.seconds for d in population.decided]
-    assert explored[0] is explored[2] is explored[3] is None, "they go on as they were"
-    assert explored[1] is not None
-    assert explored[1] > 0
+    assert [d.explored for d in population.decided] == [False, True, False, False], "the others go on as they were"
+    assert {(d.seconds, d.time) for d in population.decided} == {(None, 0.0)}, "a population reads no clock"
     assert population.ask() == population.decided == []
-
-
-def test_the_seconds_of_an_exploration_are_shared_by_those_it_was_for() -> None:
-    population = Population(SPACE, PBT(), size=4, rounds=2, explore="all")
-    for assignment in population.ask():
-        population.tell(assignment, 1.0)
-    population.ask()
-    assert len({d.seconds for d in population.decided}) == 1
 
 
 def test_an_asynchronous_member_is_decided_for_beside_those_in_training() -> None:

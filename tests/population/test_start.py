@@ -9,6 +9,7 @@ import pytest
 from popbandits import PBT, ArgumentError, Assignment, History, Observation, Population, RandomSearch, Space, SpaceError
 from popbandits.explorers import Proposal
 from popbandits.population.start import from_record, resolve, to_record
+from popbandits.run.start import read_start
 from popbandits.testing import spaces
 from tests.population.driving import MIXED, SPACE, play
 
@@ -132,9 +133,21 @@ def test_a_folder_is_as_good_as_its_history(tmp_path: Path) -> None:
     history = past(0.1, 0.2)
     history.save(tmp_path)
     for folder in (tmp_path, str(tmp_path)):
-        begun = first(folder)
+        begun = first(read_start(folder))
         assert begun[0] == ({"x": 0.2, "h": "b"}, {"start": str(tmp_path), "from": [0, 1]})
         assert [config for config, _ in begun] == [config for config, _ in first(history)]
+        with pytest.warns(DeprecationWarning, match=r"no folder, got '.*'; give start=History.load\('.*'\)$"):
+            assert first(folder) == begun
+
+
+def test_only_a_folder_is_read() -> None:
+    for start in (None, "defaults", GIVEN, History(SPACE), 4):
+        assert read_start(start) is start  # type: ignore[arg-type]
+
+
+def test_a_population_names_the_folder_that_holds_no_run() -> None:
+    with pytest.raises(ArgumentError, match=r"^start must be .*, got 'default': default holds no run: it has no "):
+        first("default")
 
 
 def test_a_run_on_another_space_is_translated() -> None:
@@ -240,7 +253,7 @@ def test_a_start_that_does_not_fit_is_refused(case: str, tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     start, kind, message = REFUSED[case]
     with pytest.raises(kind) as caught:
-        first(start, size=2)
+        first(read_start(start), size=2)
     assert str(caught.value) == message
 
 

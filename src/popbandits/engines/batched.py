@@ -32,7 +32,7 @@ from popbandits.engines.work import (
     load_verified,
 )
 from popbandits.errors import AgentError
-from popbandits.history import Key
+from popbandits.records import Key
 
 METHODS = ("train", "copy", "reset", "save", "load")
 

@@ -1,14 +1,32 @@
-"""Checks and encodes observations before they are added to a history. It must not import `History`."""
+"""Checks and encodes observations before they are added to a history."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.records import Config, Observation
-from popbandits.space import Points
+from popbandits.records import Config, Key, Observation
+from popbandits.space import Points, Space
+from popbandits.typing import IntArray
+
+
+class _Known(Protocol):
+    """What is asked of the history that observations are added to; `History` says what each returns."""
+
+    space: Space
+    size: int | None
+
+    @property
+    def sign(self) -> float: ...
+    def __len__(self) -> int: ...
+    def finished(self, member: int) -> int: ...
+    def place(self, key: Key) -> int: ...
+    def stage(self, parent: Key | None) -> int: ...
+    def latest(self, member: int) -> Observation | None: ...
+    def column(self, name: str, places: IntArray) -> Any: ...
+    def at(self, name: str, place: int) -> Any: ...
 
 
 class Adding:
@@ -17,7 +35,7 @@ class Adding:
     A member that keeps its configuration reuses the encoding of its last row, to save time.
     """
 
-    def __init__(self, history: Any, new: Sequence[Observation]):
+    def __init__(self, history: _Known, new: Sequence[Observation]):
         self.history, self.new = history, new
         self.start = len(history)
         """Index of the first new observation."""

@@ -1,12 +1,12 @@
-"""A history as a table, for pandas and notebooks. `History` calls it, so it does not import `History`."""
+"""Observations as a table, for pandas, notebooks and spreadsheets."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from popbandits.extras import require
-from popbandits.records import Observation
+from popbandits.records import Key, Observation
 from popbandits.space import Space
 from popbandits.wording import number, setting, visible
 
@@ -22,17 +22,28 @@ SHOWN = 10
 """Number of intervals of the winning lineage shown in a notebook."""
 
 
-def frame(history: Any) -> "pandas.DataFrame":
+def frame(
+    space: Space,
+    observations: Iterable[Observation],
+    stage: Callable[[Key | None], int],
+    winning: Iterable[Observation],
+) -> "pandas.DataFrame":
     """Return a table with a row for each observation, in order, and the columns of `popbandits export`.
 
     A hyperparameter that is not active is missing (NaN); one whose label is None is None.
+
+    Args:
+        space: The search space.
+        observations: The observations, in order.
+        stage: Function that counts the intervals that a parent's weights have been trained for.
+        winning: The winning lineage.
     """
     require("pandas", extra="report", user="a history as a table")
     import pandas
 
-    winning = {step.key for step in history.lineage()}
-    rows = [table_row(o, history.space, history.stage(o.parent), o.key in winning) for o in history]
-    names = [*OF_ALL, *(f"config.{name}" for name in history.space.names)]
+    won = {step.key for step in winning}
+    rows = [table_row(o, space, stage(o.parent), o.key in won) for o in observations]
+    names = [*OF_ALL, *(f"config.{name}" for name in space.names)]
     found = dict.fromkeys(name for row in rows for name in row)
     table = pandas.DataFrame(rows, columns=[*names, *sorted(name for name in found if name not in names)])
     whole = {
@@ -43,23 +54,22 @@ def frame(history: Any) -> "pandas.DataFrame":
     return table.astype({**whole, **numbers})
 
 
-def history_html(history: Any) -> str:
+def history_html(space: Space, lineage: Sequence[Observation], summary: str) -> str:
     """Return the HTML for notebooks: a summary, and the end of the winning schedule."""
-    names = list(history.space.names)
-    lineage = history.lineage()
+    names = list(space.names)
     head = "".join(f"<th>{escape(name)}</th>" for name in ("member", "round", "score", *names))
     body = "".join(
         "<tr>"
         + "".join(f"<td>{escape(cell)}</td>" for cell in (str(o.member), str(o.round), number(o.score), *cells))
         + "</tr>"
         for o in lineage[-SHOWN:]
-        for config in [history.space.flatten(o.config)]
+        for config in [space.flatten(o.config)]
         for cells in [[setting(config[name])[:80] if name in config else "" for name in names]]
     )
     part = "" if len(lineage) <= SHOWN else f", its last {SHOWN} of {len(lineage)} intervals"
     caption = f"The winning lineage{part}"
     table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<p>{escape(repr(history))}</p>" + (table if lineage else "")
+    return f"<p>{escape(summary)}</p>" + (table if lineage else "")
 
 
 def table_row(o: Observation, space: Space, stage: int, winning: bool) -> dict[str, Any]:

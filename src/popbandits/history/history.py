@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import compress, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -15,14 +14,14 @@ import numpy as np
 from popbandits.errors import HistoryError
 from popbandits.history import rows
 from popbandits.history.adding import Adding
+from popbandits.history.archive import Archive
 from popbandits.history.memory import NOWHERE, Bests, Column, Columns, Indices, Observations, Standing
 from popbandits.history.rows import Rows
 from popbandits.records import Config, Key, Observation
 from popbandits.rules import whole
 from popbandits.settings import Mode, check
 from popbandits.space import Space
-from popbandits.storage.store import Store, reading
-from popbandits.typing import FloatArray, IntArray
+from popbandits.typing import Directory, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas
@@ -34,7 +33,7 @@ AT_A_TIME = 8192
 """Maximum number of observations added at a time."""
 
 IN_MEMORY = 4096
-"""Minimum number of the last observations held in memory when a run's file has the others."""
+"""Minimum number of the last observations held in memory when an archive has the others."""
 
 ROUNDS_BEHIND = 16
 """Number of rounds whose columns stay in memory beyond those that a decision uses: a resumed run decides for a slow
@@ -77,7 +76,7 @@ class History(Sequence[Observation]):
         labels = [len(variable.labels) for variable in self.space.categorical]
         self._columns = Columns(len(self.space.numerical), len(labels), max(labels, default=0))
         self._indices = Indices()
-        self._store: Store | None = None  # It has the observations dropped from memory.
+        self._archive: Archive | None = None  # It has the observations dropped from memory.
         self._standing = None if size is None else Standing.of(size)
         self._bests = Bests(self.sign)
         self._lost: dict[Key, int] = {}  # lost checkpoint -> index of the observation that reports it
@@ -123,9 +122,9 @@ class History(Sequence[Observation]):
             self._standing.extend(start, columns["score"], columns["round"], columns["member"])
 
     def _forget(self) -> None:
-        """Drop from memory what no decision uses any more, if enough has accumulated; the run's file has it."""
-        if self._store is not None and self._columns.forget(self._wanted):
-            self._indices.offload(self._columns.whole_from, self._store)
+        """Drop from memory what no decision uses any more, if enough has accumulated; the archive has it."""
+        if self._archive is not None and self._columns.forget(self._wanted):
+            self._indices.offload(self._columns.whole_from, self._archive)
 
     def _wanted(self) -> IntArray:
         """Return the indices that a decision uses at any age: the first ones, each member's last ones, and the best."""
@@ -169,13 +168,13 @@ class History(Sequence[Observation]):
         """Return the HTML for notebooks."""
         from popbandits.history.frame import history_html
 
-        return history_html(self)
+        return history_html(self.space, self.lineage(), repr(self))
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return a table with a row for each observation, in order, and the columns of `popbandits export`."""
         from popbandits.history.frame import frame
 
-        return frame(self)
+        return frame(self.space, self, self.stage, self.lineage())
 
     def until(self, length: int) -> "History":
         """Return a read-only view of the first `length` observations, without copying."""
@@ -201,8 +200,8 @@ class History(Sequence[Observation]):
         if parent is None:
             return 0
         index = self.place(parent)
-        if self._store is not None and not self._columns.holds(index):  # A slow member's parent may be old.
-            return self._store.generations(parent)
+        if self._archive is not None and not self._columns.holds(index):  # A slow member's parent may be old.
+            return self._archive.generations(parent)
         return int(self._columns.at("stage", index)) + 1
 
     def latest(self, member: int) -> Observation | None:
@@ -300,11 +299,13 @@ class History(Sequence[Observation]):
         """Iterate over the observations, the latest first."""
         return (self._observations[i] for i in range(len(self) - 1, -1, -1))
 
-    def save(self, directory: str | Path) -> None:
+    def save(self, directory: Directory) -> None:
         """Write the history to a run's folder, or append what is new if the folder holds its beginning.
 
         It can be called after every `tell`: nothing is written twice.
         """
+        from popbandits.storage.store import Store  # Only `load` and `save` lead from a history to files.
+
         about = {name: getattr(self, name) for name in _ABOUT}
         with Store.open_or_create(directory, self.space, about) as store:
             if len(store) > len(self) or not self._agrees(store):
@@ -312,36 +313,39 @@ class History(Sequence[Observation]):
             store.extend(self[len(store) :])
 
     @staticmethod
-    def load(directory: str | Path) -> "History":
+    def load(directory: Directory) -> "History":
         """Load the history of any run, finished or not."""
+        from popbandits.storage.store import reading
+
         with reading(directory) as store:
             about = store.about
             known = {name: about.get(name, default) for name, default in _ABOUT.items()}
             return History(store.space, store.observations(), **known)
 
-    def keep(self, store: Store) -> None:
-        """Use a run's file for old observations, so that memory does not grow with the run.
+    def keep(self, archive: Archive) -> None:
+        """Leave old observations to an archive, such as a run's file, so that memory does not grow with the run.
 
-        Observations that only the file has are appended. From then on the caller must also write each observation that
-        it appends to the file. Old ones are dropped from memory, and read back when needed: a single observation by
-        itself, and the arrays all together, after which more of them stay in memory.
+        Observations that only the archive has are appended. From then on the caller must also write each observation
+        that it appends to the archive. Old ones are dropped from memory, and read back when needed: a single
+        observation by itself, and the arrays all together, after which more of them stay in memory.
         """
-        if not self._agrees(store):
-            raise HistoryError(f"{store.path} holds another run; give the file of this one")
+        with archive.blamed():
+            if not self._agrees(archive):
+                raise HistoryError("it holds another run; give the file of this one")
         size = self.size or 1
         enough = max(IN_MEMORY, 2 * size)
-        self._observations.offload(store, enough)
+        self._observations.offload(archive, enough)
         tail = rows.LOOK_BACK + IN_MEMORY + ROUNDS_BEHIND * size
-        self._columns.offload(store, tail, partial(_read_columns, self.space, self.mode, store, enough))
-        self._store = store
+        self._columns.offload(archive, tail, partial(_read_columns, self.space, self.mode, archive, enough))
+        self._archive = archive
         self._forget()
-        with store.blamed():
-            self.extend(store.observations(after=len(self)))
+        with archive.blamed():
+            self.extend(archive.observations(after=len(self)))
 
-    def _agrees(self, store: Store) -> bool:
+    def _agrees(self, archive: Archive) -> bool:
         """Tell whether the last observation that both have is the same."""
-        both = min(len(self), len(store))
-        return not both or self[both - 1] == store[both - 1]
+        both = min(len(self), len(archive))
+        return not both or self[both - 1] == archive[both - 1]
 
 
 @contextmanager
@@ -356,10 +360,10 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _read_columns(space: Space, mode: Mode, store: Store, enough: int, count: int) -> Columns:
-    """Read the columns of the first `count` observations from a run's file, equal to the last bit."""
-    store[count - 1]  # Raises if the file no longer has them.
+def _read_columns(space: Space, mode: Mode, archive: Archive, enough: int, count: int) -> Columns:
+    """Read the columns of the first `count` observations from an archive, equal to the last bit."""
+    archive[count - 1]  # Raises if the archive no longer has them.
     again = History(space, mode=mode)
-    again._observations.offload(store, enough)
-    again.extend(islice(store.observations(), count))
+    again._observations.offload(archive, enough)
+    again.extend(islice(archive.observations(), count))
     return again._columns

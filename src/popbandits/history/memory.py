@@ -1,6 +1,6 @@
 """The parts of a history in memory: observations, their indices, their numbers as columns, and the state of members.
 
-Each part can drop older entries that the run's file has.
+Each part can drop older entries that an archive has.
 """
 
 import math
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.history.archive import Archive
 from popbandits.records import Key, Observation, merit
-from popbandits.storage.store import Store
 from popbandits.typing import IntArray
 
 Column = np.ndarray[Any, Any]
@@ -25,12 +25,12 @@ _NONE = array("i")
 
 
 class Observations:
-    """A list of observations that holds only its end in memory if a store has the others."""
+    """A list of observations that holds only its end in memory if an archive has the others."""
 
     def __init__(self) -> None:
         self._held: list[Observation] = []
-        self._dropped = 0  # number of earlier ones; the store has them
-        self._store: Store | None = None
+        self._dropped = 0  # number of earlier ones; the archive has them
+        self._archive: Archive | None = None
         self._enough = 0
 
     def __len__(self) -> int:
@@ -39,34 +39,34 @@ class Observations:
     def __getitem__(self, index: int) -> Observation:
         if index >= self._dropped:
             return self._held[index - self._dropped]
-        assert self._store is not None, "nothing is dropped without a store"
-        return self._store[index]
+        assert self._archive is not None, "nothing is dropped without an archive"
+        return self._archive[index]
 
     def extend(self, observations: Sequence[Observation]) -> None:
         """Add observations, and drop the oldest if at least 2 * `enough` are held."""
         self._held.extend(observations)
-        if self._store is not None and len(self._held) >= 2 * self._enough:
-            self._drop(self._store)
+        if self._archive is not None and len(self._held) >= 2 * self._enough:
+            self._drop(self._archive)
 
-    def offload(self, store: Store, enough: int) -> None:
-        """Hold only the last `enough` from now on, and those that the store does not have."""
-        self._store, self._enough = store, enough
-        self._drop(store)
+    def offload(self, archive: Archive, enough: int) -> None:
+        """Hold only the last `enough` from now on, and those that the archive does not have."""
+        self._archive, self._enough = archive, enough
+        self._drop(archive)
 
-    def _drop(self, store: Store) -> None:
-        count = min(len(store), len(self) - self._enough) - self._dropped
+    def _drop(self, archive: Archive) -> None:
+        count = min(len(archive), len(self) - self._enough) - self._dropped
         if count > 0:
             del self._held[:count]
             self._dropped += count
 
 
 class Indices:
-    """The index of each (member, round) in a history; a store can look up older ones."""
+    """The index of each (member, round) in a history; an archive can look up older ones."""
 
     def __init__(self) -> None:
         self._of: dict[int, array[int]] = {}
-        self._left: dict[int, int] = {}  # by member: number of first rounds that the store looks up
-        self._store: Store | None = None
+        self._left: dict[int, int] = {}  # by member: number of first rounds that the archive looks up
+        self._archive: Archive | None = None
 
     def __len__(self) -> int:
         """Return the number of members."""
@@ -75,18 +75,18 @@ class Indices:
     def __getitem__(self, key: Key) -> int:
         member, round_ = key
         held = round_ - self._left.get(member, 0)
-        if held >= 0 or self._store is None:
+        if held >= 0 or self._archive is None:
             return self._of[member][held]
-        return self._store.place(key)
+        return self._archive.place(key)
 
     def extend(self, member: int, indices: list[int]) -> None:
         """Add the indices of a member's next rounds, if there are any."""
         if indices:
             self._of.setdefault(member, array("i")).extend(indices)
 
-    def offload(self, before: int, store: Store) -> None:
-        """Drop indices below `before`, which the store has, except for each member's last round."""
-        self._store = store
+    def offload(self, before: int, archive: Archive) -> None:
+        """Drop indices below `before`, which the archive has, except for each member's last round."""
+        self._archive = archive
         for member, indices in self._of.items():
             count = min(bisect_left(indices, before), len(indices) - 1)
             del indices[:count]
@@ -96,8 +96,8 @@ class Indices:
         """Count a member's rounds among the first `end` observations."""
         indices = self._of.get(member, _NONE)
         left = self._left.get(member, 0)
-        if left and self._store is not None and end <= indices[0]:
-            return self._store.finished(member, end)
+        if left and self._archive is not None and end <= indices[0]:
+            return self._archive.finished(member, end)
         return left + bisect_left(indices, end)
 
     def latest(self) -> list[int]:
@@ -108,9 +108,9 @@ class Indices:
         """Return the members and the rounds of the first `end` observations."""
         members, rounds = np.empty((2, end), np.int64)
         before = 0
-        if self._store is not None:
-            before = min(end, len(self._store))
-            keys = np.fromiter(self._store.keys(before), np.dtype((np.int64, 2)), before)
+        if self._archive is not None:
+            before = min(end, len(self._archive))
+            keys = np.fromiter(self._archive.keys(before), np.dtype((np.int64, 2)), before)
             members[:before], rounds[:before] = keys.T
         for member, indices in self._of.items():
             mine, left = np.array(indices, np.int64), self._left.get(member, 0)
@@ -122,7 +122,7 @@ class Indices:
 class Columns:
     """Numeric columns of a history. They double in capacity, so that appending is cheap at any length.
 
-    Types are narrow: without a store they hold every row, perhaps a million. With a store they drop old rows. If one of
+    Types are narrow: without an archive they hold every row, perhaps a million. With one they drop old rows. If one of
     those is needed, all are read back: dropping rows changes only time and memory, never a result.
     """
 
@@ -147,7 +147,7 @@ class Columns:
         self._marks: IntArray = np.zeros(1, np.int64)  # indices of the rows before `whole_from`, and `whole_from`
         self.whole_from = 0
         """Index from which on no row is missing."""
-        self._store: Store | None = None
+        self._archive: Archive | None = None
         self._tail = 0
         self._read: Callable[[int], Columns]
 
@@ -175,12 +175,12 @@ class Columns:
             return self.arrays[name][index - self._forgotten]
         return self.take(name, np.array([index]))[0]
 
-    def offload(self, store: Store, tail: int, read: Callable[[int], "Columns"]) -> None:
-        """Hold only the last `tail` rows from now on, and those that the store does not have.
+    def offload(self, archive: Archive, tail: int, read: Callable[[int], "Columns"]) -> None:
+        """Hold only the last `tail` rows from now on, and those that the archive does not have.
 
-        `read(n)` returns the columns of the store's first n observations.
+        `read(n)` returns the columns of the archive's first n observations.
         """
-        self._store, self._tail, self._read = store, tail, read
+        self._archive, self._tail, self._read = archive, tail, read
 
     def holds(self, index: int) -> bool:
         """Tell whether a row is in memory."""
@@ -191,10 +191,10 @@ class Columns:
 
         Return whether rows were dropped.
         """
-        if self._store is None or self._length - self.whole_from < 2 * self._tail:
+        if self._archive is None or self._length - self.whole_from < 2 * self._tail:
             return False
-        end = min(len(self._store), self._length - self._tail)
-        if end - self.whole_from < self._tail:  # The store lags behind; dropping a few rows is not worth a copy.
+        end = min(len(self._archive), self._length - self._tail)
+        if end - self.whole_from < self._tail:  # The archive lags behind; dropping a few rows is not worth a copy.
             return False
         indices = wanted()
         kept = np.unique(indices[(indices >= 0) & (indices < end)])

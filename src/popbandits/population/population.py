@@ -2,7 +2,6 @@
 
 import copy
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ import numpy as np
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal, as_explorer
 from popbandits.history import Assignment, Config, Decision, History, Key, Observation
+from popbandits.history.archive import Archive
 from popbandits.history.memory import Standing
 from popbandits.methods import choose
 from popbandits.population.initial import initial_points
@@ -22,7 +22,6 @@ from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
 from popbandits.settings import Explore, Mode, check
 from popbandits.space import Space
-from popbandits.storage import Store
 from popbandits.typing import IntArray
 
 INITIAL, SELECT, EXPLORE = range(3)
@@ -46,7 +45,7 @@ class Population:
     - a configuration, or a list of at most one for each member; parameters that are left out take the space's default;
     - "defaults": ConfigSpace's default configuration, for one member: the middle of a range (on its own scale), the
       first of the choices or the one with the largest weight, unless the hyperparameter sets its own default;
-    - a past run, as a `History` or a folder: the last distinct configurations of its winning lineage, newest first, for
+    - a past run, as a `History`: the last distinct configurations of its winning lineage, newest first, for
       all members but one. Parameters that this space does not have are dropped, missing ones take their default,
       numbers are clipped to this space's range, and labels that this space does not have are an error.
 
@@ -99,7 +98,7 @@ class Population:
         explore: Explore | None = None,
         synchronous: bool = True,
         initial_score: float | None = None,
-        history: Iterable[Observation] | Store = (),
+        history: Iterable[Observation] | Archive = (),
         start: Start = None,
         selection: Selection | str | None = None,
     ):
@@ -112,15 +111,15 @@ class Population:
         self.initial_score = math.nan if initial_score is None else initial_score
         """Score of an untrained member; NaN if unknown, then it is guessed."""
         self._check_arguments()
-        recorded = history.about.get("mode", mode) if isinstance(history, Store) else getattr(history, "mode", mode)
-        if recorded != mode:
+        recorded = getattr(history, "mode", None)
+        if recorded not in (mode, None):
             raise HistoryError(f"mode must be the history's, {recorded!r}, got {mode!r}; make the two equal")
-        given = () if isinstance(history, Store) else history
+        given = () if isinstance(history, Archive) else history
         self.history = History(self.space, given, mode=mode, size=self.size, rounds=self.rounds)
-        if isinstance(history, Store):
+        if isinstance(history, Archive):
             self.history.keep(history)
         self.decided: list[Decision] = []
-        """Decisions of the last `ask` and what they were based on, in the order of its assignments."""
+        """Decisions of the last `ask` and what they were based on, in the order of its assignments; without times."""
         self._ready: dict[Key, Decision] = {}  # decided, but not returned by `ask` yet
         self._pending: dict[Key, Assignment] = {}  # returned by `ask`, but not told yet
         self.start = resolve(start, self.space, self.size)
@@ -233,7 +232,7 @@ class Population:
             drawn = map(Proposal, self.space.decode(self._first[list(members)]))
             first = [self.start[m] if m < len(self.start) else each for m, each in zip(members, drawn, strict=True)]
             assigned = [Assignment(m, 0, p.config, None, p.decision) for m, p in zip(members, first, strict=True)]
-            return [Decision(assignment, known=0, time=time.time()) for assignment in assigned]
+            return [Decision(assignment, known=0) for assignment in assigned]
         picks = self._select(known, np.array(members), self._rng(SELECT, *stream))
         parents = {m: picks.parent(row, known) for row, m in enumerate(members)}
         explores = np.full(len(members), True) if self.explore == "all" else picks.explores
@@ -245,17 +244,13 @@ class Population:
         else:
             pending = Pending(self._find_others(members[0], known.standing()) if exploring else [], self._config)
         sources = [parents[m] for m in exploring]
-        began = time.perf_counter()
         proposals = self._explore(sources, known, pending, stream)
-        seconds = (time.perf_counter() - began) / max(1, len(exploring))
-        now, given = time.time(), tuple(pending.keys[-RECORDED:])
+        given = tuple(pending.keys[-RECORDED:])
         keys = {m: None if parent is None else parent.key for m, parent in parents.items()}
-        decided = {
-            m: Decision(Assignment(m, round_, config, keys[m]), len(known), time=now) for m, config in carried.items()
-        }
+        decided = {m: Decision(Assignment(m, round_, config, keys[m]), len(known)) for m, config in carried.items()}
         for m, proposal in zip(exploring, proposals, strict=True):
             assignment = Assignment(m, round_, proposal.config, keys[m], proposal.decision)
-            decided[m] = Decision(assignment, len(known), given, seconds, now)
+            decided[m] = Decision(assignment, len(known), given, explored=True)
         return [decided[m] for m in members]
 
     def _find_others(self, member: int, standing: Standing) -> list[Key]:

@@ -1,24 +1,33 @@
 """First configurations of a run: given by the user, the space's defaults, or a past run's winners."""
 
 import json
-import os
+import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from popbandits.errors import ArgumentError, SpaceError
+from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal
-from popbandits.history import Config, History
-from popbandits.records import plain
+from popbandits.history import History
+from popbandits.records import Config, plain
+from popbandits.rules import PATH
 from popbandits.space import Numerical, Space
 from popbandits.space.storage import pack, unpack
-from popbandits.storage.schema import FILE, holds_run
-from popbandits.typing import is_real
+from popbandits.typing import Directory, is_real
 
-Start = Mapping[str, Any] | Sequence[Mapping[str, Any] | Proposal] | History | str | os.PathLike[str] | None
-"""One configuration or several, "defaults", a past run or its folder; None for random configurations."""
 
-_FORMS = "start must be a configuration or a list of them, 'defaults', a History, or the folder of a run"
+@dataclass(frozen=True)
+class PastRun:
+    """A past run to start from, and its name in the record of the new one."""
+
+    history: History
+    name: str = "history"
+
+
+Start = Mapping[str, Any] | Sequence[Mapping[str, Any] | Proposal] | History | PastRun | Directory | None
+"""One configuration or several, "defaults", or a past run; None for random configurations."""
+
+FORMS = "start must be a configuration or a list of them, 'defaults', a History, or the folder of a run"
 
 
 def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
@@ -32,21 +41,35 @@ def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
     """
     if start is None:
         return ()
-    if isinstance(start, History):
-        return _winners(start, "history", space, size)
     if isinstance(start, str) and start == "defaults":
         return (_proposal(Proposal({}, {"start": start}), "start='defaults'", space),)
-    if isinstance(start, str | os.PathLike):
-        if not holds_run(Path(start) / FILE):
-            raise ArgumentError(f"{_FORMS}, got {os.fspath(start)!r}, which holds no run")
-        return _winners(History.load(Path(start)), os.fspath(start), space, size)
+    if PATH.holds(start):
+        start = _load(start)
+    if isinstance(start, History):
+        start = PastRun(start)
+    if isinstance(start, PastRun):
+        return _winners(start, space, size)
     if isinstance(start, Mapping):
         start = [start]
-    if not isinstance(start, Sequence):
-        raise ArgumentError(f"{_FORMS}, got {start!r}")
+    if isinstance(start, str) or not isinstance(start, Sequence):
+        raise ArgumentError(f"{FORMS}, got {start!r}")
     if len(start) > size:
         raise ArgumentError(f"start has at most one configuration for each member, got {len(start)} for {size}")
     return tuple(_proposal(entry, f"start[{index}]", space) for index, entry in enumerate(start))
+
+
+def _load(folder: Any) -> PastRun:
+    """Load a past run; for users of `Population` who give its folder, as they could before."""
+    try:
+        past = PastRun(History.load(folder), str(folder))
+    except HistoryError as error:
+        raise ArgumentError(f"{FORMS}, got {str(folder)!r}: {error}") from error
+    warnings.warn(
+        f"a population will start from no folder, got {past.name!r}; give start=History.load({past.name!r})",
+        DeprecationWarning,
+        stacklevel=4,
+    )
+    return past
 
 
 def to_record(start: Sequence[Proposal]) -> list[dict[str, Any]]:
@@ -69,23 +92,23 @@ def _proposal(entry: Any, where: str, space: Space) -> Proposal:
     return Proposal(config, plain({"start": "given", **given.decision}, where))
 
 
-def _winners(history: History, source: str, space: Space, size: int) -> tuple[Proposal, ...]:
+def _winners(past: PastRun, space: Space, size: int) -> tuple[Proposal, ...]:
     """Return the last distinct configurations of the winning lineage, newest first; one member stays random."""
     found: list[Proposal] = []
-    for observation in reversed(history.lineage()):
+    for observation in reversed(past.history.lineage()):
         member, round_ = observation.key
         try:
             config, clipped = _translate(observation.config, space)
         except SpaceError as error:
-            raise SpaceError(f"start from {source!r}, member {member} in round {round_}: {error}") from error
+            raise SpaceError(f"start from {past.name!r}, member {member} in round {round_}: {error}") from error
         if any(config == each.config for each in found):
             continue
-        origin = {"start": source, "from": [member, round_]} | ({"clipped": clipped} if clipped else {})
+        origin = {"start": past.name, "from": [member, round_]} | ({"clipped": clipped} if clipped else {})
         found.append(Proposal(config, plain(origin, "start")))
         if len(found) >= size - 1:
             break
     if not found:
-        raise ArgumentError(f"start needs a run with a completed interval, got {source!r} with none; give another")
+        raise ArgumentError(f"start needs a run with a completed interval, got {past.name!r} with none; give another")
     return tuple(found)
 
 

@@ -32,6 +32,7 @@ from popbandits.ray.start import find_search
 from popbandits.ray.trials import AnyTrial
 from popbandits.ray.untuned import inherited, recorded, untuned
 from popbandits.run.recipes import recipe
+from popbandits.run.start import read_start
 from popbandits.selection import Selection
 from popbandits.space import Space
 from popbandits.storage import Store
@@ -252,7 +253,7 @@ class PopulationScheduler(TrialScheduler):
             self._record = Record(store, population, keep)
         else:
             size = population_size(generator, name)
-            space, begin = self._space, self._start
+            space, begin = self._space, read_start(self._start)
             if space is None:
                 space, begin = find_search(self._wanted, tune_controller, self._explorer, size, self._seed, begin)
             population = self._population(trial, Space(space), size, begin, generator)

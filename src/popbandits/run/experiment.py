@@ -24,6 +24,7 @@ from popbandits.run.ownership import require_own
 from popbandits.run.recipes import Role, is_shipped, on_record, recipe, signed
 from popbandits.run.signing import Signer
 from popbandits.run.source import source_of
+from popbandits.run.start import read_start
 from popbandits.selection import Selection
 from popbandits.settings import SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources, check
 from popbandits.space import Space
@@ -154,6 +155,7 @@ class Experiment:
         """Make the population."""
         known = signature(Population).parameters
         taken = {each.key: getattr(self, name) for name, each in SETTINGS.items() if each.key in known}
+        taken["start"] = read_start(self.start)
         with history.blamed() if isinstance(history, Store) else nullcontext():
             return Population(**taken, history=history)
 
@@ -185,7 +187,7 @@ class Experiment:
 
     def record(self, signer: Signer | None = None) -> dict[str, Any]:
         """Return the metadata of the run for its file, in plain values; what it names is signed by `signer`."""
-        start = resolve(self.start, Space(self.space), self.population)
+        start = resolve(read_start(self.start), Space(self.space), self.population)
         values = record_of(self, self.chosen, start, agent=recipe(self.agent)) | source_of(self.agent, self.space)
         return values if signer is None else values | {role: signed(values[role], signer) for role in get_args(Role)}
 

@@ -127,7 +127,7 @@ class Loop:
             if assignment.parent is not None:
                 self.checkpoints.hold(assignment.parent)
         self._waiting += assignments
-        self.view.asked(self.population.decided)
+        self.view.asked(self.recorder.decided)
 
     def _ask_views(self) -> None:
         """Stop as after a first Ctrl-C if a view gives a reason."""

@@ -1,15 +1,17 @@
 """A population with its record: everything is on disk before it is used."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from popbandits.history import Assignment, Event, Observation
 from popbandits.population import Population
+from popbandits.records import Assignment, Decision, Event, Observation
 from popbandits.storage import Store
 
 
 class Recorder:
-    """Asks and tells a population, and commits each decision and result before it is used.
+    """Asks and tells a population, and commits each decision and result, with its time, before it is used.
 
     It raises WriteError if the disk refuses; the run can be resumed from the last commit.
 
@@ -21,12 +23,16 @@ class Recorder:
 
     def __init__(self, population: Population, store: Store, committed: Callable[[Store], None] = lambda store: None):
         self.population, self.store, self._committed = population, store, committed
+        self.decided: list[Decision] = []
+        """Decisions of the last `ask`, with their times, in the order of its assignments."""
 
     def ask(self) -> list[Assignment]:
-        """Ask the population and return its assignments; `population.decided` has the decisions."""
+        """Ask the population and return its assignments; `decided` has the decisions."""
+        began = time.perf_counter()
         assignments = self.population.ask()
+        self.decided = _timed(self.population.decided, time.perf_counter() - began)
         if assignments:
-            self._commit(decisions=self.population.decided)
+            self._commit(decisions=self.decided)
         return assignments
 
     def tell(
@@ -58,3 +64,10 @@ class Recorder:
     def _commit(self, **records: Any) -> None:
         self.store.write(**records)
         self._committed(self.store)
+
+
+def _timed(decisions: Sequence[Decision], seconds: float) -> list[Decision]:
+    """Add the time of now to decisions, and to those that the explorer made their share of the seconds they took."""
+    share = seconds / max(1, sum(decision.explored for decision in decisions))
+    now = time.time()
+    return [replace(each, seconds=share if each.explored else None, time=now) for each in decisions]

@@ -180,6 +180,7 @@ def decision(row: Row) -> Decision:
         training=tuple(_wholes(m, r) for m, r in known["training"]),
         seconds=None if seconds is None else _real(seconds, "seconds"),
         time=_real(when, "time"),
+        explored=seconds is not None,
     )
 
 

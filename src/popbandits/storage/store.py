@@ -10,13 +10,16 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from popbandits.errors import ArgumentError, HistoryError, PopbanditsError, WriteError
+from popbandits.history.archive import Archive
 from popbandits.records import Decision, Event, Key, Observation
+from popbandits.settings import Mode
 from popbandits.space import Space
 from popbandits.storage import coding, schema
 from popbandits.storage.about import check_about
 from popbandits.storage.coding import DECISION, EVENT, OBSERVATION
 from popbandits.storage.disk import readable
 from popbandits.storage.schema import FILE
+from popbandits.typing import Directory
 from popbandits.wording import first_line
 
 Record = TypeVar("Record")
@@ -45,7 +48,7 @@ LINEAGE = """WITH RECURSIVE line (member, round) AS (
 """Query of an interval and all its ancestors."""
 
 
-class Store:
+class Store(Archive):
     """The file of a run: observations, decisions, events, and metadata. Records are appended and read back.
 
     It can only be used in the thread that opened it. `Store.open` and `Store.create` make one.
@@ -66,7 +69,7 @@ class Store:
             raise
 
     @staticmethod
-    def create(directory: str | Path, space: Space, about: dict[str, Any]) -> "Store":
+    def create(directory: Directory, space: Space, about: dict[str, Any]) -> "Store":
         """Create the file of a run on `space`, with its metadata `about`, and open it."""
         path = Path(directory) / FILE
         if schema.holds_run(path):
@@ -75,7 +78,7 @@ class Store:
         return Store.open(directory)
 
     @staticmethod
-    def open_or_create(directory: str | Path, space: Space, about: dict[str, Any]) -> "Store":
+    def open_or_create(directory: Directory, space: Space, about: dict[str, Any]) -> "Store":
         """Open the file in this folder if its space and metadata are the same, or create one if there is none."""
         if not schema.holds_run(Path(directory) / FILE):
             return Store.create(directory, space, about)
@@ -87,7 +90,7 @@ class Store:
         return store
 
     @staticmethod
-    def open(directory: str | Path, readonly: bool = False) -> "Store":
+    def open(directory: Directory, readonly: bool = False) -> "Store":
         """Open the file of an existing run. Any number can be open read-only, even while the run trains."""
         path = Path(directory) / FILE
         with readable(path):
@@ -98,6 +101,11 @@ class Store:
     def about(self) -> dict[str, Any]:
         """Metadata of the run, as recorded now."""
         return {name: value for name, value in self._run().items() if name not in ("space", "version")}
+
+    @property
+    def mode(self) -> Mode | None:
+        """Which scores of the run are better; None if that is not recorded."""
+        return self._run().get("mode")
 
     @property
     def space_text(self) -> str:
@@ -340,7 +348,7 @@ def _insert(table: str, columns: str) -> str:
 
 
 @contextmanager
-def reading(directory: str | Path) -> Iterator[Store]:
+def reading(directory: Directory) -> Iterator[Store]:
     """Open a run's file to read it. Errors of the block become a HistoryError that names the file."""
     with Store.open(directory, readonly=True) as store, store.blamed():
         yield store

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.history import Key, Observation
-from popbandits.records import merit
+from popbandits.records import Key, Observation, merit
 from popbandits.reports.axes import NAMED, OFFERED, SPENT, metric_column, offered, on_table, spent_tables
 from popbandits.reports.figures.figure import thin
 from popbandits.reports.run import Intervals, best_of_rounds, require_dense

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from popbandits.history import Assignment, Key, Observation
+from popbandits.records import Assignment, Key, Observation
 from popbandits.reports.export import finite
 from popbandits.reports.run import LABEL, TRACEBACK, describe_config, shorten
 from popbandits.reports.status import state_of

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.history import Event, Key
+from popbandits.records import Event, Key
 from popbandits.reports.live.drawing import FIGURES, Drawing, curves
 from popbandits.reports.live.follow import Followed
 from popbandits.reports.live.warned import Warned

@@ -4,7 +4,7 @@ from itertools import islice
 
 from popbandits.advice import LINEAGE, count_recent, judge
 from popbandits.errors import HistoryError
-from popbandits.history import Key
+from popbandits.records import Key
 from popbandits.reports.live.follow import Followed
 from popbandits.reports.live.pacing import Paced
 from popbandits.reports.status import selection_name
