@@ -69,19 +69,19 @@ dist: $(VENV)/.has-dist ## Build wheel and source distribution, check them, try 
 # What was tried is kept in runs/mutation: stop it and start it again. For another sample: rm -r runs/mutation.
 mutation: export OPENBLAS_NUM_THREADS = 1
 mutation: $(VENV)/.has-dev ## Change the code in 300 places, one at a time, and count what the tests notice (hours)
-	@if [ ! -e runs/mutation/plan.json ]; then $(BIN)/python -m benchmarks.mutation plan; fi
-	$(BIN)/python -m benchmarks.mutation run
+	@if [ ! -e runs/mutation/plan.json ]; then $(BIN)/python -m popbandits_experiments.mutation plan; fi
+	$(BIN)/python -m popbandits_experiments.mutation run
 
 bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, and everything else (hours)
-	$(BIN)/python -m benchmarks.decision_cost
-	$(BIN)/python -m benchmarks.regret --out runs/regret.json
-	$(BIN)/python -m benchmarks.overhead
-	$(BIN)/python -m benchmarks.scale --folder /dev/shm
-	$(BIN)/python -m benchmarks.demo_seeds
-	$(BIN)/python -m benchmarks.report_cost
-	$(BIN)/python -m benchmarks.watch_cost
-	$(BIN)/python -m benchmarks.reliability
-	$(BIN)/python -m benchmarks.attacks
+	$(BIN)/python -m popbandits_experiments.speed.decision_cost
+	$(BIN)/python -m popbandits_experiments.simulated.regret --out runs/regret.json
+	$(BIN)/python -m popbandits_experiments.speed.overhead
+	$(BIN)/python -m popbandits_experiments.speed.scale --folder /dev/shm
+	$(BIN)/python -m popbandits_experiments.speed.demo_seeds
+	$(BIN)/python -m popbandits_experiments.speed.report_cost
+	$(BIN)/python -m popbandits_experiments.speed.watch_cost
+	$(BIN)/python -m popbandits_experiments.reliability
+	$(BIN)/python -m popbandits_experiments.reliability.attacks
 
 clean: ## Remove the environment and the caches; runs/ stays
 	@for each in $(VENV) $(VENV)-oldest; do if [ -e $$each/pyvenv.cfg ]; then rm -rf $$each; fi; done

@@ -13,8 +13,8 @@ import popbandits
 from popbandits.cli import main
 from popbandits.commands import COMMANDS
 from popbandits.errors import PopbanditsError
-from popbandits.paper.results import Results, Run
-from popbandits.paper.synthetic import Synthetic
+from popbandits_experiments.paper.results import Results, Run
+from popbandits_experiments.paper.synthetic import Synthetic
 
 RESULTS = Results(
     tuple(Run("pbt", 4, seed, (0.5, 0.75), (0.1, 0.1), fallbacks=0, seconds=0.25) for seed in range(2)),
