@@ -13,7 +13,7 @@ IMPORTED := altair, envpool, gymnasium, hypothesis, kornia, optuna, pandas, ray.
 MAKEFLAGS += --jobs=2
 
 BIN := $(VENV)/bin
-DECLARED := pyproject.toml constraints.txt
+DECLARED := pyproject.toml experiments/pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-integrations test-gpu test-oldest docs dist mutation bench clean
@@ -32,7 +32,7 @@ test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run ev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@echo "Types are checked while the tests run."
-	$(BIN)/mypy --strict src & types=$$!; $(BIN)/python -c 'import $(IMPORTED)'; \
+	$(BIN)/mypy --strict src experiments/src & types=$$!; $(BIN)/python -c 'import $(IMPORTED)'; \
 	$(BIN)/python -m pytest $(PYTEST_ARGS); tests=$$?; wait $$types && exit $$tests
 
 test-slow: export OPENBLAS_NUM_THREADS = 1
@@ -86,20 +86,20 @@ bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, an
 clean: ## Remove the environment and the caches; runs/ stays
 	@for each in $(VENV) $(VENV)-oldest; do if [ -e $$each/pyvenv.cfg ]; then rm -rf $$each; fi; done
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests experiments -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # Modules are compiled when they are first imported: most never are. A stamp for each set of packages; all share one environment, since constraints.txt makes them agree.
-$(VENV)/.has-rl: EXTRAS = [rl]
-$(VENV)/.has-dev: EXTRAS = [report,rl,ray,dev]
-$(VENV)/.has-docs: EXTRAS = [report,ray,docs]
-$(VENV)/.has-dist: EXTRAS = [dist]
-$(VENV)/.has-integrations: EXTRAS = [report,rl,ray,slurm,dev,adapters,trackers,docs]
-$(VENV)/.has-bench: EXTRAS = [report,rl,bench]
+$(VENV)/.has-rl: PACKAGES = -e '.[rl]'
+$(VENV)/.has-dev: PACKAGES = -e '.[report,rl,ray,dev]' -e './experiments[dev]'
+$(VENV)/.has-docs: PACKAGES = -e '.[report,ray,docs]'
+$(VENV)/.has-dist: PACKAGES = -e '.[dist]'
+$(VENV)/.has-integrations: PACKAGES = -e '.[report,rl,ray,slurm,dev,adapters,trackers,docs]' -e './experiments[dev]'
+$(VENV)/.has-bench: PACKAGES = -e '.[report,rl]' -e './experiments[bench]'
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.$(EXTRAS)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt $(PACKAGES)
 	@touch $@
 
 # What pip cannot install: Qt, with which EnvPool's Procgen draws (1.2.7 carries it along for Python 3.12 and later, the

@@ -216,7 +216,7 @@ def current(where: str) -> str:
         for module in _agents_elsewhere():
             for before, now in getattr(module, "MOVED", {}).items():
                 if where.startswith(before):
-                    return now + where.removeprefix(before)
+                    return f"{now}{where.removeprefix(before)}"
     return where
 
 

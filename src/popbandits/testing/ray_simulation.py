@@ -1,7 +1,8 @@
 """A Ray Tune experiment without a cluster: real trials, a real generator and a real scheduler, in one process.
 
 A function call replaces training in an actor, so that only the scheduler is measured, and a thousand intervals take
-seconds. Trials run in turns, as on a cluster with fewer slots than trials.
+seconds. Trials run in turns, as on a cluster with fewer slots than trials. Ray's classes, which have few types, are Any
+here.
 """
 
 import copy
@@ -50,7 +51,7 @@ class Simulation:
 
     def __init__(
         self,
-        scheduler: TrialScheduler,
+        scheduler: Any,
         step: Step,
         param_space: Mapping[str, Any],
         folder: Path,
@@ -76,22 +77,22 @@ class Simulation:
         )
         scheduler.set_search_properties("score", "max", **experiment.public_spec)
         self.search_alg.add_configurations([experiment])
-        self.trials: list[Trial] = []
-        self.states: dict[Trial, State] = {}
-        self.saved: dict[Trial, _TrainingResult] = {}
-        while (trial := self.search_alg.next_trial()) is not None:
+        self.trials: list[Any] = []
+        self.states: dict[Any, State] = {}
+        self.saved: dict[Any, Any] = {}
+        while (trial := self.search_alg.next_trial()) is not None:  # type: ignore[no-untyped-call]
             trial.create_placement_group_factory()
             self.trials.append(trial)
         for trial in self.trials:
             self._timed(scheduler.on_trial_add, self, trial)
 
-    def restored(self, scheduler: TrialScheduler) -> "Simulation":
+    def restored(self, scheduler: Any) -> "Simulation":
         """Restore the simulation as `Tuner.restore` does, with a scheduler in its initial state."""
         again = copy.copy(self)
         again.scheduler, again.trials, again.states, again.saved = scheduler, [], {}, {}
         scheduler.set_search_properties("score", "max")
         for state, metadata in [trial.get_json_state() for trial in reversed(self.trials)]:
-            trial = Trial.from_json_state(state)
+            trial: Any = Trial.from_json_state(state)
             trial.restore_run_metadata(metadata)
             if not trial.is_finished():
                 trial.set_status(Trial.PENDING)
@@ -99,7 +100,7 @@ class Simulation:
             scheduler.on_trial_add(again, trial)
         return again
 
-    def fail(self, trial: Trial, told: bool = True) -> None:
+    def fail(self, trial: Any, told: bool = True) -> None:
         """Give up a trial; Tune does not always tell the scheduler."""
         if told:
             self.scheduler.on_trial_error(self, trial)
@@ -108,15 +109,15 @@ class Simulation:
 
     # The part of a controller that schedulers use
 
-    def get_trials(self) -> list[Trial]:
+    def get_trials(self) -> list[Any]:
         """Return all trials."""
         return self.trials
 
-    def get_live_trials(self) -> set[Trial]:
+    def get_live_trials(self) -> set[Any]:
         """Return the trials that have not ended."""
         return {trial for trial in self.trials if not trial.is_finished()}
 
-    def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
+    def pause_trial(self, trial: Any, should_checkpoint: bool = True) -> None:
         """Pause a trial, with a checkpoint unless it has one."""
         if should_checkpoint:
             trial.on_checkpoint(self._schedule_trial_save(trial).result)
@@ -124,7 +125,7 @@ class Simulation:
         self.states.pop(trial, None)
         trial.set_status(Trial.PAUSED)
 
-    def _schedule_trial_save(self, trial: Trial, result: Mapping[str, Any] | None = None) -> Saved:
+    def _schedule_trial_save(self, trial: Any, result: Mapping[str, Any] | None = None) -> Saved:
         storage = trial.storage
         storage.current_checkpoint_index += 1
         path = Path(storage.checkpoint_fs_path)
@@ -162,7 +163,7 @@ class Simulation:
             self.states[trial] = json.loads(path.read_text()) if path else {"iteration": 0}
             trial.set_status(Trial.RUNNING)
 
-    def _train(self, trial: Trial) -> None:
+    def _train(self, trial: Any) -> None:
         state = self.states[trial]
         state["iteration"] += 1
         score = self.step(state, trial.config, self.rng)

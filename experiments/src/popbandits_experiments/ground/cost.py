@@ -85,7 +85,7 @@ def _parts(agents: BatchedPPO, device: torch.device) -> list[Part]:
     seen = members * rows * brains.inputs * BYTES
     steps = MINIBATCHES[-1]  # with the defaults: one after every chunk
     episodes = agents.test(streams).shape[1]
-    limit = getattr(agents.world, "task", agents.world).limit
+    limit = getattr(agents.world, "task", agents.world).limit  # type: ignore[union-attr]
     return [
         Part("acting: a rollout", _time(lambda: agents.play.collect(streams), device), forward / 2, rollout),
         Part("preparing it", _time(agents._prepare, device), 2 * forward, rollout + 3 * seen),

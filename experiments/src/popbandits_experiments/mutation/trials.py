@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -203,8 +203,8 @@ def _function_at(mutant: Mutant) -> range:
     tree = ast.parse((ROOT / mutant.file).read_text("utf-8"))
     functions = [
         node
-        for holder in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef)))
-        for node in holder.body
+        for body in (tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef)))
+        for node in body
         if isinstance(node, ast.FunctionDef)
     ]
     for function in functions:
@@ -294,7 +294,7 @@ def make_copies(count: int) -> Iterator[list[Path]]:
         yield copies
 
 
-def _all_of(tasks: list[Callable[[Path], Trial]], copies: list[Path], until: float = float("inf")) -> None:
+def _all_of(tasks: Sequence[Callable[[Path], Trial]], copies: list[Path], until: float = float("inf")) -> None:
     """Do all tasks, one at a time on each copy."""
     waiting, free, going = deque(tasks), list(copies), list[Trial]()
     try:

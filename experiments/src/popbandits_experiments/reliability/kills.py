@@ -160,10 +160,10 @@ def survive_faults(
 
     if ends(work, tally):
         found = on_record(folder, tally)
-        failed = Counter(o.key for o in found if o.failed)
+        failed: Counter[Any] = Counter(o.key for o in found if o.failed)
         with Store.open(folder, readonly=True) as store:
             events = [event for event in store.events() if event.member is not None]
-        recorded = Counter((event.member, event.round) for event in events)
+        recorded: Counter[Any] = Counter((event.member, event.round) for event in events)
         tally.kinds = Counter(event.kind for event in events)
         tally.trials = len(failed)
         tally.lost = 4 * rounds - len({o.key for o in found}) + sum((failed - recorded).values())

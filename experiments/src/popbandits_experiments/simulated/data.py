@@ -34,7 +34,8 @@ class Data:
     @property
     def standardised(self) -> npt.NDArray[np.float64]:
         """y with mean 0 and standard deviation 1, as our model and BoTorch's get it."""
-        return (self.y - self.y.mean()) / self.y.std()
+        standard: npt.NDArray[np.float64] = (self.y - self.y.mean()) / self.y.std()
+        return standard
 
     @property
     def next_round(self) -> int:

@@ -57,7 +57,7 @@ def stretch(data: Data, length: int) -> Iterator[tuple[History, list[Observation
         Observation(
             member=int(data.member[i]),
             round=int(data.round[i]),
-            config=dict(zip(keys, [*data.x[i].tolist(), SPACE["h"][data.h[i]]], strict=True)),  # type: ignore[index]
+            config=dict(zip(keys, [*data.x[i].tolist(), SPACE["h"][data.h[i]]], strict=True)),
             parent=None if data.round[i] == 0 else (int(data.member[i]), int(data.round[i]) - 1),
             score_before=float(data.before[i]),
             score=float(after[i]),

@@ -95,7 +95,7 @@ def play(scheduler: Make, problem: str, iterations: int, seed: int) -> float:
         made = scheduler(**settings(), hyperparam_bounds=bounds, **seeded)
         simulation = Simulation(made, step, space, Path(folder), SIZE, iterations, seed=seed)
         simulation.run()
-        return max(trial.last_result["score"] for trial in simulation.trials)
+        return max(float(trial.last_result["score"]) for trial in simulation.trials)
 
 
 def main() -> None:

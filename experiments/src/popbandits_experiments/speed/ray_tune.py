@@ -33,7 +33,7 @@ import popbandits.ray as ours
 from popbandits.testing.ray_simulation import Simulation, State
 
 SIZE, INTERVAL = 8, 5
-BOUNDS = {"lr": [0.0001, 0.02]}
+BOUNDS: dict[str, Any] = {"lr": [0.0001, 0.02]}
 LABELS = ("crop", "flip", "noise", "cutout")
 LR = tune.uniform(*BOUNDS["lr"])
 MIXED = {"lr": LR, "augmentation": tune.choice(LABELS)}

@@ -46,7 +46,7 @@ def runs_with_hanging_callbacks(trials: int, folder: Path) -> list[Tally]:
     return [tally]
 
 
-def _train(run: Path, engine: str, method: str) -> str:
+def _train(run: Path, engine: Any, method: str) -> str:
     try:
         tune(Walker, space(), directory=run, engine=engine, callbacks=[Hanging(method)], **KILLED)
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ import tempfile
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from popbandits.testing import check_agent
 from popbandits_experiments.reliability.attacks.hostile_agents import ACTS, METHODS, RESULTS, SPACE, Agent
@@ -27,7 +28,7 @@ def check_hostile_agents(trials: int, folder: Path) -> list[Tally]:
     return [tally, *interrupt_checks(folder)]
 
 
-def report_on(home: Path, ways: dict[str, str]) -> bool:
+def report_on(home: Path, ways: dict[str, Any]) -> bool:
     """Check an agent as the command does, with temporary files in a folder of its own."""
     tempfile.tempdir = str(home)
     report = check_agent(partial(Agent, **ways), SPACE)

@@ -4,6 +4,7 @@ import random
 import shutil
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from popbandits import StopAfter, tune
 from popbandits_experiments.reliability.attacks.faulty_disk import jumping_clock
@@ -32,7 +33,7 @@ def runs_under_jumping_clocks(trials: int, folder: Path) -> list[Tally]:
     return [tally]
 
 
-def _all_of_it(run: Path, engine: str, every: int, reach: int) -> None:
+def _all_of_it(run: Path, engine: Any, every: int, reach: int) -> None:
     with jumping_clock(every, reach):
         # An hour on a clock that jumps by years must not be over at once.
         tune(Walker, space(), directory=run, engine=engine, callbacks=[StopAfter(3600)], **KILLED)

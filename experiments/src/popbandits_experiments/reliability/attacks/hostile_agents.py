@@ -143,7 +143,7 @@ RESULTS: dict[str, Callable[[float], Any]] = {
     "long text": lambda x: Long(),
     "unreadable": lambda x: Unreadable(),
     "huge metrics": lambda x: Outcome(x, metrics={"text": 5_000_000 * "x"}),
-    "odd metrics": lambda x: Outcome(x, metrics={1: object()}),
+    "odd metrics": lambda x: Outcome(x, metrics={1: object()}),  # type: ignore[dict-item]
     "circular metrics": lambda x: Outcome(x, metrics=circle()),
     "negative steps": lambda x: Outcome(x, steps=-1),
 }
