@@ -15,7 +15,8 @@ A single seed says little: Ray's PB2 itself is ahead of itself in half of them. 
 other seeds, as a control: "seeds ahead" of the others is to be read beside that row's, and so is "loses by", the mean
 loss in the seeds that are lost. "Worst" and "quartiles" compare the seeds in order of their scores, worst with worst.
 
-Trials, generators and schedulers are Tune's own; the actors are replaced by a function call (`ray_simulation.py`).
+Trials, generators and schedulers are Tune's own; the actors are replaced by a function call
+(`popbandits.testing.ray_simulation`).
 """
 
 import argparse
@@ -43,7 +44,7 @@ LOWER, UPPER = 1e-5, 1e-1
 
 
 def train(state: State, config: Mapping[str, Any], rng: np.random.Generator) -> float:
-    """An iteration of the problem with a log scale: 0.3 at best, less by every factor that the learning rate is off."""
+    """Train an iteration with a log scale: 0.3 at best, less by every factor that the learning rate is off."""
     level = state.get("level", 0.0)
     best = 1e-2 * 10 ** (-2 * min(1.0, level / 20))
     miss = abs(np.log10(config["lr"] / best))
