@@ -13,7 +13,7 @@ IMPORTED := altair, envpool, gymnasium, hypothesis, kornia, optuna, pandas, ray.
 MAKEFLAGS += --jobs=2
 
 BIN := $(VENV)/bin
-DECLARED := pyproject.toml constraints.txt
+DECLARED := pyproject.toml experiments/pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-integrations test-gpu test-oldest docs dist mutation bench clean
@@ -32,7 +32,7 @@ test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run ev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@echo "Types are checked while the tests run."
-	$(BIN)/mypy --strict src & types=$$!; $(BIN)/python -c 'import $(IMPORTED)'; \
+	$(BIN)/mypy --strict src experiments/src & types=$$!; $(BIN)/python -c 'import $(IMPORTED)'; \
 	$(BIN)/python -m pytest $(PYTEST_ARGS); tests=$$?; wait $$types && exit $$tests
 
 test-slow: export OPENBLAS_NUM_THREADS = 1
@@ -69,37 +69,37 @@ dist: $(VENV)/.has-dist ## Build wheel and source distribution, check them, try 
 # What was tried is kept in runs/mutation: stop it and start it again. For another sample: rm -r runs/mutation.
 mutation: export OPENBLAS_NUM_THREADS = 1
 mutation: $(VENV)/.has-dev ## Change the code in 300 places, one at a time, and count what the tests notice (hours)
-	@if [ ! -e runs/mutation/plan.json ]; then $(BIN)/python -m benchmarks.mutation plan; fi
-	$(BIN)/python -m benchmarks.mutation run
+	@if [ ! -e runs/mutation/plan.json ]; then $(BIN)/python -m popbandits_experiments.mutation plan; fi
+	$(BIN)/python -m popbandits_experiments.mutation run
 
 bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, and everything else (hours)
-	$(BIN)/python -m benchmarks.decision_cost
-	$(BIN)/python -m benchmarks.regret --out runs/regret.json
-	$(BIN)/python -m benchmarks.overhead
-	$(BIN)/python -m benchmarks.scale --folder /dev/shm
-	$(BIN)/python -m benchmarks.demo_seeds
-	$(BIN)/python -m benchmarks.report_cost
-	$(BIN)/python -m benchmarks.watch_cost
-	$(BIN)/python -m benchmarks.reliability
-	$(BIN)/python -m benchmarks.attacks
+	$(BIN)/python -m popbandits_experiments.speed.decision_cost
+	$(BIN)/python -m popbandits_experiments.simulated.regret --out runs/regret.json
+	$(BIN)/python -m popbandits_experiments.speed.overhead
+	$(BIN)/python -m popbandits_experiments.speed.scale --folder /dev/shm
+	$(BIN)/python -m popbandits_experiments.speed.demo_seeds
+	$(BIN)/python -m popbandits_experiments.speed.report_cost
+	$(BIN)/python -m popbandits_experiments.speed.watch_cost
+	$(BIN)/python -m popbandits_experiments.reliability
+	$(BIN)/python -m popbandits_experiments.reliability.attacks
 
 clean: ## Remove the environment and the caches; runs/ stays
 	@for each in $(VENV) $(VENV)-oldest; do if [ -e $$each/pyvenv.cfg ]; then rm -rf $$each; fi; done
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests experiments -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # Modules are compiled when they are first imported: most never are. A stamp for each set of packages; all share one environment, since constraints.txt makes them agree.
-$(VENV)/.has-rl: EXTRAS = [rl]
-$(VENV)/.has-dev: EXTRAS = [report,rl,ray,dev]
-$(VENV)/.has-docs: EXTRAS = [report,ray,docs]
-$(VENV)/.has-dist: EXTRAS = [dist]
-$(VENV)/.has-integrations: EXTRAS = [report,rl,ray,slurm,dev,adapters,trackers,docs]
-$(VENV)/.has-bench: EXTRAS = [report,rl,bench]
+$(VENV)/.has-rl: PACKAGES = -e '.[rl]'
+$(VENV)/.has-dev: PACKAGES = -e '.[report,rl,ray,dev]' -e './experiments[dev]'
+$(VENV)/.has-docs: PACKAGES = -e '.[report,ray,docs]'
+$(VENV)/.has-dist: PACKAGES = -e '.[dist]'
+$(VENV)/.has-integrations: PACKAGES = -e '.[report,rl,ray,slurm,dev,adapters,trackers,docs]' -e './experiments[dev]'
+$(VENV)/.has-bench: PACKAGES = -e '.[report,rl]' -e './experiments[bench]'
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.$(EXTRAS)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt $(PACKAGES)
 	@touch $@
 
 # What pip cannot install: Qt, with which EnvPool's Procgen draws (1.2.7 carries it along for Python 3.12 and later, the

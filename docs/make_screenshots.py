@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
-STORED = HERE.parent / "benchmarks/results/procgen"
+STORED = HERE.parent / "experiments/results/procgen"
 SIZES = {"report.png": (1040, 1700), "watch.png": (1040, 1560)}
 
 

@@ -42,7 +42,6 @@ FLOW = (
     "ray",
     "reports",
     "commands",
-    "paper",
     "cli",
     "__main__",
 )
@@ -53,8 +52,7 @@ ALLOWED["engines"] -= {"trackers"}
 ALLOWED["run"] -= {"trackers"}  # It knows views; a user brings trackers.
 ALLOWED["reports"] -= {"trackers", "views", "engines", "run", "ray"}  # They read a run's file, whoever made it.
 ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everything.
-ALLOWED["paper"] |= {"rl"}
-ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "paper", "cli", "__main__"}
+ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "cli", "__main__"}
 ALLOWED["rl"] = {"errors", "extras", "typing", "agent"}  # An agent is anything with train, save and load.
 # So are these; two read spaces and histories.
 ALLOWED["adapters"] = {"errors", "extras", "scratch", "typing", "agent", "space", "history"}
@@ -98,7 +96,7 @@ OPTIONAL = {
     "vl_convert",
     "wandb",
 }
-EXTRA = tuple(f"popbandits.{name}." for name in ("rl", "ray", "reports.live", "paper.procgen", "adapters"))
+EXTRA = tuple(f"popbandits.{name}." for name in ("rl", "ray", "reports.live", "testing.ray_simulation", "adapters"))
 """Packages that are of no use without theirs."""
 SQL = re.compile(
     r"\s*((SELECT|WITH|INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER|BEGIN|COMMIT|ROLLBACK|PRAGMA|ATTACH|VACUUM)\b|"
@@ -287,22 +285,24 @@ def test_optional_packages_are_imported_only_where_they_are_used() -> None:
     assert heavy(ROOT) == []
 
 
-def naming(root: Path, word: str, home: str) -> list[str]:
-    """Modules that name something outside of the package that it belongs to."""
+def experiments(root: Path) -> list[str]:
+    """Imports of the experiments below a folder, one sentence each."""
     return [
-        module
-        for module, path in modules(root).items()
-        if not f"{module}.".startswith(f"{root.name}.{home}.") and word in path.read_text("utf-8").lower()
+        f"{path.relative_to(root)}:{one.line} imports {one.module}"
+        for path in sorted(root.rglob("*.py"))
+        for one in imports(path.read_text("utf-8"), path.stem, is_package=False)
+        if one.module.split(".")[0] in ("experiments", "popbandits_experiments")
     ]
 
 
-def test_only_the_paper_s_experiments_know_procgen() -> None:
-    assert naming(ROOT, "procgen", "paper") == []
+@pytest.mark.parametrize("root", [ROOT, Path(__file__).parent], ids=["src", "tests"])
+def test_nothing_in_the_product_and_its_tests_imports_the_experiments(root: Path) -> None:
+    assert experiments(root) == []
 
 
-def test_a_name_outside_of_its_package_is_found(package: Path) -> None:
-    (package / "models" / "gp.py").write_text("AGENT = 'rl.procgen.task:Task'")
-    assert naming(package, "procgen", "paper") == ["popbandits.models.gp"]
+def test_an_import_of_the_experiments_is_found(package: Path) -> None:
+    (package / "models" / "gp.py").write_text("def late():\n    from popbandits_experiments.paper import grid")
+    assert experiments(package) == ["models/gp.py:2 imports popbandits_experiments.paper"]
 
 
 @pytest.fixture

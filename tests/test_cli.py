@@ -1,39 +1,19 @@
-"""The command line: its help, its errors, and the synthetic experiment. Runs: test_commands.py."""
+"""The command line: its help, its errors, and commands of other distributions. Runs: test_commands.py."""
 
-import importlib.util
-import json
+import argparse
 import os
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import popbandits
 from popbandits.cli import main
-from popbandits.commands import COMMANDS
+from popbandits.commands import COMMANDS, plugins
 from popbandits.errors import PopbanditsError
-from popbandits.paper.results import Results, Run
-from popbandits.paper.synthetic import Synthetic
-
-RESULTS = Results(
-    tuple(Run("pbt", 4, seed, (0.5, 0.75), (0.1, 0.1), fallbacks=0, seconds=0.25) for seed in range(2)),
-    (),
-    {},
-    {},
-)
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `python -m popbandits` in a process of its own."""
-    source = str(Path(popbandits.__file__).parents[1])
-    return subprocess.run(
-        [sys.executable, "-m", "popbandits", *arguments],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": source, "PYTHONIOENCODING": "utf-8"},
-    )
 
 
 def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -44,22 +24,6 @@ def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     out, err = capsys.readouterr()
     assert out == ""
     return err
-
-
-def test_the_synthetic_experiment_runs_from_the_command_line(tmp_path: Path) -> None:
-    options = ["--seeds", "2", "--rounds", "3", "--sizes", "2", "--workers", "1"]
-    done = command("synthetic", *options, "-o", str(tmp_path / "out"))
-    assert done.returncode == 0, done.stderr
-    assert "Cumulative regret after 3 rounds, mean ± standard error of 2 seeds" in done.stdout
-    assert "PB2-Fuse, all explore" in done.stdout
-    assert "Floor" in done.stdout
-    assert "\x1b" not in done.stdout
-    names = ["results.json", "curves.csv", "regret.png", "regret.svg", "regret.vl.json"]
-    assert done.stdout.endswith("\n".join(["Written:", *(f"  {tmp_path / 'out' / name}" for name in names)]) + "\n")
-    assert all((tmp_path / "out" / name).stat().st_size for name in names)
-    content = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert content["arguments"]["seeds"] == 2
-    assert content["made"]["versions"]["popbandits"] == popbandits.__version__
 
 
 def test_help_is_instant_because_it_imports_nothing_slow() -> None:
@@ -111,18 +75,7 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
     [
         ("", "popbandits: the following arguments are required: COMMAND"),
         ("synthesis", "invalid choice: 'synthesis'"),
-        ("synthetic --seeds many", "argument --seeds: invalid int value: 'many'"),
-        ("synthetic --seeds 0", "seeds must be at least 1, got 0"),
-        ("synthetic --rounds -3", "rounds must be at least 1, got -3"),
-        ("synthetic --sizes 1", "sizes must be at least 2, got 1"),
-        ("synthetic --sizes", "argument --sizes: expected at least one argument"),
-        ("synthetic --sizes 4 4", "sizes must be one or more, without repeats, got 4 4"),
-        (
-            "synthetic --methods pb3",
-            "methods: unknown name 'pb3'; choose from random, pbt, patient-pbt, pb2-rand,",
-        ),
-        ("synthetic --workers 0", "workers must be at least 1, got 0; leave it out to use every core"),
-        ("synthetic --seed 3", "unrecognized arguments: --seed 3"),
+        ("status runs --seed=3", "unrecognized arguments: --seed=3"),
         ("run", "the following arguments are required: FILE[:NAME]"),
         ("run missing.py", "'missing.py' cannot be imported: there is no file missing.py; give a module, or the path"),
         ("run no_such_module:experiment", "'no_such_module' cannot be imported: No module named 'no_such_module'"),
@@ -144,59 +97,100 @@ def test_a_wrong_command_line_says_what_is_wrong(line: str, message: str, capsys
     assert "See: popbandits" in said
 
 
-def test_a_folder_that_cannot_be_written_to_is_found_out_before_the_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("")
-    assert main(["synthetic", "-o", str(tmp_path / "file")]) == 1
-    assert capsys.readouterr().err == (
-        f"popbandits: cannot write to the folder {tmp_path / 'file'}: it is a file; give another with -o\n"
-    )
+def fails(error: BaseException) -> plugins.Definition:
+    """Define a command that raises an error."""
+
+    def define(parser: argparse.ArgumentParser) -> Any:
+        def run(arguments: argparse.Namespace) -> None:
+            raise error
+
+        return run
+
+    return define
 
 
 def test_an_error_of_ours_is_a_line_and_not_a_traceback(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise PopbanditsError("it rained")
+    monkeypatch.setitem(COMMANDS, "rain", fails(PopbanditsError("it rained")))
+    assert main(["rain"]) == 1
+    assert capsys.readouterr() == ("", "popbandits: it rained\n")
 
-    monkeypatch.setattr(Synthetic, "run", fail)
-    assert main(["synthetic", "-o", str(tmp_path)]) == 1
+
+def test_ctrl_c_stops_with_status_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "rain", fails(KeyboardInterrupt()))
+    assert main(["rain"]) == 130
+    assert capsys.readouterr().err == "popbandits: stopped\n"
+
+
+def greet(parser: argparse.ArgumentParser) -> Any:
+    """Greet someone."""
+    parser.add_argument("name")
+    return lambda arguments: print(f"hello {arguments.name}")
+
+
+def undefined(parser: argparse.ArgumentParser) -> Any:
+    parser.add_argument("--twice")
+    parser.add_argument("--twice")
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, **commands: str) -> None:
+    """Let these entry points be all that other distributions have."""
+    points = [EntryPoint(name, value, plugins.GROUP) for name, value in commands.items()]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point for point in points if point.group == group])
+
+
+def test_a_command_of_another_distribution_comes_after_ours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch, greet=f"{__name__}:greet", status=f"{__name__}:greet")
+    assert main(["greet", "Ada"]) == 0
+    assert capsys.readouterr().out == "hello Ada\n"
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    page = capsys.readouterr().out
+    assert page.index("  check  ") < page.index("  greet       Greet someone.\n")
+    assert "  status      Show the state of runs" in page, "ours is not replaced"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("no_such_module:command", "ModuleNotFoundError: No module named 'no_such_module'"),
+        (f"{__name__}:gone", "AttributeError: module"),
+        (f"{__name__}:undefined", "ArgumentError: argument --twice: conflicting option string"),
+    ],
+)
+def test_a_broken_command_of_another_distribution_says_why_and_breaks_no_other(
+    value: str, reason: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch, broken=value, greet=f"{__name__}:greet")
+    assert main(["broken", "--twice", "1"]) == 1
     said = capsys.readouterr().err
-    assert said.endswith("popbandits: it rained\n")
-    assert "Traceback" not in said
+    assert said.startswith(f"popbandits: the command broken of {value} cannot be loaded: {reason}")
+    assert main(["greet", "Ada"]) == 0
 
 
-def test_ctrl_c_stops_with_status_130(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", plugins.EXPERIMENTS)
+def test_without_the_experiments_their_commands_say_how_to_get_them(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Synthetic, "run", interrupt)
-    assert main(["synthetic", "-o", str(tmp_path)]) == 130
-    assert capsys.readouterr().err.endswith("popbandits: stopped\n")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_the_report_extra_there_are_numbers_and_a_table_and_advice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "vl_convert" else find(name))
-    monkeypatch.setattr(Synthetic, "run", lambda *_: RESULTS)
-    assert main(["synthetic", "-o", str(tmp_path)]) == 0
+    installed(monkeypatch)
+    assert main([name, "--help"]) == 1
     out, err = capsys.readouterr()
-    assert "There will be no figure" in err
-    assert "pip install 'popbandits[report]'" in err
-    assert "0.750 ± 0.000" in out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.csv", "results.json"]
+    assert out == ""
+    assert err.startswith(f"popbandits: {name} is a command of the experiments, which are not installed; in a checkout")
+    assert err.endswith("pip install -e . -e ./experiments\n")
 
 
-@pytest.mark.parametrize("command", ["procgen --quick", "demo"])
-def test_without_torch_a_command_that_needs_it_says_what_to_install(command: str, tmp_path: Path) -> None:
+def test_a_command_of_ours_does_not_wait_for_those_of_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(plugins, "entry_points", lambda group: pytest.fail("they were looked for"))
+    assert main(["status", str(tmp_path)]) == 1
+
+
+def test_without_torch_the_demo_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('it is not installed', name='torch')")
-    script = f"import sys; from popbandits.cli import main; sys.exit(main({command.split()}))"
+    script = "import sys; from popbandits.cli import main; sys.exit(main(['demo']))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
     needed = "popbandits: popbandits.rl needs torch; pip install 'popbandits[rl]'\n"
     assert (run.returncode, run.stderr) == (1, needed)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import History, HistoryError, Observation, RunError, Store, resume
+from popbandits import History, HistoryError, Observation, RunError, resume
 from popbandits.cli import main
 from tests.golden.runs import difference
 from tests.old_runs.agents import Descender, Walker, Walkers
@@ -111,23 +111,6 @@ def test_an_old_demo_resumes_by_its_record_alone(tmp_path: Path) -> None:
     decided = ("member", "round", "parent", "config", "score_before")
     kept, made = ([[row[key] for key in decided] for row in each] for each in (rows, written(after)))
     assert difference(kept, made) is None
-
-
-def test_an_old_procgen_run_still_names_its_agent_and_has_its_tables(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = copied("procgen", tmp_path)
-    with Store.open(run, readonly=True) as store:
-        task = store.about["agent"]["settings"]
-    assert main(["resume", str(run)]) == 0  # Finished: it builds what its record names, without --trust, and ends.
-    with Store.open(run, readonly=True) as store:
-        assert store.about["agent"]["settings"] == task
-    assert main(["procgen", "--table", str(tmp_path)]) == 0
-    _, rows = expected("procgen")
-    final = max((row for row in rows if row["round"] == task["rounds"] - 1), key=lambda row: row["score"])
-    told = capsys.readouterr().out
-    assert task["game"] in told
-    assert f"{final['metrics']['test_return']:.1f}" in told
 
 
 def test_the_live_page_lists_old_runs_and_their_members(tmp_path: Path) -> None:

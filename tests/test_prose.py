@@ -8,7 +8,7 @@ from pathlib import Path
 import popbandits
 from popbandits.commands.options import read_args
 
-SOURCE = Path(popbandits.__file__).parent
+SOURCES = (Path(popbandits.__file__).parent, Path(__file__).parents[1] / "experiments" / "src")
 
 NOT_VERBS = (
     *("What", "Who", "Whose", "Whom", "Where", "When", "Which", "Whether", "How", "Why"),
@@ -43,8 +43,9 @@ def is_exempt(function: Function) -> bool:
 
 def test_docstrings_of_functions_begin_with_a_verb() -> None:
     found = [
-        f"{file.relative_to(SOURCE.parent)}:{line}: {first}"
-        for file in sorted(SOURCE.rglob("*.py"))
+        f"{file.relative_to(source.parent)}:{line}: {first}"
+        for source in SOURCES
+        for file in sorted(source.rglob("*.py"))
         for line, first in find_bad_docstrings(file.read_text(encoding="utf-8"))
     ]
     assert not found, "begin these docstrings with a verb:\n" + "\n".join(found)

@@ -22,10 +22,6 @@ DATA = {
     "popbandits/py.typed",
     "popbandits/reports/page/style.css",
     "popbandits/reports/page/live.js",
-    *(
-        f"popbandits/paper/procgen/cuda/{name}"
-        for name in ("act.cu", "backward.cu", "convolution.cuh", "forward.cu", "section.cuh", "units.cuh")
-    ),
 }
 AT_TOP = [
     "CHANGELOG.md",
@@ -40,7 +36,7 @@ AT_TOP = [
     "constraints.txt",
     "pyproject.toml",
 ]
-FOLDERS = ("src/popbandits", "tests", "examples", "docs", "benchmarks", "tools")
+FOLDERS = ("src/popbandits", "tests", "examples", "docs", "experiments", "tools")
 UNWANTED = re.compile(r"(^|/)(__pycache__|runs|dist|\.venv[^/]*|\.git)(/|$)|\.pyc$")
 
 

@@ -1,6 +1,6 @@
 """Run the tests that need a GPU, then put mistakes into every kernel and check that the kernel's own case notices.
 
-    python -m tools.gpu_tests             # also writes benchmarks/results/gpu_tests.json
+    python -m tools.gpu_tests             # also writes experiments/results/gpu_tests.json
     python -m tools.gpu_tests --on-cpu    # the mistakes alone, by the CPU's emulation
 
 A mutated source is compiled once, by as many processes as there are cores.
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from popbandits.paper.procgen.kernel_table import Launcher
+    from popbandits_experiments.paper.procgen.kernel_table import Launcher
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "gpu_tests.json"
+RESULTS = ROOT / "experiments" / "results" / "gpu_tests.json"
 
 
 def main() -> None:
@@ -59,7 +59,17 @@ def run_tests() -> dict[str, int]:
         )
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-m", "gpu", "tests/gpu", f"--junitxml={report}"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:xdist",
+            "-m",
+            "gpu",
+            "experiments/tests/gpu",
+            f"--junitxml={report}",
+        ]
         status = subprocess.run(command, cwd=ROOT, check=False).returncode
         if not report.exists():
             sys.exit(f"The tests could not be run: pytest ended with status {status}")
@@ -74,7 +84,7 @@ def try_mutations(kind: str) -> list[dict[str, Any]]:
     """Try every mutation on every kernel that must notice it; return a row for each."""
     import torch
 
-    from tests.paper.procgen import mutations
+    from experiments.tests.paper.procgen import mutations
 
     torch.set_num_threads(1)
     device = torch.device(kind, 0) if kind == "cuda" else torch.device(kind)
@@ -118,8 +128,8 @@ def try_mutations(kind: str) -> list[dict[str, Any]]:
 
 def compile_source(folder: Path, source: str, architecture: str | None) -> None:
     """Compile a source for a GPU, or without an architecture for the CPU; who compiles it again finds it compiled."""
-    from popbandits.paper.procgen.nvrtc import compile_cubin
-    from tests.paper.procgen.cuda.on_cpu import compile_kernels
+    from experiments.tests.paper.procgen.cuda.on_cpu import compile_kernels
+    from popbandits_experiments.paper.procgen.nvrtc import compile_cubin
 
     if architecture is None:
         compile_kernels(folder / source)
@@ -131,9 +141,9 @@ def load(folder: Path, source: str, architecture: str | None) -> "Launcher":
     """Load a compiled source."""
     import torch
 
-    from popbandits.paper.procgen.compiled import Kernels, Module, _driver
-    from popbandits.paper.procgen.nvrtc import compile_cubin
-    from tests.paper.procgen.cuda.on_cpu import compile_kernels
+    from experiments.tests.paper.procgen.cuda.on_cpu import compile_kernels
+    from popbandits_experiments.paper.procgen.compiled import Kernels, Module, _driver
+    from popbandits_experiments.paper.procgen.nvrtc import compile_cubin
 
     if architecture is None:
         return compile_kernels(folder / source)
@@ -159,7 +169,7 @@ def versions() -> dict[str, str]:
     import torch
     import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-    from popbandits.paper.procgen.nvrtc import compiler_version, find_compiler
+    from popbandits_experiments.paper.procgen.nvrtc import compiler_version, find_compiler
 
     return {
         "device": torch.cuda.get_device_name(0),

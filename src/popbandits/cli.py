@@ -5,12 +5,11 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 
-import popbandits.paper.commands  # noqa: F401 - its commands come after the others
 from popbandits.commands import COMMANDS
-from popbandits.commands.registry import STOPPED, Parser
+from popbandits.commands.registry import STOPPED, Definition, Parser
 from popbandits.errors import PopbanditsError, PopbanditsWarning
 from popbandits.wording import visible
 
@@ -45,9 +44,9 @@ exit status:
   130 stopped by Ctrl-C (a run says how to resume it)"""
 
 
-def parser() -> argparse.ArgumentParser:
-    """Build the argument parser."""
-    texts = {name: inspect.getdoc(define) or name for name, define in COMMANDS.items()}
+def parser(definitions: Mapping[str, Definition] = COMMANDS) -> argparse.ArgumentParser:
+    """Build the argument parser of some commands."""
+    texts = {name: inspect.getdoc(define) or name for name, define in definitions.items()}
     summaries = [f"  {name:<11} {text.partition(chr(10))[0]}" for name, text in texts.items()]
     top = Parser(
         prog="popbandits",
@@ -60,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     version = import_module("popbandits").__version__
     top.add_argument("--version", action="version", version=f"popbandits {version}", help="print it and exit")
     commands = top.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
-    for name, define in COMMANDS.items():
+    for name, define in definitions.items():
         one = commands.add_parser(
             name,
             prog=f"popbandits {name}",
@@ -86,7 +85,17 @@ _python_format = warnings.formatwarning
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status."""
-    arguments = parser().parse_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    definitions = dict(COMMANDS)
+    if not given or given[0] not in COMMANDS:
+        from popbandits.commands.plugins import load_plugins  # Other commands do not wait for it.
+
+        plugins = load_plugins()
+        definitions |= plugins.commands
+        if given and given[0] in plugins.problems:
+            print(f"popbandits: {visible(plugins.problems[given[0]])}", file=sys.stderr)
+            return 1
+    arguments = parser(definitions).parse_args(given)
     warnings.formatwarning = _format_warning
     try:
         return arguments.do(arguments) or 0

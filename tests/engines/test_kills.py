@@ -6,7 +6,6 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.reliability import WAYS, contents, marked, survive_faults, survive_kills
-from benchmarks.syscalls import can_trace, in_a_child
 from popbandits import History
 from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.history import Observation
@@ -25,6 +22,7 @@ from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 from tests.engines.batches import Walkers
 from tests.engines.watched import Heir, Parent, Watched
+from tests.processes import contents, in_a_child, until
 
 SETTINGS: dict[str, Any] = {"rounds": 5, "population": 3, "progress": False}
 BATCHED: dict[str, Any] = {"agent": Walkers, "engine": "batched"}
@@ -57,28 +55,6 @@ def test_a_killed_run_resumes_with_nothing_lost(
         begin_or_resume(directory, **settings)
         assert list(History.load(directory)) == list(whole.history), f"run {number}"
         assert contents(directory) == contents(whole.directory), f"run {number}"
-
-
-@pytest.mark.skipif(not can_trace(), reason="calls can be counted on Linux, on x86-64 and ARM")
-@pytest.mark.parametrize(
-    ("engine", "synchronous", "kills"),
-    [("in-process", True, 12), ("in-process", False, 6), ("threads", True, 6), ("processes", False, 2)],
-)
-def test_a_run_that_is_killed_at_a_file_system_call_ends_as_if_it_had_not_been(
-    engine: str, synchronous: bool, kills: int
-) -> None:
-    with marked() as folder:
-        tally = survive_kills(engine, synchronous, kills, folder)
-    assert tally.trials >= kills
-    assert tally.faults == 0, tally
-
-
-@pytest.mark.parametrize("engine", ["in-process", "threads", "processes"])
-def test_a_run_in_which_two_intervals_of_five_fail_loses_none(engine: str) -> None:
-    with marked() as folder:
-        tally = survive_faults(engine, engine != "threads", WAYS[engine], 6, folder / "run", limit=3.0)
-    assert tally.trials >= 5
-    assert tally.faults == 0, tally
 
 
 def test_workers_that_are_killed_cost_their_interval_and_nothing_else(tmp_path: Path) -> None:
@@ -289,16 +265,3 @@ def test_the_second_interrupt_stops_at_once_and_loses_what_was_in_training_only(
     assert len(History.load(tmp_path / "x")) == 4
     whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
     assert resume(tmp_path / "x", agent=Walker, progress=False).history == whole.history
-
-
-def until(condition: Callable[[], Any], seconds: float = 300) -> None:
-    """Wait until something is so; fail if it never is."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            if condition():
-                return
-        except HistoryError:  # There is no run yet.
-            pass
-        assert time.monotonic() < end, "it never came to pass"
-        time.sleep(0.01)

@@ -25,7 +25,7 @@ from popbandits.views.view import View
 from tests.engines.agents import Once, Walker, space
 from tests.engines.batches import together
 from tests.engines.test_engines import ENGINES, events
-from tests.engines.test_kills import until
+from tests.processes import until
 
 SETTINGS: dict[str, Any] = {"method": PBT(), "rounds": 3, "population": 3, "progress": False}
 

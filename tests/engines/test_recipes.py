@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from popbandits.errors import ArgumentError, RunError
 from popbandits.explorers import PatientPBT
+from popbandits.run import recipes
 from popbandits.run.recipes import Untrusted, load, on_record, prepare, recipe
 from popbandits.selection import Patient, Restarts
 from tests.engines.agents import Once, Walker
@@ -118,3 +120,40 @@ def test_a_record_is_not_trusted_unless_somebody_says_so(tmp_path: Path) -> None
         on_record({"agent": foreign}, "agent", tmp_path, "resume")
     assert prepare(foreign, "agent", trust=True) is Walker
     assert on_record({"agent": foreign}, "agent", tmp_path, "resume", trust=True) is Walker
+
+
+@pytest.fixture
+def elsewhere(package: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The module that another distribution names by an entry point, to be written."""
+    monkeypatch.syspath_prepend(package)
+    points = [EntryPoint("made", "popbandits_made.agents", "popbandits.agents")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    recipes._agents_elsewhere.cache_clear()
+    yield package / "popbandits_made" / "agents.py"
+    recipes._agents_elsewhere.cache_clear()
+
+
+MINE = {"import": "popbandits_made.inner.deep:Mine", "settings": {}, "root": "/nowhere"}
+
+
+def test_a_record_may_name_the_agents_of_an_installed_distribution(elsewhere: Path) -> None:
+    elsewhere.write_text(
+        f"AGENTS = {{('import', {MINE['import']!r})}}\nMOVED = {{'popbandits.paper.old.': 'popbandits_made.inner.'}}"
+    )
+    made = prepare(MINE, "agent")
+    assert (made.__module__, made.__qualname__) == ("popbandits_made.inner.deep", "Mine")
+    assert prepare(MINE | {"import": "popbandits.paper.old.deep:Mine"}, "agent") is made
+    with pytest.raises(Untrusted):
+        prepare(MINE | {"import": "popbandits_made.inner:Mine"}, "agent")
+    with pytest.raises(Untrusted):
+        prepare(MINE, "method")
+
+
+def test_agents_of_a_distribution_that_cannot_be_loaded_are_a_warning_and_not_trusted(elsewhere: Path) -> None:
+    elsewhere.write_text("1 / 0")
+    with (
+        pytest.warns(UserWarning, match=r"the agents of popbandits_made\.agents cannot be loaded: ZeroDivisionError"),
+        pytest.raises(Untrusted),
+    ):
+        prepare(MINE, "agent")
+    assert prepare(recipe(Walker), "agent", trust=True) is Walker

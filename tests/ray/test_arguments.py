@@ -11,10 +11,9 @@ import pytest
 from ray import tune
 
 import popbandits.ray as schedulers
-from benchmarks.ray_simulation import Simulation
-from benchmarks.ray_swap import RAYS, play
 from popbandits import PBT, History, PatientPBT, Truncation
 from popbandits.errors import ArgumentError, SpaceError
+from popbandits.testing.ray_simulation import Simulation
 
 TUNED_TOO = "'act': not in hyperparam_bounds, and tuned too"
 PARAM_SPACE = {"lr": tune.loguniform(1e-4, 1e-1), "act": tune.choice(["relu", "tanh", "gelu"]), "width": 64}
@@ -215,9 +214,3 @@ def test_a_message_names_the_parameter_and_both_values(tmp_path: Path) -> None:
         SpaceError, match=re.escape("'lr': hyperparam_bounds has [0.5, 1], and param_space has the range")
     ):
         run(scheduled(hyperparam_bounds={"lr": [0.5, 1.0]}), tmp_path)
-
-
-@pytest.mark.parametrize(("problem", "seed"), [("a log scale and a choice", 2), ("drawn by sample_from", 1)])
-def test_with_only_the_import_changed_more_is_reached_than_with_rays_pb2(problem: str, seed: int) -> None:
-    theirs, ours = (play(scheduler, problem, 30, seed) for scheduler in (RAYS, schedulers.PB2Fuse))
-    assert ours > theirs  # docs/migration_ray.md has more seeds

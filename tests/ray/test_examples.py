@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ray_tune import play
 from popbandits import History
 from tests.ray.conftest import SETTINGS
 from tests.ray.losing import LIMIT
@@ -48,13 +47,6 @@ def test_rays_pb2_example_works_with_only_the_import_changed(tmp_path: Path) -> 
     assert max(o.metrics["training_iteration"] for o in history) == 30
     assert all(0.0001 <= o.config["lr"] <= 0.02 and not o.failed for o in history)
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
-
-
-@pytest.mark.slow  # Eight seeds of two schedulers; that labels are tuned is held by test_translation.
-def test_with_a_categorical_added_to_it_more_is_reached_than_with_rays_pb2() -> None:
-    problem = "with a categorical"
-    ahead = [play("PB2-Fuse", problem, 50, seed)[0] - play("Ray Tune's PB2", problem, 50, seed)[0] for seed in range(8)]
-    assert sum(ahead) / len(ahead) > 0
 
 
 def test_the_example_for_tune_shows_the_schedule_it_found(tmp_path: Path) -> None:

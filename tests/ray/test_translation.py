@@ -12,12 +12,12 @@ from ray.tune.experiment import Trial
 from ray.tune.search import BasicVariantGenerator
 
 import popbandits.ray as schedulers
-from benchmarks.ray_simulation import AClass, Simulation, a_function
 from popbandits import MFPBT, History, Patient, Population, Restarts, Selection, Space
 from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.ray.record import Record
 from popbandits.ray.space import population_size
 from popbandits.storage.store import Store
+from popbandits.testing.ray_simulation import AClass, Simulation, a_function
 from tests.ray.checking import check
 from tests.ray.trainables import PARAM_SPACE, gain
 

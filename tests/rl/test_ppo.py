@@ -11,9 +11,11 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
+from popbandits import rl
 from popbandits.errors import ArgumentError
 from popbandits.rl.demo import DEFAULTS, evaluate, make_agent, space
 from popbandits.rl.ppo import LANDER, PPO, Batch, Loss, Play, Scale, Settings, estimate_advantages, make_optimizer
+from popbandits.run.recipes import address
 from popbandits.space import Space
 
 SHORT = Settings(limit=60, copies=4, rollout=40, updates=2, minibatch=64, episodes=4)
@@ -289,3 +291,7 @@ def test_without_its_packages_the_extra_to_install_is_named(package: str) -> Non
     script = f"import sys; sys.modules[{package!r}] = None; import popbandits.rl"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert f"MissingExtraError: popbandits.rl needs {package}; pip install 'popbandits[rl]'" in run.stderr
+
+
+def test_the_agents_that_any_record_may_name_are_where_it_says() -> None:
+    assert {("import", address(make_agent)), ("import", address(PPO))} == rl.AGENTS

@@ -22,7 +22,7 @@ from popbandits.run import Result
 from popbandits.storage.store import Store
 from tests.engines.agents import Deaf, Walker, space
 from tests.engines.test_engines import Vandal
-from tests.engines.test_kills import until
+from tests.processes import until
 from tests.slurm.members import WAYS, Held, Troubled, held_processes
 
 pytestmark = pytest.mark.integration

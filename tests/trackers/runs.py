@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.syscalls import in_a_child
 from popbandits import History, resume, tune
 from popbandits.errors import HistoryError
 from popbandits.history import Observation
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
+from tests.processes import in_a_child
 
 SETTINGS: dict[str, Any] = {"population": 3, "rounds": 4, "progress": False}
 

@@ -8,15 +8,17 @@ the caller's permission: `trust=True`, `--trust`, or the agent, the method and t
 import json
 import shlex
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, get_args
 
-from popbandits.errors import ArgumentError, PopbanditsError, RunError, SpaceError
+from popbandits.errors import ArgumentError, PopbanditsError, PopbanditsWarning, RunError, SpaceError
 from popbandits.explorers import (
     BGPBT,
     PBT,
@@ -191,16 +193,17 @@ OURS: dict[Role, set[str | None]] = {
 }
 """Addresses of methods and selections that any record may name. For agents, see `AGENTS` of their package."""
 
-MOVED = ("popbandits.rl.", "popbandits.paper.")
-"""Package of modules in older records, and the package that some of them have moved to."""
+LEFT = ("popbandits.rl.", "popbandits.paper.")
+"""Packages of popbandits in older records, which some agents have left for other distributions."""
 
 
 def is_ours(role: Role, kind: str, where: str) -> bool:
     """Tell whether any record may name this code, because popbandits ships it for that."""
     if role != "agent":
         return kind == "make" and where in OURS[role]
-    package = _package(where, 2)
-    return package is not None and (kind, where) in getattr(import_module(package), "AGENTS", ())
+    package = _package(where)
+    modules = [import_module(package)] if package else _agents_elsewhere()
+    return any((kind, where) in getattr(module, "AGENTS", ()) for module in modules)
 
 
 def current(where: str) -> str:
@@ -209,14 +212,36 @@ def current(where: str) -> str:
     >>> current("popbandits.rl.ppo:PPO")
     'popbandits.rl.ppo:PPO'
     """
-    before, now = MOVED
-    return where.replace(before, now, 1) if where.startswith(before) and _package(where, 3) is None else where
+    if where.startswith(LEFT):
+        for module in _agents_elsewhere():
+            for before, now in getattr(module, "MOVED", {}).items():
+                if where.startswith(before):
+                    return f"{now}{where.removeprefix(before)}"
+    return where
 
 
-def _package(where: str, depth: int) -> str | None:
-    """Return the first parts of an address in popbandits, if there is such a module."""
-    parts = where.partition(":")[0].split(".")[:depth]
-    if parts[0] != "popbandits" or len(parts) < depth or not all(part.isidentifier() for part in parts):
+@cache
+def _agents_elsewhere() -> list[ModuleType]:
+    """Load the modules that the entry points `popbandits.agents` of other distributions name.
+
+    Each may have AGENTS, which any record may name, and MOVED, which maps the beginning of older addresses to today's.
+    """
+    from importlib.metadata import entry_points  # Slow to import, and few runs need it.
+
+    found = []
+    for point in entry_points(group="popbandits.agents"):
+        try:
+            found.append(point.load())
+        except Exception as error:  # Whatever a stranger's module raises.
+            message = f"the agents of {point.value} cannot be loaded: {type(error).__name__}: {error}"
+            warnings.warn(PopbanditsWarning(message), stacklevel=2)
+    return found
+
+
+def _package(where: str) -> str | None:
+    """Return the package in popbandits of an address, if there is such a module."""
+    parts = where.partition(":")[0].split(".")[:2]
+    if parts[0] != "popbandits" or len(parts) < 2 or not all(part.isidentifier() for part in parts):
         return None
     return ".".join(parts) if find_spec(".".join(parts)) else None
 

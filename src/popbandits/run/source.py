@@ -19,7 +19,7 @@ from typing import Any
 from popbandits.space import Space
 from popbandits.wording import visible
 
-FOREIGN = {"popbandits", *sys.stdlib_module_names}
+FOREIGN = {"popbandits", "popbandits_experiments", *sys.stdlib_module_names}
 """Packages whose code is not the user's."""
 
 INSTALLED = {"site-packages", "dist-packages"}

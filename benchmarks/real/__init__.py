@@ -1,1 +1,0 @@
-"""Methods compared on real training: `python -m benchmarks.real --help`."""

@@ -1,0 +1,131 @@
+"""Worlds in EnvPool: environments stepped on CPU cores, one pool for all members."""
+
+from collections.abc import Callable
+
+import envpool
+import numpy as np
+import torch
+from torch import Tensor
+
+from popbandits.errors import ArgumentError
+from popbandits_experiments.batched.brains import Brains
+from popbandits_experiments.batched.random import Streams
+from popbandits_experiments.batched.rollouts import Play, Rollout, Test, World
+
+
+class PoolWorld(World):
+    """An EnvPool task with vector observations."""
+
+    normalise = True
+
+    def __init__(self, name: str, limit: int, threads: int = 1):
+        self.name, self.limit, self.threads = name, limit, threads
+        spec = envpool.make_spec(name)
+        action = spec.action_array_spec["action"]
+        self.inputs = spec.state_array_spec["obs"].shape[-1]
+        self.discrete = np.issubdtype(action.dtype, np.integer)
+        self.actions = int(action.maximum) + 1 if self.discrete else action.shape[-1]
+        if not self.discrete and not (np.all(action.minimum == -1) and np.all(action.maximum == 1)):
+            raise ArgumentError(
+                f"actions must be between -1 and 1, got {name}, whose actions are between "
+                f"{action.minimum} and {action.maximum}"
+            )
+
+    def play(self, brains: Brains, gamma: Tensor, rollout: Rollout, stream: "torch.cuda.Stream | None") -> Play:
+        """Make the environments that members train in."""
+        return _PoolPlay(self, brains, gamma, rollout)
+
+    def test(self, brains: Brains, episodes: int, stream: "torch.cuda.Stream | None") -> Test:
+        """Make the environments that members are scored in."""
+        return _PoolTest(self, brains, episodes)
+
+
+class _Pool:
+    """A pool of `copies` environments of each member, seeded by the members' own streams."""
+
+    def __init__(self, world: PoolWorld, copies: int, streams: Streams, device: torch.device):
+        seeds = (streams.uniform(copies) * 2**24).long().flatten().tolist()
+        self.world, self.device, self.copies = world, device, copies
+        self._pool = envpool.make_gymnasium(
+            world.name, num_envs=len(seeds), seed=seeds, num_threads=world.threads, max_episode_steps=world.limit
+        )
+        self._observations, _ = self._pool.reset()
+
+    def observe(self) -> Tensor:
+        """Return the current observations, (A, copies, D)."""
+        rows = torch.as_tensor(self._observations, dtype=torch.float32, device=self.device)
+        return rows.clone().view(-1, self.copies, self.world.inputs)
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Act in each environment; return next observations, rewards, terminated and over. Restart what is over."""
+        self._observations, rewards, terminated, truncated, _ = self._pool.step(self._pool_actions(actions))
+        following = self.observe()
+        over = terminated | truncated
+        if len(ended := np.flatnonzero(over).astype(np.int32)):
+            # EnvPool would start them in the next step and ignore its action.
+            fresh, info = self._pool.reset(ended)
+            self._observations[info["env_id"]] = fresh
+
+        def tensor(values: "np.ndarray[tuple[int], np.dtype[np.generic]]") -> Tensor:
+            return torch.as_tensor(values, device=self.device).view(-1, self.copies)
+
+        return following, tensor(rewards.astype(np.float32)), tensor(terminated), tensor(over)
+
+    def finish(self, act: Callable[[Tensor], Tensor]) -> Tensor:
+        """Play every episode to its end, stepping only unfinished ones; return the returns, (A, copies)."""
+        returns = np.zeros(len(self._observations), dtype=np.float32)
+        running = np.arange(len(returns), dtype=np.int32)
+        while len(running):
+            actions = self._pool_actions(act(self.observe()))[running]
+            observations, rewards, terminated, truncated, info = self._pool.step(actions, running)
+            ids = info["env_id"]
+            self._observations[ids] = observations
+            returns[ids] += rewards
+            running = ids[~(terminated | truncated)].astype(np.int32)
+        return torch.as_tensor(returns, device=self.device).view(-1, self.copies)
+
+    def _pool_actions(self, actions: Tensor) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":
+        flat = actions.flatten(0, 1).cpu()
+        # A diverged member must not crash a physics engine that all members share.
+        flat = flat.int() if self.world.discrete else flat.nan_to_num(0.0).clamp(-1, 1)
+        return flat.numpy()
+
+
+class _PoolPlay(Play):
+    def __init__(self, world: PoolWorld, brains: Brains, gamma: Tensor, rollout: Rollout):
+        self._world, self._brains, self._gamma, self._rollout = world, brains, gamma, rollout
+
+    def begin(self, streams: Streams) -> None:
+        copies = self._rollout.rewards.shape[2]
+        self._pool = _Pool(self._world, copies, streams, self._gamma.device)
+        self._discounted = torch.zeros(len(self._gamma), copies, device=self._gamma.device)
+
+    @torch.no_grad()
+    def collect(self, streams: Streams) -> None:
+        brains, out = self._brains, self._rollout
+        _, steps, copies = out.rewards.shape
+        noise = brains.noise(streams, steps, copies)
+        for t in range(steps):
+            observations = self._pool.observe()
+            actions = brains.act(brains.policy(brains.see(observations)), noise[:, t])
+            following, rewards, terminated, over = self._pool.step(actions)
+            self._discounted = self._discounted * self._gamma + rewards
+            step = (observations, following, actions, rewards, self._discounted, terminated, over)
+            for buffer, value in zip(vars(out).values(), step, strict=True):
+                buffer[:, t] = value
+            self._discounted = self._discounted * ~over
+
+
+class _PoolTest(Test):
+    def __init__(self, world: PoolWorld, brains: Brains, episodes: int):
+        self._world, self._brains, self._episodes = world, brains, episodes
+
+    @torch.no_grad()
+    def __call__(self, streams: Streams) -> Tensor:
+        brains = self._brains
+
+        def act(observations: Tensor) -> Tensor:
+            outputs = brains.policy(brains.see(observations))
+            return brains.act(outputs, brains.noise(streams, self._episodes)) if brains.discrete else outputs
+
+        return _Pool(self._world, self._episodes, streams, brains.flat.device).finish(act)

@@ -1,0 +1,282 @@
+"""PPO (Schulman et al. 2017) for a whole population in one program.
+
+Every member has its own weights, environments and hyperparameters. Hyperparameters are tensors, so a change of
+configuration recompiles nothing. On a GPU, a rollout, its preparation and an epoch are one CUDA graph each; on a CPU
+the same procedures run without graphs.
+
+| symbol | meaning |
+|---|---|
+| A | members |
+| N | environments of a member |
+| T | steps of a rollout |
+| M | transitions of a member's rollout: T N |
+| C | chunks of an epoch: the gradients of C / minibatches chunks make one step of the optimizer |
+
+Details follow `popbandits.rl.ppo`: observations and rewards are normalised by running scales; where a time limit cuts
+an episode off, the critic's value replaces the rest of the return. Members are independent: all products are batched,
+all reductions are within a member, and random numbers depend on a member's own key (`random.py`).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from popbandits.agent import Outcome
+from popbandits.errors import ArgumentError
+from popbandits.rl.threads import use_one_thread
+from popbandits_experiments.batched.brains import Brains
+from popbandits_experiments.batched.members import MemberRows
+from popbandits_experiments.batched.optimizers import MINIBATCHES, BatchedOptimizer, minibatch_ends
+from popbandits_experiments.batched.random import Streams, keys_of
+from popbandits_experiments.batched.rollouts import Rollout, World
+from popbandits_experiments.cuda_graphs import Replayed, stream_on
+
+ADVANTAGES = ("minibatch", "rollout", "none")
+_NUMBERS = ("one_minus_gamma", "gae_lambda", "clip", "entropy", "vf_coef")
+_SETTINGS = (*_NUMBERS, "epochs", "minibatches", "value_clip")
+# Labels of the streams that do not fill rollouts.
+_ENVIRONMENTS, _ORDERS, _SCORES = range(3)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings that are not tuned."""
+
+    copies: int = 16
+    """Environments per member: N."""
+    rollout: int = 64
+    """Steps per environment between two updates: T."""
+    updates: int = 10
+    """Rollouts per interval; an interval has `updates * rollout * copies` environment steps."""
+    episodes: int = 16
+    """Fresh episodes after an interval; their mean return is its score."""
+    hidden: int = 32
+    """Width of the two hidden layers of policy and critic."""
+    tf32: bool = False
+    """True if a GPU may round the factors of products to 11 bits; three times as fast on wide observations."""
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of an interval."""
+        return self.updates * self.rollout * self.copies
+
+
+class BatchedPPO(MemberRows):
+    """A population of PPO agents, as a batched agent.
+
+    A configuration holds lr, one_minus_gamma, gae_lambda, clip, entropy, vf_coef, max_grad_norm, epochs, minibatches,
+    advantages, value_clip, optimizer, and the optimizer's own hyperparameter: beta1 (adam), smoothing (rmsprop) or
+    momentum (sgd).
+    """
+
+    def __init__(self, seeds: Sequence[int], world: World, settings: Settings, device: str | torch.device = "cpu"):
+        if (rows := settings.rollout * settings.copies) % MINIBATCHES[-1]:
+            raise ArgumentError(f"rollout * copies must be a multiple of {MINIBATCHES[-1]}, got {rows}")
+        members, stream = len(seeds), stream_on(torch.device(device))
+        super().__init__(members, device)
+        self.world, self.settings = world, settings
+        self.brains = self._make_brains(members)
+        self.optimizer = BatchedOptimizer(self.brains.flat)
+        self._make_buffers(members)
+        self.rollout = Rollout.empty(self.brains, settings.rollout, settings.copies)
+        self.play = world.play(self.brains, self._gamma, self.rollout, stream)
+        self.test = world.test(self.brains, settings.episodes, stream)
+        self._prepare, self._epoch = Replayed(self._prepare_rollout, stream), Replayed(self._learn_epoch, stream)
+        self._start(range(members), seeds)
+
+    def _make_brains(self, members: int) -> Brains:
+        world = self.world
+        return Brains(
+            members, world.inputs, world.actions, world.discrete, self.settings.hidden, self.device, world.normalise
+        )
+
+    def _make_buffers(self, members: int) -> None:
+        """Allocate the buffers that graphs read and write; their addresses must not change."""
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(*shape, dtype=dtype, device=self.device)
+
+        rows = self.settings.rollout * self.settings.copies
+        table = zeros(len(_SETTINGS), members)
+        self._table, self._own = table, dict(zip(_SETTINGS, table, strict=True))
+        self._gamma = zeros(members, 1)
+        self._normalisation = zeros(members, dtype=torch.int64)
+        self._seen = zeros(members, rows, self.brains.inputs)
+        # For each transition: log-probability before, advantage, target, value before.
+        self._facts = zeros(members, rows, 4)
+        self._order = zeros(members, rows, dtype=torch.int64)
+        self._due = zeros(MINIBATCHES[-1], members, 1, dtype=torch.bool)
+
+    def _rows(self) -> dict[str, Tensor]:
+        """Return what is learnt, and the environments, by name, a row for each member."""
+        return {**self.brains.state, **self.optimizer.state, **self.play.state}
+
+    def _fresh(self, keys: Tensor) -> dict[str, Tensor]:
+        """Draw initial weights, reset the scales and start episodes, a row for each key."""
+        fresh, streams = self._make_brains(len(keys)), Streams(keys)
+        fresh.flat.copy_(fresh.draw(streams))
+        return {**fresh.state, **self.play.fresh(streams.fork(_ENVIRONMENTS))}
+
+    def applied(self) -> list[dict[str, Any]]:
+        """Return the hyperparameters of the last interval, read from where they are used."""
+        own = {name: tensor.tolist() for name, tensor in self._own.items()}
+        return [
+            {
+                **steps,
+                "advantages": ADVANTAGES[normalisation],
+                **{name: own[name][i] for name in _NUMBERS},
+                **{name: round(own[name][i]) for name in ("epochs", "minibatches")},
+                "value_clip": bool(own["value_clip"][i]),
+            }
+            for i, (steps, normalisation) in enumerate(
+                zip(self.optimizer.applied(), self._normalisation.tolist(), strict=True)
+            )
+        ]
+
+    def train(self, configs: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+        """Train every member for an interval; scores are mean returns of fresh episodes, NaN if weights diverged.
+
+        Rollouts go on where the last interval ended, so k intervals of one rollout are one interval of k.
+        """
+        if self.device.type == "cpu":
+            use_one_thread()
+        torch.backends.cuda.matmul.allow_tf32 = self.settings.tf32
+        self._configure(configs)
+        self.play.begin(self._streams().fork(_ENVIRONMENTS))
+        for _ in range(self.settings.updates):
+            streams = self._streams()
+            self.play.collect(streams)
+            self._prepare()
+            # The number of epochs depends on the other members; what a member draws later must not.
+            orders = streams.fork(_ORDERS)
+            for epoch in range(max(int(config["epochs"]) for config in configs)):
+                self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
+                self._set_due(epoch)
+                self._epoch()
+            self._trained += 1
+        returns = self.test(self._streams().fork(_SCORES))
+        self._labels = ()
+        sound = self.brains.flat.isfinite().all(1)
+        scores = torch.where(sound, returns.mean(1), math.nan).tolist()
+        count = returns.shape[1]
+        errors = (returns.std(1) / math.sqrt(count)).tolist() if count > 1 else [math.nan] * len(scores)
+        steps = self.settings.steps
+        return [
+            Outcome(s, steps, {"standard_error": e} if math.isfinite(e) else {})
+            for s, e in zip(scores, errors, strict=True)
+        ]
+
+    def evaluate(self, members: Sequence[int], episodes: int, seeds: Sequence[int]) -> Tensor:
+        """Play fresh episodes with some of the members; return their returns, (members, episodes)."""
+        rows = torch.tensor(list(members), device=self.device)
+        chosen = self._make_brains(len(rows))
+        for name, tensor in chosen.state.items():
+            tensor.copy_(self.brains.state[name][rows])
+        chosen.observed.refresh()
+        return self.world.test(chosen, episodes, stream_on(self.device))(Streams(keys_of(seeds, self.device)))
+
+    def _configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
+        """Write the hyperparameters of an interval to the buffers that the graphs read."""
+        for config in configs:
+            if config["minibatches"] not in MINIBATCHES:
+                raise ArgumentError(f"minibatches must be one of {MINIBATCHES}, got {config['minibatches']!r}")
+            if config["advantages"] not in ADVANTAGES:
+                raise ArgumentError(f"advantages must be one of {ADVANTAGES}, got {config['advantages']!r}")
+        self.optimizer.configure(configs)
+        self._table.copy_(torch.tensor([[float(config[name]) for config in configs] for name in _SETTINGS]))
+        self._gamma.copy_((1 - self._own["one_minus_gamma"].double())[:, None])
+        self._normalisation.copy_(torch.tensor([ADVANTAGES.index(config["advantages"]) for config in configs]))
+        self.brains.observed.refresh()
+
+    def _set_due(self, epoch: int) -> None:
+        """Mark the chunks of an epoch after which each member's optimizer steps."""
+        self._due.copy_(minibatch_ends(self._own["minibatches"]) & (epoch < self._own["epochs"])[:, None])
+
+    @torch.no_grad()
+    def _prepare_rollout(self) -> None:
+        """Update the scales from a rollout, and estimate advantages and the critic's targets.
+
+        Generalised advantage estimation (Schulman et al. 2016): Â_t = δ_t + γ λ Â_{t+1} within an episode,
+        δ_t = r_t + γ V(s_{t+1}) - V(s_t), without V(s_{t+1}) where s_{t+1} is terminal.
+        """
+        brains, out, own = self.brains, self.rollout, self._own
+        seen = brains.see(out.observations.flatten(1, 2))
+        self._seen.copy_(seen)
+        following = brains.value(brains.see(out.following.flatten(1, 2))).view_as(out.rewards)
+        values = brains.value(seen).view_as(out.rewards)
+        before, _ = brains.judge(brains.policy(seen), out.actions.flatten(1, 2))
+        if brains.normalise:
+            brains.observed.update(out.observations.flatten(1, 2))
+        brains.rewarded.update(out.discounted.flatten(1, 2)[..., None])
+        rewards = brains.rewarded.shrink(out.rewards)
+        gamma = self._gamma[..., None]
+        errors = rewards + gamma * following * ~out.terminated - values
+        decay = gamma * own["gae_lambda"][:, None, None] * ~out.over
+        advantages = torch.empty_like(errors)
+        last = torch.zeros_like(errors[:, 0])
+        for t in reversed(range(errors.shape[1])):
+            last = torch.addcmul(errors[:, t], decay[:, t], last)
+            advantages[:, t] = last
+        advantages, values = advantages.flatten(1), values.flatten(1)
+        targets = advantages + values
+        centred = (advantages - advantages.mean(1, keepdim=True)) / (
+            advantages.std(1, keepdim=True, correction=0) + 1e-8
+        )
+        advantages = torch.where((self._normalisation == 1)[:, None], centred, advantages)
+        self._facts.copy_(torch.stack([before, advantages, targets, values], -1))
+
+    def _learn_epoch(self) -> None:
+        """Go once through the rollout in the given order; step the optimizers where they are due."""
+        brains, chunks = self.brains, MINIBATCHES[-1]
+        self.optimizer.gradient.zero_()  # Members without epochs left are never due: their gradients would accumulate.
+
+        def shuffle(rows: Tensor) -> Tensor:
+            order = self._order.view(*self._order.shape, *(1,) * (rows.ndim - 2)).expand(-1, -1, *rows.shape[2:])
+            return rows.gather(1, order)
+
+        seen, facts = shuffle(self._seen), shuffle(self._facts)
+        actions = shuffle(self.rollout.actions.flatten(1, 2))
+        facts[..., 1] = self._normalise_minibatches(facts[..., 1])
+        share = self._own["minibatches"] / chunks
+        size = seen.shape[1] // chunks
+        for chunk in range(chunks):
+            rows = slice(chunk * size, (chunk + 1) * size)
+            loss = self._loss(seen[:, rows], actions[:, rows], facts[:, rows]) * share
+            self.optimizer.step(torch.autograd.grad(loss.sum(), brains.weights), self._due[chunk])
+
+    def _normalise_minibatches(self, advantages: Tensor) -> Tensor:
+        """Normalise advantages, (A, M) in the order of learning, within the minibatches of members set to do so."""
+        chunks = MINIBATCHES[-1]
+        parts = advantages.view(len(advantages), chunks, -1)
+        first = torch.arange(chunks, device=self.device)
+        group = (first * self._own["minibatches"][:, None] / chunks).floor()  # (A, C)
+        together = (group[:, :, None] == group[:, None, :]).float()
+        together = together / together.sum(-1, keepdim=True)
+        mean = together @ parts.mean(2, keepdim=True)
+        variance = together @ (parts - mean).square().mean(2, keepdim=True)
+        centred = ((parts - mean) / (variance.sqrt() + 1e-8)).flatten(1)
+        return torch.where((self._normalisation == 0)[:, None], centred, advantages)
+
+    def _loss(self, seen: Tensor, actions: Tensor, facts: Tensor) -> Tensor:
+        """Compute -E[min(r Â, clip(r, 1 - ε, 1 + ε) Â)] + c E[(V - R)²] / 2 - β H for each member, (A,).
+
+        With value_clip, the critic's error is the larger of two: its own, and the error of V clipped to within ε of the
+        value before.
+        """
+        own, brains = self._own, self.brains
+        before, advantages, targets, values_before = facts.unbind(-1)
+        now, entropy = brains.judge(brains.policy(seen), actions)
+        values = brains.value(seen)
+        clip = own["clip"][:, None]
+        ratio = (now - before).exp()
+        clipped = torch.minimum(torch.maximum(ratio, 1 - clip), 1 + clip)
+        gain = torch.minimum(ratio * advantages, clipped * advantages).mean(1)
+        near = values_before + torch.minimum(torch.maximum(values - values_before, -clip), clip)
+        miss = (values - targets).square()
+        miss = torch.where(own["value_clip"][:, None] > 0, torch.maximum(miss, (near - targets).square()), miss)
+        loss: Tensor = -gain + own["vf_coef"] * miss.mean(1) / 2 - own["entropy"] * entropy
+        return loss

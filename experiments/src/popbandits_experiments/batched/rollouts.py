@@ -1,0 +1,98 @@
+"""Rollouts of members, and the contract of the worlds that produce them."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from popbandits_experiments.batched.brains import Brains
+from popbandits_experiments.batched.random import Streams
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """Buffers for T steps of A members in N environments each; their addresses do not change."""
+
+    observations: Tensor
+    """Observations before each step, (A, T, N, D)."""
+    following: Tensor
+    """Observations after each step, before a finished episode is replaced by the next, (A, T, N, D)."""
+    actions: Tensor
+    """(A, T, N) or (A, T, N, K)."""
+    rewards: Tensor
+    """(A, T, N), like all fields below."""
+    discounted: Tensor
+    """Sum of the episode's rewards so far, older ones discounted."""
+    terminated: Tensor
+    """True if the episode ended in a terminal state."""
+    over: Tensor
+    """True if the episode ended, in a terminal state or by its time limit."""
+
+    @staticmethod
+    def empty(brains: Brains, steps: int, copies: int) -> "Rollout":
+        """Allocate the buffers of a rollout."""
+        members, device = len(brains.flat), brains.flat.device
+        shape = (members, steps, copies)
+        observations, following = (torch.zeros(*shape, brains.inputs, device=device) for _ in range(2))
+        taken = (
+            torch.zeros(shape, dtype=torch.int64, device=device)
+            if brains.discrete
+            else torch.zeros(*shape, brains.actions, device=device)
+        )
+        rewards, discounted = (torch.zeros(shape, device=device) for _ in range(2))
+        terminated, over = (torch.zeros(shape, dtype=torch.bool, device=device) for _ in range(2))
+        return Rollout(observations, following, taken, rewards, discounted, terminated, over)
+
+
+class Play(ABC):
+    """N running environments of each member.
+
+    They go on from one interval to the next: their state belongs to the member, and is copied, saved and restored with
+    it. Where it cannot be (`PoolWorld`), every interval begins with fresh episodes.
+    """
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Tensors of the environments by name, a row for each member; none if they cannot be saved."""
+        return {}
+
+    def fresh(self, streams: Streams) -> dict[str, Tensor]:
+        """Return the state of environments at the start of an episode, a row for each stream."""
+        return {}
+
+    @abstractmethod
+    def begin(self, streams: Streams) -> None:
+        """Begin an interval; start fresh episodes if the state of the environments cannot be saved."""
+
+    @abstractmethod
+    def collect(self, streams: Streams) -> None:
+        """Fill the rollout with the next T steps."""
+
+
+class Test(ABC):
+    """E fresh episodes of each member."""
+
+    @abstractmethod
+    def __call__(self, streams: Streams) -> Tensor:
+        """Play the episodes and return their returns, (A, E)."""
+
+
+class World(ABC):
+    """A task and the place where its environments are stepped, such as a CPU pool or the device."""
+
+    inputs: int
+    """Size of an observation."""
+    actions: int
+    """Number of discrete actions, or dimensions of a continuous one."""
+    discrete: bool
+    normalise: bool
+    """True to normalise observations by a running scale; images of zeros and ones need none."""
+
+    @abstractmethod
+    def play(self, brains: Brains, gamma: Tensor, rollout: Rollout, stream: "torch.cuda.Stream | None") -> Play:
+        """Make the environments that members train in."""
+
+    @abstractmethod
+    def test(self, brains: Brains, episodes: int, stream: "torch.cuda.Stream | None") -> Test:
+        """Make the environments that members are scored in."""

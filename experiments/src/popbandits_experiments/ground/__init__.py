@@ -1,0 +1,1 @@
+"""Methods compared on real training: `python -m popbandits_experiments.ground --help`."""

@@ -1,0 +1,110 @@
+"""Tasks of the benchmark, with their agents, budgets and spaces."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ConfigSpace import ConfigurationSpace
+from torch import Tensor
+
+from popbandits.agent import Outcome
+from popbandits.errors import ArgumentError
+from popbandits_experiments.batched import spaces
+from popbandits_experiments.batched.device import DeviceWorld
+from popbandits_experiments.batched.pools import PoolWorld
+from popbandits_experiments.batched.ppo import BatchedPPO, Settings
+from popbandits_experiments.batched.tasks import TASKS
+from popbandits_experiments.ground import digits
+from popbandits_experiments.ground.digits import BatchedDigits
+from popbandits_experiments.ground.records import Group, Space
+
+
+class Agents(Protocol):
+    """Members of many populations, trained by one program."""
+
+    @property
+    def state(self) -> Mapping[str, Tensor]: ...
+    def train(self, configs: Sequence[dict[str, object]]) -> Sequence[Outcome]: ...
+    def copy(self, sources: Sequence[int]) -> None: ...
+    def reset(self, member: int, seed: int) -> None: ...
+    def assigned(self, keys: Sequence[tuple[int, int]]) -> None: ...
+    def evaluate(self, members: Sequence[int], episodes: int, seeds: Sequence[int]) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A task with its budget."""
+
+    name: str
+    group: Group
+    updates: int
+    """Rollouts (or epochs) of a member over the whole run, divided among the rounds."""
+    steps: int
+    """Environment steps per rollout, or images per epoch."""
+    make: Callable[[Sequence[int], int, str], Agents]
+    """Function that makes agents from their seeds, the rollouts per round, and a device."""
+    spaces: dict[Space, Callable[[], ConfigurationSpace]]
+
+    def updates_in(self, rounds: int) -> int:
+        """Return the rollouts of a round; rounds must divide the budget, so that all runs spend the same."""
+        if rounds < 1 or self.updates % rounds:
+            raise ArgumentError(f"rounds must divide the {self.updates} updates of {self.name}, got {rounds}")
+        return self.updates // rounds
+
+
+PPO_SPACES: dict[Space, Callable[[], ConfigurationSpace]] = {
+    "wide": spaces.wide,
+    "shifted": spaces.shifted,
+    "narrow": spaces.narrow,
+}
+
+
+def _on_device(name: str, task: str, updates: int, tf32: bool = False) -> Ground:
+    def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
+        settings = Settings(updates=updates, tf32=tf32)
+        return BatchedPPO(seeds, DeviceWorld(TASKS[task]), settings, device)
+
+    return Ground(name, "device", updates, Settings().copies * Settings().rollout, make, PPO_SPACES)
+
+
+def _in_pool(name: str, task: str, limit: int, updates: int, episodes: int) -> Ground:
+    def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
+        settings = Settings(updates=updates, hidden=64, episodes=episodes)
+        return BatchedPPO(seeds, PoolWorld(task, limit, threads=THREADS), settings, device)
+
+    return Ground(name, "envpool", updates, Settings().copies * Settings().rollout, make, PPO_SPACES)
+
+
+def _digits() -> Ground:
+    def make(seeds: Sequence[int], updates: int, device: str) -> BatchedDigits:
+        return BatchedDigits(seeds, digits.Settings(epochs=updates), DIGITS, device)
+
+    spaces: dict[Space, Callable[[], ConfigurationSpace]] = {"wide": digits.wide, "narrow": digits.narrow}
+    return Ground("Digits", "device", 300, digits.STANDARD.task.training, make, spaces)
+
+
+DIGITS: Path | None = None
+"""File with the digits, written by `Digits.save`; None if scikit-learn is installed."""
+
+THREADS = 0
+"""Threads of EnvPool; 0 for one per core."""
+
+GROUNDS = {
+    ground.name: ground
+    for ground in (
+        # Budgets at whose end random search still lags and PBT still rises: with more, every tuned run reaches the top.
+        _on_device("Pendulum", "Pendulum-v1", updates=300),
+        _on_device("Acrobot", "Acrobot-v1", updates=90),
+        _on_device("CartPole", "CartPole-v1", updates=30),
+        _on_device("MountainCarContinuous", "MountainCarContinuous-v0", updates=30),
+        _on_device("Breakout", "Breakout-MinAtar", updates=90, tf32=True),
+        _on_device("Asterix", "Asterix-MinAtar", updates=90, tf32=True),
+        _on_device("SpaceInvaders", "SpaceInvaders-MinAtar", updates=90, tf32=True),
+        _on_device("Freeway", "Freeway-MinAtar", updates=90, tf32=True),
+        _digits(),
+        # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
+        _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=210, episodes=16),
+        _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=120, episodes=8),
+    )
+}

@@ -1,0 +1,101 @@
+"""Methods of the benchmark: the library's own, and Ray Tune's PB2."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from popbandits import methods
+from popbandits.errors import ArgumentError
+from popbandits.explorers import PBT, Explorer, PatientPBT
+from popbandits.methods import Method
+from popbandits.selection import Selection
+
+
+@dataclass(frozen=True)
+class Peer(Method):
+    """A method whose explorer is part of the benchmark, and needs extra packages."""
+
+    module: str = ""
+    needs: str = ""
+
+    def make(self) -> Explorer:
+        """Make a new explorer; raise ArgumentError if its packages are not installed."""
+        try:
+            explorer: Explorer = getattr(import_module(self.module), self.explorer)()
+        except ImportError as error:
+            raise ArgumentError(
+                f"the method {self.label} needs {self.needs}, got: {error}; pip install 'popbandits[bench]'"
+            ) from error
+        return explorer
+
+
+@dataclass(frozen=True)
+class Variation(Method):
+    """A method of the library with other settings, or another start."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    selecting: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of its selection."""
+    start: str | None = None
+
+    def make(self) -> Explorer:
+        """Make a new explorer with the settings."""
+        made: Any = super().make()
+        explorer: Explorer = replace(made, **self.settings)
+        return explorer
+
+    def make_selection(self, **settings: Any) -> Selection | None:
+        """Make the selection with the settings."""
+        own: Any = self.make().selection
+        return super().make_selection(**settings) if own is None else replace(own, **self.selecting)
+
+
+@dataclass(frozen=True)
+class PBTWithPrior(PBT):
+    """PBT whose first configurations and draws come from the default's prior, with a start around the start."""
+
+    concentration: float = PatientPBT.concentration
+    around_start: bool = True
+
+
+@dataclass(frozen=True)
+class Control(Variation):
+    """PBT with the default's prior: what the default adds to it is not the prior."""
+
+    explorer: str = "PBTWithPrior"
+
+    def make(self) -> Explorer:
+        """Make a new explorer."""
+        return PBTWithPrior()
+
+
+PATIENT = partial(Variation, explorer="PatientPBT")
+FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False})
+"""The default before it had crossover and a model."""
+
+METHODS: dict[str, Method] = {
+    **methods.METHODS,
+    "patient-pbt/start": PATIENT("Patient PBT, started from the defaults", start="defaults"),
+    "patient-pbt/start/middle": PATIENT(
+        "Patient PBT, started from the defaults, draws around the middle",
+        settings={"around_start": False},
+        start="defaults",
+    ),
+    "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
+    "pbt/prior": Control("PBT, with the default's prior"),
+    "pbt/prior/start": Control("PBT, with the default's prior, started from the defaults", start="defaults"),
+    "patient-pbt/no-warm-up": PATIENT("Patient PBT, no warm-up", selecting={"warm_up": 0.0}),
+    "patient-pbt/no-way-back": PATIENT("Patient PBT, no way back", selecting={"collapse": float("inf")}),
+    "patient-pbt/uniform": PATIENT("Patient PBT, uniform draws", settings={"concentration": 1.0}),
+    "patient-pbt/no-crossover": PATIENT("Patient PBT, no crossover", settings={"crossover": 0.0}),
+    "patient-pbt/no-model": PATIENT("Patient PBT, no model", settings={"model": False}, selecting={"adaptive": False}),
+    "patient-pbt/first": FIRST("Patient PBT, first version"),
+    "ray-pb2": Peer(
+        "Ray Tune's PB2, numbers only",
+        "RayPB2",
+        module="popbandits_experiments.peers.ray_pb2_explorer",
+        needs="Ray Tune, scikit-learn and pandas",
+    ),
+}

@@ -1,0 +1,85 @@
+"""Two methods on the same seeds, by task: how often one is better, or at least as good up to evaluation noise."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from popbandits_experiments.ground.records import Record
+from popbandits_experiments.ground.statistics import FloatArray, improvement, won
+from popbandits_experiments.ground.suite import add_selection, arrange, label, require_some, select
+from popbandits_experiments.ground.tables import markdown
+
+WITHIN = 2.0
+"""Standard errors of the difference of two final scores that count as noise."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pairs`."""
+    parser.add_argument("method")
+    parser.add_argument("baseline")
+    add_selection(parser)
+    parser.add_argument(
+        "--best-ever", action="store_true", help="compare the best stored score of each run, not its final test"
+    )
+
+
+def main(options: argparse.Namespace) -> None:
+    """Print a table for each space, group of tasks and number of rounds."""
+    options.methods = [options.method, options.baseline]
+    records = select(options)
+    require_some(records, options)
+    for part in arrange(records):
+        ours, theirs = (part.runs.get(method, {}) for method in options.methods)
+        if options.best_ever:
+            ours, theirs = _by_best_score(ours), _by_best_score(theirs)
+        common = {task: pairs for task in ours if (pairs := _pairs(ours[task], theirs.get(task, {})))}
+        if common:
+            print(f"{part.title}, {part.rounds} rounds: {label(options.method)} beside {label(options.baseline)}\n")
+            print(table(common) + "\n")
+
+
+def _by_best_score(tasks: Mapping[str, Mapping[int, Record]]) -> dict[str, dict[int, Record]]:
+    """Replace final scores by the best stored score of each run, as a checkpoint with the best score ever has."""
+    return {
+        task: {seed: replace(record, final=max(record.curve)) for seed, record in seeds.items()}
+        for task, seeds in tasks.items()
+    }
+
+
+def _pairs(ours: Mapping[int, Record], theirs: Mapping[int, Record]) -> list[tuple[Record, Record]]:
+    return [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
+
+
+def table(tasks: Mapping[str, Sequence[tuple[Record, Record]]]) -> str:
+    """Write the shares of seeds as Markdown, their means over tasks, and over all tasks but one."""
+    rows, level, finals = [], [], []
+    for task, pairs in tasks.items():
+        a, b = (np.array([pair[side].final for pair in pairs]) for side in (0, 1))
+        finals.append((a, b))
+        noise = np.array([np.hypot(x.final_error, y.final_error) for x, y in pairs])
+        level.append(float((a >= b - WITHIN * noise).mean()))
+        rows.append([task, str(len(pairs)), f"{won(a, b).mean():.2f}", f"{level[-1]:.2f}", _rank_correlation(a, b)])
+    for index, row in enumerate(rows):
+        others = finals[:index] + finals[index + 1 :]
+        row.append(_with_interval(others) if others else "")
+    rows.append(
+        ["mean over tasks", str(sum(map(len, tasks.values()))), _with_interval(finals), f"{np.mean(level):.2f}", "", ""]
+    )
+    level_head = f"at least as good, within {WITHIN:g} standard errors"
+    head = ["task", "pairs", "better", level_head, "rank correlation", "better on the other tasks"]
+    return markdown(head, rows)
+
+
+def _rank_correlation(ours: FloatArray, theirs: FloatArray) -> str:
+    """Write how much of the noise the runs of a seed share: their rank correlation over seeds."""
+    if len(ours) < 3 or np.ptp(ours) == 0 or np.ptp(theirs) == 0:
+        return ""
+    return f"{spearmanr(ours, theirs).statistic:.2f}"
+
+
+def _with_interval(finals: Sequence[tuple[FloatArray, FloatArray]]) -> str:
+    found = improvement(finals)
+    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"

@@ -1,0 +1,58 @@
+"""Reference scores of each task, which map scores of different tasks to one scale."""
+
+from dataclasses import dataclass
+
+from popbandits.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean returns that mark the ends of a task's scale; digits are scored by accuracy in percent.
+
+    >>> pendulum = Scale(random=-1200, solved=-200)
+    >>> pendulum.normalise(-700), pendulum.take_off
+    (0.5, -1000.0)
+    """
+
+    random: float
+    """Score of an untrained policy: 0 on the common scale."""
+    solved: float
+    """Score at which the task counts as solved: 1 on the common scale. Scores may lie beyond either end."""
+    take_off_share: float = 0.2
+    """Part of the way from random to solved below which a population never took off."""
+
+    def normalise(self, score: float) -> float:
+        """Return (score - random) / (solved - random)."""
+        return (score - self.random) / (self.solved - self.random)
+
+    @property
+    def take_off(self) -> float:
+        """Score below which a population never took off."""
+        return self.random + self.take_off_share * (self.solved - self.random)
+
+
+SCALES = {
+    "Pendulum": Scale(-1225, -200),
+    "Acrobot": Scale(-498.6, -100),
+    "CartPole": Scale(22, 475),
+    "MountainCarContinuous": Scale(-33.2, 90, take_off_share=0.35),  # above standing still, which scores 0
+    # MinAtar: scores of good settings within a short budget; agents of the literature train a hundred times as long.
+    "Breakout": Scale(0.4, 8),
+    "Asterix": Scale(0.5, 5),
+    "SpaceInvaders": Scale(4.15, 40),
+    "Freeway": Scale(0.15, 20),
+    "Digits": Scale(10, 95),
+    "LunarLander": Scale(-180, 200),
+    "BipedalWalker": Scale(-90, 250),
+    "Hopper": Scale(20, 1500),
+    "Walker2d": Scale(5, 1500),
+}
+
+
+def scale_of(task: str) -> Scale:
+    """Return a task's scale."""
+    if task not in SCALES:
+        raise ArgumentError(
+            f"every task needs its random and its solved score, got task {task!r}; add it to ground/scales.py"
+        )
+    return SCALES[task]

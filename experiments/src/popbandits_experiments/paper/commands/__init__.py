@@ -1,0 +1,1 @@
+"""The commands of the paper's experiments: entry points of the group `popbandits.commands`."""

@@ -1,0 +1,240 @@
+"""The paper's two tables of returns on Procgen, from stored runs, next to the published figures."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from popbandits.errors import HistoryError
+from popbandits.history import Observation
+from popbandits.reports.run import Run
+from popbandits.reports.stats import deviation
+from popbandits.reports.tables import Cell, ScoreTable, score_table
+from popbandits.run.recipes import current
+from popbandits.storage.folders import run_folders
+from popbandits.storage.schema import FILE
+from popbandits.typing import is_real
+from popbandits.wording import counted, printable, visible
+from popbandits_experiments.paper.procgen import published
+from popbandits_experiments.paper.procgen.methods import AGENT, ALONE, LABELS, short
+
+OLD_DEFAULTS = {"difficulty": "easy", "score_on": "training"}
+"""Values of settings that older runs do not record."""
+SETTINGS = (*OLD_DEFAULTS, "interval", "environments", "steps", "epochs", "minibatches", "episodes", "precision")
+"""Settings that runs must share to be compared, besides the number of steps."""
+TEXTS = {"game", "difficulty", "score_on", "precision"}
+LEVELS = {"test": "Test returns", "train": "Training returns"}
+NOTE = (
+    "Mean ± standard deviation over runs, of the member with the best {episodes} in the end. "
+    "Bold: at least two runs, within one standard deviation of the best mean of the game. "
+    "p: Welch's t-test against {baseline}; ★: better than it with p < 0.05. "
+    "Published: arXiv:2106.15883, easy levels, learning rate on a linear scale, 25M steps a member, five runs; "
+    "its PPO and UCB-DrAC are from arXiv:2006.12862."
+)
+EPISODES = {"training": "last 100 training episodes", "validation": "episodes on the validation levels"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run of the experiment."""
+
+    run: Run
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of its agents."""
+        found: dict[str, Any] = self.run.about["agent"]["settings"]
+        return OLD_DEFAULTS | found
+
+    @property
+    def population(self) -> int:
+        """Number of members."""
+        return int(self.run.about["size"])
+
+    @property
+    def variant(self) -> tuple[str, ...]:
+        """Departures from the paper in what is tuned; empty if there is none, or for a single agent."""
+        if self.run.space.fixed:
+            return ()
+        logarithmic = any(number.name == "lr" and number.log for number in self.run.space.numerical)
+        given = bool(self.run.about.get("start"))
+        return ("learning rate on a log scale",) * logarithmic + ("started from the published settings",) * given
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of each member."""
+        return int(self.run.about["rounds"]) * int(self.settings["interval"])
+
+    @property
+    def method(self) -> str:
+        """Label of the method that tuned it, or of the algorithm of a single agent."""
+        return ALONE.get(self.settings["algorithm"], self.run.method) if self.run.space.fixed else self.run.method
+
+    @property
+    def final(self) -> Observation | None:
+        """The best-scoring observation among the members tested in the last round."""
+        return max(self.tested, key=lambda o: (o.score, -o.member), default=None)
+
+    @property
+    def tested(self) -> list[Observation]:
+        """Observations of the members tested in the last round."""
+        last = [self.run.history.find((member, self.run.about["rounds"] - 1)) for member in range(self.population)]
+        return [o for o in last if o is not None and all(f"{levels}_return" in o.metrics for levels in LEVELS)]
+
+    @property
+    def done(self) -> bool:
+        """True if the run is finished and was tested at the end."""
+        return self.run.status.state == "finished" and self.final is not None
+
+    def result(self, levels: str) -> float | None:
+        """Return the mean return of the best member, None if no member was tested."""
+        return None if self.final is None else float(self.final.metrics[f"{levels}_return"])
+
+
+def trials(
+    directories: Iterable[str | Path], unreadable: Callable[[HistoryError], object] | None = None
+) -> list[Trial]:
+    """Read the runs of the experiment in these folders; pass errors of unreadable files to `unreadable`, or raise."""
+    runs = []
+    for folder in run_folders(directories):
+        try:
+            if (folder / FILE).exists():
+                run = Run.read(folder)
+                if current(str((run.about.get("agent") or {}).get("make"))) == AGENT:
+                    runs.append(_check(Trial(run)))
+        except HistoryError as error:
+            if unreadable is None:
+                raise
+            unreadable(error)
+    kept = [one for one in runs if one.method in LABELS.values()]
+    if not kept:
+        where = ", ".join(map(str, directories))
+        raise HistoryError(f"a table needs runs of `popbandits procgen`, got none in {where}; run some first")
+    return kept
+
+
+def _check(trial: Trial) -> Trial:
+    """Return the trial; raise HistoryError if its record lacks what the tables need."""
+    settings, file = trial.settings, trial.run.directory / FILE
+    for name in ("game", *SETTINGS):
+        value = settings.get(name)
+        if not isinstance(value, str if name in TEXTS else int) or (isinstance(value, int) and not 0 < value < 2**62):
+            raise HistoryError(f"{file} is damaged: {name} is a setting of every Procgen run, got {value!r:.60}")
+    if settings["score_on"] not in EPISODES:
+        raise HistoryError(
+            f"{file} is damaged: score_on is one of {', '.join(EPISODES)}, got {settings['score_on']!r:.60}"
+        )
+    if trial.run.about.get("rounds") is None or trial.run.about.get("size") is None:
+        raise HistoryError(f"{file} is damaged: a Procgen run has rounds and a size, got none")
+    for observation in trial.tested:
+        for levels in LEVELS:
+            if not is_real(value := observation.metrics[f"{levels}_return"]) or not math.isfinite(value):
+                raise HistoryError(f"{file} is damaged: a return is a finite number, got {value!r:.60}")
+    return trial
+
+
+def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
+    """Group finished trials by budget, settings, population size and variant; each group includes the single agents."""
+    done = [one for one in given if one.done]
+
+    def budget(one: Trial) -> tuple[Any, ...]:
+        return one.steps, *(one.settings[name] for name in SETTINGS)
+
+    groups: dict[tuple[Any, ...], dict[tuple[Any, ...], list[Trial]]] = {}
+    for one in done:
+        kinds = groups.setdefault(budget(one), {})
+        kinds.setdefault(() if one.run.space.fixed else (one.population, one.variant), []).append(one)
+    for kinds in (groups[key] for key in sorted(groups, reverse=True)):
+        alone = kinds.pop((), [])
+        yield from ([*alone, *kinds[kind]] for kind in sorted(kinds)) if kinds else [alone]
+
+
+def score_tables(group: Sequence[Trial]) -> dict[str, ScoreTable]:
+    """Build the table of each set of levels."""
+    order = [*LABELS.values()]
+    tasks: dict[str, dict[str, list[Trial]]] = {}
+    for one in sorted(group, key=lambda one: (one.settings["game"], order.index(one.method))):
+        tasks.setdefault(one.settings["game"], {}).setdefault(one.method, []).append(one)
+    tables = {
+        levels: score_table(tasks, title, lambda one, levels=levels: one.result(levels), 1.0)  # type: ignore[misc, arg-type]
+        for levels, title in LEVELS.items()
+    }
+    return {levels: table for levels, table in tables.items() if table is not None}
+
+
+def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) -> Table:
+    """Build a table with a row for each game and method, then for each method over all games."""
+    view = Table(box=box.MARKDOWN if plain else box.ROUNDED)
+    for name in ("game", "method", "budget", "here", "p", "published"):
+        left = name in ("game", "method", "budget")
+        view.add_column(name, justify="left" if left else "right", no_wrap=True)
+    sizes = {one.method: one.population for one in group}
+    steps = short(group[0].steps)
+    easy = group[0].settings["difficulty"] == "easy"
+
+    def budget(method: str, cell: Cell) -> str:
+        return f"{sizes[method]} × {steps}, {counted(len(cell.values), 'run')}"
+
+    for game, cells in scores.rows.items():
+        known = published.RETURNS[levels].get(game, {}) if easy else {}
+        for method, cell in cells.items():
+            row = (_here(cell, plain), _p(cell), _published(known.get(method)))
+            view.add_row(escape(printable(game)), method, budget(method, cell), *row)
+        if not plain:  # Markdown tables have no sections.
+            view.add_section()
+    same = easy and levels == "test" and scores.baseline == published.BASELINE
+    known = published.NORMALISED if same else {}
+    for method, cell in scores.normalised.items():
+        row = (_here(cell, plain), _p(cell), _published(known.get(method)))
+        view.add_row(f"in % of {scores.baseline}", method, budget(method, cell), *row)
+    return view
+
+
+def _here(cell: Cell, plain: bool) -> str:
+    spread = deviation(cell.values)
+    text = f"{cell.mean:.1f}" if math.isnan(spread) else f"{cell.mean:.1f} ± {spread:.1f}"
+    if cell.best:
+        text = f"**{text}**" if plain else f"[bold]{text}[/bold]"
+    return f"{text} ★" if cell.starred else text
+
+
+def _p(cell: Cell) -> str:
+    return "" if math.isnan(cell.p) else f"{cell.p:.2g}"
+
+
+def _published(figure: published.Figure | None) -> str:
+    return "–" if figure is None else "{:.1f} ± {:.1f}".format(*figure)
+
+
+def print_tables(given: Sequence[Trial], console: Console | None = None) -> None:
+    """Print the tables of finished runs, with lines on a terminal, else as Markdown; list unfinished runs."""
+    console = console or Console()
+    plain = not console.is_terminal
+    if plain:
+        console.width = 10_000
+    for group in comparable(given):
+        one = group[0]
+        how = [f"{short(one.steps)} steps a member in intervals of {short(one.settings['interval'])}"]
+        how.append("rollouts of {environments} × {steps}, {precision}".format(**one.settings))
+        if one.settings["difficulty"] != "easy":
+            how.insert(0, f"{one.settings['difficulty']} levels")
+        how += group[-1].variant  # Single agents, which have none, come first.
+        for levels, scores in score_tables(group).items():
+            console.print(f"{scores.measure}: {printable(', '.join(how))}", style="bold", highlight=False, markup=False)
+            console.print(table(levels, scores, group, plain), highlight=False)
+            note = NOTE.format(baseline=scores.baseline, episodes=EPISODES[one.settings["score_on"]])
+            console.print(f"{note}\n", highlight=False, soft_wrap=True)
+    for one in given:
+        if not one.done:
+            now = one.run.status
+            why = (
+                f"{now.round} of {now.rounds} rounds" if now.state != "finished" else "no member was tested at its end"
+            )
+            left = f"Left out: {visible(str(one.run.directory))}, {now.state}, {why}"
+            console.print(left, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,137 @@
+"""PB2-Mix's model and acquisition in BoTorch and GPyTorch: our kernel, fitted and searched by their defaults.
+
+| symbol | meaning | shape |
+|---|---|---|
+| x | continuous parameters in [0, 1] | (n, 4) |
+| h | category | (n,) |
+| t | round | (n,) |
+| z | columns x, h, t, called X in BoTorch | (n, 6) |
+| y | change in score, standardised | (n,) |
+
+Chosen in BoTorch's favour: the kernel is one module, not a tree of many; positive numbers are fitted through
+a softplus and numbers in (0, 1) through a sigmoid, GPyTorch's usual way (a small eps is then its logarithm);
+one start, which is the default of `fit_gpytorch_mll`; nothing is conditioned on the members still training.
+Importing BoTorch makes GPyTorch exact (Cholesky) up to n = 4,096. Torch keeps its default number of threads.
+"""
+
+import math
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+from gpytorch.constraints import GreaterThan, Interval, Positive
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import ZeroMean
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from torch import Tensor
+
+from popbandits_experiments.peers import PeerResult
+from popbandits_experiments.simulated.data import DIMENSIONS, Data
+
+H, T = DIMENSIONS, DIMENSIONS + 1  # columns of z
+# The fastest of seven starts that reached the best likelihood on each of ten histories.
+START = {"s1": 0.5, "s2": 0.5, "l": 0.5, "eps1": 0.01, "eps2": 0.01, "lam": 0.5}
+NOISE, NOISE_FLOOR = 0.1, 1e-6  # variances
+
+
+@dataclass(frozen=True)
+class BotorchResult(PeerResult):
+    """Times of the fit and of the search, and the configuration found."""
+
+    fit_seconds: float
+    acquisition_seconds: float
+    hyperparameters: dict[str, float]
+    x: list[float]
+    acquisition: float
+
+
+class MixKernel(Kernel):
+    """k = (1-lam)(k_x k_t1 + k_h k_t2) + lam k_x k_t1 k_h k_t2.
+
+    k_x = s1 exp(-|x-x'|^2 / l), k_h = s2 [h = h'], k_ti = (1-eps_i)^(|t-t'|/2).
+    """
+
+    has_lengthscale = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, value in START.items():
+            constraint = Positive() if name in ("s1", "s2", "l") else Interval(0.0, 1.0)
+            raw = constraint.inverse_transform(torch.tensor(value, dtype=torch.float64))
+            self.register_parameter(f"raw_{name}", torch.nn.Parameter(raw))
+            self.register_constraint(f"raw_{name}", constraint)
+
+    def value(self, name: str) -> Tensor:
+        """Return a hyperparameter on its own scale."""
+        return self.constraint_for_parameter_name(f"raw_{name}").transform(getattr(self, f"raw_{name}"))
+
+    def forward(self, z1: Tensor, z2: Tensor, diag: bool = False, **_: object) -> Tensor:
+        s1, s2, length, eps1, eps2, lam = map(self.value, START)
+        if diag:
+            return ((1 - lam) * (s1 + s2) + lam * s1 * s2).expand(z1.shape[:-1])
+        lag = (z1[..., T, None] - z2[..., None, :, T]).abs() / 2
+        same = z1[..., H, None] == z2[..., None, :, H]
+        squared = self.covar_dist(z1[..., :H], z2[..., :H], square_dist=True)
+        k_xt = s1 * torch.exp(lag * torch.log1p(-eps1) - squared / length)
+        k_ht = s2 * torch.exp(lag * torch.log1p(-eps2)) * same
+        return (1 - lam) * (k_xt + k_ht) + lam * k_xt * k_ht
+
+
+def decide(data: Data, seed: int = 0, restarts: int = 5, raw_samples: int = 256) -> BotorchResult:
+    """Time one fit and one search for the best x at the next round and category."""
+    torch.manual_seed(seed)
+    z = torch.cat(
+        [
+            torch.tensor(data.x),
+            torch.tensor(data.h, dtype=torch.float64)[:, None],
+            torch.tensor(data.round, dtype=torch.float64)[:, None],
+        ],
+        dim=-1,
+    )
+    y = torch.tensor(data.standardised)[:, None]
+
+    start = perf_counter()
+    likelihood = GaussianLikelihood(noise_constraint=GreaterThan(NOISE_FLOOR, initial_value=NOISE))
+    model = SingleTaskGP(
+        z,
+        y,
+        likelihood=likelihood.double(),
+        covar_module=MixKernel(),
+        mean_module=ZeroMean(),
+        outcome_transform=None,
+    )
+    mll = ExactMarginalLogLikelihood(likelihood, model)
+    fit_gpytorch_mll(mll)
+    fitted = perf_counter()
+
+    beta = max(0.0, 0.2 * math.log(0.4 * len(data)))  # BoTorch's UCB is mean + sqrt(beta) std, as ours.
+    fixed = {H: float(data.next_category), T: float(data.next_round)}
+    candidate, value = optimize_acqf(
+        UpperConfidenceBound(model, beta=beta),
+        bounds=torch.tensor([[0.0, 1.0]] * DIMENSIONS + [[fixed[H]] * 2, [fixed[T]] * 2], dtype=torch.float64).T,
+        q=1,
+        num_restarts=restarts,
+        raw_samples=raw_samples,
+        fixed_features=fixed,
+    )
+    done = perf_counter()
+
+    model.train()
+    with torch.no_grad():
+        log_likelihood = len(data) * mll(model(*model.train_inputs), model.train_targets).item()  # mll is a mean
+    kernel = model.covar_module
+    return BotorchResult(
+        seconds=done - start,
+        log_likelihood=log_likelihood,
+        observations=len(data),
+        fit_seconds=fitted - start,
+        acquisition_seconds=done - fitted,
+        hyperparameters={name: kernel.value(name).item() for name in START} | {"noise": likelihood.noise.item()},
+        x=candidate[0, :DIMENSIONS].tolist(),
+        acquisition=value.item(),
+    )

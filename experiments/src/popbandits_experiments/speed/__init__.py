@@ -1,0 +1,1 @@
+"""Cost of decisions, runs, reports and training, compared to peers: `python -m popbandits_experiments.speed.NAME`."""

@@ -1,0 +1,109 @@
+"""The demo over seeds, compared to its controls: `python -m popbandits_experiments.speed.demo_seeds`.
+
+Populations of the same size and rounds, whose first member begins with the usual settings, one whose members all keep
+these, and one agent that keeps them. The best checkpoint of each run plays 256 fresh episodes, with the same starts for
+all runs of a seed; the number is their mean return. Results are stored, a line for each run, by the machine's kind: a
+seed gives other numbers on another. What is stored for this kind is not played again.
+"""
+
+import argparse
+import json
+import statistics
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from os import cpu_count
+from pathlib import Path
+from platform import machine
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from popbandits import PBT, PatientPBT, RandomSearch, tune
+from popbandits.engines.spawning import end_with
+from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, evaluate, make_agent, space
+from popbandits_experiments import RESULTS
+from popbandits_experiments.ground.methods import PBTWithPrior
+from popbandits_experiments.ground.records import seed_range
+
+STORED = RESULTS / "demo.jsonl"
+RUNS: dict[str, tuple[Any, Any, int]] = {
+    "tuned": (space(), PatientPBT(), POPULATION),
+    "PBT, same prior": (space(), PBTWithPrior(), POPULATION),
+    "PBT": (space(), PBT(), POPULATION),
+    "random search": (space(), RandomSearch(), POPULATION),
+    "usual settings, all members": (DEFAULTS, RandomSearch(), POPULATION),  # There is nothing to search.
+    "usual settings": (DEFAULTS, RandomSearch(), 1),
+}
+
+
+def play(name: str, seed: int) -> float:
+    """Play one run, its members one after another; the engine makes no difference to the result."""
+    what, method, members = RUNS[name]
+    with TemporaryDirectory() as folder:
+        result = tune(
+            make_agent,
+            what,
+            method,
+            population=members,
+            rounds=ROUNDS,
+            seed=seed,
+            start=[DEFAULTS],
+            directory=Path(folder) / "run",
+            progress=False,
+        )
+        return evaluate(result.checkpoint, seed=seed)
+
+
+def read(stored: Path) -> dict[str, dict[tuple[str, int], float]]:
+    """Return the stored returns by kind of machine, then by run and seed."""
+    found: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
+    for row in map(json.loads, stored.read_text().splitlines() if stored.exists() else []):
+        found[row["machine"]][row["run"], row["seed"]] = row["return"]
+    return found
+
+
+def make_table(kind: str, returns: dict[tuple[str, int], float]) -> Table:
+    """Make a table of the runs over their seeds, and on how many the tuned one is better."""
+    table = Table(title=f"Mean return, {kind}: {POPULATION} members, {ROUNDS} rounds")
+    for heading in ("", "seeds", "median", "mean", "worst", "best", "tuned is better"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name in RUNS:
+        found = {seed: value for (run, seed), value in returns.items() if run == name}
+        if found:
+            numbers = [f"{f(found.values()):.0f}" for f in (statistics.median, statistics.mean, min, max)]
+            won = [returns["tuned", seed] > value for seed, value in found.items() if ("tuned", seed) in returns]
+            beaten = f"{sum(won)} of {len(won)} seeds" if won and name != "tuned" else ""
+            table.add_row(name, str(len(found)), *numbers, beaten)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m popbandits_experiments.speed.demo_seeds", description=__doc__)
+    parser.add_argument("--seeds", type=seed_range, default="0-10", help="first and one past the last (0-10)")
+    parser.add_argument("--runs", nargs="+", choices=RUNS, default=list(RUNS), metavar="RUN", help="runs to play")
+    parser.add_argument("--at-once", type=int, default=cpu_count(), help="runs at a time; one a core if left out")
+    parser.add_argument("--results", type=Path, default=STORED, help="file of the stored results")
+    arguments = parser.parse_args()
+    stored = read(arguments.results)
+    returns = stored[machine()]
+    jobs = [(name, seed) for seed in arguments.seeds for name in arguments.runs]
+    context = get_context("spawn")
+    listen, line = context.Pipe(duplex=False)  # Workers end when `line` closes: with this process, however it ends.
+    with listen, line, ProcessPoolExecutor(arguments.at_once, context, end_with, (listen,)) as pool:
+        futures = {pool.submit(play, *job): job for job in jobs if job not in returns}
+        for future in as_completed(futures):
+            name, seed = futures[future]
+            returns[name, seed] = future.result()
+            row = {"run": name, "seed": seed, "return": round(returns[name, seed], 2), "machine": machine()}
+            with arguments.results.open("a") as file:
+                print(json.dumps(row), file=file)
+            print(f"seed {seed}: {name} {returns[name, seed]:.0f}", flush=True)
+    for kind, known in stored.items():
+        Console(width=110).print(make_table(kind, known))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Learning curves of stored runs on Procgen: `python -m popbandits_experiments.speed.procgen_curves`.
+
+First the runs of `results/procgen`, then those of `results/start_defaults`, whose first member began with the published
+settings: the mean raw return of the last 100 training episodes (for a population, its best member's), followed by the
+100 test episodes where there are some; the cost of intervals; and what low learning rates do. Last two comparisons:
+`results/precision`, the same runs with convolutions in bfloat16 and in float32, and `results/kernels`, with CUDA
+kernels in bfloat16 instead of the Triton kernels of before. p is of Welch's t-test. Means and standard deviations are
+over the seeds, up to the last round that all of them reached. Nothing is trained here; docs/procgen.md says how these
+runs were made.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from popbandits.history import Observation
+from popbandits.reports.stats import deviation
+from popbandits.selection.t_test import welch
+from popbandits.wording import counted
+from popbandits_experiments import RESULTS
+from popbandits_experiments.paper.procgen import published
+from popbandits_experiments.paper.procgen.methods import short
+from popbandits_experiments.paper.procgen.tables import Trial, trials
+
+LOW = 2e-5
+"""Learning rates up to this are within 1% of the lower end of the paper's range."""
+FIRST = 20
+"""Rounds in which the stored trial of PB2-Mix had its GPU alone; the others always trained four at a time."""
+
+
+def best_of_round(trial: Trial, round_: int) -> Observation | None:
+    """Return the member with the best score after a round that all have finished; some may have failed."""
+    found = [trial.run.history.find((member, round_)) for member in range(trial.population)]
+    told = [observation for observation in found if observation is not None]
+    if len(told) < trial.population:
+        return None
+    return max((o for o in told if not np.isnan(o.score)), key=lambda o: o.score, default=None)
+
+
+def curves(given: Sequence[Trial], every: int) -> Table:
+    """Build a table with a column for each game, method and variant, and a row for each `every` steps."""
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Trial]] = {}
+    for one in given:
+        groups.setdefault((one.settings["game"], one.method, one.variant), []).append(one)
+    table = Table("steps a member", box=box.MARKDOWN)
+    for (game, method, variant), group in groups.items():
+        table.add_column(", ".join([method, game, *variant, counted(len(group), "seed")]), justify="right")
+    for steps in range(every, max(one.steps for one in given) + 1, every):
+        cells = [_said(group, steps) for group in groups.values()]
+        if any(cells):
+            table.add_row(f"{steps / 1e6:g}M", *cells)
+    last = []
+    for game, method, _ in groups:
+        known = [published.RETURNS[levels].get(game, {}).get(method) for levels in ("train", "test")]
+        said = ["{:.1f} ± {:.1f}".format(*figure) for figure in known if figure]
+        last.append("{} (test {})".format(*said) if said else "–")
+    table.add_row("published, 25M", *last)
+    return table
+
+
+def _said(group: Sequence[Trial], steps: int) -> str:
+    """Format training and test return of the runs after this number of steps; empty if a run is shorter."""
+    found = [best_of_round(one, steps // one.settings["interval"] - 1) for one in group]
+    told = [observation for observation in found if observation is not None]
+    if len(told) < len(group):
+        return ""
+    tests = [float(o.metrics["test_return"]) for o in told if "test_return" in o.metrics]
+    return _spread([o.score for o in told]) + (f" (test {_spread(tests)})" if len(tests) == len(group) else "")
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.1f}" + (f" ± {deviation(values):.1f}" if len(values) > 1 else "")
+
+
+def costs(given: Sequence[Trial]) -> Table:
+    """Build a table with a row for each run: episodes lost to new environments, and the duration of a round."""
+    head = (
+        "run",
+        "episodes of an interval",
+        "dropped",
+        "training levels - score",
+        f"a round, first {FIRST}",
+        "with tests",
+        "all rounds",
+    )
+    table = Table(*head, box=box.MARKDOWN)
+    for one in given:
+        history, size = one.run.history, one.settings["environments"]
+        # The count is copied with the weights; a failed interval has none.
+        ended = [
+            o.metrics["episodes"] - (history[history.place(o.parent)].metrics["episodes"] if o.parent else 0)
+            for o in history
+            if "episodes" in o.metrics
+        ]
+        apart = [float(o.metrics["train_return"]) - o.score for o in history if "train_return" in o.metrics]
+        longest: dict[int, float] = {}
+        for o in history:
+            longest[o.round] = max(longest.get(o.round, 0.0), o.seconds or 0.0)
+        tested = {o.round for o in history if "train_return" in o.metrics}
+        kinds = ([s for r, s in longest.items() if r < FIRST and (r in tested) == tests] for tests in (False, True))
+        table.add_row(
+            one.run.name,
+            f"{np.median(ended):,.0f}",
+            f"{size / (size + np.median(ended)):.1%}",
+            f"{np.mean(apart):.1f} ± {deviation(apart) / len(apart) ** 0.5:.1f} s.e.",
+            *(f"{np.median(seconds):.0f} s" for seconds in kinds),
+            f"{sum(longest.values()) / 60:.1f} min",
+        )
+    return table
+
+
+def low_rates(given: Sequence[Trial]) -> Table:
+    """Build a table with a row for each population: how long all had a low rate, and how scores change after a copy."""
+    rounds, low, other = f"rounds with lr up to {LOW:g} in all members", f"after a copy, lr up to {LOW:g}", "higher lr"
+    table = Table("run", rounds, low, other, box=box.MARKDOWN)
+    for one in given:
+        history = one.run.history
+        if one.population == 1:
+            continue
+        higher = {o.round for o in history if o.config["lr"] > LOW}
+        all_low = [round_ + 1 for round_ in range(history[-1].round + 1) if round_ not in higher]
+        changes: dict[bool, list[float]] = {True: [], False: []}
+        for o in history:
+            if o.parent is not None and o.parent[0] != o.member and np.isfinite(o.change):
+                changes[o.config["lr"] <= LOW].append(o.change)
+        said = f"{len(all_low)}, the first is round {all_low[0]}" if all_low else "0"
+        table.add_row(one.run.name, said, *(_change(changes[is_low]) for is_low in (True, False)))
+    return table
+
+
+def _change(changes: Sequence[float]) -> str:
+    if len(changes) < 2:
+        return counted(len(changes), "copy", "copies")
+    error = deviation(changes) / len(changes) ** 0.5
+    return f"{np.mean(changes):+.1f} ± {error:.1f} s.e., {len(changes)} copies"
+
+
+def compared(first: str, some: Sequence[Trial], second: str, others: Sequence[Trial]) -> Table:
+    """Build a table of two groups of runs, with a row for each interval that all of them have."""
+    table = Table("steps", first, second, "p", box=box.MARKDOWN)
+    for round_ in range(min(len(one.run.history) for one in (*some, *others))):
+        a, b = ([one.run.history[round_].score for one in group] for group in (some, others))
+        said = (f"{np.mean(scores):.2f} ± {deviation(scores):.2f}, {len(scores)} seeds" for scores in (a, b))
+        table.add_row(short((round_ + 1) * some[0].settings["interval"]), *said, f"{welch(a, b):.2f}")
+    return table
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--every", type=int, default=2_500_000, help="steps between two rows of the first table")
+    options = parser.parse_args(arguments)
+    console = Console(width=200)
+    for folder in ("procgen", "start_defaults"):
+        runs = trials([options.results / folder])
+        console.print(curves(runs, options.every))
+        console.print(costs(runs))
+        console.print(low_rates(runs))
+    former, exact = (trials([options.results / "precision" / name]) for name in ("bfloat16", "float32"))
+    console.print(compared("bfloat16", former, "float32", exact))
+    console.print(compared("Triton", former, "CUDA", trials([options.results / "kernels"])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""How the default was chosen: sweeps, variations of it, and pairs of methods, on results whose truth is known."""
+
+import csv
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.tests.ground.test_tables import cells, runs
+from popbandits.errors import ArgumentError
+from popbandits.explorers import PBT, PatientPBT
+from popbandits.selection import Patient
+from popbandits_experiments.batched import spaces
+from popbandits_experiments.ground import __main__
+from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS, Spec, Tuned
+from popbandits_experiments.ground.effects import effects, read
+from popbandits_experiments.ground.methods import METHODS
+from popbandits_experiments.ground.records import append
+from popbandits_experiments.ground.scales import scale_of
+
+
+def sweep(path: Path, baseline: str = "pbt") -> Path:
+    """A sweep in which a warm-up wins 3 of 4 seeds more on A and none on B, and steps do nothing."""
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["task", "seed", "variant", "final", "warm-up", "step"])
+        for task, seed in product("AB", range(4)):
+            table.writerow([task, seed, baseline, 0.0, "", ""])
+            for number, (warm, step, _) in enumerate(product(("0", "8"), ("0.1", "0.2"), range(2))):
+                better = seed == 0 or (task == "A" and warm == "8")
+                table.writerow([task, seed, f"v{number}", 1.0 if better else -1.0, warm, step])
+    return path
+
+
+def test_a_sweep_finds_what_a_setting_does_and_what_it_does_not(tmp_path: Path) -> None:
+    found = effects(read(sweep(tmp_path / "sweep.csv")))
+    effect, error, by_task = found["warm-up", "8", "0"]
+    assert effect == pytest.approx(0.375)
+    assert by_task.tolist() == pytest.approx([0.75, 0.0])
+    assert error == pytest.approx(0.0, abs=1e-9)
+    assert found["step", "0.2", "0.1"][0] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_sweep_needs_its_baseline(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="a sweep needs variants with settings, and pbt on every task"):
+        read(sweep(tmp_path / "sweep.csv", baseline="random"))
+
+
+def test_the_sweeps_that_the_default_was_chosen_by_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["effects", "experiments/results/sweeps/second.csv"]) == 0
+    assert "| concentration | 4.0 | 1 | **+0.119 ± 0.013** |" in capsys.readouterr().out
+    assert __main__.main(["effects", "--variants", "experiments/results/sweeps/fifth.csv"]) == 0
+    assert "| Beta(2, 2) | 0.5 | 4.0 | 0.3 | 0.6 | never | never | 0.60 |" in capsys.readouterr().out
+    assert __main__.main(["effects", "experiments/results/sweeps/fifth.csv"]) == 1
+    assert "effects need settings that vary independently" in capsys.readouterr().err
+
+
+def test_variations_differ_from_the_default_in_one_part() -> None:
+    whole = (PatientPBT(), Patient())
+    without = {
+        "no-warm-up": (PatientPBT(), Patient(warm_up=0.0)),
+        "no-way-back": (PatientPBT(), Patient(collapse=float("inf"))),
+        "uniform": (PatientPBT(concentration=1.0), Patient()),
+        "no-crossover": (PatientPBT(crossover=0.0), Patient()),
+        "no-model": (PatientPBT(model=False), Patient(adaptive=False)),
+    }
+    for name, parts in without.items():
+        method = METHODS[f"patient-pbt/{name}"]
+        assert (method.make(), method.make_selection()) == parts != whole
+
+
+def test_the_control_differs_from_pbt_in_its_prior_alone() -> None:
+    control = METHODS["pbt/prior"]
+    made = control.make()
+    assert isinstance(made, PBT)
+    assert (made.concentration, made.around_start) == (PatientPBT().concentration, PatientPBT().around_start)
+    assert {name: getattr(made, name) for name in vars(PBT())} == vars(PBT())
+    assert control.make_selection() is None
+    orders = {
+        name: Tuned(Spec(name, spaces.wide(), 4, 0)).advance(None) for name in ("pbt/prior", "patient-pbt", "pbt")
+    }
+    assert orders["pbt/prior"] == orders["patient-pbt"] != orders["pbt"]
+
+
+def test_a_sweep_leaves_out_the_task_that_could_not_be_learned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["effects", "experiments/results/sweeps/first.csv"]) == 0
+    assert "effect on better than PBT | CartPole | Digits | Pendulum |" in capsys.readouterr().out
+
+
+def test_standing_still_on_the_mountain_is_no_take_off() -> None:
+    assert scale_of("MountainCarContinuous").take_off > 0
+
+
+def test_a_started_variation_gives_the_first_member_the_defaults() -> None:
+    space = spaces.wide()
+    defaults = dict(space.get_default_configuration())
+    for name, started in (("pbt/start", True), ("patient-pbt/start", True), ("pbt", False)):
+        orders = Tuned(Spec(name, space, 4, 0)).advance(None)
+        assert orders is not None
+        assert [order.config == defaults for order in orders] == [started, False, False, False]
+
+
+def test_the_defaults_with_one_budget_hand_over_the_first_member_whatever_the_others_do() -> None:
+    rising = np.arange(MEMBERS, dtype=float).tolist()
+    for name, member in ((ALONE, 0), (DEFAULTS, MEMBERS - 1)):
+        tuned = Tuned(Spec(name, spaces.wide(), 1, 0))
+        tuned.advance(None)
+        tuned.advance(rising)
+        assert tuned.handed_over == member
+
+
+def test_pairs_tell_better_from_as_good_but_for_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scale = 1000 + 25  # Pendulum's, from random to solved.
+    append(runs("pbt", lambda seed: 0.5), tmp_path)
+    append(runs("pb2-mix", lambda seed: 0.5 + (0.1 if seed < 2 else -2 / scale if seed < 6 else -0.1)), tmp_path)
+    assert __main__.main(["pairs", "pb2-mix", "pbt", "--results", str(tmp_path)]) == 0
+    _, _, table = capsys.readouterr().out.partition("\n\n")
+    (row,) = [row for name, row in cells(table.strip()).items() if name == "Pendulum"]
+    level = "at least as good, within 2 standard errors"
+    assert row == {
+        "pairs": "8",
+        "better": "0.25",
+        level: "0.75",
+        "rank correlation": "",
+        "better on the other tasks": "",
+    }

@@ -1,0 +1,315 @@
+"""Tables and figures of real training, from made-up records whose truth is known."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from popbandits.errors import ArgumentError
+from popbandits_experiments.ground import __main__, figures, tables
+from popbandits_experiments.ground.records import Record, Space, append
+from popbandits_experiments.ground.scales import SCALES
+from popbandits_experiments.ground.suite import Comparison, arrange, final, normalised
+
+Level = Callable[[int], float]
+"""Normalised score of a seed."""
+
+
+def runs(
+    method: str,
+    level: Level,
+    seeds: Iterable[int] = range(8),
+    task: str = "Pendulum",
+    space: Space = "wide",
+    rounds: int = 30,
+    **changes: Any,
+) -> list[Record]:
+    """Runs of one method whose curves rise in a straight line to their final scores."""
+    scale, found = SCALES[task], []
+    for seed in seeds:
+        score = scale.random + level(seed) * (scale.solved - scale.random)
+        curve = tuple(float(y) for y in np.linspace(scale.random, score, 11)[1:])
+        given: dict[str, Any] = {"steps": 1000, "population": 4, "final_error": 1.0, "late_choices": 10}
+        given |= {"late_on_bound": 3, "late_low_lr": 1, "group": "device", "split": "confirmation"}
+        given |= {"device": "two cores", "seconds": 2.0}
+        found.append(Record(task, space, rounds, method=method, seed=seed, final=score, curve=curve, **given | changes))
+    return found
+
+
+def spread(offset: float = 0.0) -> Level:
+    return lambda seed: 0.3 + 0.05 * seed + offset
+
+
+def cells(table: str) -> dict[str, dict[str, str]]:
+    """Read a table in Markdown: cells by row and column."""
+    head, _, *rows = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table.splitlines())
+    return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
+
+
+def only(records: list[Record]) -> Comparison:
+    (part,) = arrange(records)
+    return part
+
+
+def test_a_method_that_always_wins_by_a_little_is_marked_and_the_loser_too() -> None:
+    records = runs("pbt", spread()) + runs("pb2-mix", spread(0.01)) + runs("random", spread(-0.01))
+    table = cells(tables.methods_table(only(records), normalised, tables.on_common_scale))
+    assert list(table) == ["Random search", "PBT", "PB2-Mix"]
+    assert table["PB2-Mix"]["better than PBT"] == "**1.00 [0.63, 1.00]** (8)"
+    assert table["Random search"]["better than PBT"] == "*0.00 [0.00, 0.37]* (8)"
+    assert table["PBT"]["better than PBT"] == "–"
+    # The middle four of 0.30, 0.35, ... 0.65, and the mean of all.
+    assert table["PBT"]["IQM [95%]"].startswith("0.47 [") or table["PBT"]["IQM [95%]"].startswith("0.48 [")
+    assert table["PBT"]["runs"] == "8"
+
+
+def test_a_lead_within_noise_is_not_marked() -> None:
+    records = runs("pbt", spread()) + runs("pb2-fuse", lambda seed: spread(0.1 if seed < 6 else -0.01)(seed))
+    cell = cells(tables.methods_table(only(records), final, tables.in_own_units))["PB2-Fuse"]["better than PBT"]
+    assert cell.startswith("0.75 [")
+
+
+def test_scores_of_one_task_are_in_its_own_units() -> None:
+    table = cells(tables.methods_table(only(runs("pbt", lambda seed: 0.5)), final, tables.in_own_units))
+    assert table["PBT"]["IQM [95%]"] == "-712 [-712, -712]"
+    assert table["PBT"]["mean"] == "-712"
+
+
+def test_only_common_seeds_are_compared() -> None:
+    # On seeds 4 to 7 the method loses, but PBT has the seeds 0 to 3 and 90 only.
+    ours = runs("pb2-mix", lambda seed: spread(0.1 if seed < 4 else -9)(seed))
+    records = ours + runs("pbt", spread(), seeds=[0, 1, 2, 3, 90])
+    table = cells(tables.methods_table(only(records), normalised, tables.on_common_scale))
+    assert table["PB2-Mix"]["better than PBT"] == "1.00 [0.40, 1.00] (4)"
+    assert table["PB2-Mix"]["better than random search"] == "–"
+    apart = runs("pb2-mix", spread(), seeds=[5, 6]) + runs("pbt", spread(), seeds=[7, 8])
+    table = cells(tables.methods_table(only(apart), normalised, tables.on_common_scale))
+    assert table["PB2-Mix"]["better than PBT"] == "–"
+
+
+def test_a_method_that_lacks_a_task_says_so() -> None:
+    records = [record for task in ("Pendulum", "Acrobot") for record in runs("pbt", spread(), task=task)]
+    records += runs("random", spread(), seeds=range(5))
+    table = cells(tables.methods_table(only(records), normalised, tables.on_common_scale))
+    assert (table["PBT"]["tasks"], table["PBT"]["runs"]) == ("2 of 2", "16")
+    assert (table["Random search"]["tasks"], table["Random search"]["runs"]) == ("1 of 2", "5")
+    assert table["Random search"]["better than PBT"] == "0.50 [0.50, 0.50] (5)"
+
+
+def test_runs_below_the_take_off_score_never_took_off() -> None:
+    # The threshold is 0.2 of the way: seeds 0 and 1 of 8 are below.
+    records = runs("pbt", lambda seed: 0.1 + 0.06 * seed)
+    table = cells(tables.methods_table(only(records), normalised, tables.on_common_scale))
+    assert table["PBT"]["never took off"] == "25%"
+    assert SCALES["Pendulum"].take_off == -1020
+
+
+def test_late_shares_are_of_the_choices_made() -> None:
+    records = runs("pbt", spread(), seeds=[0], late_choices=30, late_on_bound=30, late_low_lr=0)
+    records += runs("pbt", spread(), seeds=[1], late_choices=10, late_on_bound=0, late_low_lr=10)
+    records += runs("defaults", spread(), late_choices=0, late_on_bound=0, late_low_lr=0)
+    table = cells(tables.methods_table(only(records), normalised, tables.on_common_scale))
+    assert (table["PBT"]["late on a bound"], table["PBT"]["late low lr"]) == ("75%", "25%")
+    assert table["Defaults, no tuning"]["late on a bound"] == "–"
+
+
+def test_where_a_method_is_ahead_and_behind_is_said_by_task() -> None:
+    records = []
+    for task, offset in {"Pendulum": 0.1, "Acrobot": -0.1, "CartPole": 0.0}.items():
+        records += runs("pbt", spread(), task=task) + runs("pb2-mix", spread(offset), task=task)
+    row = cells(tables.verdicts_table(only(records)))["PB2-Mix"]
+    assert (row["ahead of PBT on"], row["behind PBT on"]) == ("Pendulum", "Acrobot")
+    assert row["ahead of random search on"] == "–"
+
+
+def at_lengths(levels: dict[int, float], **changes: Any) -> list[Record]:
+    return [
+        record
+        for rounds, level in levels.items()
+        for record in runs("pbt", lambda seed, level=level: level, rounds=rounds, **changes)  # type: ignore[misc]
+    ]
+
+
+def test_the_best_interval_is_chosen_on_development_seeds() -> None:
+    shown = arrange(at_lengths({100: 0.2, 30: 0.5, 10: 0.8}))
+    before = arrange(at_lengths({100: 0.1, 30: 0.9, 10: 0.3}, split="development", seeds=range(100, 108)))
+    row = cells(tables.intervals_table(shown, before, normalised, tables.on_common_scale))["PBT"]
+    assert [row[f"{rounds} rounds"] for rounds in (100, 30, 10)] == ["0.20", "0.50", "0.80"]
+    assert row["average [95%]"] == "0.50 [0.50, 0.50]"
+    assert (row["best [95%]"], row["rounds of the best"]) == ("0.50 [0.50, 0.50]", "30")
+
+
+@pytest.mark.parametrize("developed", [(), (30, 10)])
+def test_a_best_interval_chosen_on_the_seeds_that_are_shown_is_starred(developed: tuple[int, ...]) -> None:
+    shown = arrange(at_lengths({100: 0.2, 30: 0.5, 10: 0.8}))
+    before = arrange(at_lengths(dict.fromkeys(developed, 0.9), split="development"))
+    text = tables.intervals_table(shown, before, normalised, tables.on_common_scale)
+    table, note = text.split("\n\n")
+    row = cells(table)["PBT"]
+    assert (row["best [95%]"], row["rounds of the best"]) == ("0.80 [0.80, 0.80]", r"10 \*")
+    assert "Chosen on the very seeds that are shown" in note
+
+
+def test_intervals_are_averaged_over_what_every_length_has() -> None:
+    records = runs("pbt", spread(), seeds=range(8), rounds=30) + runs("pbt", spread(0.2), seeds=range(4, 10), rounds=10)
+    records += runs("pbt", spread(), task="Acrobot", rounds=10) + runs("random", spread(), rounds=30)
+    table = cells(tables.intervals_table(arrange(records), [], normalised, tables.on_common_scale).split("\n\n")[0])
+    assert list(table) == ["PBT"]
+    assert (table["PBT"]["tasks"], table["PBT"]["runs at each length"]) == ("1", "4")
+    # Seeds 4 to 7 at both lengths: 0.575 and 0.775.
+    assert table["PBT"]["average [95%]"].startswith(("0.67 [", "0.68 ["))
+
+
+def test_seeds_stay_together_when_intervals_are_averaged() -> None:
+    # What one length gains with a seed the other loses: the average is the same for every seed, and surely known.
+    records = runs("pbt", spread(), rounds=30) + runs("pbt", lambda seed: 1 - spread()(seed), rounds=10)
+    table = cells(tables.intervals_table(arrange(records), [], normalised, tables.on_common_scale).split("\n\n")[0])
+    assert table["PBT"]["average [95%]"] == "0.50 [0.50, 0.50]"
+
+
+def test_comparisons_keep_spaces_groups_and_rounds_apart() -> None:
+    records = runs("pbt", spread(), space="narrow") + runs("pbt", spread(), rounds=100) + runs("pbt", spread())
+    records += (
+        runs("pbt", spread(), task="Hopper", group="envpool") + runs("zeta", spread()) + runs("defaults", spread())
+    )
+    parts = arrange(records)
+    assert [(part.space, part.group, part.rounds) for part in parts] == [
+        ("wide", "device", 100),
+        ("wide", "device", 30),
+        ("wide", "envpool", 30),
+        ("narrow", "device", 30),
+    ]
+    assert parts[1].methods == ["defaults", "pbt", "zeta"]
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """A folder of results: two groups, two spaces, several lengths, a method with few seeds."""
+    folder, records = tmp_path / "real", []
+    for space in ("wide", "narrow"):
+        for task, group in (("Pendulum", "device"), ("Acrobot", "device"), ("Hopper", "envpool")):
+            for rounds in (30, 10) if group == "device" else (30,):
+                for offset, method in enumerate(("random", "pbt", "pb2-fuse")):
+                    level, seeds = spread(0.1 * offset), range(8 - offset)
+                    records += runs(method, level, seeds, task, space, rounds, group=group)  # type: ignore[arg-type]
+    records += runs("pbt", spread(), seeds=range(50, 54), split="development")
+    append(records, folder)
+    return folder
+
+
+def test_the_docs_page_is_written_between_its_markers(
+    stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Above\n{tables.BEGIN}\nwhat was here before\n{tables.END}\nbelow\n")
+    for _ in range(2):  # The second time over what the first has written.
+        assert __main__.main(["table", "--results", str(stored), "--markdown", str(page)]) == 0
+    text = page.read_text()
+    assert text.startswith(f"# Above\n{tables.BEGIN}\n")
+    assert text.endswith(f"\n{tables.END}\nbelow\n")
+    assert "what was here before" not in text
+    assert capsys.readouterr().out == ""
+    __main__.main(["table", "--results", str(stored)])
+    assert capsys.readouterr().out.strip() in text
+    headings = re.findall(r"^##+ .*", text, re.MULTILINE)
+    assert headings[:3] == [
+        "## Wide spaces, tasks on the device: 2 tasks, 30 rounds",
+        "## Wide spaces, tasks on the device: 2 tasks, 10 rounds",
+        "## Wide spaces, tasks through EnvPool: 1 task, 30 rounds",
+    ]
+    assert "### Hopper, narrow space, 30 rounds" in headings
+    assert "| Pendulum | wide | 30 / 10 | 4 | 1,000 | -1225 | -200 | -1020 | 8 (0 to 7) | 1 | 2 | two cores |" in text
+
+
+def test_a_page_without_markers_stays_as_it_is(
+    stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"{tables.END}\n{tables.BEGIN}\n")
+    assert __main__.main(["table", "--results", str(stored), "--markdown", str(page)]) == 1
+    assert re.search("must have one line '<!-- begin: .* and after it one '<!-- end -->'", capsys.readouterr().err)
+    assert page.read_text() == f"{tables.END}\n{tables.BEGIN}\n"
+
+
+def test_the_docs_page_has_its_markers() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "real_training.md").read_text("utf-8")
+    assert text.count(tables.BEGIN) == 1
+    assert tables.END in text.partition(tables.BEGIN)[2]
+
+
+def test_only_what_is_asked_for_is_shown(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["table", "--results", str(stored), "--tasks", "Pendulum", "--methods", "pbt", "--spaces", "wide"]
+    assert __main__.main([*given, "--rounds", "30", "--split", "development"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("4 population-runs, 8.0 s of training and deciding.")
+    assert "4 (50 to 53)" in text
+    assert not re.search("Acrobot|Random|narrow|10 rounds", text)
+    assert __main__.main([*given, "--rounds", "30", "--split", "development", "--seeds", "51-53"]) == 0
+    assert capsys.readouterr().out.startswith("2 population-runs")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (["--tasks", "Chess"], "--tasks must be stored, got Chess; stored: Acrobot, Hopper, Pendulum"),
+        (["--rounds", "7"], "--rounds must be stored, got 7; stored: 10, 30"),
+        (
+            ["--tasks", "Hopper", "--split", "development"],
+            "no stored run .* --split development; stored: 4 development runs, 210 confirmation runs",
+        ),
+    ],
+)
+def test_asking_for_what_is_not_there_says_what_is(
+    stored: Path, capsys: pytest.CaptureFixture[str], given: list[str], problem: str
+) -> None:
+    assert __main__.main(["table", "--results", str(stored), *given]) == 1
+    assert re.search(problem, capsys.readouterr().err)
+
+
+def test_a_task_without_a_scale_is_refused() -> None:
+    unknown = [dataclasses.replace(record, task="Chess") for record in runs("pbt", spread())]
+    with pytest.raises(ArgumentError, match=r"random and its solved score, got task 'Chess'; .*scales\.py"):
+        "".join(tables.page(unknown))
+
+
+def test_figures_are_drawn_with_every_space_and_baseline(stored: Path, tmp_path: Path) -> None:
+    assert __main__.main(["figures", "--results", str(stored), "--out", str(tmp_path / "out"), "--kinds", "svg"]) == 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"real-profiles.svg", "real-budget.svg", "real-improvement.svg"}
+    drawn = (tmp_path / "out" / "real-improvement.svg").read_text("utf-8")
+    for words in (
+        "Over PBT",
+        "Over random search",
+        "PB2-Fuse",
+        "Narrow spaces, tasks through EnvPool: 1 task, 30 rounds",
+    ):
+        assert words in drawn
+
+
+def test_figures_say_what_the_statistics_say() -> None:
+    records = runs("pbt", lambda seed: 0.5) + runs("pb2-mix", lambda seed: 1.0)
+    parts = figures.chosen(records + runs("pbt", spread(), seeds=range(3), rounds=10))
+    assert [part.rounds for part in parts] == [30]
+    ends = {row["method"]: row["y"] for row in figures.budgets(parts).data["panel0"] if row["x"] == 1}
+    assert ends == {"PBT": 0.5, "PB2-Mix": 1}
+    above = [row for row in figures.profiles(parts).data["panel0"] if 0.5 < row["x"] < 1]
+    assert {(row["method"], row["y"]) for row in above} == {("PBT", 0.0), ("PB2-Mix", 1.0)}
+    drawn = figures.improvements(parts)
+    assert drawn is not None
+    (dot,) = drawn.data["pbt0"]
+    assert (dot["method"], dot["value"], dot["filled"]) == ("PB2-Mix", 1, True)
+
+
+def test_nothing_is_compared_where_no_seed_is_shared() -> None:
+    parts = figures.chosen(runs("pbt", spread(), seeds=[0, 1]) + runs("pb2-mix", spread(), seeds=[2, 3]))
+    assert figures.improvements(parts) is None
+
+
+def test_methods_without_a_colour_of_their_own_get_different_ones() -> None:
+    methods = ["pbt", "random", "new-a", "new-b", "defaults"]
+    assert len(set(figures.colours(methods))) == len(methods)
+    assert figures.colours(["pbt"]) == figures.colours(methods)[:1]

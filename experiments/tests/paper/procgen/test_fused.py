@@ -1,0 +1,100 @@
+"""The fused trunk against PyTorch's, by the CPU's emulation of its kernels."""
+
+import gc
+
+import pytest
+import torch
+from torch import Tensor
+
+from experiments.tests.paper.procgen.cuda.kernel_cases import frames, parameters, put
+from experiments.tests.paper.procgen.cuda.on_cpu import KERNELS, compile_kernels, needs_compiler
+from experiments.tests.paper.procgen.cuda.trunk_errors import check_acting, check_trunk
+from popbandits.errors import ArgumentError
+from popbandits_experiments.paper.procgen import fused, network
+from popbandits_experiments.paper.procgen.fused import FusedTrunk
+from popbandits_experiments.paper.procgen.fused_network import FusedNetwork
+from popbandits_experiments.paper.procgen.kernel_table import AllKernels
+from popbandits_experiments.paper.procgen.rollout import Rollout
+
+pytestmark = needs_compiler
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def launcher() -> AllKernels:
+    return AllKernels(lambda source: compile_kernels(KERNELS / source))
+
+
+@pytest.fixture
+def trunk(launcher: AllKernels) -> FusedTrunk:
+    return FusedTrunk(CPU, launcher)
+
+
+def seen(trunk: FusedTrunk, images: int = 4) -> Tensor:
+    buffer = trunk.buffer(images)
+    put(buffer, frames(images))
+    return buffer
+
+
+def test_features_and_every_gradient_are_those_of_the_plain_trunk(trunk: FusedTrunk) -> None:
+    check_trunk(trunk, CPU)
+
+
+def act(trunk: FusedTrunk, flat: Tensor, images: int = 3) -> Rollout:
+    rollout, acting = Rollout(1, images, CPU), FusedNetwork(trunk, CPU)
+    rollout.begin(torch.Generator().manual_seed(3))
+    acting.load(flat)
+    acting.act(frames(images), flat, rollout)
+    return rollout
+
+
+def test_acting_has_the_features_of_updates(trunk: FusedTrunk) -> None:
+    check_acting(trunk, CPU)
+
+
+def test_a_diverged_network_draws_actions_that_exist_and_is_found_out(trunk: FusedTrunk) -> None:
+    flat = parameters()
+    _, _, policy, _, value, _ = network.split(flat)[-network.HEAD_TENSORS :]
+    policy.fill_(torch.nan)
+    value.fill_(torch.nan)
+    acted = act(trunk, flat, images=1)
+    assert acted.actions[0].tolist() == [0]
+    assert acted.log_probabilities[0].isnan().all()
+    assert acted.values[0].isnan().all()
+
+
+@pytest.mark.parametrize("images", [0, 6])
+def test_an_update_takes_a_multiple_of_four_images(trunk: FusedTrunk, images: int) -> None:
+    with pytest.raises(ArgumentError, match=f"images of an update must be a multiple of 4, got {images}"):
+        trunk.forward(trunk.buffer(images), parameters())
+
+
+def test_parameters_that_change_are_used_once_they_are_loaded(trunk: FusedTrunk, launcher: AllKernels) -> None:
+    buffer, flat, other = seen(trunk), parameters(), FusedTrunk(CPU, launcher)
+    trunk.load(flat)
+    before, acted = trunk.forward(buffer, flat).features.clone(), act(trunk, flat, images=1)
+    flat[flat.abs() > 0.05] *= 2
+    trunk.load(flat)
+    after, acted_after = trunk.forward(buffer, flat).features.clone(), act(trunk, flat, images=1)
+    assert not torch.equal(after, before)
+    assert not torch.equal(acted_after.values, acted.values)
+    other.load(flat)
+    assert torch.equal(other.forward(buffer, flat).features, after)
+    assert torch.equal(act(other, flat, images=1).values, acted_after.values)
+
+
+def test_trunks_on_a_device_share_activations_as_long_as_one_of_them_lives(launcher: AllKernels) -> None:
+    first, second = FusedTrunk(CPU, launcher), FusedTrunk(CPU, launcher)
+    flat = parameters()
+    workspace = first.forward(seen(first), flat).workspace
+    assert second.forward(seen(second), flat).workspace is workspace
+    assert first.forward(seen(first), flat).workspace is workspace
+    assert first.forward(seen(first, 8), flat).workspace is not workspace
+    del workspace, first
+    gc.collect()
+    assert (CPU, 4) in fused._WORKSPACES
+    assert (CPU, 8) not in fused._WORKSPACES
+    del second
+    gc.collect()
+    assert (CPU, 4) not in fused._WORKSPACES

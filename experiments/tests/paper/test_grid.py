@@ -1,0 +1,185 @@
+"""Many runs, one after another: what is done stays done, and time is kept."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ConfigSpace import Float
+
+from popbandits import PBT, Experiment, History
+from popbandits.agent import Outcome
+from popbandits.errors import RunError
+from popbandits.run.recipes import signed
+from popbandits.run.signing import Signer
+from popbandits.storage import Store
+from popbandits.views.view import View
+from popbandits_experiments.paper import grid
+from popbandits_experiments.paper.grid import run_grid
+
+
+@dataclass(frozen=True)
+class Climb:
+    """Makes agents that gain by what they are told to."""
+
+    slope: float = 1.0
+    device: str = "cpu"
+
+    def __call__(self, seed: int) -> "Climber":
+        return Climber(self.slope)
+
+
+class Climber:
+    def __init__(self, slope: float) -> None:
+        self.slope, self.height = slope, 0.0
+
+    def train(self, config: dict[str, Any]) -> Outcome:
+        self.height += self.slope * config["step"]
+        return Outcome(self.height, steps=100)
+
+    def save(self, directory: Path) -> None:
+        (directory / "height").write_text(json.dumps(self.height))
+
+    def load(self, directory: Path) -> None:
+        self.height = json.loads((directory / "height").read_text())
+
+
+def experiments(folder: Path, **changes: Any) -> list[Experiment]:
+    one = Experiment(Climb(), {"step": (0.1, 1.0)}, PBT(), population=2, rounds=4)
+    return [replace(one, seed=seed, directory=folder / str(seed), **changes) for seed in range(2)]
+
+
+def observed(directory: Path) -> list[tuple[Any, ...]]:
+    return [(o.key, o.parent, dict(o.config), o.score) for o in History.load(directory)]
+
+
+class Clock:
+    """Every look at it takes a second."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(grid, "time", SimpleNamespace(monotonic=self.look))
+
+    def look(self) -> float:
+        self.now += 1
+        return self.now
+
+
+def no_view(experiment: Experiment) -> View:
+    return View()
+
+
+def test_a_grid_that_ran_out_of_time_goes_on_to_the_same_histories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_grid(experiments(tmp_path / "whole"), no_view)
+    Clock(monkeypatch)
+    sittings: list[int] = []
+    while not run_grid(experiments(tmp_path), no_view, time_limit=3):
+        sittings.append(sum(len(History.load(path.parent)) for path in tmp_path.glob("[01]/run.sqlite")))
+        assert len(sittings) < 20
+    assert sittings == [2, 4, 6, 8, 10, 12, 14]  # A round a sitting, and no half ones.
+    for seed in "01":
+        assert observed(tmp_path / seed) == observed(tmp_path / "whole" / seed)
+
+
+def test_what_is_finished_is_left_alone(tmp_path: Path) -> None:
+    first, second = experiments(tmp_path)
+    assert run_grid([first], no_view)
+    before = (tmp_path / "0" / "run.sqlite").stat().st_mtime_ns
+    seen: list[Experiment] = []
+
+    def view(experiment: Experiment) -> View:
+        seen.append(experiment)
+        return View()
+
+    assert run_grid([first, second], view)
+    assert seen == [second]
+    assert (tmp_path / "0" / "run.sqlite").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"agent": Climb(2.0)}, r"got slope 2\.0 for .*0, which has 1\.0; use that, or another folder"),
+        ({"rounds": 5}, "got rounds 5 for .*, which has 4"),
+        ({"method": PBT(resample=0.5)}, r"got method\.resample 0\.5 for .*, which has 0\.25"),
+        ({"population": 3}, "got population 3 for .*, which has 2"),
+        (
+            {"space": {"step": Float("step", (0.1, 1.0), log=True)}},
+            r"got space\.step 'float \[0\.1, 1\.0\] log' for .*, which has 'float \[0\.1, 1\.0\]'",
+        ),
+        ({"start": [{"step": 0.5}]}, r"got start \[\{'step': 0\.5\}\] for .*, which has \[\]"),
+    ],
+)
+def test_a_run_of_other_settings_is_refused_before_anything_runs(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    first, second = experiments(tmp_path)
+    assert run_grid([first], no_view)
+    with pytest.raises(RunError, match=f"a run must resume with the settings it was started with, {message}"):
+        run_grid([second, replace(first, **changes)], no_view)
+    assert not (tmp_path / "1").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, None),
+        ({"agent": Climb(2.0)}, "got slope 2.0 for .*, which has 1.0"),
+        ({"method": PBT(resample=0.5)}, "got method.resample 0.5 for .*, which has 0.25"),
+    ],
+)
+def test_a_setting_that_a_record_is_too_old_for_has_its_value_of_then(
+    changes: dict[str, Any], message: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = experiments(tmp_path)[0]
+    whole = replace(one, directory=tmp_path / "whole")
+    assert run_grid([whole], no_view)
+    Clock(monkeypatch)
+    assert not run_grid([one], no_view, time_limit=3)
+    with Store.open(tmp_path / "0") as store:
+        about = store.about
+        for role, name in (("agent", "slope"), ("method", "resample")):
+            settings = {key: value for key, value in about[role]["settings"].items() if key != name}
+            made = {"make": about[role]["make"], "settings": settings, "root": about[role]["root"]}
+            store.describe(**{role: signed(made, Signer.of(store))})
+    if message is None:
+        assert run_grid([one], no_view)
+        assert observed(tmp_path / "0") == observed(tmp_path / "whole")
+    else:
+        with pytest.raises(RunError, match=message):
+            run_grid([replace(one, **changes)], no_view)
+
+
+def test_settings_of_the_machine_may_differ(tmp_path: Path) -> None:
+    (one, _) = experiments(tmp_path)
+    assert run_grid([one], no_view)
+    other = replace(one, agent=Climb(device="cuda"), engine="threads")
+    assert run_grid([other], no_view, may_differ=frozenset({"device"}))
+
+
+def test_a_run_that_fails_does_not_keep_the_others_from_running(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = experiments(tmp_path)
+    with pytest.raises(RunError, match=r"1 of 2 runs failed, the others are finished; .*0: .*completed"):
+        run_grid([replace(first, agent=Climb(math.nan)), second], no_view)
+    assert "0 (1 of 2) failed: " in capsys.readouterr().err
+    assert len(History.load(tmp_path / "1")) == 8
+
+
+def test_every_round_says_how_fast_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Clock(monkeypatch)
+    assert run_grid(experiments(tmp_path)[:1], no_view)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    # A round takes one look at the clock: 200 steps in that second, and 3 rounds are left.
+    assert lines[0].startswith(f"{tmp_path / '0'} (1 of 1): 200 steps/s in all, ")
+    assert lines[0].endswith(" a member, about 0:03 left")
+    assert lines[-1].endswith("about 0:00 left")
