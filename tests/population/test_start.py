@@ -136,7 +136,7 @@ def test_a_folder_is_as_good_as_its_history(tmp_path: Path) -> None:
         begun = first(read_start(folder))
         assert begun[0] == ({"x": 0.2, "h": "b"}, {"start": str(tmp_path), "from": [0, 1]})
         assert [config for config, _ in begun] == [config for config, _ in first(history)]
-        with pytest.warns(DeprecationWarning, match=r"no folder, got '.*'; give start=History.load\('.*'\)$"):
+        with pytest.warns(DeprecationWarning, match=r"is deprecated, got '.*'; give start=History.load\('.*'\)$"):
             assert first(folder) == begun
 
 

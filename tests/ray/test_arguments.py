@@ -66,6 +66,15 @@ def test_trials_begin_where_param_space_begins(tmp_path: Path) -> None:
     assert len({config["tilt"] for config in first.values()}) == 4
 
 
+def test_trials_begin_with_the_winners_of_a_past_run(tmp_path: Path) -> None:
+    past = run(scheduled(), tmp_path / "past")
+    history = run(scheduled(start=tmp_path / "past" / "simulated"), tmp_path / "new")
+    first = next(o for o in history if o.key == (0, 0))
+    assert past.best is not None
+    assert first.config == past.best.config
+    assert first.decision == {"start": str(tmp_path / "past" / "simulated"), "from": list(past.best.key)}
+
+
 @pytest.mark.parametrize("restored", [False, True])
 def test_what_is_drawn_and_not_tuned_is_copied_along_with_the_weights(restored: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)

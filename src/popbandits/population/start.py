@@ -10,7 +10,6 @@ from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal
 from popbandits.history import History
 from popbandits.records import Config, plain
-from popbandits.rules import PATH
 from popbandits.space import Numerical, Space
 from popbandits.space.storage import pack, unpack
 from popbandits.typing import Directory, is_real
@@ -43,7 +42,7 @@ def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
         return ()
     if isinstance(start, str) and start == "defaults":
         return (_proposal(Proposal({}, {"start": start}), "start='defaults'", space),)
-    if PATH.holds(start):
+    if isinstance(start, str) or hasattr(start, "__fspath__"):
         start = _load(start)
     if isinstance(start, History):
         start = PastRun(start)
@@ -51,7 +50,7 @@ def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
         return _winners(start, space, size)
     if isinstance(start, Mapping):
         start = [start]
-    if isinstance(start, str) or not isinstance(start, Sequence):
+    if not isinstance(start, Sequence):
         raise ArgumentError(f"{FORMS}, got {start!r}")
     if len(start) > size:
         raise ArgumentError(f"start has at most one configuration for each member, got {len(start)} for {size}")
@@ -65,7 +64,7 @@ def _load(folder: Any) -> PastRun:
     except HistoryError as error:
         raise ArgumentError(f"{FORMS}, got {str(folder)!r}: {error}") from error
     warnings.warn(
-        f"a population will start from no folder, got {past.name!r}; give start=History.load({past.name!r})",
+        f"Population(start=folder) is deprecated, got {past.name!r}; give start=History.load({past.name!r})",
         DeprecationWarning,
         stacklevel=4,
     )
