@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from popbandits import methods
+
 PAGE = Path(__file__).parent.parent / "docs" / "mistakes.md"
 
 BEFORE = """\
@@ -59,7 +61,7 @@ SPACE = "The space"
 START = "First configurations"
 FOLDER = "Folders and resuming"
 
-METHODS = "random, pbt, patient-pbt, pb2-rand, pb2-mult, pb2-mix, pb2-fuse, pb2-fuse/all, cocabo, mf-pbt, ipbt, bg-pbt"
+METHODS = ", ".join(methods.METHODS)
 CHANGEABLE = (
     "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection, slurm, callbacks"
 )

@@ -192,7 +192,7 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
         "task": "climbing",
     }
     assert {name: about[name] for name in expected} == expected
-    assert about["method"]["make"].endswith(":PB2Fuse")
+    assert about["method"]["name"] == "pb2-fuse"
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,37 @@
 """A method and a selection can be named, in Python as on the command line, and a name means the same everywhere."""
 
+import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from popbandits import MFPBT, PBT, ArgumentError, Experiment, Population, Restarts, Smoothed, Truncation, resume, tune
+import popbandits
+from popbandits import (
+    MFPBT,
+    PBT,
+    ArgumentError,
+    Experiment,
+    Explorer,
+    History,
+    Observation,
+    Population,
+    Restarts,
+    Selection,
+    Smoothed,
+    Space,
+    Truncation,
+    resume,
+    tune,
+)
 from popbandits.cli import main
-from popbandits.methods import METHODS, SELECTIONS, choose, make_selection
+from popbandits.history import Config
+from popbandits.methods import METHODS, SELECTIONS, Method, choose, make_selection, recorded_names, registered_class
+from popbandits.run.recipes import Role, Untrusted, address, prepare, recipe
 from popbandits.storage.store import Store
 from tests.engines.agents import Walker, space
 
@@ -45,21 +68,100 @@ def test_a_run_with_names_is_the_run_with_the_objects_and_its_record_holds_the_o
     built = tune(Walker, space(), PBT(), directory=tmp_path / "built", selection=MFPBT(), **settings)
     assert named.history == built.history
     with Store.open(tmp_path / "named", readonly=True) as store:
-        assert store.about["method"]["make"] == "popbandits.explorers.pbt:PBT"
-        assert store.about["selection"]["make"] == "popbandits.selection.mf_pbt:MFPBT"
+        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pbt", "mf-pbt")
     assert resume(tmp_path / "named", rounds=4, progress=False).done
+
+
+REGISTERED: list[tuple[Role, str]] = [
+    *(("method", name) for name in METHODS),
+    *(("selection", name) for name in SELECTIONS),
+]
+
+
+@pytest.mark.parametrize(("role", "name"), REGISTERED)
+def test_a_record_names_a_method_and_no_file(role: Role, name: str) -> None:
+    kind = registered_class(role, name)
+    assert recorded_names(role)[name] == address(kind)
+    given = recipe(kind())
+    assert given is not None
+    assert given.keys() == {"name", "settings"}
+    assert registered_class(role, given["name"]) is kind
+    assert role == "selection" or not METHODS[given["name"]].brings
+    assert prepare(given, role) == prepare(given | {"name": name}, role) == kind()
+
+
+@pytest.mark.parametrize(("role", "name"), REGISTERED)
+def test_a_record_that_names_the_file_is_still_read_wherever_the_class_is_now(role: Role, name: str) -> None:
+    kind = registered_class(role, name)
+    package = kind.__module__.rpartition(".")[0]
+    for module in (kind.__module__, package, f"{package}.a_former_file", f"{package}.a.former.folder"):
+        old = {"make": f"{module}:{kind.__name__}", "settings": {}, "root": "/srv/popbandits/src"}
+        # Settings that an old record lacks have their values of then.
+        assert prepare(old, role) == kind(**kind.earlier)
+    for module in ("elsewhere", f"{package}s.pbt", f"a.{package}.pbt"):
+        with pytest.raises(Untrusted):
+            prepare({"make": f"{module}:{kind.__name__}", "settings": {}, "root": ""}, role)
+
+
+def test_every_method_can_be_imported_and_those_that_copy_weights_are_schedulers_of_ray() -> None:
+    ray = pytest.importorskip("popbandits.ray")
+    for role, name in REGISTERED:
+        kind = registered_class(role, name)
+        assert getattr(popbandits, kind.__name__) is kind
+        if role == "method" and kind.exploits:
+            assert getattr(ray, kind.__name__).explorer is kind
+
+
+@dataclass(frozen=True)
+class Still(Explorer):
+    """Keeps the parent's configuration."""
+
+    note: str = "as it was"
+    within: Selection = field(default_factory=lambda: Restarts(within=Truncation(0.5)))
+
+    def explore(
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parent: Observation | None,
+        rng: np.random.Generator,
+    ) -> Config:
+        return space.decode(space.sample(1, rng))[0] if parent is None else parent.config
+
+
+def test_a_method_needs_its_file_and_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By name in Python and on the command line, on record, read back by anyone, resumed, and shown by its label."""
+    monkeypatch.setitem(METHODS, "still", Method("Still water", f"{__name__}:Still", selection="smoothed"))
+    settings: dict[str, Any] = {"agent": Walker, "space": space(), "progress": False}
+    whole = tune(**settings, method="still", rounds=4, directory=tmp_path / "whole").history
+    run = tmp_path / "run"
+    tune(**settings, method=Still("again"), selection="smoothed", rounds=2, directory=run)
+    inner = {"name": "truncation", "settings": {"quantile": 0.5}}
+    restarts = {"quantile": 0.5, "patience": 3, "growth": 2}
+    within = {"name": "ipbt", "settings": restarts, "parts": {"within": inner}, "role": "selection"}
+    with Store.open(run, readonly=True) as store:
+        given = store.about["method"]
+    assert given == {"name": "still", "settings": {"note": "again"}, "parts": {"within": within}}
+    assert prepare(given, "method") == Still("again")  # Without trust, and nothing is signed.
+    assert resume(run, rounds=4, progress=False).history == whole
+    capsys.readouterr()
+    assert main(["status", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["method"] == "Still water"
+    assert main(["resume", str(run), "--method", "still", "--rounds", "5"]) == 0
 
 
 def test_a_resumed_run_can_be_given_a_name_and_gets_what_it_brings(tmp_path: Path) -> None:
     tune(Walker, space(), "pbt", rounds=2, directory=tmp_path, progress=False)
     resume(tmp_path, rounds=3, method="ipbt", progress=False)
     with Store.open(tmp_path, readonly=True) as store:
-        assert store.about["method"]["make"].endswith(":BGPBT")
-        assert store.about["selection"]["make"].endswith(":Restarts")
+        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("bg-pbt", "ipbt")
     resume(tmp_path, rounds=4, method="pb2-fuse/all", progress=False)
     with Store.open(tmp_path, readonly=True) as store:
         assert store.about["explore"] == "all"
-        assert store.about["selection"]["make"].endswith(":Restarts")
+        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pb2-fuse", "ipbt")
 
 
 def test_options_change_an_experiment_that_names_its_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import sqlite3
+import sys
 from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
@@ -19,10 +20,18 @@ from popbandits import History, HistoryError, Observation, RunError, resume
 from popbandits.cli import main
 from tests.golden.runs import difference
 from tests.old_runs.agents import Descender, Walker, Walkers
-from tests.old_runs.make import FOLDER, RUNS, plain
+from tests.old_runs.make import ACCOUNT, FOLDER, RUNS, SIGNED, plain
 from tests.reports.served import served
 
-AGENTS: dict[str, Any] = {"synchronous": Walker, "asynchronous": Descender, "batched": Walkers}
+AGENTS: dict[str, Any] = {
+    "synchronous": Walker,
+    "asynchronous": Descender,
+    "batched": Walkers,
+    "patient": Walker,
+    "mix": Descender,
+    "restarts": Walker,
+    "own": Walker,
+}
 
 
 def copied(name: str, into: Path) -> Path:
@@ -42,6 +51,16 @@ def written(history: History, *without: str) -> list[dict[str, Any]]:
     return [{name: plain(getattr(observation, name)) for name in names} for observation in history]
 
 
+def assert_continued(rows: list[dict[str, Any]], history: History) -> None:
+    """Compare a resumed run with the uninterrupted one.
+
+    A model's fit is rounded differently by other processors: what it chose is compared to a tolerance.
+    """
+    ignored = ("seconds", "decision")
+    kept = [{key: value for key, value in row.items() if key not in ignored} for row in rows]
+    assert difference(kept, written(history, *ignored)) is None
+
+
 def winning(rows: list[dict[str, Any]], best: list[int]) -> list[list[int]]:
     """Walk from the best interval to the first one of its lineage."""
     parents = {(row["member"], row["round"]): row["parent"] for row in rows}
@@ -53,7 +72,8 @@ def winning(rows: list[dict[str, Any]], best: list[int]) -> list[list[int]]:
 
 
 def test_every_stored_run_is_tested() -> None:
-    assert {path.name for path in FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__"} == RUNS.keys()
+    folders = {path.name for path in FOLDER.iterdir() if path.is_dir()}
+    assert folders - {"__pycache__", ACCOUNT.name} == RUNS.keys()
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -93,10 +113,21 @@ def test_old_runs_are_reported(names: list[str], tmp_path: Path) -> None:
 def test_an_old_run_resumes_as_if_it_had_never_been_stopped(name: str, tmp_path: Path) -> None:
     _, rows = expected(name)
     history = resume(copied(name, tmp_path), agent=AGENTS[name], trust=True, progress=False).history
-    # A model's fit is rounded differently by other processors: what it chose is compared to a tolerance.
-    ignored = ("seconds", "decision")
-    kept = [{key: value for key, value in row.items() if key not in ignored} for row in rows]
-    assert difference(kept, written(history, *ignored)) is None
+    assert_continued(rows, history)
+
+
+@pytest.mark.parametrize("name", [name for name in SIGNED if name in AGENTS])
+def test_the_account_that_began_an_old_run_resumes_it_unasked(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is given: agent, method and selection come from the record, by its signatures."""
+    run, (_, rows) = copied(name, tmp_path), expected(name)
+    with pytest.raises(RunError, match=re.escape(f"names tests.old_runs.agents:{AGENTS[name].__name__}")):
+        resume(run, progress=False)  # As another account.
+    monkeypatch.setenv("XDG_STATE_HOME", str(shutil.copytree(ACCOUNT, tmp_path / "account")))
+    monkeypatch.setattr(sys, "path", list(sys.path))  # A record names the folder that its agent was imported from.
+    history = resume(run, progress=False).history
+    assert_continued(rows, history)
 
 
 def test_an_old_demo_resumes_by_its_record_alone(tmp_path: Path) -> None:

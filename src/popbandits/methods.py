@@ -1,8 +1,10 @@
-"""Methods and selections by name, for Python and the command line. Cheap to import.
+"""The registry of methods and selections: their names in Python, on the command line and in records. Cheap to import.
 
-`choose` turns a user's arguments, names or objects, into an explorer, a selection and the members that explore.
+One line makes a method known everywhere: it can be named, recorded, resumed, reported and compared. `choose` turns a
+user's arguments, names or objects, into an explorer, a selection and the members that explore.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ class Method:
 
     label: str
     explorer: str
-    """Class name in `popbandits.explorers`."""
+    """Import path of its class, as `module:name`; a name alone is one of `popbandits.explorers`."""
     explore: Explore = "replaced"
     cost: float = 1.0
     """Rough cost of a run relative to PB2-Mix, used to estimate the time left."""
@@ -37,7 +39,7 @@ class Method:
 
     def make(self) -> "Explorer":
         """Make a new explorer with its default settings."""
-        explorer: Explorer = getattr(import_module("popbandits.explorers"), self.explorer)()
+        explorer: Explorer = _load(self.explorer)()
         return explorer
 
     def make_selection(self, **settings: Any) -> "Selection | None":
@@ -46,35 +48,92 @@ class Method:
 
 
 METHODS = {
-    "random": Method("Random search", "RandomSearch", cost=0.01),
-    "pbt": Method("PBT", "PBT", cost=0.02),
-    "patient-pbt": Method("Patient PBT", "PatientPBT", cost=0.5),
-    "pb2-rand": Method("PB2-Rand", "PB2Rand"),
-    "pb2-mult": Method("PB2-Mult", "PB2Mult"),
-    "pb2-mix": Method("PB2-Mix", "PB2Mix"),
-    "pb2-fuse": Method("PB2-Fuse", "PB2Fuse"),
-    "pb2-fuse/all": Method("PB2-Fuse, all explore", "PB2Fuse", explore="all", cost=1.5),
-    "cocabo": Method("CoCaBO", "CoCaBO"),
-    "mf-pbt": Method("MF-PBT", "PBT", cost=0.02, selection="mf-pbt"),
-    "ipbt": Method("IPBT", "BGPBT", cost=1.5, selection="ipbt"),
-    "bg-pbt": Method("BG-PBT", "BGPBT", cost=1.5),
+    "random": Method("Random search", "popbandits.explorers.random_search:RandomSearch", cost=0.01),
+    "pbt": Method("PBT", "popbandits.explorers.pbt:PBT", cost=0.02),
+    "patient-pbt": Method("Patient PBT", "popbandits.explorers.patient_pbt:PatientPBT", cost=0.5),
+    "pb2-rand": Method("PB2-Rand", "popbandits.explorers.pb2_rand:PB2Rand"),
+    "pb2-mult": Method("PB2-Mult", "popbandits.explorers.pb2_mult:PB2Mult"),
+    "pb2-mix": Method("PB2-Mix", "popbandits.explorers.pb2_mix:PB2Mix"),
+    "pb2-fuse": Method("PB2-Fuse", "popbandits.explorers.pb2_fuse:PB2Fuse"),
+    "pb2-fuse/all": Method("PB2-Fuse, all explore", "popbandits.explorers.pb2_fuse:PB2Fuse", explore="all", cost=1.5),
+    "cocabo": Method("CoCaBO", "popbandits.explorers.cocabo:CoCaBO"),
+    "mf-pbt": Method("MF-PBT", "popbandits.explorers.pbt:PBT", cost=0.02, selection="mf-pbt"),
+    "ipbt": Method("IPBT", "popbandits.explorers.bg_pbt:BGPBT", cost=1.5, selection="ipbt"),
+    "bg-pbt": Method("BG-PBT", "popbandits.explorers.bg_pbt:BGPBT", cost=1.5),
 }
 
-LATER = ("mf-pbt", "ipbt", "bg-pbt")
-"""Methods published after the paper, described in `docs/later_methods.md`."""
-
-COMPARED = tuple(name for name in METHODS if name not in ("cocabo", *LATER))
+COMPARED = ("random", "pbt", "patient-pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse", "pb2-fuse/all")
 """The paper's methods and ours, which the synthetic experiment compares by default."""
 
 SELECTIONS = {
-    "truncation": "Truncation",
-    "patient": "Patient",
-    "smoothed": "Smoothed",
-    "t-test": "TTest",
-    "mf-pbt": "MFPBT",
-    "ipbt": "Restarts",
+    "truncation": "popbandits.selection.truncation:Truncation",
+    "patient": "popbandits.selection.patient:Patient",
+    "smoothed": "popbandits.selection.smoothed:Smoothed",
+    "t-test": "popbandits.selection.t_test:TTest",
+    "mf-pbt": "popbandits.selection.mf_pbt:MFPBT",
+    "ipbt": "popbandits.selection.ipbt:Restarts",
 }
-"""Classes of `popbandits.selection`, by name."""
+"""Import paths of selections, by name."""
+
+PACKAGES = {"method": "popbandits.explorers", "selection": "popbandits.selection"}
+"""Packages of the classes that records of earlier versions name by their import paths."""
+
+OTHERS = ("settings", "parts", "root", "role", "signed")
+"""Keys of a record's entry besides the one that names something."""
+
+
+def recorded_names(role: str) -> dict[str, str]:
+    """Map the names of a role, "method" or "selection", to import paths; first the names that records use.
+
+    If a class has several names, records use the one that implies no other settings.
+    """
+    if role == "selection":
+        return dict(SELECTIONS)
+    plain_first = sorted(METHODS.items(), key=lambda item: bool(item[1].brings))
+    return {name: method.explorer for name, method in plain_first} if role == "method" else {}
+
+
+def registered(role: str, kind: str, where: str) -> str | None:
+    """Return the name of the class that a record names; None if it is not registered.
+
+    Args:
+        role: "method" or "selection".
+        kind: "name", or "make" for an import path, as earlier versions wrote it.
+        where: The name or the import path.
+
+    >>> registered("method", "name", "pb2-mix"), registered("method", "make", "popbandits.explorers.pb2_fuse:PB2Fuse")
+    ('pb2-mix', 'pb2-fuse')
+    """
+    known = recorded_names(role)
+    if kind != "make":
+        return where if kind == "name" and where in known else None
+    module, _, own = where.rpartition(":")
+    ours = role in PACKAGES and f"{module}.".startswith(f"{PACKAGES[role]}.")
+    # By the class: its module may have moved since.
+    same = (name for name, path in known.items() if path == where or (ours and path.rpartition(":")[2] == own))
+    return next(same, None)
+
+
+def registered_class(role: str, name: str) -> Any:
+    """Return the class of a registered name."""
+    return _load(recorded_names(role)[name])
+
+
+def named_by(role: str, given: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Return the registered name of what a record's entry names, None if it has none, and the name of its class.
+
+    >>> named_by("selection", {"name": "t-test", "settings": {}}), named_by("selection", {"make": "mine:Loyal"})
+    (('t-test', 'TTest'), (None, 'Loyal'))
+    """
+    kind, where = next(((kind, str(value)) for kind, value in given.items() if kind not in OTHERS), ("", ""))
+    name = registered(role, kind, where)
+    return name, (where if name is None else recorded_names(role)[name]).rpartition(":")[2]
+
+
+def _load(path: str) -> Any:
+    """Import the class of a registered import path."""
+    module, _, name = path.rpartition(":")
+    return getattr(import_module(module or PACKAGES["method"]), name)
 
 
 def find_method(name: str) -> Method:
@@ -98,7 +157,7 @@ def make_selection(name: str, **settings: Any) -> "Selection":
     if name not in SELECTIONS:
         close = suggestion(name, SELECTIONS)
         raise ArgumentError(f"selection must be a Selection or one of {', '.join(SELECTIONS)}, got {name!r}{close}")
-    made: Selection = getattr(import_module("popbandits.selection"), SELECTIONS[name])(**settings)
+    made: Selection = _load(SELECTIONS[name])(**settings)
     return made
 
 

@@ -54,8 +54,9 @@ def test_a_run_resumes_with_its_selection(selection: Any, tmp_path: Path) -> Non
 def test_a_selection_within_another_needs_the_same_trust(tmp_path: Path) -> None:
     tuned(tmp_path, rounds=2, selection=Restarts(within=TTest()))
     with sqlite3.connect(tmp_path / FILE) as connection:
-        changed = "UPDATE run SET value = replace(value, 'popbandits.selection.t_test:TTest', 'subprocess:Popen')"
-        assert connection.execute(f"{changed} WHERE name = 'selection'").rowcount == 1
+        change = ('"name": "t-test"', '"make": "subprocess:Popen", "root": ""')
+        changed = "UPDATE run SET value = replace(value, ?, ?) WHERE name = 'selection' AND instr(value, 't-test')"
+        assert connection.execute(changed, change).rowcount == 1
     with pytest.raises(RunError, match=r"names subprocess:Popen .* as its selection: that is not part of popbandits"):
         resume(tmp_path, rounds=3, progress=False)
 

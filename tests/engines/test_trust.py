@@ -191,6 +191,12 @@ def test_every_explorer_of_ours_is_built_from_a_record_without_a_signature(name:
         {"make": "popbandits.explorers.pbt:PBT", "settings": {"factors": "x"}, "root": ""},
         {"make": "popbandits.explorers.pbt:PBT", "import": "os:system", "settings": {}, "root": ""},
         {"import": "popbandits.explorers.pbt:PBT", "settings": {}, "root": ""},
+        {"name": 3, "settings": {}},
+        {"name": "pbt"},
+        {"name": "no-such-method", "settings": {}},
+        {"name": "truncation", "settings": {}},
+        {"name": "pbt", "settings": {"nothing": 1}},
+        {"name": "pbt", "make": "subprocess:run", "settings": {}, "root": ""},
     ],
     ids=repr,
 )

@@ -8,22 +8,18 @@ import numpy as np
 import pytest
 
 from popbandits.explorers import (
-    PBT,
-    CoCaBO,
     Explorer,
-    PatientPBT,
     PB2Fuse,
     PB2Mix,
-    PB2Mult,
     PB2Rand,
     Proposal,
-    RandomSearch,
 )
+from popbandits.methods import METHODS
 from popbandits.space import Space
 from popbandits.testing import EXPLORER_CHECKS, check_explorer, spaces
 
 SPACES = spaces()
-EXPLORERS = (RandomSearch, PBT, PatientPBT, PB2Rand, PB2Mult, PB2Mix, PB2Fuse, CoCaBO)
+EXPLORERS = tuple(dict.fromkeys(type(method.make()) for method in METHODS.values()))
 
 
 def some_of_all() -> list[Any]:

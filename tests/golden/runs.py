@@ -7,24 +7,14 @@ from typing import Any
 
 import ConfigSpace as cs
 
-from popbandits.explorers import (
-    BGPBT,
-    PBT,
-    CoCaBO,
-    Explorer,
-    PatientPBT,
-    PB2Fuse,
-    PB2Mix,
-    PB2Mult,
-    PB2Rand,
-    RandomSearch,
-)
+from popbandits.explorers import Explorer
 from popbandits.history import Config, History, Observation
+from popbandits.methods import METHODS
 from popbandits.population import Population
 
 FOLDER = Path(__file__).parent
 EXPLORERS: dict[str, type[Explorer]] = {
-    each.__name__: each for each in (RandomSearch, PBT, PatientPBT, PB2Rand, PB2Mult, PB2Mix, PB2Fuse, CoCaBO, BGPBT)
+    type(made).__name__: type(made) for made in (method.make() for method in METHODS.values())
 }
 TOLERANCE = 1e-6
 

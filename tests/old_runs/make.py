@@ -1,4 +1,4 @@
-"""Make the stored runs of this folder. They were made once, by version 0.1.0 at commit 5f9b210; do not make them again.
+"""Make the stored runs of this folder. They were made once, at the commits below; do not make them again.
 
 A later version has to read, resume and report what an earlier one wrote, so what is here is kept as it was written. For
 the files of a newer version, add runs with new names. Each was made in a copy of the repository whose paths say nothing
@@ -9,6 +9,8 @@ of who made them:
 
 Procgen takes minutes on a CPU. Its run was interrupted after the first round, and the same command finished it.
 
+By version 0.1.0 at commit 5f9b210 (version 2 of the schema, nothing signed):
+
 | run | what it holds |
 |---|---|
 | synchronous | PB2-Mix, steps that differ, failures; killed within a round, write-ahead log included |
@@ -17,6 +19,17 @@ Procgen takes minutes on a CPU. Its run was interrupted after the first round, a
 | demo | what `popbandits demo` tunes, by its record alone; killed |
 | procgen | a run of `popbandits procgen`, finished; without its checkpoints, which are megabytes |
 | ray | the record of a Ray Tune experiment, finished; its checkpoints are Ray's own |
+
+By the last commit whose records name methods by module, 256a024 (version 3 of the schema, signed by the key in
+`account`, which signs nothing else):
+
+| run | what it holds |
+|---|---|
+| patient | Patient PBT from a start, log ranges and a normal distribution, settings that are not the defaults; killed |
+| mix | PB2-Mix, asynchronous, steps that differ; killed |
+| restarts | "ipbt" by name; killed |
+| own | a method and a selection that are not of popbandits, the latter within one that is; killed |
+| tuned | the record of a Ray Tune experiment with the default method, finished |
 
 Beside each, NAME.json says what the uninterrupted run came to, in a format of its own: the fields of every observation,
 and what `popbandits status --json` said of the stored run.
@@ -39,11 +52,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from popbandits import MFPBT, PBT, History, Observation, PB2Mix, Restarts, View, tune
+from ConfigSpace.hyperparameters import NormalFloatHyperparameter
+
+from popbandits import MFPBT, PBT, History, Observation, Patient, PatientPBT, PB2Mix, Restarts, View, log, tune
 from tests.old_runs.agents import Descender, Walker, Walkers, space
+from tests.old_runs.explorers import FromBest, Jitter
 
 FOLDER = Path(__file__).parent
 RECORD = "run.sqlite"
+ACCOUNT = FOLDER / "account"
+"""State of the account that began the signed runs: its key."""
 
 
 class KillAfter(View):
@@ -127,17 +145,49 @@ def make_procgen(run: Path) -> None:
         keep_record(Path(folder, "bigfish", "pb2-mix", "0"), run)
 
 
+def make_patient(run: Path) -> None:
+    momentum = NormalFloatHyperparameter("momentum", mu=0.5, sigma=0.2, lower=0.0, upper=0.9)
+    ranges = {"lr": log(1e-3, 1.0), "epochs": log(1, 8), "optimizer": ["sgd", "adam"], "momentum": momentum}
+    start = [{"lr": 0.05, "optimizer": "adam"}, {"lr": 0.2, "epochs": 2, "momentum": 0.4}]
+    method, selection = PatientPBT(crossover=0.2), Patient(warm_up=0.1)
+    killed(run, 18, agent=Walker, space=ranges, method=method, selection=selection, start=start, rounds=8)
+
+
+def make_mix(run: Path) -> None:
+    killed(run, 15, agent=Descender, method=PB2Mix(), rounds=6, synchronous=False, mode="min")
+
+
+def make_restarts(run: Path) -> None:
+    killed(run, 14, agent=Walker, method="ipbt", rounds=6)
+
+
+def make_own(run: Path) -> None:
+    selection = Restarts(patience=2, within=FromBest(nth=2))
+    killed(run, 14, agent=Walker, method=Jitter(width=0.3), selection=selection, rounds=6)
+
+
 def make_ray(run: Path) -> None:
+    from popbandits.ray import PB2Mix as Scheduler
+
+    play(run, Scheduler(time_attr="training_iteration", perturbation_interval=2, quantile_fraction=0.5))
+
+
+def make_tuned(run: Path) -> None:
+    from popbandits.ray import PatientPBT as Scheduler
+
+    play(run, Scheduler(time_attr="training_iteration", perturbation_interval=2))
+
+
+def play(run: Path, scheduler: Any) -> None:
+    """Store the record of a Ray Tune experiment."""
     import ray
     from ray import tune as ray_tune
 
-    from popbandits.ray import PB2Mix as Scheduler
     from tests.ray.conftest import SETTINGS
     from tests.ray.trainables import PARAM_SPACE, Climber
 
     os.environ.update(SETTINGS)
     ray.init(address="local", num_cpus=2, log_to_driver=False, include_dashboard=False)
-    scheduler = Scheduler(time_attr="training_iteration", perturbation_interval=2, quantile_fraction=0.5)
     with TemporaryDirectory() as folder:
         ray_tune.Tuner(
             Climber,
@@ -170,10 +220,18 @@ RUNS: dict[str, Callable[[Path], None]] = {
     "demo": make_demo,
     "procgen": make_procgen,
     "ray": make_ray,
+    "patient": make_patient,
+    "mix": make_mix,
+    "restarts": make_restarts,
+    "own": make_own,
+    "tuned": make_tuned,
 }
+SIGNED = ("patient", "mix", "restarts", "own", "tuned")
 
 if __name__ == "__main__":
-    os.environ["XDG_STATE_HOME"] = os.devnull  # No key of this account: nothing is signed.
     platform.node = lambda: "elsewhere"  # Records name the machine.
     for name in sys.argv[1:] or RUNS:
+        os.environ["XDG_STATE_HOME"] = (
+            str(ACCOUNT) if name in SIGNED else os.devnull
+        )  # Without a key, nothing is signed.
         RUNS[name](FOLDER / name)

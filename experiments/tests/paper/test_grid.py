@@ -145,7 +145,7 @@ def test_a_setting_that_a_record_is_too_old_for_has_its_value_of_then(
         about = store.about
         for role, name in (("agent", "slope"), ("method", "resample")):
             settings = {key: value for key, value in about[role]["settings"].items() if key != name}
-            made = {"make": about[role]["make"], "settings": settings, "root": about[role]["root"]}
+            made = {key: value for key, value in about[role].items() if key != "signed"} | {"settings": settings}
             store.describe(**{role: signed(made, Signer.of(store))})
     if message is None:
         assert run_grid([one], no_view)

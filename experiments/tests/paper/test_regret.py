@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from popbandits.errors import MissingExtraError
-from popbandits.methods import METHODS
+from popbandits.methods import COMPARED, METHODS
 from popbandits_experiments.paper import regret
 from popbandits_experiments.paper.results import Floor, Results, Run
 
@@ -156,9 +156,9 @@ def test_the_files_of_the_figure_can_be_opened_and_are_not_blank(tmp_path: Path)
     assert json.loads(spec)["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
 
 
-def test_every_method_has_a_colour_of_its_own() -> None:
-    assert set(regret.COLOURS) == set(METHODS)
-    assert len(set(regret.COLOURS.values())) == len(METHODS)
+def test_every_compared_method_has_a_colour_of_its_own() -> None:
+    assert set(COMPARED) <= set(regret.COLOURS) <= set(METHODS)
+    assert len({*regret.COLOURS.values(), regret.OTHERS}) == len(regret.COLOURS) + 1
 
 
 def test_without_the_extra_there_is_a_table_and_an_error_that_names_it(

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from popbandits.methods import METHODS
+from popbandits.methods import METHODS, named_by
 from popbandits.reports.stats import mean
 from popbandits.space import Space
 from popbandits.storage import Store
@@ -99,20 +99,13 @@ def method_name(about: Mapping[str, Any], space: Space) -> str | None:
     if space.fixed:
         settings = (about.get("agent") or {}).get("settings", {})
         return printable(str(settings.get("algorithm", "Fixed settings")))
-    where = next((value for key, value in (about.get("method") or {}).items() if key != "settings"), None)
-    if where is None:
-        return None
-    own = printable(str(where).rpartition(":")[2])
-    labels = {
-        one.explorer: one.label for one in METHODS.values() if one.explore == "replaced" and one.selection is None
-    }
-    return labels.get(own, own)
+    name, own = named_by("method", about.get("method") or {})
+    return (printable(own) or None) if name is None else METHODS[name].label
 
 
 def selection_name(about: Mapping[str, Any]) -> str:
     """Name the class of a run's selection; old runs without a record of it had truncation."""
-    make = (about.get("selection") or {}).get("make") or "Truncation"
-    return str(make).rpartition(":")[2]
+    return named_by("selection", about.get("selection") or {})[1] or "Truncation"
 
 
 def table(statuses: Sequence[Status]) -> Table:

@@ -1,8 +1,9 @@
-"""Recipes: the import path and settings of a function, a class or an explorer, to build it again later.
+"""Recipes: the name or import path of a function, a class or an explorer, and its settings, to build it again later.
 
-A record has recipes of a run's agent, method and selection. Building them runs code, so a record alone may only name
-what popbandits ships (`is_ours`), and what this account recorded for this run itself (`signing`). Anything else needs
-the caller's permission: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
+A record has recipes of a run's agent, method and selection. Methods and selections of popbandits are recorded by their
+names (`methods`), everything else by its import path. Building them runs code, so a record alone may only name what
+popbandits ships (`is_ours`), and what this account recorded for this run itself (`signing`). Anything else needs the
+caller's permission: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
 """
 
 import json
@@ -19,26 +20,16 @@ from types import ModuleType
 from typing import Any, Literal, get_args
 
 from popbandits.errors import ArgumentError, PopbanditsError, PopbanditsWarning, RunError, SpaceError
-from popbandits.explorers import (
-    BGPBT,
-    PBT,
-    CoCaBO,
-    Explorer,
-    PatientPBT,
-    PB2Fuse,
-    PB2Mix,
-    PB2Mult,
-    PB2Rand,
-    RandomSearch,
-)
+from popbandits.explorers import Explorer
+from popbandits.methods import recorded_names, registered, registered_class
 from popbandits.run.signing import Signer
-from popbandits.selection import MFPBT, Patient, Restarts, Selection, Smoothed, Truncation, TTest
+from popbandits.selection import Selection
 from popbandits.space.storage import pack, unpack
 from popbandits.wording import visible
 
 Recipe = dict[str, Any]
 Role = Literal["agent", "method", "selection"]
-KINDS = ("import", "make", "partial")
+KINDS = ("import", "make", "partial", "name")
 
 
 def recipe(value: Any) -> Recipe | None:
@@ -50,24 +41,35 @@ def recipe(value: Any) -> Recipe | None:
     >>> recipe(lambda seed: None) is None
     True
     """
-    kind, settings = "import", {}
+    kind, settings, role = "import", {}, _role(value)
     parts: dict[str, Recipe | None] = {}
     if _is_object(value):
         settings = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
         kind, value = "make", type(value)
-        parts = {name: recipe(part) for name, part in settings.items() if _is_object(part)}
+        parts = {name: _part(part, role) for name, part in settings.items() if _is_object(part)}
         settings = {name: part for name, part in settings.items() if name not in parts}
     elif isinstance(value, partial) and not value.args:
         kind, value, settings = "partial", value.func, value.keywords
     where = address(value)
     if where is None or None in parts.values():
         return None
+    own = next((name for name, path in recorded_names(role).items() if kind == "make" and path == where), None)
     try:
-        given: Recipe = {kind: where, "settings": pack(settings, "settings"), "root": _root(value)}
-        given |= {"parts": parts} if parts else {}
+        plain = {"settings": pack(settings, "settings")} | ({"parts": parts} if parts else {})
     except SpaceError:  # Some values are not plain.
         return None
-    return given
+    return {kind: where, **plain, "root": _root(value)} if own is None else {"name": own, **plain}
+
+
+def _role(value: Any) -> Role:
+    """Return the role of what is recorded: explorers and selections may be registered by name."""
+    return "method" if isinstance(value, Explorer) else "selection" if isinstance(value, Selection) else "agent"
+
+
+def _part(value: Any, role: Role) -> Recipe | None:
+    """Return the recipe of a setting; with its role if it is registered under another one than its holder's."""
+    given, own = recipe(value), _role(value)
+    return given if given is None or own == role or "name" not in given else given | {"role": own}
 
 
 def signed(given: Recipe | None, signer: Signer) -> Recipe | None:
@@ -99,7 +101,11 @@ def prepare(given: Any, role: Role, trust: bool = False, signer: Signer | None =
     """
     kind, where, settings, root = _parts(given)
     parts = given.get("parts", {})
-    if is_ours(role, kind, current(where)):
+    if (own := registered(role, kind, where)) is not None:
+        loaded = registered_class(role, own)
+    elif kind == "name":
+        raise RunError(f"this version of popbandits has no {role} {where!r:.200}")
+    elif is_ours(role, kind, current(where)):
         loaded = load(current(where))
     else:
         content = {name: value for name, value in given.items() if name != "signed"}
@@ -108,7 +114,8 @@ def prepare(given: Any, role: Role, trust: bool = False, signer: Signer | None =
         if Path(root).is_absolute() and root not in sys.path:  # At the end, so that it hides nothing.
             sys.path.append(root)
         loaded = load(where)
-    keywords = unpack(json.dumps(settings)) | {name: prepare(part, role, trust, signer) for name, part in parts.items()}
+    made = {name: prepare(part, _role_of_part(part, role), trust, signer) for name, part in parts.items()}
+    keywords = unpack(json.dumps(settings)) | made
     if kind == "import":
         return loaded
     if kind == "partial":
@@ -116,6 +123,12 @@ def prepare(given: Any, role: Role, trust: bool = False, signer: Signer | None =
     if isinstance(loaded, type) and issubclass(loaded, Explorer | Selection):
         keywords = {**loaded.earlier, **keywords}
     return loaded(**keywords)
+
+
+def _role_of_part(part: Any, role: Role) -> Role:
+    """Return the role under which a part is registered: its own, or that of its holder."""
+    own = part.get("role", role) if isinstance(part, dict) else role
+    return own if own in ("method", "selection") else role
 
 
 class Untrusted(PopbanditsError):
@@ -127,13 +140,17 @@ class Untrusted(PopbanditsError):
 
 
 def _parts(given: Any) -> tuple[str, str, dict[str, Any], str]:
-    """Split a recipe into its kind, its import path, the settings, and the folder to import from."""
+    """Split a recipe into its kind, its name or import path, the settings, and the folder to import from."""
     if isinstance(given, dict) and len(named := [kind for kind in KINDS if kind in given]) == 1:
-        where, settings, root = given[named[0]], given.get("settings"), given.get("root")
+        where, settings = given[named[0]], given.get("settings")
+        root = "" if named[0] == "name" else given.get("root")
         parts = given.get("parts", {})
         if isinstance(where, str) and isinstance(settings, dict) and isinstance(root, str) and isinstance(parts, dict):
             return named[0], where, settings, root
-    raise RunError(f"a recipe has one of {', '.join(KINDS)}, settings, root, and perhaps parts, got {given!r:.200}")
+    raise RunError(
+        f"a recipe has one of {', '.join(KINDS)}, settings, root unless it has a name, and perhaps parts, "
+        f"got {given!r:.200}"
+    )
 
 
 def on_record(
@@ -187,12 +204,6 @@ def address(value: Any) -> str | None:
     return f"{module}:{name}"
 
 
-OURS: dict[Role, set[str | None]] = {
-    "method": set(map(address, (BGPBT, PBT, PatientPBT, CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, RandomSearch))),
-    "selection": set(map(address, (Truncation, Patient, Smoothed, TTest, MFPBT, Restarts))),
-}
-"""Addresses of methods and selections that any record may name. For agents, see `AGENTS` of their package."""
-
 LEFT = ("popbandits.rl.", "popbandits.paper.")
 """Packages of popbandits in older records, which some agents have left for other distributions."""
 
@@ -200,7 +211,7 @@ LEFT = ("popbandits.rl.", "popbandits.paper.")
 def is_ours(role: Role, kind: str, where: str) -> bool:
     """Tell whether any record may name this code, because popbandits ships it for that."""
     if role != "agent":
-        return kind == "make" and where in OURS[role]
+        return registered(role, kind, where) is not None
     package = _package(where)
     modules = [import_module(package)] if package else _agents_elsewhere()
     return any((kind, where) in getattr(module, "AGENTS", ()) for module in modules)

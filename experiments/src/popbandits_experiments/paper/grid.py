@@ -99,7 +99,7 @@ def _identity(about: Mapping[str, Any], space: Space, signer: Signer | None = No
     roles: tuple[Role, ...] = ("agent", "method")
     for role in roles:
         made = _complete(about[role] or {}, role, signer)
-        found[role] = current(str(made.get("make")))
+        found[role] = made.get("name") or current(str(made.get("make")))
         found |= {f"{role}.{name}": value for name, value in made.get("settings", {}).items()}
     return found
 

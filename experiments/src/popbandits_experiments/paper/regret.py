@@ -48,6 +48,8 @@ COLOURS = {
     "ipbt": "#882255",
     "bg-pbt": "#332288",
 }
+OTHERS = "#666666"
+"""Colour of methods that have none of their own."""
 WIDTH, HEIGHT, LETTERS = 250, 330, 11
 TICKS = [mantissa * 10.0**exponent for exponent in range(-4, 6) for mantissa in (1, 2, 5)]
 
@@ -143,7 +145,7 @@ def lines(results: Results, size: int) -> list[Line]:
     for method in results.methods:
         mean, error = mean_and_error(results.curves(method, size, "mean"))
         band = np.nan_to_num(error)
-        found.append(Line(METHODS[method].label, COLOURS[method], (), mean, mean - band, mean + band))
+        found.append(Line(METHODS[method].label, COLOURS.get(method, OTHERS), (), mean, mean - band, mean + band))
     for one in results.floors:
         if one.size == size and one.start == "same":
             mean, dash = np.array(one.mean), (6, 3) if one.explore == "replaced" else (2, 2)

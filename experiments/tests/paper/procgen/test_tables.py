@@ -45,14 +45,14 @@ def made_up(
     size, rate = more.pop("size", 2 if tuned else 1), more.pop("rate", (0.1, 1.0))
     start = {"start": [{"config": {"lr": 0.5}, "decision": {}}]} if more.pop("started", False) else {}
     settings = SETTINGS | {"game": game, "algorithm": "drac" if tuned else method} | more
-    explorer = TUNED[method].explorer if tuned else "RandomSearch"
+    explorer = TUNED[method].explorer if tuned else "popbandits.explorers:RandomSearch"
     about = {
         "size": size,
         "rounds": rounds,
         "seed": seed,
         "mode": "max",
         "agent": {"make": AGENT, "settings": settings},
-        "method": {"make": f"popbandits.explorers:{explorer}", "settings": {}},
+        "method": {"make": explorer, "settings": {}},
         **start,
     }
     directory = folder / game / method / str(seed)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-import popbandits.explorers
 from popbandits.errors import PopbanditsError
 from popbandits.explorers.pb2_mix import PB2Mix
 from popbandits.explorers.surrogate import ModelExplorer, Models, Surrogate, one_blas_thread
 from popbandits.history import Observation, Rows
+from popbandits.methods import named_by, registered_class
 from popbandits.models.acquisition import UpperConfidenceBound
 from popbandits.models.gp import NotFittedError
 from popbandits.reports.figures.figure import (
@@ -51,12 +51,10 @@ class Slice:
 def explorer_of(run: Run) -> tuple[ModelExplorer, bool]:
     """Return the run's method if it is ours and has a model, else PB2-Mix; and whether it is the run's own."""
     made = run.about.get("method") or {}
-    # By name among our own: a report imports nothing that a stored file names.
-    kind: Any = getattr(popbandits.explorers, str(made.get("make", "")).rpartition(":")[2] or "-", None)
-    ours = (
-        isinstance(kind, type) and issubclass(kind, ModelExplorer) and made["make"].startswith("popbandits.explorers.")
-    )
-    if not ours:
+    # Only what is registered: a report imports nothing that a stored file names.
+    name, _ = named_by("method", made)
+    kind = None if name is None else registered_class("method", name)
+    if kind is None or not issubclass(kind, ModelExplorer):
         return PB2Mix(), False
     try:
         made_again: ModelExplorer = kind(**made.get("settings", {}))
