@@ -61,8 +61,9 @@ def find_orders(text: str) -> Iterator[str]:
 
 def test_arguments_are_described_by_noun_phrases() -> None:
     found = [
-        f"{file.relative_to(SOURCE.parent)}: {text}"
-        for file in sorted(SOURCE.rglob("*.py"))
+        f"{file.relative_to(source.parent)}: {text}"
+        for source in SOURCES
+        for file in sorted(source.rglob("*.py"))
         for text in find_orders(file.read_text(encoding="utf-8"))
     ]
     assert not found, "say what these arguments are:\n" + "\n".join(found)

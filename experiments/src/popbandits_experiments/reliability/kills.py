@@ -64,7 +64,7 @@ def survive_kills(
 
     Args:
         part: index of the share of these calls to try, of `parts` shares that are spread over the whole run.
-        until: start no trial after this `time.time()`.
+        until: `time.time()` after which no trial starts.
     """
     tally, instants = Tally(engine, synchronous), random.Random(part)
     if time.time() > until:
