@@ -22,7 +22,7 @@
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # A module is imported when one of its names is first used: ConfigSpace alone takes most of a second, and
 # `import popbandits` should not wait for it. `__init__.pyi` lists the names.

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 RESULTS = Path(__file__).parents[2] / "results"
 """Stored results of a checkout."""
