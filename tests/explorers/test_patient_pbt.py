@@ -1,5 +1,6 @@
 """Patient PBT: draws lean to good values, the rest moves a little, a model chooses if it can, and its selection."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import ConfigSpace as cs
@@ -8,13 +9,13 @@ import pytest
 from scipy.stats import beta, kstest, norm
 
 from popbandits.errors import ArgumentError
-from popbandits.explorers import PBT, PatientPBT
-from popbandits.explorers.explorer import sample_config
-from popbandits.history import History, Observation
+from popbandits.explorers import PBT, Explorer, PatientPBT
+from popbandits.history import Config, History, Observation
 from popbandits.population import Population
 from popbandits.population.initial import initial_points
 from popbandits.selection import Patient, Truncation
-from popbandits.space import Space
+from popbandits.space import Prior, Space
+from popbandits.space.drawing import draw_config
 
 SPACE = Space({"a": (0.0, 1.0), "b": (0.0, 1.0), "label": ["x", "y", "z", "w"]})
 NOTHING = History(SPACE)
@@ -37,7 +38,7 @@ def test_numbers_that_are_drawn_anew_follow_a_beta_distribution() -> None:
 def test_a_fresh_start_leans_to_the_middle_too() -> None:
     assert kstest([config["a"] for config in explored(PatientPBT(), parent=None)], beta(4, 4).cdf).pvalue > 0.01
     rng = np.random.default_rng(0)
-    assert kstest([sample_config(SPACE, rng)["a"] for _ in range(2000)], "uniform").pvalue > 0.01
+    assert kstest([draw_config(SPACE, rng)["a"] for _ in range(2000)], "uniform").pvalue > 0.01
 
 
 START = {"a": 0.2, "b": 1.0, "label": "y"}
@@ -79,15 +80,42 @@ def test_the_other_members_begin_around_the_start() -> None:
     assert np.mean([config["label"] == "y" for config in others]) == pytest.approx(5 / 8, abs=0.05)
 
 
-def test_an_explorer_of_the_users_own_can_lean_to_a_start_too() -> None:
-    class Own:
-        concentration, around_start = 4.0, True
+class Own:
+    """A method of a user's own that leans to a start."""
 
-        def explore(self, *given: Any) -> dict[str, Any]:
-            raise AssertionError("nobody explores in the first round")
+    def explore(self, *given: Any) -> dict[str, Any]:
+        raise AssertionError("nobody explores in the first round")
 
+    def make_prior(self, space: Space, start: Sequence[Config]) -> Prior:
+        return Prior(4.0, space.encode(start))
+
+
+class Former(Explorer):
+    """The same as earlier versions wanted it."""
+
+    concentration, around_start = 4.0, True
+
+
+def test_a_method_of_the_users_own_can_lean_to_a_start_too() -> None:
     others = [assignment.config for assignment in Population(SPACE, Own(), size=64, start=[START]).ask()][1:]
     assert np.median([config["b"] for config in others]) > 0.8
+    with pytest.warns(DeprecationWarning, match=r"^Former: concentration and around_start .* define make_prior"):
+        former = Population(SPACE, Former(), size=64, start=[START])
+    assert [assignment.config for assignment in former.ask()][1:] == others
+    with pytest.warns(DeprecationWarning, match="define make_prior"):
+        middle = Population(SPACE, Former(), size=64)
+    assert [a.config for a in middle.ask()] == [a.config for a in Population(SPACE, size=64).ask()]
+
+
+def test_a_method_that_hands_on_to_the_default_draws_as_that_does() -> None:
+    class Wrapped(Explorer):
+        def explore(self, *given: Any) -> dict[str, Any]:
+            return PatientPBT(resample=1.0).explore(*given)
+
+    space, rng = Population(SPACE, Wrapped()).space, np.random.default_rng(0)
+    assert [Wrapped().explore(space, NOTHING, [], PARENT, rng) for _ in range(20)] == explored(
+        PatientPBT(resample=1.0), 20
+    )
 
 
 def test_methods_that_draw_uniformly_do_not_lean_to_a_start() -> None:
@@ -108,7 +136,7 @@ def test_a_parameter_with_a_distribution_of_its_own_keeps_it(start: Any) -> None
     population = Population(OWN, size=200, start=start)
     first = [a.config for a in population.ask()][1:]
     rng = np.random.default_rng(0)
-    fresh = [sample_config(population.space, rng, concentration=4.0) for _ in range(1000)]
+    fresh = [draw_config(population.space, rng) for _ in range(1000)]
     parent = Observation(0, 0, {"a": 0.1, "b": 0.1, "label": "y"}, score=1.0)
     history = History(population.space)
     again = PatientPBT(resample=1.0, resample_label=1.0)
@@ -199,7 +227,7 @@ def test_a_population_takes_the_selection_of_its_method_unless_it_is_given_one()
 
 
 def test_first_configurations_lean_as_the_method_does_and_stay_stratified() -> None:
-    points = initial_points(SPACE, 64, np.random.default_rng(0), concentration=4.0)
+    points = initial_points(SPACE.with_prior(Prior(4.0)), 64, np.random.default_rng(0))
     slices = np.floor(64 * beta(4, 4).cdf(points.x)).astype(int)
     assert all(sorted(column) == list(range(64)) for column in slices.T)
     first = Population(SPACE, size=64, seed=3).ask()

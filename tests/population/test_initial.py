@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from popbandits.explorers import PBT
 from popbandits.population import Population
 from popbandits.population.initial import initial_points
-from popbandits.space import Points, Space
+from popbandits.space import Points, Prior, Space
 from popbandits.testing import spaces
 
 SPACES = spaces()
@@ -98,8 +98,8 @@ def test_forbidden_points_are_drawn_again_from_the_same_distribution(known: floa
     made = cs.ConfigurationSpace({"a": (0.0, 1.0), "b": (0.0, 1.0), "h": ["y", "x"]})
     made.add(cs.ForbiddenEqualsClause(made["h"], "x"))
     space = Space(made)
-    space = space if known is None else space.leaning_to([{"a": known, "b": known, "h": "y"}])
-    drawn = initial_points(space, 500, np.random.default_rng(0), concentration=20.0)
+    around = None if known is None else space.encode([{"a": known, "b": known, "h": "y"}])
+    drawn = initial_points(space.with_prior(Prior(20.0, around)), 500, np.random.default_rng(0))
     assert space.legal(drawn).all()
     assert np.abs(drawn.x - (0.5 if known is None else known)).max() < 0.4  # Half of them were forbidden.
 

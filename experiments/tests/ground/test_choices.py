@@ -11,6 +11,7 @@ from experiments.tests.ground.test_tables import cells, runs
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, PatientPBT
 from popbandits.selection import Patient
+from popbandits.space import Space
 from popbandits_experiments.batched import spaces
 from popbandits_experiments.ground import __main__
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS, Spec, Tuned
@@ -74,7 +75,10 @@ def test_the_control_differs_from_pbt_in_its_prior_alone() -> None:
     control = METHODS["pbt/prior"]
     made = control.make()
     assert isinstance(made, PBT)
-    assert (made.concentration, made.around_start) == (PatientPBT().concentration, PatientPBT().around_start)
+    prior, theirs = (method.make_prior(Space({"x": (0.0, 1.0)}), [{"x": 0.5}]) for method in (made, PatientPBT()))
+    assert prior is not None
+    assert theirs is not None
+    assert (prior.concentration, prior.around is None) == (theirs.concentration, theirs.around is None) == (4.0, False)
     assert {name: getattr(made, name) for name in vars(PBT())} == vars(PBT())
     assert control.make_selection() is None
     orders = {

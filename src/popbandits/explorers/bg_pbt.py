@@ -29,6 +29,7 @@ from popbandits.models.gp import NotFittedError
 from popbandits.models.kernel import LENGTH
 from popbandits.rules import real
 from popbandits.space import Points, Space
+from popbandits.space.drawing import draw_points
 from popbandits.typing import FloatArray, IntArray
 
 STEP, GROW, SHRINK = 1.5, 3, 10
@@ -145,7 +146,7 @@ class BGPBT(ModelExplorer):
             bound = model.bound(history, parent).with_pending(pending)
             return self._best(model, bound, region, space.encode([centre.config]), rng), model.record
         except NotFittedError as error:
-            return space.sample(1, rng), {"fallback": str(error)}
+            return draw_points(space, 1, rng), {"fallback": str(error)}
 
     def _best(
         self, model: Surrogate, bound: UpperConfidenceBound, region: Region, centre: Points, rng: np.random.Generator

@@ -1,17 +1,16 @@
 """The contract of an explorer: it chooses the next configuration of a member from the history."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import betaincinv
 
 from popbandits.errors import ArgumentError
 from popbandits.history import Config, History, Observation
 from popbandits.selection import Selection
-from popbandits.space import Points, Space
-from popbandits.typing import FloatArray
+from popbandits.space import Prior, Space
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,20 @@ class Explorer:
     """True if every interval trains from scratch with a new configuration."""
     selection: Selection | None = None
     """The method's own selection, used by a run that names none; None for truncation."""
-    concentration: float = 1.0
-    """Concentration of first configurations at the middle of ranges: numbers come from Beta(c, c); 1 is uniform."""
-    around_start: bool = False
-    """True if draws that are concentrated lean to the configurations given as `start`, where there are any."""
     earlier: ClassVar[Mapping[str, Any]] = {}
     """Former values of settings that older records lack, so that a run on record goes on as it began."""
+
+    def make_prior(self, space: Space, start: Sequence[Config]) -> Prior | None:
+        """Return the prior that a population puts on its space: first configurations and resampling draw from it.
+
+        Args:
+            space: The search space.
+            start: First configurations that were given, if any.
+
+        Returns:
+            None for the distributions of the space itself, as the published methods draw.
+        """
+        return _former_prior(self, space, start)
 
     def explore(
         self,
@@ -107,11 +114,16 @@ class _Plain(Explorer):
         self.exploits = getattr(plain, "exploits", Explorer.exploits)
         self.restarts = getattr(plain, "restarts", Explorer.restarts)
         self.selection = getattr(plain, "selection", Explorer.selection)
-        self.concentration = getattr(plain, "concentration", Explorer.concentration)
-        self.around_start = getattr(plain, "around_start", Explorer.around_start)
 
     def __repr__(self) -> str:
         return repr(self.plain)
+
+    def make_prior(self, space: Space, start: Sequence[Config]) -> Prior | None:
+        """Ask the object, if it has a prior."""
+        if not hasattr(self.plain, "make_prior"):
+            return _former_prior(self.plain, space, start)
+        prior: Prior | None = self.plain.make_prior(space, start)
+        return prior
 
     def explore(
         self,
@@ -124,6 +136,20 @@ class _Plain(Explorer):
         """Call the object's `explore`."""
         config: Config = self.plain.explore(space, history, pending, parent, rng)
         return config
+
+
+def _former_prior(method: Any, space: Space, start: Sequence[Config]) -> Prior | None:
+    """Return the prior that attributes of an explorer set in earlier versions, with a warning; None without them."""
+    if not hasattr(method, "concentration"):
+        return None
+    warnings.warn(
+        f"{type(method).__name__}: concentration and around_start of an explorer have no effect from version 0.3 on; "
+        "define make_prior(space, start), and return popbandits.space.Prior(concentration, space.encode(start))",
+        DeprecationWarning,
+        stacklevel=4,
+    )
+    around = bool(start) and getattr(method, "around_start", False)
+    return Prior(method.concentration, space.encode(start) if around else None)
 
 
 def as_explorer(method: Any) -> Explorer:
@@ -142,49 +168,3 @@ def as_explorer(method: Any) -> Explorer:
             f"method must be an explorer, an object with a method explore, got {method!r}; make one, such as PBT()"
         )
     return _Plain(method)
-
-
-def concentrate(space: Space, u: FloatArray, concentration: float, around: Points | None = None) -> FloatArray:
-    """Convert uniform quantiles (n, d + m) of numbers to those of Beta(c, c); labels stay uniform.
-
-    With `around`, n points, numbers come from the beta distribution of the same weight whose mode is the point's value,
-    and one half of the labels are the point's. A parameter with a distribution of its own keeps it, with and without
-    `around`: its quantiles stay uniform.
-    """
-    if concentration == 1:
-        return u
-    d, weight = len(space.numerical), 2 * (concentration - 1)
-    mode = 0.5 if around is None else np.where(np.isnan(around.x), 0.5, around.x)
-    own = np.array([number.prior is not None for number in space.numerical], dtype=np.bool_)
-    made = u.copy()
-    made[:, :d] = np.where(own, u[:, :d], betaincinv(1 + weight * mode, 1 + weight * (1 - mode), u[:, :d]))
-    if around is not None:
-        for j, choice in enumerate(space.categorical):
-            if not choice.weighted:
-                made[:, d + j] = choice.prefer(around.h[:, j], u[:, d + j])
-    return made
-
-
-def sample_config(space: Space, rng: np.random.Generator, concentration: float = 1.0) -> Config:
-    """Draw a configuration, uniform in each parameter's own scale, or concentrated at the middle or what is known."""
-    if concentration != 1:
-        nothing = Points(np.full((1, len(space.numerical)), np.nan), np.full((1, len(space.categorical)), -1))
-        point = complete_point(space, nothing, rng, concentration=concentration)
-        if point is not None:
-            return space.decode(point)[0]
-    return space.decode(space.sample(1, rng))[0]
-
-
-def complete_point(
-    space: Space, points: Points, rng: np.random.Generator, tries: int = 100, concentration: float = 1.0
-) -> Points | None:
-    """Complete one point by drawing its open values (NaN, -1); None if no draw is legal."""
-    u = rng.random((tries, len(space.numerical) + len(space.categorical)))
-    known = space.around if concentration != 1 else None
-    around = None if known is None else known[rng.integers(len(known), size=tries)]
-    drawn = space.from_quantiles_full(concentrate(space, u, concentration, around))
-    whole = space.activate(
-        Points(np.where(np.isnan(points.x), drawn.x, points.x), np.where(points.h < 0, drawn.h, points.h))
-    )
-    legal = np.flatnonzero(space.legal(whole))
-    return whole[legal[:1]] if len(legal) else None

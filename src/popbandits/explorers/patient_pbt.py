@@ -4,8 +4,9 @@ It differs from PBT (Jaderberg et al. 2017) in six points. They were chosen in s
 has a large effect on real training (docs/default.md has the figures):
 
 1. No member is replaced in the first quarter of the rounds (`selection.Patient`).
-2. Resampled values and the first configurations are concentrated at the middle of their ranges: people choose ranges
-   around values they trust, and with ten ranges a uniform draw nearly always has some value near an end.
+2. Its prior, from which resampled values and the first configurations come, leans to the middle of ranges, or to a
+   start: people choose ranges around values they trust, and with ten ranges a uniform draw nearly always has some value
+   near an end.
 3. Values are resampled more often.
 4. Some values come from another member instead of the parent, one that is not about to be replaced.
 5. After a collapse of all members, the best checkpoint of the whole run is the parent.
@@ -27,7 +28,8 @@ from popbandits.rules import EDITION, FLAG, PROBABILITY, real
 from popbandits.selection import Patient
 from popbandits.selection.accumulation import accumulation
 from popbandits.selection.truncation import rank
-from popbandits.space import Points, Space
+from popbandits.space import Points, Prior, Space
+from popbandits.space.prior import UNIFORM
 from popbandits.typing import FloatArray, IntArray
 
 TRUSTED = (0.05, 0.25)
@@ -83,6 +85,10 @@ class PatientPBT(Perturbation):
         FLAG.check("around_start", self.around_start)
         EDITION.check("edition", self.edition)
 
+    def make_prior(self, space: Space, start: Sequence[Config]) -> Prior:
+        """Lean to the start, if there is one and `around_start`, or else to the middle of ranges."""
+        return Prior(self.concentration, space.encode(start) if start and self.around_start else None)
+
     def explore_round(
         self,
         space: Space,
@@ -96,8 +102,21 @@ class PatientPBT(Perturbation):
             low, high = TRUSTED
             trust = (accumulation(history) - low) / (high - low)
             if trust > 0 and rng.random() < trust:
-                return PB2Fuse(edition=self.edition).explore_round(space, history, pending, parents, rng)
+                fuse, uniform = PB2Fuse(edition=self.edition), space.with_prior(UNIFORM)  # It has no prior of its own.
+                return fuse.explore_round(uniform, history, pending, parents, rng)
         return super().explore_round(space, history, pending, parents, rng)
+
+    def explore(
+        self,
+        space: Space,
+        history: History,
+        pending: Sequence[Config],
+        parent: Observation | None,
+        rng: np.random.Generator,
+    ) -> Config:
+        """Resample and perturb the parent's configuration; in a space without a prior, draw from the middle."""
+        known = space if space.prior is not None else space.with_prior(self.make_prior(space, ()))
+        return super().explore(known, history, pending, parent, rng)
 
     def inherit(self, space: Space, history: History, parent: Observation, rng: np.random.Generator) -> Points:
         """Return the parent's point, with some values of another member."""

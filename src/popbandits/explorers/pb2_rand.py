@@ -11,6 +11,7 @@ from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
 from popbandits.rules import PROBABILITY
 from popbandits.space import Space
+from popbandits.space.drawing import draw_points, quantiles
 from popbandits.typing import IntArray
 
 
@@ -46,10 +47,10 @@ class PB2Rand(ModelExplorer):
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """Return the parents' labels, each resampled with probability `resample_label`."""
-        labels = space.sample(len(parents), rng).h
+        labels = draw_points(space, len(parents), rng).h
         # A kept label may activate a variable that is inactive in the draw, so every variable needs a label.
         spare = rng.random((len(parents), len(space.numerical) + len(space.categorical)))
-        labels = np.where(labels < 0, space.from_quantiles_full(spare).h, labels)
+        labels = np.where(labels < 0, space.from_quantiles_full(quantiles(space, spare)).h, labels)
         for row, parent in enumerate(parents):
             if parent is not None:
                 kept = drop_labels(space.encode([parent.config]), self.resample_label, rng)[0]

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import ArgumentError
-from popbandits.explorers.explorer import Explorer, complete_point, sample_config
+from popbandits.explorers.explorer import Explorer
 from popbandits.history import Config, History, Observation
 from popbandits.rules import PROBABILITY
 from popbandits.space import Points, Space
+from popbandits.space.drawing import complete_point, draw_config
 from popbandits.typing import FloatArray, IntArray, is_real
 
 
@@ -45,12 +46,12 @@ class Perturbation(Explorer):
     ) -> Config:
         """Perturb the parent's configuration."""
         if parent is None:
-            return sample_config(space, rng, self.concentration)
+            return draw_config(space, rng)
         old = self.inherit(space, history, parent, rng)
         x = np.where(rng.random(old.x.shape) < self.resample, np.nan, self.perturb(space, old.x, rng))
         open_ = Points(x, drop_labels(old, self.resample_label, rng))
-        point = complete_point(space, open_, rng, concentration=self.concentration)
-        return sample_config(space, rng, self.concentration) if point is None else space.decode(point)[0]
+        point = complete_point(space, open_, rng)
+        return draw_config(space, rng) if point is None else space.decode(point)[0]
 
 
 @dataclass(frozen=True)

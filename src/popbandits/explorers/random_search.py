@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from popbandits.explorers.explorer import Explorer, sample_config
+from popbandits.explorers.explorer import Explorer
 from popbandits.history import Config, History, Observation
 from popbandits.space import Space
+from popbandits.space.drawing import draw_config
 
 
 @dataclass(frozen=True)
@@ -27,5 +28,5 @@ class RandomSearch(Explorer):
         parent: Observation | None,
         rng: np.random.Generator,
     ) -> Config:
-        """Draw a configuration, uniform in each parameter's own scale."""
-        return sample_config(space, rng)
+        """Draw a configuration."""
+        return draw_config(space, rng)

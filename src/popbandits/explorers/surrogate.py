@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from popbandits.explorers.explorer import Explorer, Proposal, complete_point
+from popbandits.explorers.explorer import Explorer, Proposal
 from popbandits.history import Config, History, Observation, Rows
 from popbandits.models.acquisition import UpperConfidenceBound, candidates, confidence, maximise
 from popbandits.models.gp import Likelihood, NotFittedError, Posterior, Structure, fit, starts
 from popbandits.models.kernel import Embedding
 from popbandits.rules import EDITION, real, whole
 from popbandits.space import Points, Space
+from popbandits.space.drawing import complete_point, draw_points
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 REFRESH = 0.1
@@ -273,7 +274,7 @@ class Models:
 def draw_for(space: Space, labels: IntArray, rng: np.random.Generator) -> Points:
     """Draw a point with these labels; if no such point is legal, any point."""
     point = complete_point(space, Points(np.full((1, len(space.numerical)), np.nan), labels[None]), rng)
-    return space.sample(1, rng) if point is None else point
+    return draw_points(space, 1, rng) if point is None else point
 
 
 def standardise(y: FloatArray) -> FloatArray:

@@ -3,21 +3,17 @@
 import numpy as np
 from scipy.stats import qmc
 
-from popbandits.explorers.explorer import concentrate
 from popbandits.space import Points, Space
+from popbandits.space.drawing import prior_of, quantiles, replace_forbidden
 from popbandits.typing import BoolArray, FloatArray
 
-TRIES = 100
-"""Number of times that forbidden points are drawn again from a concentrated distribution, before a uniform one."""
 
+def initial_points(space: Space, size: int, rng: np.random.Generator) -> Points:
+    """Draw `size` legal points of the space's prior from a scrambled Sobol sequence, stratified in every parameter.
 
-def initial_points(space: Space, size: int, rng: np.random.Generator, concentration: float = 1.0) -> Points:
-    """Draw `size` legal points from a scrambled Sobol sequence, stratified in every parameter.
-
-    Each label, and each of `size` equal slices of a number's range, gets its share of the members to within one. A
-    conditional parameter is stratified among the members in which it is active. With a `concentration` above 1, numbers
-    concentrate at the middle, and the slices have equal probability; in a space that leans to known points, they
-    concentrate at those, in turn. Forbidden points are drawn again from the same distribution, without strata.
+    Each label, and each of `size` slices of a number's range that are equally probable, gets its share of the members
+    to within one. A conditional parameter is stratified among the members in which it is active. A prior that leans to
+    known points does so in turn. Forbidden points are drawn again from the same prior, without strata.
     """
     u = _sobol(size, len(space.numerical) + len(space.categorical), rng)
     everyone = np.ones(size, dtype=np.bool_)
@@ -25,25 +21,14 @@ def initial_points(space: Space, size: int, rng: np.random.Generator, concentrat
     for column in range(u.shape[1]):
         u[:, column] = _stratify(u[:, column], everyone, counted[column])
     numbers = len(space.numerical)
-    around = None if space.around is None else space.around[np.arange(size) % len(space.around)]
-    points = space.from_quantiles(concentrate(space, u, concentration, around))
+    centres = prior_of(space).centres_in_turn(size)
+    points = space.from_quantiles(quantiles(space, u, centres))
     for column in space.order:  # parents first: they decide in which members a child is active
         active = _active(points, column, numbers)
         if not active.all():
             u[:, column] = _stratify(u[:, column], active, counted[column])
-            points = space.from_quantiles(concentrate(space, u, concentration, around))
-    if concentration != 1:
-        for _ in range(TRIES):
-            if (rows := np.flatnonzero(~space.legal(points))).size == 0:
-                return points
-            near = None if around is None else around[rows]
-            quantiles = concentrate(space, rng.random((len(rows), u.shape[1])), concentration, near)
-            drawn = space.from_quantiles(quantiles)
-            points.x[rows], points.h[rows] = drawn.x, drawn.h
-    if (legal := space.legal(points)).all():
-        return points
-    drawn = space.sample(size, rng)
-    return Points(np.where(legal[:, None], points.x, drawn.x), np.where(legal[:, None], points.h, drawn.h))
+            points = space.from_quantiles(quantiles(space, u, centres))
+    return replace_forbidden(space, points, centres, rng)
 
 
 def _sobol(size: int, dimensions: int, rng: np.random.Generator) -> FloatArray:

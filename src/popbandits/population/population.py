@@ -124,9 +124,9 @@ class Population:
         self._pending: dict[Key, Assignment] = {}  # returned by `ask`, but not told yet
         self.start = resolve(start, self.space, self.size)
         """Configurations of the first members, with their origin; can be given as `start` again."""
-        if self.start and self.method.around_start:
-            self.space = self.space.leaning_to([proposal.config for proposal in self.start])
-        self._first = initial_points(self.space, self.size, self._rng(INITIAL), self.method.concentration)
+        prior = self.method.make_prior(self.space, [proposal.config for proposal in self.start])
+        self.space = self.space.with_prior(prior)
+        self._first = initial_points(self.space, self.size, self._rng(INITIAL))
         self._check_history()
         # Members to decide for, in asynchronous mode: the one idle for longest comes first.
         self._idle = deque(np.argsort(self.history.standing().latest, kind="stable").tolist())

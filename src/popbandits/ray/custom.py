@@ -13,7 +13,7 @@ from popbandits.explorers import Explorer, Proposal
 from popbandits.history import Config, History, Observation
 from popbandits.ray.nested import find, leaves, put
 from popbandits.ray.space import is_drawn, is_open
-from popbandits.space import Numerical, Space
+from popbandits.space import Numerical, Prior, Space
 from popbandits.space.build import unbox
 from popbandits.typing import is_real
 
@@ -33,7 +33,10 @@ class CustomExplorer(Explorer):
         self.method, self.function, self.fixed = method, function, fixed
         self.exploits, self.restarts = method.exploits, method.restarts
         self.selection = method.selection
-        self.concentration, self.around_start = method.concentration, method.around_start
+
+    def make_prior(self, space: Space, start: Sequence[Config]) -> Prior | None:
+        """Return the method's prior."""
+        return self.method.make_prior(space, start)
 
     def explore_round(
         self,

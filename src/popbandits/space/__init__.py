@@ -1,7 +1,9 @@
 """The user's search space and its encoding as numbers for the models."""
 
-from popbandits.space.encoding import Points, Space
+from popbandits.space.encoding import Space
 from popbandits.space.parameters import Categorical, Numerical
+from popbandits.space.points import Points
+from popbandits.space.prior import Prior
 from popbandits.space.ranges import log
 
-__all__ = ["Categorical", "Numerical", "Points", "Space", "log"]
+__all__ = ["Categorical", "Numerical", "Points", "Prior", "Space", "log"]

@@ -1,7 +1,6 @@
-"""Configurations as arrays: `Points` for the models, and `Space`, which encodes and decodes."""
+"""The search space: it goes between configurations and the arrays that models use."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -13,43 +12,15 @@ from popbandits.errors import SpaceError
 from popbandits.space import storage
 from popbandits.space.build import build, unbox
 from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
+from popbandits.space.points import Points
+from popbandits.space.prior import Prior
 from popbandits.space.rules import Table, rule
 from popbandits.space.written import doubts
-from popbandits.typing import BoolArray, FloatArray, IntArray
+from popbandits.typing import BoolArray, FloatArray
 
 _GIVE_UP = 10_000  # forbidden draws in a row
 _GRID = 100  # levels at most
 _LEAVES = {bool, float, int, str, tuple, type(None)}
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """n encoded configurations of a space with d numerical and m categorical parameters.
-
-    | field | meaning | shape |
-    |---|---|---|
-    | x | numerical part in [0, 1]; NaN = inactive | (n, d) |
-    | h | index of the chosen label; -1 = inactive | (n, m) |
-    """
-
-    x: FloatArray
-    h: IntArray
-
-    def __post_init__(self) -> None:
-        assert self.x.ndim == self.h.ndim == 2, (self.x.shape, self.h.shape)
-        assert len(self.x) == len(self.h), (self.x.shape, self.h.shape)
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, rows: slice | IntArray | BoolArray | list[int]) -> "Points":
-        return Points(self.x[rows], self.h[rows])
-
-    @staticmethod
-    def concatenate(parts: Iterable["Points"]) -> "Points":
-        """Join the points of all parts, in order."""
-        parts = list(parts)
-        return Points(np.concatenate([part.x for part in parts]), np.concatenate([part.h for part in parts]))
 
 
 class Space:
@@ -72,14 +43,14 @@ class Space:
     | movable | (d,) numbers optimised by gradient: floats, and integers of many levels, that no condition depends on |
     | grids | by column, x of every level of the numbers of few levels that no condition depends on |
     | doubts | what in it may not be what the user meant, a sentence each; empty for a stored space |
-    | around | points that draws may lean to instead of the middle of the space; None if nothing is known |
+    | prior | where good values are expected: what draws (`space.drawing`) come from; None for nowhere in particular |
 
     Args:
         space: A dict of ranges (tuples, or `log(lower, upper)` for a log scale), choices (lists), constants and further
             dicts; a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations; or another `Space`.
     """
 
-    around: Points | None = None
+    prior: Prior | None = None
 
     def __init__(self, space: "ConfigurationSpace | Mapping[str, Any] | Space") -> None:
         if isinstance(space, Space):
@@ -207,10 +178,10 @@ class Space:
                 )
         return Points.concatenate(parts)
 
-    def leaning_to(self, configs: Sequence[Mapping[str, Any]]) -> "Space":
-        """Return the same space, with configurations that are known to be good."""
+    def with_prior(self, prior: Prior | None) -> "Space":
+        """Return the same space with another prior."""
         made = Space(self)
-        made.around = self.encode(configs)
+        made.prior = prior
         return made
 
     def from_quantiles(self, u: FloatArray) -> Points:

@@ -1,6 +1,6 @@
 """Methods of the benchmark: the library's own, and Ray Tune's PB2."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -9,8 +9,10 @@ from typing import Any
 from popbandits import methods
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, Explorer, PatientPBT
+from popbandits.history import Config
 from popbandits.methods import Method
 from popbandits.selection import Selection
+from popbandits.space import Prior, Space
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,9 @@ class Variation(Method):
 class PBTWithPrior(PBT):
     """PBT whose first configurations and draws come from the default's prior, with a start around the start."""
 
-    concentration: float = PatientPBT.concentration
-    around_start: bool = True
+    def make_prior(self, space: Space, start: Sequence[Config]) -> Prior:
+        """Return the default's prior."""
+        return PatientPBT().make_prior(space, start)
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ import pandas as pd
 from ray.tune.schedulers import pb2
 from sklearn import gaussian_process as _  # noqa: F401 (without it Ray imports its PB2, which then fails)
 
-from popbandits.explorers.explorer import Explorer, Proposal, complete_point, sample_config
+from popbandits.explorers.explorer import Explorer, Proposal
 from popbandits.explorers.surrogate import one_blas_thread
 from popbandits.history import Config, History, Observation
 from popbandits.space import Points, Space
+from popbandits.space.drawing import complete_point, draw_config
 from popbandits_experiments.peers.ray_pb2 import trial_name
 
 
@@ -46,7 +47,7 @@ class RayPB2(Explorer):
         with _seeded(rng), one_blas_thread():
             for place, parent in enumerate(parents):
                 if parent is None:  # Ray would have ended the trial.
-                    proposals.append(Proposal(sample_config(space, rng)))
+                    proposals.append(Proposal(draw_config(space, rng)))
                     continue
                 new, decision = numbers.of(parent.config), {}
                 # The child's row matters from the next round on, whose table is built again: any name will do.
