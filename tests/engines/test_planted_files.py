@@ -120,9 +120,9 @@ def test_a_journal_beside_a_record_is_refused_by_its_name_before_anything_is_wri
 
 def test_the_file_of_a_new_run_has_a_log_and_never_a_journal(tmp_path: Path) -> None:
     """A kill just after the file got its name leaves no journal, which a resume would refuse."""
-    schema.make(tmp_path / schema.FILE, {"space": Space(space()).to_json()})
-    assert [path.name for path in tmp_path.iterdir()] == [schema.FILE]
-    assert (tmp_path / schema.FILE).read_bytes()[18:20] == b"\2\2", "2: with a write-ahead log"
+    schema.make(tmp_path / schema.RUN_FILE, {"space": Space(space()).to_json()})
+    assert [path.name for path in tmp_path.iterdir()] == [schema.RUN_FILE]
+    assert (tmp_path / schema.RUN_FILE).read_bytes()[18:20] == b"\2\2", "2: with a write-ahead log"
 
 
 # Links

@@ -99,7 +99,7 @@ def test_schedules_show_every_active_value_as_what_it_is(run: Run) -> None:
 
 
 def test_a_long_run_is_thinned_but_for_its_winning_lineage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("popbandits.reports.figures.schedules.POINTS", 10)
+    monkeypatch.setattr("popbandits.reports.figures.schedules.MAX_MARKS", 10)
     found = schedules({"": [run]})
     rows = next(iter(found.data.values()))
     assert sum(row["kind"] == WINNER for row in rows) == len(run.winning)
@@ -146,7 +146,7 @@ def test_a_method_without_chances_says_so(pbt: Run) -> None:
 
 
 def test_of_many_labels_the_most_used_are_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arms_module, "ARMS", 2)
+    monkeypatch.setattr(arms_module, "MAX_LABELS", 2)
     found = arms([run])
     assert found is not None
     played = Counter(str(o.config["augmentation"]) for o in run.history if o.status != "lost")

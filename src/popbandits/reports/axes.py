@@ -9,11 +9,11 @@ import numpy as np
 from popbandits.history.frame import flat
 from popbandits.typing import FloatArray, IntArray, is_real
 
-SPENT = ("steps", "seconds")
+COSTS = ("steps", "seconds")
 """Fields of an observation that add up along a lineage."""
-OFFERED = 20
+MAX_METRICS = 20
 """Maximum metrics that a page offers as an axis."""
-NAMED = 1_000
+MAX_INTERVALS_SEARCHED = 1_000
 """Maximum observations that are searched for names of metrics at a time: all of a long run would take long."""
 
 
@@ -87,7 +87,7 @@ def offered(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
     ['loss.policy', 'solved']
     """
     pairs = (pair for reported in metrics for pair in flat(reported, "").items())
-    return sorted({name for name, value in pairs if math.isfinite(_finite(value))})[:OFFERED]
+    return sorted({name for name, value in pairs if math.isfinite(_finite(value))})[:MAX_METRICS]
 
 
 def time_unit(seconds: float) -> tuple[float, str]:

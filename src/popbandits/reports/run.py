@@ -13,32 +13,32 @@ from popbandits.errors import HistoryError
 from popbandits.history import History, Key, Observation, Rows
 from popbandits.history.frame import text
 from popbandits.records import merit
-from popbandits.reports.axes import NAMED, SPENT, metric_column, offered, on_table, spent_tables
+from popbandits.reports.axes import COSTS, MAX_INTERVALS_SEARCHED, metric_column, offered, on_table, spent_tables
 from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Points, Space
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 from popbandits.storage.store import reading
 from popbandits.typing import BoolArray, FloatArray, IntArray
 from popbandits.wording import printable, setting
 
-LABEL = 60
+MAX_LABEL_CHARS = 60
 """Maximum characters of a label, a name or a value in figures."""
 
-CONFIG = 400
+MAX_CONFIG_CHARS = 400
 """Maximum characters of a configuration in a figure's tooltip."""
 
-CELLS = 10_000_000
+MAX_TABLE_CELLS = 10_000_000
 """Maximum cells of a table of rounds and members, for any run."""
 
-LINES = 1_000
+MIN_MULTILINE_CHARS = 1_000
 """Texts with a longer limit than this may have several lines."""
 
-TRACEBACK = 6_000
+MAX_TRACEBACK_CHARS = 6_000
 """Maximum characters of a traceback in a report."""
 
 
 @dataclass(frozen=True)
-class Mishap:
+class Failure:
     """An interval that failed, and the reason on record."""
 
     member: int
@@ -49,7 +49,7 @@ class Mishap:
 
 
 @dataclass(frozen=True)
-class Intervals:
+class IntervalArrays:
     """Intervals that trained, in the form that figures draw."""
 
     points: Points
@@ -59,7 +59,7 @@ class Intervals:
     """`Observation.change` of each; NaN where it was not measured."""
 
 
-class Drawn(Protocol):
+class RunData(Protocol):
     """The data of learning curves and schedules: a run that was read whole, or one that is followed."""
 
     @property
@@ -91,7 +91,7 @@ class Drawn(Protocol):
         """The intervals of that lineage."""
 
     @property
-    def intervals(self) -> Intervals:
+    def intervals(self) -> IntervalArrays:
         """Intervals that trained, as arrays; of a long run that is followed, a sample."""
 
     @property
@@ -123,7 +123,7 @@ class Run:
     history: History
     deciding: Mapping[Key, float]
     """Seconds that exploring took, by the interval explored for."""
-    said: Mapping[Key, Mishap]
+    said: Mapping[Key, Failure]
     """Failures on record, by interval."""
 
     @staticmethod
@@ -132,12 +132,12 @@ class Run:
         with reading(directory) as store:
             about, deciding = store.about, store.deciding()
             said = {
-                (event.member, event.round): Mishap(
+                (event.member, event.round): Failure(
                     event.member,
                     event.round,
                     event.kind,
-                    shorten(event.text, TRACEBACK),
-                    shorten(str(event.data.get("traceback", "")), TRACEBACK),
+                    shorten(event.text, MAX_TRACEBACK_CHARS),
+                    shorten(str(event.data.get("traceback", "")), MAX_TRACEBACK_CHARS),
                 )
                 for event in store.events()
                 if event.member is not None and event.round is not None
@@ -149,7 +149,7 @@ class Run:
         """Name of the folder; if that is only a number (such as a seed), with its parent folder."""
         folder = self.directory if self.directory.name else self.directory.resolve()
         name = f"{folder.parent.name}/{folder.name}" if folder.name.isdecimal() else folder.name or str(folder)
-        return shorten(name.lstrip("/"), LABEL)
+        return shorten(name.lstrip("/"), MAX_LABEL_CHARS)
 
     @property
     def space(self) -> Space:
@@ -172,11 +172,11 @@ class Run:
         return self.history.recent()
 
     @cached_property
-    def intervals(self) -> Intervals:
+    def intervals(self) -> IntervalArrays:
         """Every interval that trained, by round and member."""
         rows = self.rows
         change = self.scores[rows.round, rows.member] - self.sign * rows.before
-        return Intervals(rows.points, rows.member, rows.round, change)
+        return IntervalArrays(rows.points, rows.member, rows.round, change)
 
     @cached_property
     def measured(self) -> BoolArray:
@@ -225,13 +225,13 @@ class Run:
     def spent(self) -> Mapping[str, FloatArray]:
         """(rounds, members) "steps" and "seconds" along the lineage of each interval; only those that are known."""
         parents = [-1 if o.parent is None else self._places[o.parent[1], o.parent[0]] for o in self.history]
-        own = {name: np.array([getattr(o, name) for o in self.history], np.float64) for name in SPENT}
+        own = {name: np.array([getattr(o, name) for o in self.history], np.float64) for name in COSTS}
         return spent_tables(self._places, np.array(parents), own)
 
     @cached_property
     def metrics(self) -> Sequence[str]:
         """Names of the metrics that curves can show."""
-        every = max(1, math.ceil(len(self.history) / NAMED))
+        every = max(1, math.ceil(len(self.history) / MAX_INTERVALS_SEARCHED))
         return offered(self.history[i].metrics for i in range(0, len(self.history), every))
 
     def metric(self, name: str) -> FloatArray:
@@ -262,11 +262,11 @@ class Run:
         return frozenset(found)
 
     @property
-    def mishaps(self) -> Iterator[Mishap]:
+    def failures(self) -> Iterator[Failure]:
         """The intervals that failed, in order."""
         for o in self.history:
             if o.failed:
-                yield self.said.get(o.key) or Mishap(o.member, o.round, o.status, "its score was NaN", "")
+                yield self.said.get(o.key) or Failure(o.member, o.round, o.status, "its score was NaN", "")
 
     def describe(self, key: Key) -> str:
         """Return an interval's configuration on one line."""
@@ -277,16 +277,16 @@ class Run:
 
 def require_dense(shape: tuple[int, int], observations: int, directory: Path) -> None:
     """Raise HistoryError if a table of rounds and members would be far larger than the number of observations."""
-    if (cells := int(shape[0]) * int(shape[1])) > max(CELLS, 100 * observations):
+    if (cells := int(shape[0]) * int(shape[1])) > max(MAX_TABLE_CELLS, 100 * observations):
         raise HistoryError(
-            f"{directory / FILE} is damaged: {observations:,} observations cannot be drawn as "
+            f"{directory / RUN_FILE} is damaged: {observations:,} observations cannot be drawn as "
             f"{shape[0]:,} rounds of {shape[1]:,} members, {cells:,} in all"
         )
 
 
 def method_label(about: Mapping[str, Any], space: Space) -> str:
     """Return the name of a run's method, short enough to show."""
-    return shorten(method_name(about, space) or "method not on record", LABEL)
+    return shorten(method_name(about, space) or "method not on record", MAX_LABEL_CHARS)
 
 
 def best_of_rounds(scores: FloatArray, sign: float) -> FloatArray:
@@ -312,7 +312,9 @@ def describe_config(space: Space, config: Mapping[str, Any]) -> str:
     >>> describe_config(Space({"lr": (0.0, 1.0), "act": ["relu", None]}), {"lr": 0.12345, "act": None})
     'lr 0.123 · act None'
     """
-    return shorten(" · ".join(f"{name} {setting(value)}" for name, value in space.flatten(config).items()), CONFIG)
+    return shorten(
+        " · ".join(f"{name} {setting(value)}" for name, value in space.flatten(config).items()), MAX_CONFIG_CHARS
+    )
 
 
 def shorten(given: str, length: int) -> str:
@@ -321,12 +323,12 @@ def shorten(given: str, length: int) -> str:
     >>> shorten("abcdefghij", 10), shorten("label " + 100 * "x", 12), shorten("two\\nlines", 20)
     ('abcdefghij', 'label xxxxx…', 'two lines')
     """
-    if length < LINES:
+    if length < MIN_MULTILINE_CHARS:
         # Vega's expressions, which hold names of labels, allow no line breaks in a string.
         given = printable(given[: length + 1])
     if len(given) <= length:
         return given
-    if length < LINES:
+    if length < MIN_MULTILINE_CHARS:
         return f"{given[: length - 1]}…"
     half = length // 2
     return f"{given[:half]}\n… {len(given) - 2 * half:,} characters left out …\n{given[-half:]}"
@@ -340,6 +342,6 @@ def label_names(labels: tuple[Any, ...]) -> list[str]:
     """
     names: list[str] = []
     for number, label in enumerate(labels, 1):
-        name = shorten(text(label), LABEL) or "(empty)"
+        name = shorten(text(label), MAX_LABEL_CHARS) or "(empty)"
         names.append(f"{name} ({number})" if name in names else name)
     return names

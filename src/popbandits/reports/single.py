@@ -21,19 +21,19 @@ from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
-from popbandits.reports.run import LABEL, Run, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, Run, shorten
 from popbandits.reports.status import selection_name
 from popbandits.reports.words import never_explored, not_clear, spans, summary, what_mattered
 from popbandits.wording import counted, first_line, number, setting
 
-ROWS = 3_000
+MAX_INTERVAL_ROWS = 3_000
 """Maximum intervals in the table of a page."""
-SPANS = 60
+MAX_SCHEDULE_ROWS = 60
 """Maximum rows of the table of the winning schedule."""
-MISHAPS = 50
+MAX_FAILURES_LISTED = 50
 """Maximum failures listed one by one."""
-WINNING = '<label><input id="winning" type="checkbox"> winning lineage only</label>'
-METRICS = 12
+WINNING_FILTER = '<label><input id="winning" type="checkbox"> winning lineage only</label>'
+MAX_METRIC_COLUMNS = 12
 """Maximum columns of agents' metrics."""
 
 
@@ -66,12 +66,12 @@ def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
         "The schedule": _figures(drawn, "schedules") + _schedule(run),
         "Why": _figures(drawn, "effects", "arms", "model", "deciding"),
         "Failures": _failures(run),
-        "All intervals": filled_table("intervals", columns, note, "crop failed", WINNING),
+        "All intervals": filled_table("intervals", columns, note, "crop failed", WINNING_FILTER),
         "Replay it": _replay(run),
     }
     if len(drawn) and run.scores.shape[1] > 1:
         sections["How it learned"] = _member_choice(run.scores.shape[1]) + sections["How it learned"]
-    task = f"{shorten(str(run.about['task']), LABEL)} · " if run.about.get("task") else ""
+    task = f"{shorten(str(run.about['task']), MAX_LABEL_CHARS)} · " if run.about.get("task") else ""
     subtitle = f"{task}{run.method} · seed {run.about.get('seed', '–')} · {run.directory}"
     made = list(drawn.values())
     metrics = {name: metric_values(run, name) for name in run.metrics} if made else {}
@@ -112,10 +112,10 @@ def _schedule(run: Run) -> str:
         return ""
     names = [name for name in run.space.names if any(name in run.space.flatten(span.config) for span in way)]
     note = "The winning lineage, round by round; a cell is empty where the hyperparameter was inactive."
-    if len(way) > SPANS:
-        note += f" The last {SPANS} of {len(way):,} configurations."
+    if len(way) > MAX_SCHEDULE_ROWS:
+        note += f" The last {MAX_SCHEDULE_ROWS} of {len(way):,} configurations."
     rows = []
-    for span in way[-SPANS:]:
+    for span in way[-MAX_SCHEDULE_ROWS:]:
         config = run.space.flatten(span.config)
         rounds = str(span.first) if span.first == span.last else f"{span.first}–{span.last}"
         values = [shorten(setting(config[name]), 60) if name in config else "" for name in names]
@@ -128,9 +128,9 @@ def _failures(run: Run) -> str:
     if not total:
         return markup("p", "None.")
     intro = f"{counted(total, 'interval')} of {len(run.history):,} did not complete."
-    intro += "" if total <= MISHAPS else f" The first {MISHAPS}:"
+    intro += "" if total <= MAX_FAILURES_LISTED else f" The first {MAX_FAILURES_LISTED}:"
     parts = []
-    for one in islice(run.mishaps, MISHAPS):
+    for one in islice(run.failures, MAX_FAILURES_LISTED):
         title = f"Member {one.member}, round {one.round}, {one.kind}: {first_line(one.text)}"
         more = "\n".join(part for part in (one.text, one.traceback) if part)
         parts.append(markup("details", markup("summary", breakable(title)), markup("pre", escape(more))))
@@ -154,9 +154,9 @@ def intervals(run: Run) -> tuple[list[str], list[list[Any]], str]:
     history = run.history
     indices = range(len(history))
     note = "Click a heading to sort."
-    if len(history) > ROWS:
-        won = sorted(history.place(key) for key in run.winning)[-ROWS // 2 :]
-        latest = range(len(history) - (ROWS - len(won)), len(history))
+    if len(history) > MAX_INTERVAL_ROWS:
+        won = sorted(history.place(key) for key in run.winning)[-MAX_INTERVAL_ROWS // 2 :]
+        latest = range(len(history) - (MAX_INTERVAL_ROWS - len(won)), len(history))
         indices = sorted({*won, *latest})  # type: ignore[assignment]
         folder = shlex.quote(str(run.directory))
         note = (
@@ -165,7 +165,7 @@ def intervals(run: Run) -> tuple[list[str], list[list[Any]], str]:
         )
     kept = [history[i] for i in indices]
     metrics = [flat(o.metrics, "") for o in kept]
-    extra = sorted({name for one in metrics for name in one})[:METRICS]
+    extra = sorted({name for one in metrics for name in one})[:MAX_METRIC_COLUMNS]
     names = list(run.space.names)
     columns = ["member", "round", "status", "winning", "parent", "score", "change", "seconds"]
     rows = []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.history.frame import flat, text
-from popbandits.reports.run import LABEL, Run, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, Run, shorten
 from popbandits.reports.stats import deviation
 from popbandits.reports.status import selection_name
 from popbandits.selection.t_test import welch
@@ -17,13 +17,13 @@ from popbandits.wording import number
 BASELINES = ("PB2-Rand", "PBT")
 """Methods that the others are tested against: the paper's choice, then its nearest; else the first method."""
 
-ALGORITHM = "algorithm"
+ALGORITHM_SETTING = "algorithm"
 """The agent's setting that names its learning algorithm: part of a run's method, not of its task."""
 
-NAMES = ("task", "game", "env", "environment")
+TASK_SETTINGS = ("task", "game", "env", "environment")
 """Agent settings that name the task, if the run does not."""
 
-WHERE = ("device", "at_a_time")
+DEVICE_SETTINGS = ("device", "at_a_time")
 """Agent settings of where it trains: they do not change the task, though devices round differently."""
 
 Tasks = Mapping[str, Mapping[str, Sequence[Run]]]
@@ -99,13 +99,23 @@ def _task(run: Run) -> dict[str, Any]:
     agent = run.about.get("agent") or {}
     where = next((str(v) for k, v in agent.items() if k != "settings"), "")
     settings = _settings(run, "agent")
-    called = next((str(settings[name]) for name in NAMES if name in settings), where.rpartition(":")[2] or "task")
-    settings = {name: value for name, value in settings.items() if name not in (ALGORITHM, *NAMES, *WHERE)}
+    called = next(
+        (str(settings[name]) for name in TASK_SETTINGS if name in settings), where.rpartition(":")[2] or "task"
+    )
+    settings = {
+        name: value
+        for name, value in settings.items()
+        if name not in (ALGORITHM_SETTING, *TASK_SETTINGS, *DEVICE_SETTINGS)
+    }
     return {"": str(run.about.get("task") or called), **settings}
 
 
 def _method(run: Run) -> dict[str, Any]:
-    described = {"": run.method, ALGORITHM: _settings(run, "agent").get(ALGORITHM), "size": run.about.get("size")}
+    described = {
+        "": run.method,
+        ALGORITHM_SETTING: _settings(run, "agent").get(ALGORITHM_SETTING),
+        "size": run.about.get("size"),
+    }
     if run.space.fixed:
         return described | run.space.flatten(run.history[0].config)
     others = ("quantile", "explore", "synchronous", "mode")
@@ -136,7 +146,7 @@ def _named(described: Sequence[Mapping[str, Any]], *, recorded: bool = False) ->
             if key and len({text(other.get(key)) for other in alike if key in other or not recorded}) > 1
         ]
         parts = (f"{key} {text(one[key])}" for key in differ)
-        names.append(shorten(", ".join([one[""], *parts]), LABEL))
+        names.append(shorten(", ".join([one[""], *parts]), MAX_LABEL_CHARS))
     return names
 
 

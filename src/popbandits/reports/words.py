@@ -8,15 +8,15 @@ import numpy as np
 from popbandits.history import Config, Key
 from popbandits.reports.figures.effects import ALL, DOWN, NEITHER, UP, Effect
 from popbandits.reports.run import Run, label_names
-from popbandits.reports.stats import APART, ENOUGH
+from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
 from popbandits.space.parameters import Numerical, Scale
 from popbandits.typing import FloatArray
 from popbandits.wording import clock, counted, number, setting
 
-GAP = 0.2
+MIN_GAP_SHARE = 0.2
 """Smallest unvisited share of a number's scale that is mentioned."""
 
-STATES = {
+STATE_PHRASES = {
     "running": "is running",
     "finished": "is finished",
     "stopped": "was stopped",
@@ -54,7 +54,7 @@ def summary(run: Run) -> list[str]:
     how = run.status
     rounds = f"{how.round}" if how.rounds is None else f"{how.round} of {how.rounds}"
     members = counted(run.scores.shape[1], "member")
-    told = f"The run {STATES[how.state]}: {run.method} trained {members} for {rounds} rounds"
+    told = f"The run {STATE_PHRASES[how.state]}: {run.method} trained {members} for {rounds} rounds"
     cost = [o.seconds for o in run.history if o.seconds is not None]
     told += f", {clock(sum(cost))} of training in all." if cost else "."
     best = run.history.best
@@ -98,9 +98,9 @@ def not_clear(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
     if left:
         who = "This run" if len(runs) == 1 else f"These {len(runs)} runs"
         said.append(
-            f"{who} cannot tell what {', '.join(left) if judged else 'the hyperparameters'} did: that takes {ENOUGH} "
-            f"configurations whose change was measured, {APART} of them with a value, and with a change, other than "
-            "the commonest."
+            f"{who} cannot tell what {', '.join(left) if judged else 'the hyperparameters'} did: that takes "
+            f"{MIN_POINTS} configurations whose change was measured, {MIN_POINTS_APART} of them with a value, and with "
+            "a change, other than the commonest."
         )
     return said
 
@@ -125,7 +125,7 @@ def _gaps(parameter: Numerical, visited: FloatArray) -> Iterator[str]:
         yield "never active"
         return
     edges = np.array([0.0, *visited, 1.0])
-    for i in np.flatnonzero(np.diff(edges) >= GAP).tolist():
+    for i in np.flatnonzero(np.diff(edges) >= MIN_GAP_SHARE).tolist():
         low, high = (_value(parameter, float(edges[k])) for k in (i, i + 1))
         if i == 0:
             yield f"below {high}"

@@ -27,10 +27,10 @@ from popbandits.space import Space
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, anchored, required, resume_command
 from popbandits.storage.lock import Lock
-from popbandits.storage.schema import FILE as RECORD
+from popbandits.storage.schema import RUN_FILE as RECORD
 from popbandits.storage.schema import holds_run, is_plain
 from popbandits.storage.store import Store
-from popbandits.views.several import Several
+from popbandits.views.several import ViewGroup
 from popbandits.views.view import View
 from popbandits.wording import suggestion
 
@@ -310,7 +310,7 @@ def _train(experiment: Experiment, directory: Path, edited: Sequence[str] = (), 
         if trust:
             sign_all(store, signer)
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
-        seen = Several(view, experiment.callbacks) if experiment.callbacks else view
+        seen = ViewGroup(view, experiment.callbacks) if experiment.callbacks else view
         Loop(population, store, checkpoints, experiment.make_engine, seen, experiment.max_failures, edited).run()
     return Result(directory)
 

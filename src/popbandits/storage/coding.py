@@ -12,11 +12,11 @@ from popbandits.space.storage import pack, unpack, unpack_all
 from popbandits.storage.about import MEMBERS
 from popbandits.typing import is_real, is_whole
 
-OBSERVATION = (
+OBSERVATION_COLUMNS = (
     "member, round, config, parent_member, parent_round, score_before, score, steps, seconds, status, metrics, decision"
 )
-DECISION = "member, round, config, parent_member, parent_round, given, seconds, decision, fallback, time"
-EVENT = "id, time, kind, member, round, text, data"
+DECISION_COLUMNS = "member, round, config, parent_member, parent_round, given, seconds, decision, fallback, time"
+EVENT_COLUMNS = "id, time, kind, member, round, text, data"
 
 Row = tuple[Any, ...]
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 
 Stamp = tuple[int, ...]
 
-DEPTH = 5
+MAX_DEPTH = 5
 """Maximum depth of folders searched for runs."""
 
 
@@ -17,10 +17,10 @@ def runs_below(root: Path) -> Iterator[Path]:
     """Yield the folder of every run at or below `root`; links and hidden folders are not followed."""
     for name, below, files in os.walk(root):
         folder = Path(name)
-        if FILE in files:
+        if RUN_FILE in files:
             yield folder
             below.clear()  # Folders in a run's folder are not searched.
-        elif len(folder.relative_to(root).parts) >= DEPTH:
+        elif len(folder.relative_to(root).parts) >= MAX_DEPTH:
             below.clear()
         below[:] = sorted(name for name in below if not name.startswith("."))
 
@@ -48,7 +48,7 @@ def changed(directory: Path) -> float:
 
 def _written(directory: Path) -> Iterator[os.stat_result]:
     """Yield the status of a run's file and of its write-ahead log; readers create an empty log, which is skipped."""
-    for path in (directory / FILE, directory / f"{FILE}-wal"):
+    for path in (directory / RUN_FILE, directory / f"{RUN_FILE}-wal"):
         with suppress(OSError):
             if (of := path.stat()).st_size:
                 yield of

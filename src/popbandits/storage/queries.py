@@ -14,15 +14,15 @@ from popbandits.storage.store import Store
 Numbers = np.ndarray[Any, Any]
 """Structured array with a row for each observation or decision; NaN for NULL."""
 Source = Literal["observation", "decision"]
-KEYS = ("id", "member", "round", "parent_member", "parent_round")
+KEY_COLUMNS = ("id", "member", "round", "parent_member", "parent_round")
 COLUMNS: dict[Source, tuple[str, ...]] = {
     "observation": (
-        *(*KEYS, "score_before", "score", "steps", "seconds"),
+        *(*KEY_COLUMNS, "score_before", "score", "steps", "seconds"),
         *("status = 'completed' AS completed", "status = 'lost' AS lost"),
     ),
-    "decision": (*KEYS, "seconds", "time"),
+    "decision": (*KEY_COLUMNS, "seconds", "time"),
 }
-ASKED = 500
+MAX_QUERY_VALUES = 500
 """Maximum number of values in one query."""
 
 
@@ -70,7 +70,7 @@ def no_numbers(source: Source) -> Numbers:
 def configs(store: Store, source: Source, ids: Sequence[int]) -> dict[int, Any]:
     """Return the configurations of some rows, by id; raise HistoryError if one is not in the space."""
     found: dict[int, Any] = {}
-    for some in (ids[i : i + ASKED] for i in range(0, len(ids), ASKED)):
+    for some in (ids[i : i + MAX_QUERY_VALUES] for i in range(0, len(ids), MAX_QUERY_VALUES)):
         marks = ", ".join("?" * len(some))
         rows = store.ask(f"SELECT id, config FROM {source} WHERE id IN ({marks})", some)
         with store.blamed():
@@ -88,7 +88,7 @@ def metrics(store: Store, after: int, end: int) -> list[dict[str, Any]]:
 def some_metrics(store: Store, ids: Sequence[int]) -> list[dict[str, Any]]:
     """Return the metrics of some observations."""
     rows: list[tuple[Any, ...]] = []
-    for some in (ids[i : i + ASKED] for i in range(0, len(ids), ASKED)):
+    for some in (ids[i : i + MAX_QUERY_VALUES] for i in range(0, len(ids), MAX_QUERY_VALUES)):
         rows += store.ask(f"SELECT metrics FROM observation WHERE id IN ({', '.join('?' * len(some))})", some)
     return _metrics(store, rows)
 

@@ -10,7 +10,7 @@ from popbandits.reports.figures.figure import (
     DASHES,
     ORANGE,
     PALETTE,
-    TICK,
+    TICK_FORMAT,
     Figure,
     Record,
     legend_scale,
@@ -24,7 +24,7 @@ from popbandits.reports.stats import standard_error
 from popbandits.space.parameters import Categorical
 
 HALVES = ["first half", "second half"]
-ARMS = 30
+MAX_LABELS = 30
 """Maximum labels drawn of a choice; of more, the most used."""
 
 
@@ -51,7 +51,7 @@ def arms(runs: Sequence[Run]) -> Figure | None:
         data[f"chances{v}"] = _chances(runs, variable, names, set(kept.tolist()))
         strips.append(_strip(v, variable, order, bool(data[f"chances{v}"]), max(r.scores.shape[0] for r in runs) - 1))
     chart = alt.vconcat(*strips, spacing=30).resolve_scale(color="independent", strokeDash="independent")
-    part = f" Of choices with more than {ARMS} labels, the {ARMS} most used are drawn." if cut else ""
+    part = f" Of choices with more than {MAX_LABELS} labels, the {MAX_LABELS} most used are drawn." if cut else ""
     caption = (
         "Left: the mean change in score of the intervals trained with each label, ± 1 standard error, so that more is "
         "better. Middle: how often it was chosen for a member that explored. Right: the bandit's chance of drawing "
@@ -66,7 +66,7 @@ def _kept(runs: Sequence[Run], v: int, variable: Categorical) -> Any:
     """Return the labels to draw."""
     played = np.concatenate([run.rows.points.h[:, v] for run in runs])
     count = np.bincount(played[played >= 0], minlength=len(variable.labels))
-    return np.sort(np.argsort(-count, kind="stable")[:ARMS])
+    return np.sort(np.argsort(-count, kind="stable")[:MAX_LABELS])
 
 
 def _half(run: Run, v: int, half: int) -> tuple[list[Any], Any]:
@@ -127,7 +127,7 @@ def _strip(v: int, variable: Categorical, order: list[str], chances: bool, last:
         alt.Tooltip("count:Q", title="intervals trained"),
         alt.Tooltip("chosen:Q", title="times chosen"),
     ]
-    gain = alt.X("gain:Q", title="mean change in score", axis=alt.Axis(tickCount=4, format=TICK))
+    gain = alt.X("gain:Q", title="mean change in score", axis=alt.Axis(tickCount=4, format=TICK_FORMAT))
     bars = base.mark_bar(cornerRadius=1).encode(x=gain, y=y, yOffset=offset, color=colour, tooltip=tip)
     spread = base.mark_rule(strokeWidth=1.5).encode(
         x=alt.X("low:Q"),
@@ -143,7 +143,7 @@ def _strip(v: int, variable: Categorical, order: list[str], chances: bool, last:
     ]
     if chances:
         dashes = [DASHES[i // len(PALETTE) % len(DASHES)] for i in range(len(order))]
-        legend = alt.Legend(orient="right", direction="vertical", symbolLimit=ARMS)
+        legend = alt.Legend(orient="right", direction="vertical", symbolLimit=MAX_LABELS)
         lines = (
             alt.Chart(alt.NamedData(f"chances{v}"))
             .mark_line(strokeWidth=2)

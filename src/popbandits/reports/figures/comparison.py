@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.reports.figures.figure import TICK, Figure, Record, legend_scale, panel_title, record, thin
+from popbandits.reports.figures.figure import TICK_FORMAT, Figure, Record, legend_scale, panel_title, record, thin
 from popbandits.reports.run import Run
 from popbandits.reports.stats import standard_error
 from popbandits.typing import BoolArray, FloatArray
@@ -98,7 +98,7 @@ def _curves(source: str, methods: list[str], title: str | None, tasks: int, axis
     x: Any = alt.X(
         "round:Q", title="round", axis=alt.Axis(grid=False, tickMinStep=1, format="~s"), scale=alt.Scale(nice=False)
     )
-    y = alt.Y("mean:Q", title=axis, scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK))
+    y = alt.Y("mean:Q", title=axis, scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK_FORMAT))
     tip = [
         alt.Tooltip("method:N"),
         alt.Tooltip("round:Q"),
@@ -145,7 +145,7 @@ def finals(tasks: Grouped) -> Figure:
             "score:Q",
             title="final score",
             scale=alt.Scale(zero=False),
-            axis=alt.Axis(grid=False, format=TICK, tickCount=8),
+            axis=alt.Axis(grid=False, format=TICK_FORMAT, tickCount=8),
         )
         layers = [
             mean_of.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),

@@ -7,7 +7,7 @@ import numpy as np
 from popbandits.reports.figures.figure import (
     BLUE,
     RED,
-    TICK,
+    TICK_FORMAT,
     Figure,
     legend_scale,
     log_ticks,
@@ -55,7 +55,7 @@ def deciding(groups: Mapping[str, Sequence[Run]]) -> Figure | None:
         "seconds:Q",
         title="seconds per configuration",
         scale=alt.Scale(type="log"),
-        axis=alt.Axis(format=TICK, values=ticks),
+        axis=alt.Axis(format=TICK_FORMAT, values=ticks),
     )
     kinds = legend_scale([MODEL, SAMPLED], [BLUE, RED])
     colour = alt.Color(

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.reports.figures.figure import BLUE, GREY, RED, TICK, Figure, legend_scale, panel_title, record
+from popbandits.reports.figures.figure import BLUE, GREY, RED, TICK_FORMAT, Figure, legend_scale, panel_title, record
 from popbandits.reports.run import Run, label_names, shorten
-from popbandits.reports.stats import APART, ENOUGH, Association, association, critical
+from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART, Association, association, critical
 from popbandits.typing import FloatArray, IntArray
 
 ALL = "all intervals"
 UP, DOWN, NEITHER = "more was better", "less was better", "no clear effect"
-ROWS = 40
+MAX_LABELS = 40
 """Maximum labels drawn, of all choices together."""
 
 
@@ -84,7 +84,7 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
     order = list(dict.fromkeys(lane(e) for e in found))
     parameters = list(dict.fromkeys(e.parameter for e in found))
     # Labels in the order of the space, also those for which some number cannot be estimated.
-    order = [ALL, *[name for name in order if name != ALL]][:ROWS]
+    order = [ALL, *[name for name in order if name != ALL]][:MAX_LABELS]
     rows = [
         record(
             panel=parameters.index(e.parameter),
@@ -109,7 +109,7 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
         axis = alt.Axis(grid=False) if i % across == 0 else None
         y = alt.Y("label:N", title=None, scale=alt.Scale(domain=order), sort=None, axis=axis)
         bars = base.mark_bar(cornerRadius=1).encode(
-            x=alt.X("z:Q", title="z-value", scale=scale, axis=alt.Axis(tickCount=5, format=TICK)),
+            x=alt.X("z:Q", title="z-value", scale=scale, axis=alt.Axis(tickCount=5, format=TICK_FORMAT)),
             y=y,
             color=colour,
             tooltip=[
@@ -135,8 +135,8 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
     caption = (
         "Kendall's rank correlation of the change in score with one hyperparameter at a time, divided by its standard "
         "deviation, over all configurations and those with one label. Ticks: p = 0.05, corrected for all bars. "
-        f"A bar needs {ENOUGH} configurations, {APART} of them with other values than the commonest. It ignores time "
-        f"and the other hyperparameters.{_cut(found, order, lane)}"
+        f"A bar needs {MIN_POINTS} configurations, {MIN_POINTS_APART} of them with other values than the commonest. "
+        f"It ignores time and the other hyperparameters.{_cut(found, order, lane)}"
     )
     return Figure(
         "effects", "What mattered", caption, alt.concat(*panels, columns=across, spacing=18), {"effects": rows}

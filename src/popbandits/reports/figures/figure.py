@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from popbandits.extras import require
-from popbandits.reports.run import LABEL, label_names, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, label_names, shorten
 from popbandits.space.parameters import Numerical
 from popbandits.storage.disk import write_whole
 from popbandits.typing import IntArray
@@ -26,19 +26,19 @@ PALETTE = [BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY, "#A08500"]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
 """Dash patterns for lines beyond the number of colours."""
 
-POINTS = 3_000
+MAX_MARKS = 3_000
 """Maximum marks of a kind in a figure; of more, a sample is drawn."""
 
-TICK = ".6~g"
+TICK_FORMAT = ".6~g"
 """Format of ticks. Without a number of digits, Vega would write 300 as 3e+2 where ticks are hundreds."""
 
-WHO = "'member ' + datum.member + ', round ' + datum.round"
+INTERVAL_NAME = "'member ' + datum.member + ', round ' + datum.round"
 """Name of an interval, as a Vega expression: sent once, not with every point."""
 
-LETTERS = 28
+TITLE_CHARS = 28
 """Approximate letters of a line of a title: so many fit beside the labels of an axis in a narrow window."""
 
-MEMBER = "member"
+MEMBER_PARAM = "member"
 """Parameter of figures that show members: the member to highlight, -1 for all."""
 
 Record = dict[str, Any]
@@ -91,7 +91,7 @@ class Figure:
         chart.title = alt.Title(self.title, subtitle=wrap(self.caption, 110), anchor="start", offset=16)
         chart.config = config()
         if self.by_member:
-            chart.params = [alt.VariableParameter(name=MEMBER, value=-1)]
+            chart.params = [alt.VariableParameter(name=MEMBER_PARAM, value=-1)]
         return chart
 
     def write(self, directory: Path, kinds: Sequence[str] = ("png", "svg", "pdf", "vl.json")) -> list[Path]:
@@ -189,7 +189,7 @@ def record(**values: Any) -> Record:
     }
 
 
-def thin(indices: IntArray, most: int = POINTS) -> IntArray:
+def thin(indices: IntArray, most: int = MAX_MARKS) -> IntArray:
     """Return at most `most` of the indices, evenly spread."""
     return indices if len(indices) <= most else indices[np.linspace(0, len(indices) - 1, most).astype(np.int64)]
 
@@ -198,7 +198,7 @@ def panel_title(text: str) -> "alt.Title":
     """Make the title of one panel."""
     import altair as alt
 
-    title = lines(shorten(text, LABEL), LETTERS)
+    title = lines(shorten(text, MAX_LABEL_CHARS), TITLE_CHARS)
     written: Any = title if len(title) > 1 else title[0]
     return alt.Title(written, fontSize=13, anchor="start", frame="group", offset=8, limit=320)
 
@@ -231,9 +231,9 @@ def number_axis(number: Numerical, **options: Any) -> "alt.Axis":
         names = json.dumps(label_names(number.labels))
         return alt.Axis(**{"values": list(range(len(number.labels))), "labelExpr": f"{names}[datum.value]", **options})
     if number.log:
-        form = "~e" if number.lower < 1e-3 else TICK  # "0.00001" overlaps its neighbour.
+        form = "~e" if number.lower < 1e-3 else TICK_FORMAT  # "0.00001" overlaps its neighbour.
         return alt.Axis(**{"values": log_ticks(number.lower, number.upper), "format": form, **options})
-    whole: Record = {"tickMinStep": 1, "format": "~s"} if number.kind == "integer" else {"format": TICK}
+    whole: Record = {"tickMinStep": 1, "format": "~s"} if number.kind == "integer" else {"format": TICK_FORMAT}
     return alt.Axis(**{"tickCount": 4, **whole, **options})
 
 
@@ -264,7 +264,7 @@ def fade(full: float, faint: float = 0.06) -> Any:
     """Make the opacity of a member's mark: faint while another member is highlighted."""
     import altair as alt
 
-    test = f"{MEMBER} < 0 || datum.member === {MEMBER}"
+    test = f"{MEMBER_PARAM} < 0 || datum.member === {MEMBER_PARAM}"
     # Not alt.condition, which is thirty times slower.
     whole: Any = alt.ConditionalValueDefnumberExprRef(test=test, value=full)  # type: ignore[no-untyped-call]
     return alt.OpacityValue(faint, condition=whole)

@@ -13,11 +13,11 @@ from popbandits.reports.figures.figure import (
     BLUE,
     GREEN,
     GREY,
-    LETTERS,
-    POINTS,
+    INTERVAL_NAME,
+    MAX_MARKS,
     RED,
-    TICK,
-    WHO,
+    TICK_FORMAT,
+    TITLE_CHARS,
     Figure,
     Record,
     fade,
@@ -27,13 +27,13 @@ from popbandits.reports.figures.figure import (
     rounds_axis,
     thin,
 )
-from popbandits.reports.run import LABEL, Drawn, best_members, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, RunData, best_members, shorten
 from popbandits.typing import FloatArray, IntArray
 from popbandits.wording import counted
 
-CURVES = 60
+MAX_CURVES = 60
 """Maximum members drawn one by one."""
-CURVES_OF_ALL = ("best member of the round", "mean of the members")
+SUMMARY_CURVES = ("best member of the round", "mean of the members")
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Cells:
     """Rounds and members along the winning lineage."""
 
     @staticmethod
-    def of(run: Drawn, points: int) -> "Cells":
+    def of(run: RunData, points: int) -> "Cells":
         """Choose the cells of a run: about `points` drawn one by one."""
         scores = run.scores
         rounds, members = scores.shape
-        drawn = thin(np.arange(members), CURVES)
-        shown = thin(np.arange(rounds), max(points // CURVES, points // len(drawn)))
+        drawn = thin(np.arange(members), MAX_CURVES)
+        shown = thin(np.arange(rounds), max(points // MAX_CURVES, points // len(drawn)))
         member, round_ = np.nonzero(np.isfinite(scores[np.ix_(shown, drawn)]).T)
         won = np.array([step[:2] for step in run.lineage], np.int64).reshape(-1, 2)
         won = won[thin(np.arange(len(won)), 500)]
@@ -72,7 +72,7 @@ class Cells:
         return {"members": table[self.each], "summary": np.concatenate([best, means]), "won": table[self.won]}
 
 
-def learning(run: Drawn, points: int = 2 * POINTS) -> Figure:
+def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:
     """Draw the score of every member after each round (about `points` of them at most), their mean, and the best."""
     cells = Cells.of(run, points)
     length, unit = time_unit(float(np.nanmax(run.spent["seconds"]))) if "seconds" in run.spent else (1.0, "s")
@@ -97,7 +97,7 @@ def learning(run: Drawn, points: int = 2 * POINTS) -> Figure:
             round=at["members"][0],
             config=[run.describe((member, round_)) for round_, member in keys],
         ),
-        "summary": rows("summary", round=2 * rounds, curve=[name for name in CURVES_OF_ALL for _ in rounds]),
+        "summary": rows("summary", round=2 * rounds, curve=[name for name in SUMMARY_CURVES for _ in rounds]),
         "won": rows("won", member=at["won"][1], round=at["won"][0]),
     }
     return Figure(
@@ -111,7 +111,7 @@ def learning(run: Drawn, points: int = 2 * POINTS) -> Figure:
     )
 
 
-def metric_values(run: Drawn, name: str, points: int = 2 * POINTS) -> dict[str, list[float | None]]:
+def metric_values(run: RunData, name: str, points: int = 2 * MAX_MARKS) -> dict[str, list[float | None]]:
     """Return a metric in the order of the data of `learning`; None where it was not reported."""
     found = Cells.of(run, points).columns(run.metric(name))
     return {
@@ -120,7 +120,7 @@ def metric_values(run: Drawn, name: str, points: int = 2 * POINTS) -> dict[str, 
     }
 
 
-def _caption(run: Drawn, cells: Cells) -> str:
+def _caption(run: RunData, cells: Cells) -> str:
     rounds, members = cells.shape
     part = "" if len(cells.drawn) == members else f" {len(cells.drawn)} of {counted(members, 'member')} are drawn."
     part += "" if len(cells.shown) == rounds else f" {len(cells.shown):,} of {rounds:,} rounds are drawn."
@@ -143,13 +143,16 @@ def _axes(metrics: Sequence[str], fields: Mapping[str, Any], unit: str) -> Mappi
                 "type": "quantitative",
                 "title": title,
                 "scale": {"nice": False},
-                "axis": {"grid": False, "format": "~s" if field == "steps" else TICK},
+                "axis": {"grid": False, "format": "~s" if field == "steps" else TICK_FORMAT},
             },
         }
         for field, title in titles.items()
         if field in fields
     }
-    y = {name: {"label": (label := shorten(name, LABEL)), "title": lines(label, LETTERS)} for name in metrics}
+    y = {
+        name: {"label": (label := shorten(name, MAX_LABEL_CHARS)), "title": lines(label, TITLE_CHARS)}
+        for name in metrics
+    }
     return {"x": x, "y": y}
 
 
@@ -158,14 +161,14 @@ def _layers(horizon: int) -> Any:
     import altair as alt
 
     x = rounds_axis(horizon)
-    y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK))
-    names = [*CURVES_OF_ALL, "winning lineage", "a member"]
+    y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK_FORMAT))
+    names = [*SUMMARY_CURVES, "winning lineage", "a member"]
     colour = alt.Color(
         "curve:N", title=None, scale=legend_scale(names, [BLUE, GREEN, RED, GREY]), legend=alt.Legend(columns=4)
     )
     order = alt.Order("round:Q")  # Along other axes a line may lead back: a copied parent may have trained less.
     tip = [alt.Tooltip("who:N", title="interval"), alt.Tooltip("score:Q", format=".6~g")]
-    each = alt.Chart(alt.NamedData("members")).transform_calculate(curve="'a member'", who=WHO)
+    each = alt.Chart(alt.NamedData("members")).transform_calculate(curve="'a member'", who=INTERVAL_NAME)
     return alt.layer(
         each.mark_line(strokeWidth=1.2).encode(
             x=x, y=y, color=colour, detail="member:N", order=order, opacity=fade(0.45)
@@ -182,7 +185,7 @@ def _layers(horizon: int) -> Any:
         .mark_line(strokeWidth=2.5)
         .encode(x=x, y=y, color=colour, order=order, tooltip=tip),
         alt.Chart(alt.NamedData("won"))
-        .transform_calculate(curve="'winning lineage'", who=WHO)
+        .transform_calculate(curve="'winning lineage'", who=INTERVAL_NAME)
         .mark_circle(size=32, opacity=1)
         .encode(x=x, y=y, color=colour, tooltip=tip),
     ).properties(width=760, height=300)

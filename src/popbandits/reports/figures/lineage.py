@@ -8,7 +8,7 @@ from popbandits.history import Key, Observation
 from popbandits.reports.figures.figure import (
     BLUE,
     GREY,
-    POINTS,
+    MAX_MARKS,
     RED,
     Figure,
     Record,
@@ -31,7 +31,7 @@ def lineage(run: Run) -> Figure:
     branches = [o for o in run.history if o.parent is not None and o.key not in run.winning]
     copies = np.array([o.parent is not None and o.parent[0] != o.member for o in branches], bool)
     won = [o for o in run.history.lineage() if o.parent is not None]
-    room = max(0, POINTS - len(won))
+    room = max(0, MAX_MARKS - len(won))
     kept = {int(i) for i in thin(np.flatnonzero(copies), room)}
     kept |= {int(i) for i in thin(np.flatnonzero(~copies), max(0, room - len(kept)))}
     edges = [*(_edge(run, branches[i]) for i in sorted(kept)), *(_edge(run, o) for o in _thin(won))]

@@ -17,7 +17,7 @@ from popbandits.reports.figures.figure import (
     BLUE,
     GREY,
     RED,
-    TICK,
+    TICK_FORMAT,
     Figure,
     Record,
     legend_scale,
@@ -32,9 +32,9 @@ from popbandits.space import Points
 from popbandits.space.parameters import Numerical
 from popbandits.typing import FloatArray, IntArray
 
-ROWS, COLUMNS = 10, 6
+MAX_LABELS, MAX_NUMBERS = 10, 6
 """Maximum labels and numbers drawn."""
-GRID = 41
+GRID_POINTS = 41
 """Points along a curve."""
 
 
@@ -73,7 +73,7 @@ def model_view(run: Run) -> Figure | None:
         return None
     models = Models(explorer, space, run.history)
     point = space.encode([now.config])
-    slices, numbers = _slices(run, models.rows, point), list(range(min(COLUMNS, len(space.numerical))))
+    slices, numbers = _slices(run, models.rows, point), list(range(min(MAX_NUMBERS, len(space.numerical))))
     here = space.codes(point.x)[0]
     data: dict[str, list[Record]] = {f"number{j}": [] for j in numbers}
     drawn: set[tuple[str, int]] = set()
@@ -120,7 +120,7 @@ def _slices(run: Run, rows: Rows, point: Points) -> list[Slice]:
             prefix = f"{shorten(variable.name, 20)}: " if len(space.categorical) > 1 else ""
             found.append(Slice(v, i, prefix + name, labels))
     count = [int((rows.points.h[:, s.variable] == s.label).sum()) for s in found]
-    kept = np.sort(np.argsort(-np.array(count), kind="stable")[:ROWS])
+    kept = np.sort(np.argsort(-np.array(count), kind="stable")[:MAX_LABELS])
     return [found[i] for i in kept]
 
 
@@ -147,8 +147,8 @@ def _curves(
 
 
 def _grid(middle: FloatArray, j: int) -> FloatArray:
-    x = np.tile(middle, (GRID, 1))
-    x[:, j] = np.linspace(0, 1, GRID)
+    x = np.tile(middle, (GRID_POINTS, 1))
+    x[:, j] = np.linspace(0, 1, GRID_POINTS)
     return x
 
 
@@ -197,7 +197,7 @@ def _column(number: Numerical, source: str, domain: list[float], rows: list[str]
     across = number_axis(number, grid=False, labelOverlap=True)
     x = alt.X("value:Q", title=None, scale=number_scale(number), axis=across)
     scale = alt.Scale(domain=domain, nice=False, clamp=True)
-    axis = alt.Axis(tickCount=3, format=TICK) if first else alt.Axis(tickCount=3, labels=False)
+    axis = alt.Axis(tickCount=3, format=TICK_FORMAT) if first else alt.Axis(tickCount=3, labels=False)
     y = alt.Y("mean:Q", title=None, scale=scale, axis=axis)
     colour = alt.Color("kind:N", title=None, scale=legend_scale(["expected", "seen"], [BLUE, GREY]))
     base = alt.Chart()

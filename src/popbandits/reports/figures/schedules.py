@@ -8,9 +8,9 @@ import numpy as np
 
 from popbandits.reports.figures.figure import (
     GREY,
-    POINTS,
+    INTERVAL_NAME,
+    MAX_MARKS,
     RED,
-    WHO,
     Figure,
     Record,
     fade,
@@ -22,23 +22,23 @@ from popbandits.reports.figures.figure import (
     rounds_axis,
     thin,
 )
-from popbandits.reports.run import Drawn, label_names
+from popbandits.reports.run import RunData, label_names
 from popbandits.space.parameters import Categorical, Numerical
 from popbandits.typing import BoolArray
 
 OTHERS, WINNER = "a member", "winning lineage"
-PANELS = 8
+FULL_PANELS = 8
 """Number of hyperparameters above which each gets fewer points."""
-LANES = 30
+MAX_LABELS = 30
 """Maximum labels drawn of a choice; of more, the most used."""
-LETTERS = 28
+MAX_AXIS_LABEL_CHARS = 28
 """Maximum letters of a label on an axis."""
 
 Panel = tuple[str, Numerical | None, tuple[str, ...], int, str, int]
 """Arguments of `_panel`."""
 
 
-def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
+def schedules(groups: Mapping[str, Sequence[RunData]]) -> Figure:
     """Draw a panel for each hyperparameter; a column for each group of runs on one space, if there are several."""
     runs = [run for group in groups.values() for run in group]
     space = runs[0].space
@@ -48,12 +48,12 @@ def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
     several = len(groups) > 1
     known: list[Numerical | Categorical] = [*space.numerical, *space.categorical]
     parameters = sorted(known, key=lambda parameter: space.names.index(parameter.name))
-    room = POINTS * PANELS // max(PANELS, len(parameters)) // len(runs)
+    room = MAX_MARKS * FULL_PANELS // max(FULL_PANELS, len(parameters)) // len(runs)
     shown = {id(run): _shown(run, room) for run in runs}
     named = [_lanes(parameter, runs) for parameter in parameters]
     # Long labels narrow both columns, so that a page need not be scrolled sideways.
     width = 375 - 3 * max(
-        0, min(LETTERS, max((len(label) for lanes in named for label in lanes.values()), default=0)) - 7
+        0, min(MAX_AXIS_LABEL_CHARS, max((len(label) for lanes in named for label in lanes.values()), default=0)) - 7
     )
     for p, (parameter, lanes) in enumerate(zip(parameters, named, strict=True)):
         for g, (group, members) in enumerate(groups.items()):
@@ -75,7 +75,7 @@ def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
     return Figure("schedules", "Learned schedules", caption, chart, data, by_member=True)
 
 
-def _shown(run: Drawn, most: int) -> BoolArray:
+def _shown(run: RunData, most: int) -> BoolArray:
     """Return a mask of the rows to draw: the winning lineage, and `most` others at most."""
     rows = run.intervals
     won = np.array([key in run.winning for key in zip(rows.member.tolist(), rows.round.tolist(), strict=True)], bool)
@@ -84,19 +84,19 @@ def _shown(run: Drawn, most: int) -> BoolArray:
     return mask
 
 
-def _lanes(parameter: Numerical | Categorical, runs: Sequence[Drawn]) -> dict[int, str]:
+def _lanes(parameter: Numerical | Categorical, runs: Sequence[RunData]) -> dict[int, str]:
     """Return the labels to draw of a hyperparameter without a scale, by index; none for a number."""
     if not parameter.labels:
         return {}
     names = label_names(parameter.labels)
-    if len(names) <= LANES:
+    if len(names) <= MAX_LABELS:
         return dict(enumerate(names))
     count = sum(np.bincount(codes[codes >= 0], minlength=len(names)) for codes in (_codes(r, parameter) for r in runs))
-    kept = np.sort(np.argsort(-count, kind="stable")[:LANES])
+    kept = np.sort(np.argsort(-count, kind="stable")[:MAX_LABELS])
     return {int(i): names[i] for i in kept}
 
 
-def _codes(run: Drawn, parameter: Numerical | Categorical) -> Any:
+def _codes(run: RunData, parameter: Numerical | Categorical) -> Any:
     """Return a column of the rows: values of a number, indices of labels; NaN or -1 where it is inactive."""
     points, space = run.intervals.points, run.space
     if isinstance(parameter, Categorical):
@@ -105,7 +105,9 @@ def _codes(run: Drawn, parameter: Numerical | Categorical) -> Any:
     return codes if parameter.kind != "ordinal" else np.where(np.isnan(codes), -1, codes).astype(np.int64)
 
 
-def _points(run: Drawn, parameter: Numerical | Categorical, lanes: Mapping[int, str], shown: BoolArray) -> list[Record]:
+def _points(
+    run: RunData, parameter: Numerical | Categorical, lanes: Mapping[int, str], shown: BoolArray
+) -> list[Record]:
     rows, codes, found = run.intervals, _codes(run, parameter), []
     for i in np.flatnonzero(shown):
         value = lanes.get(int(codes[i])) if lanes else float(codes[i])
@@ -136,7 +138,7 @@ def _panel(source: str, number: Numerical | None, lanes: tuple[str, ...], last: 
     import altair as alt
 
     x = rounds_axis(last)
-    base = alt.Chart(alt.NamedData(source)).transform_calculate(who=WHO)
+    base = alt.Chart(alt.NamedData(source)).transform_calculate(who=INTERVAL_NAME)
     offset: Any = alt.Undefined
     height = 150
     if number is None:

@@ -9,27 +9,27 @@ from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import bare
-from popbandits.reports.live.follow import Followed
-from popbandits.reports.live.pacing import Paced
+from popbandits.reports.live.follow import LiveRun
+from popbandits.reports.live.pacing import PacedUpdate
 
-POINTS = 2_000
+MAX_POINTS = 2_000
 """Approximate number of scores drawn one by one."""
 
-FIGURES: dict[str, Callable[[Followed], Figure | None]] = {
-    "learning": lambda run: learning(run, POINTS),
+FIGURES: dict[str, Callable[[LiveRun], Figure | None]] = {
+    "learning": lambda run: learning(run, MAX_POINTS),
     "schedules": lambda run: None if run.space.fixed else schedules({"": [run]}),
 }
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def curves(run: Followed, metric: str) -> dict[str, Any]:
+def curves(run: LiveRun, metric: str) -> dict[str, Any]:
     """Return the data of the learning curves with a metric, which pages are sent when a reader chooses it."""
     figure = FIGURES["learning"](run)
     assert figure is not None
-    return {"data": figure.data, "axes": figure.axes, "values": metric_values(run, metric, POINTS)}
+    return {"data": figure.data, "axes": figure.axes, "values": metric_values(run, metric, MAX_POINTS)}
 
 
-class Drawing(Paced):
+class Drawing(PacedUpdate):
     """A figure for the page: a Vega-Lite specification that rarely changes, and data that do."""
 
     short = 0.2
@@ -45,7 +45,7 @@ class Drawing(Paced):
         self._rest: dict[str, Any] = {}
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _make(self, run: Followed, version: int) -> None:
+    def _make(self, run: LiveRun, version: int) -> None:
         figure = FIGURES[self.name](run)
         if figure is not None:
             if figure.panels is not self._panels:

@@ -10,23 +10,31 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.records import Key, Observation, merit
-from popbandits.reports.axes import NAMED, OFFERED, SPENT, metric_column, offered, on_table, spent_tables
+from popbandits.reports.axes import (
+    COSTS,
+    MAX_INTERVALS_SEARCHED,
+    MAX_METRICS,
+    metric_column,
+    offered,
+    on_table,
+    spent_tables,
+)
 from popbandits.reports.figures.figure import thin
-from popbandits.reports.run import Intervals, best_of_rounds, require_dense
+from popbandits.reports.run import IntervalArrays, best_of_rounds, require_dense
 from popbandits.reports.stats import mean
 from popbandits.storage import Store
 from popbandits.storage.about import MEMBERS
-from popbandits.storage.queries import KEYS, Numbers, configs, metrics, no_numbers, numbers, some_metrics
+from popbandits.storage.queries import KEY_COLUMNS, Numbers, configs, metrics, no_numbers, numbers, some_metrics
 from popbandits.storage.store import reading
 from popbandits.typing import FloatArray, IntArray
 
-HUGE = 1e15
+MAX_NUMBER = 1e15
 """Upper bound of ids, rounds and times."""
-DRAWN = 1_000
+MAX_CONFIGS = 1_000
 """Maximum intervals whose configurations are drawn; of more, a sample and the winning lineage."""
 
 
-class Followed:
+class LiveRun:
     """The numbers of every interval, and the configurations of those that figures draw.
 
     It is the `Drawn` of figures, for runs of any length: of a long one, they draw a sample. A configuration is read
@@ -83,7 +91,9 @@ class Followed:
             member, round_ = rows["member"], rows["round"]
             if not (np.isfinite(round_).all() and (round_ >= 0).all() and ((member >= 0) & (member < most)).all()):
                 raise HistoryError(f"members are 0 to {most - 1:,}, and rounds count from 0, got an {what} of another")
-        huge = (not (np.abs(np.nan_to_num(decided[name])) < HUGE).all() for name in (*KEYS, "seconds", "time"))
+        huge = (
+            not (np.abs(np.nan_to_num(decided[name])) < MAX_NUMBER).all() for name in (*KEY_COLUMNS, "seconds", "time")
+        )
         if any(huge) or not np.isfinite(decided["time"]).all():
             raise HistoryError("a decision has a time, and seconds, got one without, or far from all others")
         if (new["id"] != len(self.numbers) + 1 + np.arange(len(new))).any():
@@ -92,16 +102,16 @@ class Followed:
             raise HistoryError("an observation has a status, got one without")
         if not np.isfinite(new["score"][new["completed"] > 0]).all():
             raise HistoryError("a completed observation has a finite score, got another")
-        if (new["steps"] <= 0).any() or (new["seconds"] < 0).any() or any(np.isinf(new[name]).any() for name in SPENT):
+        if (new["steps"] <= 0).any() or (new["seconds"] < 0).any() or any(np.isinf(new[name]).any() for name in COSTS):
             raise HistoryError("steps are positive and seconds at least 0, got others")
         finished = dict(zip(*np.unique(self.numbers["member"], return_counts=True), strict=True))
-        for member, round_, of, of_round in new[[*KEYS[1:]]].tolist():
+        for member, round_, of, of_round in new[[*KEY_COLUMNS[1:]]].tolist():
             if finished.setdefault(member, 0) != round_:
                 raise HistoryError(f"member {member:.0f} is at round {finished[member]}, got its round {round_:g}")
             finished[member] += 1
             if of == of and not 0 <= of_round < finished.get(of, 0) - (of == member):
                 raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for ({member:.0f}, {round_:.0f})")
-        for member, _, of, of_round in decided[[*KEYS[1:]]].tolist():
+        for member, _, of, of_round in decided[[*KEY_COLUMNS[1:]]].tolist():
             if of == of and not 0 <= of_round < finished.get(of, 0):
                 raise HistoryError(f"a parent comes first, got ({of:g}, {of_round:g}) for a decision of {member:.0f}")
 
@@ -117,9 +127,9 @@ class Followed:
 
     def _find_metrics(self, store: Store, new: int) -> None:
         """Note the names of metrics in a sample of the new observations."""
-        sampled = thin(np.arange(len(self) - new, len(self)), NAMED)
+        sampled = thin(np.arange(len(self) - new, len(self)), MAX_INTERVALS_SEARCHED)
         found = offered(some_metrics(store, (sampled + 1).tolist()))
-        self.metrics = sorted({*self.metrics, *found})[:OFFERED]
+        self.metrics = sorted({*self.metrics, *found})[:MAX_METRICS]
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -164,9 +174,9 @@ class Followed:
     def spent(self) -> Mapping[str, FloatArray]:
         """(rounds, members) "steps" and "seconds" along the lineage of each interval; only those that are known."""
         fresh = np.isnan(self.numbers["parent_member"])
-        of, of_round = (np.where(fresh, 0, self.numbers[name]).astype(np.int64) for name in KEYS[3:])
+        of, of_round = (np.where(fresh, 0, self.numbers[name]).astype(np.int64) for name in KEY_COLUMNS[3:])
         parents = np.where(fresh, -1, self.indices[of_round, of]) if len(self) else np.empty(0, np.int64)
-        return spent_tables(self.indices, parents, {name: self.numbers[name] for name in SPENT})
+        return spent_tables(self.indices, parents, {name: self.numbers[name] for name in COSTS})
 
     def metric(self, name: str) -> FloatArray:
         """Return a metric, (rounds, members); NaN where it was not reported. Only what is new is read."""
@@ -175,7 +185,7 @@ class Followed:
             if (store.path.stat().st_ino, store.about) != self.file:
                 raise HistoryError(f"{store.path} holds another run now")
             more = metric_column(name, metrics(store, len(known), len(self)))
-        if len(self._metrics) >= OFFERED:  # The one that was asked for longest ago.
+        if len(self._metrics) >= MAX_METRICS:  # The one that was asked for longest ago.
             self._metrics.pop(next(iter(self._metrics)))
         self._metrics[name] = np.concatenate([known, more])
         return on_table(self.indices, self._metrics[name])
@@ -205,7 +215,7 @@ class Followed:
 
         The sample is halved as a run grows, and never gains old intervals, so that a configuration is read once.
         """
-        halvings = max(0, int(np.ceil(np.log2(max(1, len(self)) / DRAWN))))
+        halvings = max(0, int(np.ceil(np.log2(max(1, len(self)) / MAX_CONFIGS))))
         mixed = np.arange(len(self), dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
         drawn = (mixed < 2 ** (32 - halvings)) & (self.numbers["lost"] == 0)
         for member, round_, _ in self.lineage:
@@ -213,11 +223,11 @@ class Followed:
         return np.flatnonzero(drawn)
 
     @cached_property
-    def intervals(self) -> Intervals:
+    def intervals(self) -> IntervalArrays:
         """The intervals that are drawn, as arrays."""
         at = self._sample
         points = self.space.encode([self._configs[int(i) + 1] for i in at])
-        return Intervals(points, self._ints("member")[at], self._ints("round")[at], self.change(at))
+        return IntervalArrays(points, self._ints("member")[at], self._ints("round")[at], self.change(at))
 
     @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
     def change(self, indices: Any) -> Any:

@@ -11,8 +11,8 @@ import numpy as np
 from popbandits.errors import HistoryError
 from popbandits.records import Event, Key
 from popbandits.reports.live.drawing import FIGURES, Drawing, curves
-from popbandits.reports.live.follow import Followed
-from popbandits.reports.live.warned import Warned
+from popbandits.reports.live.follow import LiveRun
+from popbandits.reports.live.warned import Warnings
 from popbandits.reports.run import describe_config, method_label, shorten
 from popbandits.reports.status import State, state_of
 from popbandits.storage import Store
@@ -22,13 +22,13 @@ from popbandits.storage.queries import Numbers, Source, configs, fallbacks, late
 from popbandits.storage.store import reading
 from popbandits.wording import duration, first_line, number
 
-MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
+MEMBER_COLUMNS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
 """Columns of the table of members."""
-CURVES = 8
+MAX_CURVES_KEPT = 8
 """Maximum metrics whose curves are kept for other pages."""
-LOG = 200
+MAX_LOG_ENTRIES = 200
 """Maximum entries of the log."""
-SETTLED = 1.0
+REREAD_SECONDS = 1.0
 """Seconds after a change of the file until it is read once more: SQLite writes before others can read."""
 Message = dict[str, Any]
 
@@ -39,7 +39,7 @@ class News:
     def __init__(self, directory: Path):
         self.directory = directory
         self.version = 0
-        self._followed = Followed(directory)
+        self._followed = LiveRun(directory)
         self._lock = threading.Lock()
         self._seen: tuple[Stamp, bool] | None = None
         self._settles = math.inf  # when to read once more what has not changed since
@@ -57,7 +57,7 @@ class News:
         self._events, self._decisions = 0, 0  # numbers of them in the log
         self._figures = [Drawing(name) for name in FIGURES]
         self._curves: dict[str, tuple[int, Message]] = {}  # metric -> length of the run, and the curves
-        self._warned = Warned()
+        self._warned = Warnings()
         self._paced = [*self._figures, self._warned]
 
     def since(self, version: int | None) -> Message | None:
@@ -97,7 +97,7 @@ class News:
                     made = len(run), curves(run, metric)
                 except (HistoryError, OSError):  # Another run uses the folder now, or none.
                     return None
-                if len(self._curves) >= CURVES:
+                if len(self._curves) >= MAX_CURVES_KEPT:
                     self._curves.clear()
                 self._curves[metric] = made
             return made[1]
@@ -113,7 +113,7 @@ class News:
         now = stamp(self.directory), active
         if now == self._seen and not self._lags():
             return
-        self._seen, self._settles = now, time.monotonic() + SETTLED
+        self._seen, self._settles = now, time.monotonic() + REREAD_SECONDS
         self.version += 1
         try:
             self._followed.refresh()
@@ -228,10 +228,10 @@ class News:
     def _update_log(self, store: Store) -> None:
         """Add events and explored configurations to the log."""
         run = self._followed
-        entries = [self._happened(event) for event in latest_events(store, self._events, LOG)]
+        entries = [self._happened(event) for event in latest_events(store, self._events, MAX_LOG_ENTRIES)]
         self._events = entries[-1]["id"] if entries else self._events
         fresh = run.decided[self._decisions :]
-        explored = fresh[np.isfinite(fresh["seconds"]) & (fresh["round"] > 0)][-LOG:]
+        explored = fresh[np.isfinite(fresh["seconds"]) & (fresh["round"] > 0)][-MAX_LOG_ENTRIES:]
         ids = explored["id"].astype(int).tolist()
         chosen, reasons = configs(store, "decision", ids), fallbacks(store, ids)
         for id_, row in zip(ids, explored, strict=True):
@@ -243,7 +243,7 @@ class News:
             entries.append(_entry(float(row["time"]), "explored", (member, int(row["round"])), text))
         self._decisions = len(run.decided)
         entries.sort(key=lambda entry: entry["time"])
-        self._log = [*self._log, *((self.version, entry) for entry in entries)][-LOG:]
+        self._log = [*self._log, *((self.version, entry) for entry in entries)][-MAX_LOG_ENTRIES:]
 
     def _happened(self, event: Event) -> Message:
         key = None if event.member is None or event.round is None else (event.member, event.round)

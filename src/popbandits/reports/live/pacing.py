@@ -3,13 +3,13 @@
 import time
 from abc import ABC, abstractmethod
 
-from popbandits.reports.live.follow import Followed
+from popbandits.reports.live.follow import LiveRun
 
-PACE = 10.0
+PAUSE_FACTOR = 10.0
 """A slow update is repeated after this many times its duration."""
 
 
-class Paced(ABC):
+class PacedUpdate(ABC):
     """Something that is updated as a run continues, at a pace that depends on how long an update takes."""
 
     short = 0.0
@@ -25,13 +25,13 @@ class Paced(ABC):
         """True if it should be updated now."""
         return self.stale and self._due <= time.monotonic()
 
-    def make(self, run: Followed, version: int) -> None:
+    def make(self, run: LiveRun, version: int) -> None:
         """Update it to this version of the run."""
         began = time.monotonic()
         self._make(run, version)
         took = time.monotonic() - began
-        self._due, self.stale = began + (PACE * took if took > self.short else 0.0), False
+        self._due, self.stale = began + (PAUSE_FACTOR * took if took > self.short else 0.0), False
 
     @abstractmethod
-    def _make(self, run: Followed, version: int) -> None:
+    def _make(self, run: LiveRun, version: int) -> None:
         """Do the work."""

@@ -3,9 +3,9 @@
 from html import escape
 
 from popbandits.reports.html import axis_choice, breakable, filled_table, markup
-from popbandits.reports.live.news import MEMBERS
+from popbandits.reports.live.news import MEMBER_COLUMNS
 
-WARNED = '<div id="warned" class="warned" hidden><h3>Worth a look</h3><ul></ul></div>'
+WARNINGS_BOX = '<div id="warned" class="warned" hidden><h3>Worth a look</h3><ul></ul></div>'
 
 
 def shell(title: str, heading: str, main: str, script: str, data: str = "") -> str:
@@ -57,11 +57,11 @@ def run_page(name: str, title: str) -> str:
             '<p id="told" role="status" class="heard"></p>',
             '<p id="wrong" role="alert" class="bad" hidden></p>',
             '<dl class="cards" id="facts"></dl>',
-            markup("div", WARNED, role="status"),
+            markup("div", WARNINGS_BOX, role="status"),
             section("Learning", figure_place("learning", axis_choice())),
             section(
                 "Members",
-                filled_table("members", MEMBERS, "Choose a member for details.", "training crop")
+                filled_table("members", MEMBER_COLUMNS, "Choose a member for details.", "training crop")
                 + '<section id="member" aria-live="off" hidden></section>',
             ),
             section("Hyperparameters", figure_place("schedules")),

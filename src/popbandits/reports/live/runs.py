@@ -10,11 +10,11 @@ from popbandits.reports.live.news import News
 from popbandits.reports.status import Status, status
 from popbandits.storage.folders import Stamp, runs_below, stamp
 from popbandits.storage.lock import running
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 
-OFTEN = 1.0
+SCAN_SECONDS = 1.0
 """Seconds after which runs are looked for again."""
-HERE = "."
+ROOT_NAME = "."
 """Name of a run in the folder itself."""
 
 
@@ -27,15 +27,15 @@ class Runs:
         self.root = root.resolve()
         self._lock = threading.Lock()
         self._found: dict[str, Path] = {}
-        self._looked = -OFTEN
+        self._looked = -SCAN_SECONDS
         self._news: dict[str, News] = {}
         self._statuses: dict[str, tuple[tuple[Stamp, bool], Status | str]] = {}
 
     def find(self) -> dict[str, Path]:
         """Return the folder of every run, by its path from the root."""
         with self._lock:
-            if time.monotonic() - self._looked >= OFTEN:
-                below = (folder for folder in runs_below(self.root) if self._inside(folder / FILE))
+            if time.monotonic() - self._looked >= SCAN_SECONDS:
+                below = (folder for folder in runs_below(self.root) if self._inside(folder / RUN_FILE))
                 self._found = dict(sorted((_name(folder.relative_to(self.root)), folder) for folder in below))
                 self._looked = time.monotonic()
                 for known in (self._news, self._statuses):

@@ -2,35 +2,35 @@
 
 from itertools import islice
 
-from popbandits.advice import LINEAGE, count_recent, judge
+from popbandits.advice import MAX_LINEAGE, count_recent, judge
 from popbandits.errors import HistoryError
 from popbandits.records import Key
-from popbandits.reports.live.follow import Followed
-from popbandits.reports.live.pacing import Paced
+from popbandits.reports.live.follow import LiveRun
+from popbandits.reports.live.pacing import PacedUpdate
 from popbandits.reports.status import selection_name
 from popbandits.storage.store import reading
 
 
-class Warned(Paced):
+class Warnings(PacedUpdate):
     """The current warnings about a run; those that no longer hold are dropped."""
 
     def __init__(self) -> None:
         super().__init__()
         self.texts: list[str] = []
 
-    def _make(self, run: Followed, version: int) -> None:
+    def _make(self, run: LiveRun, version: int) -> None:
         try:
             self.texts = _warnings(run)
         except (HistoryError, OSError):  # The follower of the run reports errors of its file.
             self.texts = []
 
 
-def _warnings(run: Followed) -> list[str]:
+def _warnings(run: LiveRun) -> list[str]:
     size = run.indices.shape[1]
     with reading(run.directory) as store:
 
         def back(key: Key) -> list[float]:
-            return [score for *_, score in reversed(store.lineage(key, LINEAGE))]
+            return [score for *_, score in reversed(store.lineage(key, MAX_LINEAGE))]
 
         if (store.path.stat().st_ino, store.about) != run.file:  # Another run uses the folder now.
             return []
