@@ -9,7 +9,7 @@ import pytest
 from popbandits.errors import HistoryError
 from popbandits.history import Observation
 from popbandits.reports.axes import MAX_METRICS
-from popbandits.reports.figures.figure import lines
+from popbandits.reports.figures.charts import lines
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.live import follow
 from popbandits.reports.live.follow import LiveRun

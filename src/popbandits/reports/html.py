@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.reports.export import finite
-from popbandits.reports.figures.figure import Figure, config
+from popbandits.reports.figures.figure import Figure
+from popbandits.reports.figures.theme import config
 
 PAGE = Path(__file__).parent / "page"
 

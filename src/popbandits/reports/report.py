@@ -7,8 +7,6 @@ from popbandits.errors import ArgumentError
 from popbandits.reports.figures.figure import Figure, require_extra
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.run import Run
-from popbandits.reports.several import several
-from popbandits.reports.single import single
 from popbandits.storage.disk import write_whole
 from popbandits.storage.folders import run_folders
 
@@ -46,6 +44,9 @@ def draw(*runs: str | Path) -> dict[str, Figure]:
 
 def _read(runs: Sequence[str | Path], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """Return the page of runs, and its figures."""
+    from popbandits.reports.several import several  # Here, as they import Altair.
+    from popbandits.reports.single import single
+
     if not runs:
         raise ArgumentError("a report needs a run, got none; give the folder of one")
     found = [Run.read(directory) for directory in run_folders(runs)]

@@ -5,18 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from popbandits.errors import HistoryError
 from popbandits.history import History, Key, Observation, Rows
 from popbandits.history.frame import text
 from popbandits.records import merit
-from popbandits.reports.axes import COSTS, MAX_INTERVALS_SEARCHED, metric_column, offered, on_table, spent_tables
+from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, metric_column, offered, on_table
+from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.status import Status, method_name, status
-from popbandits.space import Points, Space
-from popbandits.storage.schema import RUN_FILE
+from popbandits.space import Space
+from popbandits.storage.queries import Numbers, numbers
 from popbandits.storage.store import reading
 from popbandits.typing import BoolArray, FloatArray, IntArray
 from popbandits.wording import printable, setting
@@ -26,9 +26,6 @@ MAX_LABEL_CHARS = 60
 
 MAX_CONFIG_CHARS = 400
 """Maximum characters of a configuration in a figure's tooltip."""
-
-MAX_TABLE_CELLS = 10_000_000
-"""Maximum cells of a table of rounds and members, for any run."""
 
 MIN_MULTILINE_CHARS = 1_000
 """Texts with a longer limit than this may have several lines."""
@@ -48,89 +45,31 @@ class Failure:
     traceback: str
 
 
-@dataclass(frozen=True)
-class IntervalArrays:
-    """Intervals that trained, in the form that figures draw."""
-
-    points: Points
-    member: IntArray
-    round: IntArray
-    change: FloatArray
-    """`Observation.change` of each; NaN where it was not measured."""
-
-
-class RunData(Protocol):
-    """The data of learning curves and schedules: a run that was read whole, or one that is followed."""
-
-    @property
-    def space(self) -> Space:
-        """What could be tried."""
-
-    @property
-    def sign(self) -> float:
-        """+1 where more is better, -1 where less is."""
-
-    @property
-    def scores(self) -> FloatArray:
-        """(rounds, members) as they were told; NaN where there is none."""
-
-    @property
-    def best_by_round(self) -> FloatArray:
-        """(rounds,) the best member's score in each round; NaN where no member completed it."""
-
-    @property
-    def horizon(self) -> int:
-        """The last round of an axis."""
-
-    @property
-    def lineage(self) -> list[tuple[int, int, float]]:
-        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
-
-    @property
-    def winning(self) -> frozenset[Key]:
-        """The intervals of that lineage."""
-
-    @property
-    def intervals(self) -> IntervalArrays:
-        """Intervals that trained, as arrays; of a long run that is followed, a sample."""
-
-    @property
-    def trained(self) -> int:
-        """Number of intervals that trained, in the sample or not."""
-
-    @property
-    def spent(self) -> Mapping[str, FloatArray]:
-        """(rounds, members) "steps" and "seconds" along the lineage of each interval; only those that are known."""
-
-    @property
-    def metrics(self) -> Sequence[str]:
-        """Names of the metrics that curves can show."""
-
-    def metric(self, name: str) -> FloatArray:
-        """Return a metric, (rounds, members); NaN where it was not reported."""
-
-    def describe(self, key: Key) -> str | None:
-        """Return an interval's configuration on one line, or None if its point does not show it."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run, finished or not."""
+@dataclass(eq=False)
+class Run(RunData):
+    """A run, finished or not, that was read whole."""
 
     directory: Path
     about: Mapping[str, Any]
     status: Status
     history: History
+    numbers: Numbers
     deciding: Mapping[Key, float]
     """Seconds that exploring took, by the interval explored for."""
     said: Mapping[Key, Failure]
     """Failures on record, by interval."""
 
+    def __post_init__(self) -> None:
+        self.space = self.history.space
+        self.lineage = [(*step.key, step.score) for step in self.history.lineage()]
+
     @staticmethod
     def read(directory: str | Path) -> "Run":
         """Read the run in a folder as it is now."""
+        history = History.load(directory)
         with reading(directory) as store:
             about, deciding = store.about, store.deciding()
+            rows = numbers(store, "observation")[: len(history)]  # A run in training may have continued.
             said = {
                 (event.member, event.round): Failure(
                     event.member,
@@ -142,7 +81,7 @@ class Run:
                 for event in store.events()
                 if event.member is not None and event.round is not None
             }
-        return Run(Path(directory), about, status(directory), History.load(directory), deciding, said)
+        return Run(Path(directory), about, status(directory), history, rows, deciding, said)
 
     @property
     def name(self) -> str:
@@ -150,16 +89,6 @@ class Run:
         folder = self.directory if self.directory.name else self.directory.resolve()
         name = f"{folder.parent.name}/{folder.name}" if folder.name.isdecimal() else folder.name or str(folder)
         return shorten(name.lstrip("/"), MAX_LABEL_CHARS)
-
-    @property
-    def space(self) -> Space:
-        """What could be tried."""
-        return self.history.space
-
-    @property
-    def sign(self) -> float:
-        """+1 where more is better, -1 where less is."""
-        return self.history.sign
 
     @property
     def method(self) -> str:
@@ -184,49 +113,9 @@ class Run:
         return np.isfinite(self.rows.change) & ~self.rows.guessed
 
     @property
-    def trained(self) -> int:
-        """Number of intervals that trained."""
-        return len(self.rows)
-
-    @cached_property
-    def lineage(self) -> list[tuple[int, int, float]]:
-        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
-        return [(*step.key, step.score) for step in self.history.lineage()]
-
-    @cached_property
-    def winning(self) -> frozenset[Key]:
-        """The lineage that ends with the best score."""
-        return frozenset((member, round_) for member, round_, _ in self.lineage)
-
-    @property
     def horizon(self) -> int:
         """The last round of an axis."""
         return len(self.scores) - 1
-
-    @cached_property
-    def scores(self) -> FloatArray:
-        """(rounds, members) as they were told; NaN where there is none."""
-        member, round_ = self.history.intervals()
-        shape = round_.max(initial=-1) + 1, member.max(initial=-1) + 1
-        require_dense(shape, len(member), self.directory)
-        table = np.full(shape, np.nan)
-        table[round_, member] = self.sign * self.history.scores(np.arange(len(member)))
-        return table
-
-    @cached_property
-    def _places(self) -> IntArray:
-        """(rounds, members) index of each interval in the history; -1 for missing ones."""
-        member, round_ = self.history.intervals()
-        table = np.full(self.scores.shape, -1)
-        table[round_, member] = np.arange(len(member))
-        return table
-
-    @cached_property
-    def spent(self) -> Mapping[str, FloatArray]:
-        """(rounds, members) "steps" and "seconds" along the lineage of each interval; only those that are known."""
-        parents = [-1 if o.parent is None else self._places[o.parent[1], o.parent[0]] for o in self.history]
-        own = {name: np.array([getattr(o, name) for o in self.history], np.float64) for name in COSTS}
-        return spent_tables(self._places, np.array(parents), own)
 
     @cached_property
     def metrics(self) -> Sequence[str]:
@@ -236,12 +125,7 @@ class Run:
 
     def metric(self, name: str) -> FloatArray:
         """Return a metric, (rounds, members); NaN where it was not reported."""
-        return on_table(self._places, metric_column(name, (o.metrics for o in self.history)))
-
-    @cached_property
-    def best_by_round(self) -> FloatArray:
-        """(rounds,) the best member's score in each round; NaN where no member completed it."""
-        return best_of_rounds(self.scores, self.sign)
+        return on_table(self.indices, metric_column(name, (o.metrics for o in self.history)))
 
     @property
     def final(self) -> Observation | None:
@@ -275,24 +159,9 @@ class Run:
         return describe_config(self.space, observation.config)
 
 
-def require_dense(shape: tuple[int, int], observations: int, directory: Path) -> None:
-    """Raise HistoryError if a table of rounds and members would be far larger than the number of observations."""
-    if (cells := int(shape[0]) * int(shape[1])) > max(MAX_TABLE_CELLS, 100 * observations):
-        raise HistoryError(
-            f"{directory / RUN_FILE} is damaged: {observations:,} observations cannot be drawn as "
-            f"{shape[0]:,} rounds of {shape[1]:,} members, {cells:,} in all"
-        )
-
-
 def method_label(about: Mapping[str, Any], space: Space) -> str:
     """Return the name of a run's method, short enough to show."""
     return shorten(method_name(about, space) or "method not on record", MAX_LABEL_CHARS)
-
-
-def best_of_rounds(scores: FloatArray, sign: float) -> FloatArray:
-    """Return the best of each row; NaN where all are."""
-    turned = np.where(np.isnan(scores), -np.inf, sign * scores).max(axis=1, initial=-np.inf)
-    return np.where(np.isfinite(turned), sign * turned, np.nan)
 
 
 def best_members(scores: FloatArray, sign: float) -> IntArray:

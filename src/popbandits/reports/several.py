@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -16,7 +17,7 @@ from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import Markup, cards, figure, findings, markup, page, table
 from popbandits.reports.run import Run
-from popbandits.reports.tables import Cell, ScoreTable, Tasks, group_runs, score_tables
+from popbandits.reports.tables import Cell, RunsByTask, ScoreTable, group_runs, methods_of, score_tables
 from popbandits.reports.words import never_explored, not_clear, what_mattered
 from popbandits.wording import counted, number
 
@@ -41,11 +42,10 @@ def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, lis
         drawn += own
     sections["The runs"] = _runs(runs, tasks)
     title = f"{len(runs)} runs compared"
-    methods = dict.fromkeys(method for groups in tasks.values() for method in groups)
-    return page(title, " · ".join(methods), sections, drawn, libraries), drawn
+    return page(title, " · ".join(methods_of(tasks)), sections, drawn, libraries), drawn
 
 
-def _tuned(tasks: Tasks) -> Tasks:
+def _tuned(tasks: RunsByTask) -> RunsByTask:
     """Leave out the runs in which nothing was tuned."""
     left = {task: {m: g for m, g in groups.items() if not g[0].space.fixed} for task, groups in tasks.items()}
     return {task: groups for task, groups in left.items() if groups}
@@ -53,16 +53,11 @@ def _tuned(tasks: Tasks) -> Tasks:
 
 def _number(one: Figure, index: int) -> Figure:
     """Number a figure's name, which names its files, by task."""
-    return (
-        one
-        if not index
-        else Figure(f"{one.name}-{index + 1}", one.title, one.caption, one.panels, one.data, one.by_member)
-    )
+    return replace(one, name=f"{one.name}-{index + 1}") if index else one
 
 
-def _compared(runs: Sequence[Run], tasks: Tasks) -> str:
-    methods = list(dict.fromkeys(method for groups in tasks.values() for method in groups))
-    facts = {"runs": str(len(runs)), "methods": str(len(methods)), "tasks": str(len(tasks))}
+def _compared(runs: Sequence[Run], tasks: RunsByTask) -> str:
+    facts = {"runs": str(len(runs)), "methods": str(len(methods_of(tasks))), "tasks": str(len(tasks))}
     facts["failed intervals"] = f"{sum(run.status.failures for run in runs):,}"
     sentences = []
     for task, groups in tasks.items():
@@ -106,7 +101,7 @@ def _score(cell: Cell) -> Markup:
     return Markup((markup("strong", shown) if cell.best else shown) + escape(p))
 
 
-def _runs(runs: Sequence[Run], tasks: Tasks) -> str:
+def _runs(runs: Sequence[Run], tasks: RunsByTask) -> str:
     named = {id(run): (task, m) for task, groups in tasks.items() for m, group in groups.items() for run in group}
     rows = []
     for run in runs:

@@ -15,7 +15,7 @@ from popbandits.reports.figures.arms import arms
 from popbandits.reports.figures.comparison import regrets
 from popbandits.reports.figures.deciding import deciding
 from popbandits.reports.figures.effects import effects, effects_figure
-from popbandits.reports.figures.figure import Figure, require_extra
+from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
@@ -39,7 +39,6 @@ MAX_METRIC_COLUMNS = 12
 
 def figures_of(run: Run) -> dict[str, Figure]:
     """Draw every figure of a run that has data, by name."""
-    require_extra()
     if not len(run.history):
         return {}
     made = (

@@ -26,7 +26,7 @@ TASK_SETTINGS = ("task", "game", "env", "environment")
 DEVICE_SETTINGS = ("device", "at_a_time")
 """Agent settings of where it trains: they do not change the task, though devices round differently."""
 
-Tasks = Mapping[str, Mapping[str, Sequence[Run]]]
+RunsByTask = Mapping[str, Mapping[str, Sequence[Run]]]
 """Runs by task, then by method."""
 
 
@@ -67,6 +67,11 @@ class ScoreTable:
     rows: Mapping[str, Mapping[str, Cell]]
     normalised: Mapping[str, Cell]
     """Percent of the baseline's mean on the same task; empty where that is meaningless."""
+
+
+def methods_of(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """List the methods of all tasks, each once."""
+    return list(dict.fromkeys(method for groups in tasks.values() for method in groups))
 
 
 def group_runs(runs: Iterable[Run]) -> dict[str, dict[str, list[Run]]]:
@@ -150,7 +155,9 @@ def _named(described: Sequence[Mapping[str, Any]], *, recorded: bool = False) ->
     return names
 
 
-def score_table(tasks: Tasks, measure: str, value: Callable[[Run], float | None], sign: float) -> ScoreTable | None:
+def score_table(
+    tasks: RunsByTask, measure: str, value: Callable[[Run], float | None], sign: float
+) -> ScoreTable | None:
     """Make the table of one measure; None if no run has it."""
     found: dict[str, dict[str, tuple[float, ...]]] = {}
     for task, groups in tasks.items():
@@ -160,7 +167,7 @@ def score_table(tasks: Tasks, measure: str, value: Callable[[Run], float | None]
                 found.setdefault(task, {})[method] = values
     if not found:
         return None
-    methods = tuple(dict.fromkeys(method for groups in tasks.values() for method in groups))
+    methods = tuple(methods_of(tasks))
     baseline = next((name for name in BASELINES if name in methods), methods[0])
     rows = {task: _row(groups, groups.get(baseline, ()), sign) for task, groups in found.items()}
     pooled: dict[str, tuple[float, ...]] = {}
@@ -190,7 +197,7 @@ def _row(groups: Mapping[str, Sequence[float]], base: Sequence[float], sign: flo
     }
 
 
-def score_tables(tasks: Tasks) -> list[ScoreTable]:
+def score_tables(tasks: RunsByTask) -> list[ScoreTable]:
     """Make the tables of the final score, and of metrics named `test...`, of the member with the best final score."""
     runs = [run for groups in tasks.values() for members in groups.values() for run in members]
     sign = runs[0].sign

@@ -32,7 +32,7 @@ def _warnings(run: LiveRun) -> list[str]:
         def back(key: Key) -> list[float]:
             return [score for *_, score in reversed(store.lineage(key, MAX_LINEAGE))]
 
-        if (store.path.stat().st_ino, store.about) != run.file:  # Another run uses the folder now.
+        if not run.is_in(store):  # Another run uses the folder now.
             return []
         after = max(0, len(run) - count_recent(len(run), size))
         recent = list(islice(store.observations(after), len(run) - after))
