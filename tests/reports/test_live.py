@@ -21,14 +21,14 @@ from popbandits.errors import ArgumentError
 from popbandits.history import Decision, Event, History, Observation
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.live import follow, pacing
+from popbandits.reports.live import follow, updates
 from popbandits.reports.live import news as news_module
 from popbandits.reports.live.follow import LiveRun
 from popbandits.reports.live.guard import HEADERS
 from popbandits.reports.live.member import member
 from popbandits.reports.live.news import MAX_LOG_ENTRIES, MEMBER_COLUMNS, News
 from popbandits.reports.live.runs import Runs
-from popbandits.reports.live.warned import Warnings
+from popbandits.reports.live.updates import WarningsUpdate
 from popbandits.reports.run import Run
 from popbandits.storage import Store
 from popbandits.storage.folders import stamp
@@ -140,7 +140,7 @@ def test_a_longer_axis_leaves_room_for_a_run_without_an_end(tmp_path: Path) -> N
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures and warnings are made anew at once, however long they take on a busy machine."""
-    monkeypatch.setattr(pacing, "PAUSE_FACTOR", 0.0)
+    monkeypatch.setattr(updates, "PAUSE_FACTOR", 0.0)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -217,7 +217,7 @@ def test_warnings_are_those_of_the_history_and_go_when_they_no_longer_hold(tmp_p
 
 def test_warnings_of_another_run_that_took_the_folder_are_its_own(tmp_path: Path) -> None:
     stuck_then_rising("lr").until(60).save(tmp_path)
-    followed, warned = LiveRun(tmp_path), Warnings()
+    followed, warned = LiveRun(tmp_path), WarningsUpdate()
     followed.refresh()
     warned.make(followed, 1)
     assert len(warned.texts) == 1

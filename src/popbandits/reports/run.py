@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.history import History, Key, Observation, Rows
+from popbandits.history import Event, History, Key, Observation, Rows
 from popbandits.history.frame import text
 from popbandits.records import merit
 from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, metric_column, offered, on_table
@@ -34,17 +34,6 @@ MAX_TRACEBACK_CHARS = 6_000
 """Maximum characters of a traceback in a report."""
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An interval that failed, and the reason on record."""
-
-    member: int
-    round: int
-    kind: str
-    text: str
-    traceback: str
-
-
 @dataclass(eq=False)
 class Run(RunData):
     """A run, finished or not, that was read whole."""
@@ -56,7 +45,7 @@ class Run(RunData):
     numbers: Numbers
     deciding: Mapping[Key, float]
     """Seconds that exploring took, by the interval explored for."""
-    said: Mapping[Key, Failure]
+    events: Mapping[tuple[int | None, int | None], Event]
     """Failures on record, by interval."""
 
     def __post_init__(self) -> None:
@@ -70,18 +59,8 @@ class Run(RunData):
         with reading(directory) as store:
             about, deciding = store.about, store.deciding()
             rows = numbers(store, "observation")[: len(history)]  # A run in training may have continued.
-            said = {
-                (event.member, event.round): Failure(
-                    event.member,
-                    event.round,
-                    event.kind,
-                    shorten(event.text, MAX_TRACEBACK_CHARS),
-                    shorten(str(event.data.get("traceback", "")), MAX_TRACEBACK_CHARS),
-                )
-                for event in store.events()
-                if event.member is not None and event.round is not None
-            }
-        return Run(Path(directory), about, status(directory), history, rows, deciding, said)
+            events = {(event.member, event.round): event for event in store.events()}
+        return Run(Path(directory), about, status(directory), history, rows, deciding, events)
 
     @property
     def name(self) -> str:
@@ -130,7 +109,7 @@ class Run(RunData):
     @property
     def final(self) -> Observation | None:
         """The member that is best in the end, by the last round that each completed."""
-        last = map(self.history.last_completed, range(self.scores.shape[1]))
+        last = map(self.history.last_completed, range(self.size))
         return max((o for o in last if o is not None), key=lambda o: merit(o, self.sign), default=None)
 
     @cached_property
@@ -146,11 +125,11 @@ class Run(RunData):
         return frozenset(found)
 
     @property
-    def failures(self) -> Iterator[Failure]:
+    def failures(self) -> Iterator[Event]:
         """The intervals that failed, in order."""
         for o in self.history:
             if o.failed:
-                yield self.said.get(o.key) or Failure(o.member, o.round, o.status, "its score was NaN", "")
+                yield self.events.get(o.key) or Event(o.status, "its score was NaN", o.member, o.round)
 
     def describe(self, key: Key) -> str:
         """Return an interval's configuration on one line."""

@@ -17,6 +17,7 @@ from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import Markup, cards, figure, findings, markup, page, table
 from popbandits.reports.run import Run
+from popbandits.reports.status import rounds_done
 from popbandits.reports.tables import Cell, RunsByTask, ScoreTable, group_runs, methods_of, score_tables
 from popbandits.reports.words import never_explored, not_clear, what_mattered
 from popbandits.wording import counted, number
@@ -107,11 +108,9 @@ def _runs(runs: Sequence[Run], tasks: RunsByTask) -> str:
     for run in runs:
         task, method = named.get(id(run), ("–", run.method))
         final, how = run.final, run.status
-        rounds = str(how.round) if how.rounds is None else f"{how.round}/{how.rounds}"
-        last = "–" if final is None else number(final.score)
-        best = "–" if how.best is None else number(how.best)
-        rows.append(
-            [str(run.directory), task, method, run.about.get("seed", "–"), how.state, rounds, last, best, how.failures]
-        )
+        rounds = rounds_done(how.round, how.rounds, "/")
+        scores = number(final and final.score), number(how.best)
+        seed = run.about.get("seed", "–")
+        rows.append([str(run.directory), task, method, seed, how.state, rounds, *scores, how.failures])
     head = ["run", "task", "method", "seed", "state", "rounds", "final score", "best score", "failed"]
     return table("For details of one run, make its own report: popbandits report RUN.", head, rows, numbers=False)

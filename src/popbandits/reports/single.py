@@ -1,6 +1,5 @@
 """The page of one run."""
 
-import math
 import shlex
 from collections.abc import Callable
 from html import escape
@@ -21,10 +20,10 @@ from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
-from popbandits.reports.run import MAX_LABEL_CHARS, Run, shorten
-from popbandits.reports.status import selection_name
+from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, shorten
+from popbandits.reports.status import rounds_done, selection_name
 from popbandits.reports.words import never_explored, not_clear, spans, summary, what_mattered
-from popbandits.wording import counted, first_line, number, setting
+from popbandits.wording import counted, first_line, number, rounded, setting
 
 MAX_INTERVAL_ROWS = 3_000
 """Maximum intervals in the table of a page."""
@@ -68,8 +67,8 @@ def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
         "All intervals": filled_table("intervals", columns, note, "crop failed", WINNING_FILTER),
         "Replay it": _replay(run),
     }
-    if len(drawn) and run.scores.shape[1] > 1:
-        sections["How it learned"] = _member_choice(run.scores.shape[1]) + sections["How it learned"]
+    if len(drawn) and run.size > 1:
+        sections["How it learned"] = _member_choice(run.size) + sections["How it learned"]
     task = f"{shorten(str(run.about['task']), MAX_LABEL_CHARS)} · " if run.about.get("task") else ""
     subtitle = f"{task}{run.method} · seed {run.about.get('seed', '–')} · {run.directory}"
     made = list(drawn.values())
@@ -78,9 +77,8 @@ def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
 
 
 def _figures(drawn: dict[str, Figure], *names: str) -> str:
-    return "".join(figure(drawn[name]) for name in names if name in drawn) or markup(
-        "p", "There is nothing to draw yet."
-    )
+    found = "".join(figure(drawn[name]) for name in names if name in drawn)
+    return found or markup("p", "There is nothing to draw yet.")
 
 
 def _member_choice(members: int) -> str:
@@ -92,10 +90,10 @@ def _member_choice(members: int) -> str:
 def _short(run: Run) -> str:
     best, how = run.history.best, run.status
     facts = {
-        "best score": "–" if best is None else number(best.score),
+        "best score": number(best and best.score),
         "state": how.state,
-        "rounds": str(how.round) if how.rounds is None else f"{how.round} of {how.rounds}",
-        "members": str(run.scores.shape[1]),
+        "rounds": rounds_done(how.round, how.rounds),
+        "members": str(run.size),
         "failed intervals": f"{how.failures:,}",
     }
     told = "".join(markup("p", breakable(sentence)) for sentence in summary(run))
@@ -129,9 +127,10 @@ def _failures(run: Run) -> str:
     intro = f"{counted(total, 'interval')} of {len(run.history):,} did not complete."
     intro += "" if total <= MAX_FAILURES_LISTED else f" The first {MAX_FAILURES_LISTED}:"
     parts = []
-    for one in islice(run.failures, MAX_FAILURES_LISTED):
-        title = f"Member {one.member}, round {one.round}, {one.kind}: {first_line(one.text)}"
-        more = "\n".join(part for part in (one.text, one.traceback) if part)
+    for event in islice(run.failures, MAX_FAILURES_LISTED):
+        title = f"Member {event.member}, round {event.round}, {event.kind}: {first_line(event.text)}"
+        parts_on_record = event.text, str(event.data.get("traceback", ""))
+        more = "\n".join(shorten(part, MAX_TRACEBACK_CHARS) for part in parts_on_record if part)
         parts.append(markup("details", markup("summary", breakable(title)), markup("pre", escape(more))))
     return markup("p", escape(intro)) + "".join(parts)
 
@@ -183,5 +182,5 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
+        return rounded(value)
     return value if isinstance(value, int) and abs(value) < 2**53 else shorten(text(value), 150)

@@ -24,6 +24,10 @@ State = Literal["running", "finished", "stopped", "killed"]
 STYLES: dict[State, str] = {"running": "cyan", "finished": "green", "stopped": "", "killed": "red"}
 
 
+COLUMNS = ("run", "state", "method", "rounds", "best", "mean", "failed", "begun", "changed")
+"""Columns of tables of runs."""
+
+
 @dataclass(frozen=True)
 class Status:
     """The state of a run. Unknown values are None."""
@@ -92,6 +96,15 @@ def state_of(store: Store, active: bool, complete: bool) -> State:
     return ends.get(last_turn(store), "stopped")
 
 
+def rounds_done(done: int, rounds: int | None, of: str = " of ") -> str:
+    """Return how many rounds are done, of how many if that is known.
+
+    >>> rounds_done(3, 9), rounds_done(3, None)
+    ('3 of 9', '3')
+    """
+    return str(done) if rounds is None else f"{done}{of}{rounds}"
+
+
 def method_name(about: Mapping[str, Any], space: Space) -> str | None:
     """Name the method of a run by its metadata; None if it is not on record."""
     if about.get("name"):
@@ -111,7 +124,7 @@ def selection_name(about: Mapping[str, Any]) -> str:
 def table(statuses: Sequence[Status]) -> Table:
     """Make a table with a row for each run."""
     view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("run", "state", "method", "rounds", "best", "mean", "failed", "begun", "changed"):
+    for name in COLUMNS:
         left = name in ("run", "state", "method")
         view.add_column(name, justify="left" if left else "right", no_wrap=name != "run", overflow="fold")
     now = time.time()
@@ -120,8 +133,9 @@ def table(statuses: Sequence[Status]) -> Table:
             Text(printable(one.directory)),
             Text(one.state, STYLES[one.state]),
             Text(one.method or "–"),
-            f"{one.round}" if one.rounds is None else f"{one.round}/{one.rounds}",
-            *("–" if score is None else number(score) for score in (one.best, one.mean)),
+            rounds_done(one.round, one.rounds, "/"),
+            number(one.best),
+            number(one.mean),
             str(one.failures),
             "–" if one.begun is None else f"{age(now - one.begun)} ago",
             f"{age(now - one.changed)} ago",

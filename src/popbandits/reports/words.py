@@ -9,6 +9,7 @@ from popbandits.history import Config, Key
 from popbandits.reports.figures.effects import ALL, DOWN, NEITHER, UP, Effect
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
+from popbandits.reports.status import rounds_done
 from popbandits.space.parameters import Numerical, Scale
 from popbandits.typing import FloatArray
 from popbandits.wording import clock, counted, number, setting
@@ -52,8 +53,7 @@ def spans(run: Run) -> list[Span]:
 def summary(run: Run) -> list[str]:
     """Summarise the course of a run."""
     how = run.status
-    rounds = f"{how.round}" if how.rounds is None else f"{how.round} of {how.rounds}"
-    members = counted(run.scores.shape[1], "member")
+    rounds, members = rounds_done(how.round, how.rounds), counted(run.size, "member")
     told = f"The run {STATE_PHRASES[how.state]}: {run.method} trained {members} for {rounds} rounds"
     cost = [o.seconds for o in run.history if o.seconds is not None]
     told += f", {clock(sum(cost))} of training in all." if cost else "."

@@ -1,7 +1,6 @@
 """A figure: a chart with its title, caption and data; rows of data, and samples of long runs."""
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from popbandits.extras import require
 from popbandits.reports.figures.theme import config
 from popbandits.storage.disk import write_whole
 from popbandits.typing import IntArray
+from popbandits.wording import rounded
 
 MAX_MARKS = 3_000
 """Maximum marks of a kind in a figure; of more, a sample is drawn."""
@@ -103,11 +103,8 @@ def record(**values: Any) -> Record:
     >>> record(member=1, score=0.123456789, change=float("nan"))
     {'member': 1, 'score': 0.123457}
     """
-    return {
-        name: float(f"{value:.6g}") if isinstance(value, float) else value
-        for name, value in values.items()
-        if not (value is None or (isinstance(value, float) and not math.isfinite(value)))
-    }
+    known = {name: rounded(value) if isinstance(value, float) else value for name, value in values.items()}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def thin(indices: IntArray, most: int = MAX_MARKS) -> IntArray:

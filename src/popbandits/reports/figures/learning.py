@@ -1,6 +1,5 @@
 """Learning curves: every member of a run, and the best of them."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +15,7 @@ from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, record,
 from popbandits.reports.figures.theme import BLUE, GREEN, GREY, RED
 from popbandits.reports.run import MAX_LABEL_CHARS, best_members, shorten
 from popbandits.typing import FloatArray, IntArray
-from popbandits.wording import counted
+from popbandits.wording import counted, rounded
 
 MAX_CURVES = 60
 """Maximum members drawn one by one."""
@@ -89,10 +88,7 @@ def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:
 def metric_values(run: RunData, name: str, points: int = 2 * MAX_MARKS) -> dict[str, list[float | None]]:
     """Return a metric in the order of the data of `learning`; None where it was not reported."""
     found = Cells.of(run, points).columns(run.metric(name))
-    return {
-        source: [float(f"{value:.5g}") if math.isfinite(value) else None for value in values.tolist()]
-        for source, values in found.items()
-    }
+    return {source: [rounded(value, 5) for value in values.tolist()] for source, values in found.items()}
 
 
 def _caption(run: RunData, cells: Cells) -> str:

@@ -191,7 +191,7 @@ class LiveRun(RunData):
     @cached_property
     def last(self) -> IntArray:
         """(members,) index of each member's last interval; -1 for members without one."""
-        at = np.full(self.indices.shape[1], -1)
+        at = np.full(self.size, -1)
         at[self.column("member")] = np.arange(len(self))
         return at
 

@@ -31,7 +31,7 @@ from popbandits.reports.live.pages import list_page, run_page
 from popbandits.reports.live.runs import ROOT_NAME, Runs
 from popbandits.reports.run import Run
 from popbandits.reports.single import single
-from popbandits.reports.status import Status
+from popbandits.reports.status import Status, rounds_done
 from popbandits.storage.folders import stamp
 from popbandits.storage.queries import failures
 from popbandits.storage.store import reading
@@ -83,16 +83,13 @@ class Pages:
 
     async def front(self, request: Request) -> Response:
         """Answer with the list of runs; if the folder is itself a run, redirect to its page."""
-        found = await run_in_threadpool(self.runs.find)
-        return RedirectResponse(f"run?run={ROOT_NAME}") if list(found) == [ROOT_NAME] else HTMLResponse(self._list)
+        if list(await run_in_threadpool(self.runs.find)) == [ROOT_NAME]:
+            return RedirectResponse(f"run?run={ROOT_NAME}")
+        return await self.all_runs(request)
 
     async def all_runs(self, request: Request) -> Response:
         """Answer with the list of runs."""
-        return HTMLResponse(self._list)
-
-    @property
-    def _list(self) -> str:
-        return list_page(str(self.runs.root))
+        return HTMLResponse(list_page(str(self.runs.root)))
 
     async def run(self, request: Request) -> Response:
         """Answer with the page of a run."""
@@ -215,7 +212,7 @@ def _whole(request: Request, name: str) -> int:
 def _row(name: str, how: Status | str) -> list[Any]:
     if isinstance(how, str):
         return [name, "unreadable", how[:200], *6 * [None]]
-    rounds = str(how.round) if how.rounds is None else f"{how.round} of {how.rounds}"
+    rounds = rounds_done(how.round, how.rounds)
     return [name, how.state, how.method, rounds, how.best, how.mean, how.failures, how.begun, how.changed]
 
 
