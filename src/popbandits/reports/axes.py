@@ -33,18 +33,6 @@ def totals(parents: IntArray, spent: FloatArray) -> FloatArray:
     return np.array(found, np.float64)
 
 
-def spent_tables(places: IntArray, parents: IntArray, spent: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Return the totals along lineages as tables, without those that are nowhere known or all 0.
-
-    Args:
-        places: (rounds, members) index of each interval; -1 for missing ones.
-        parents: Index of each interval's parent; -1 for a fresh start.
-        spent: What each interval spent, by name; NaN if unknown.
-    """
-    found = {name: totals(parents, own) for name, own in spent.items() if np.isfinite(own).any()}
-    return {name: on_table(places, total) for name, total in found.items() if (total > 0).any()}
-
-
 def on_table(places: IntArray, values: FloatArray) -> FloatArray:
     """Put values by index onto a table of rounds and members; NaN where there is no interval."""
     table = np.full(places.shape, np.nan)

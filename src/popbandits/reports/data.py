@@ -11,7 +11,7 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.records import Key
-from popbandits.reports.axes import COSTS, on_table, spent_tables
+from popbandits.reports.axes import COSTS, on_table, totals
 from popbandits.space import Points, Space
 from popbandits.storage.queries import KEY_COLUMNS, Numbers
 from popbandits.storage.schema import RUN_FILE
@@ -113,8 +113,17 @@ class RunData(ABC):
     @cached_property
     def best_by_round(self) -> FloatArray:
         """(rounds,) the best member's score in each round; NaN where no member completed it."""
-        turned = np.where(np.isnan(self.scores), -np.inf, self.sign * self.scores).max(axis=1, initial=-np.inf)
-        return np.where(np.isfinite(turned), self.sign * turned, np.nan)
+        best = self.best_members
+        return np.where(best >= 0, self.scores[np.arange(len(best)), best], np.nan)
+
+    @cached_property
+    def best_members(self) -> IntArray:
+        """(rounds,) the best member of each round, the last one of equals (`records.merit`); -1 where none completed."""
+        if not self.size:
+            return np.empty(0, np.int64)
+        turned = np.where(np.isnan(self.scores), -np.inf, self.sign * self.scores)
+        last = self.size - 1 - np.argmax(turned[:, ::-1], axis=1)
+        return np.where(np.isfinite(turned.max(axis=1)), last, -1)
 
     @cached_property
     def winning(self) -> frozenset[Key]:
@@ -127,4 +136,5 @@ class RunData(ABC):
         fresh = np.isnan(self.numbers["parent_member"])
         of, of_round = (np.where(fresh, 0, self.numbers[name]).astype(np.int64) for name in KEY_COLUMNS[3:])
         parents = np.where(fresh, -1, self.indices[of_round, of]) if len(self) else np.empty(0, np.int64)
-        return spent_tables(self.indices, parents, {name: self.numbers[name] for name in COSTS})
+        known = {name: totals(parents, self.numbers[name]) for name in COSTS}
+        return {name: on_table(self.indices, total) for name, total in known.items() if (total > 0).any()}

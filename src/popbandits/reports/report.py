@@ -1,6 +1,7 @@
 """The report of one run, or a comparison of several: as a page, and as figures for a notebook."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from popbandits.errors import ArgumentError
@@ -20,7 +21,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | 
         figures: Folder for the figures as PNG, SVG, PDF and Vega-Lite. None (default) for none.
     """
     require_extra()
-    with Libraries() as libraries:
+    with closing(Libraries()) as libraries:
         content, drawn = _read(runs, libraries.text)
     output = Path(output)
     write_whole(output, content.encode())

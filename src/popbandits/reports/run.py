@@ -18,7 +18,7 @@ from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Space
 from popbandits.storage.queries import Numbers, numbers
 from popbandits.storage.store import reading
-from popbandits.typing import BoolArray, FloatArray, IntArray
+from popbandits.typing import BoolArray, FloatArray
 from popbandits.wording import printable, setting
 
 MAX_LABEL_CHARS = 60
@@ -141,17 +141,6 @@ class Run(RunData):
 def method_label(about: Mapping[str, Any], space: Space) -> str:
     """Return the name of a run's method, short enough to show."""
     return shorten(method_name(about, space) or "method not on record", MAX_LABEL_CHARS)
-
-
-def best_members(scores: FloatArray, sign: float) -> IntArray:
-    """Return the best member of each round, of equals the last one (`records.merit`); -1 where no member completed it.
-
-    >>> best_members(np.array([[1.0, 2.0, 2.0], [np.nan] * 3]), 1.0).tolist()
-    [2, -1]
-    """
-    turned = np.where(np.isnan(scores), -np.inf, sign * scores)
-    last = scores.shape[1] - 1 - np.argmax(turned[:, ::-1], axis=1)
-    return np.where(np.isfinite(turned.max(axis=1)), last, -1)
 
 
 def describe_config(space: Space, config: Mapping[str, Any]) -> str:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
-from popbandits.history import Config, Key
+from popbandits.history import Config
 from popbandits.reports.figures.effects import ALL, DOWN, NEITHER, UP, Effect
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
@@ -33,20 +34,16 @@ class Span:
     last: int
     members: tuple[int, ...]
     config: Config
-    end: Key
     score: float
 
 
 def spans(run: Run) -> list[Span]:
     """Return the winning schedule; consecutive intervals with the same configuration are one span."""
-    found: list[Span] = []
-    for o in run.history.lineage():
-        if found and found[-1].config == o.config:
-            last = found[-1]
-            members = last.members if o.member in last.members else (*last.members, o.member)
-            found[-1] = Span(last.first, o.round, members, o.config, o.key, o.score)
-        else:
-            found.append(Span(o.round, o.round, (o.member,), o.config, o.key, o.score))
+    found = []
+    for config, group in groupby(run.history.lineage(), key=lambda o: o.config):
+        steps = list(group)
+        members = tuple(dict.fromkeys(o.member for o in steps))
+        found.append(Span(steps[0].round, steps[-1].round, members, config, steps[-1].score))
     return found
 
 

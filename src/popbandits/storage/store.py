@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from popbandits.errors import ArgumentError, HistoryError, PopbanditsError, WriteError
@@ -141,21 +140,14 @@ class Store(Archive):
 
         Signatures are of checkpoints, by member and round; one that is there already is replaced.
         """
-        parts = (
-            (_insert("observation", OBSERVATION_COLUMNS), map(coding.observation_row, observations)),
-            (
-                f"{_insert('decision', DECISION_COLUMNS)} ON CONFLICT (member, round) DO NOTHING",
-                map(coding.decision_row, decisions),
-            ),
-            (_insert("event", EVENT_COLUMNS), map(coding.event_row, events)),
-            (
-                "INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?)",
-                ((*key, s) for key, s in (signatures or {}).items()),
-            ),
-        )
+        new_decisions = f"{_insert('decision', DECISION_COLUMNS)} ON CONFLICT (member, round) DO NOTHING"
+        signed = ((*key, signature) for key, signature in (signatures or {}).items())
         with self._writing():
-            for statement, rows in parts:
-                self.connection.executemany(statement, rows)
+            write = self.connection.executemany
+            write(_insert("observation", OBSERVATION_COLUMNS), map(coding.observation_row, observations))
+            write(new_decisions, map(coding.decision_row, decisions))
+            write(_insert("event", EVENT_COLUMNS), map(coding.event_row, events))
+            write("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?)", signed)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -338,9 +330,7 @@ class Store(Archive):
     def __enter__(self) -> "Store":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from popbandits.errors import ArgumentError
 from popbandits.extras import library
 from popbandits.population import Population
-from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, tracking_id
+from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, replace_text, tracking_id
 
 RESERVED_ARGUMENTS = {"id", "resume", "reinit", "dir"}
 """Arguments of `wandb.init` that a tracker gives itself."""
@@ -73,9 +73,7 @@ class WandbTracker(Tracker):
         logged |= {f"{begins}{name}/text": said for name, said in entry.texts.items()}
         self._runs[number].log({f"{begins}round": entry.round, **logged}, step=step)
         self._logged[number] = step + 1
-        draft = self._file.with_suffix(".draft")
-        draft.write_text(json.dumps(self._logged))
-        draft.replace(self._file)
+        replace_text(self._file, json.dumps(self._logged))
 
     def closed(self) -> None:
         """End its runs."""

@@ -13,7 +13,7 @@ from popbandits.reports.data import RunData
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, record, thin
 from popbandits.reports.figures.theme import BLUE, GREEN, GREY, RED
-from popbandits.reports.run import MAX_LABEL_CHARS, best_members, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, shorten
 from popbandits.typing import FloatArray, IntArray
 from popbandits.wording import counted, rounded
 
@@ -48,7 +48,7 @@ class Cells:
         member, round_ = np.nonzero(np.isfinite(scores[np.ix_(shown, drawn)]).T)
         won = np.array([step[:2] for step in run.lineage], np.int64).reshape(-1, 2)
         won = won[thin(np.arange(len(won)), 500)]
-        best = best_members(scores[shown], run.sign)
+        best = run.best_members[shown]
         return Cells((rounds, members), drawn, shown, best, (shown[round_], drawn[member]), (won[:, 1], won[:, 0]))
 
     def columns(self, table: FloatArray) -> dict[str, FloatArray]:

@@ -49,8 +49,9 @@ class LiveRun(RunData):
         self._renew()
 
     def _renew(self) -> None:
-        for name in ("scores", "best_by_round", "indices", "winning", "intervals", "last", "asked", "spent"):
-            self.__dict__.pop(name, None)
+        """Drop what was computed from the numbers so far."""
+        for name in [name for name in self.__dict__ if isinstance(getattr(LiveRun, name, None), cached_property)]:
+            del self.__dict__[name]
 
     def refresh(self) -> None:
         """Read what is new; everything, if another run uses the folder now."""

@@ -1,5 +1,7 @@
 """Data of one member for the page: its configuration, its intervals and its lineage."""
 
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +73,6 @@ def member(directory: Path, number: int) -> Shown | None:
 
 def _lineage(store: Store, key: Key, parent: Key | None) -> list[list[int]]:
     """Return the lineage of an interval, itself first, as spans: member, first round and last round."""
-    spans = [[key[0], key[1], key[1]]]
-    line = [] if parent is None else store.lineage(parent, MAX_ANCESTORS)
-    for who, round_, _ in reversed(line):
-        if who == spans[-1][0]:
-            spans[-1][1] = round_
-        else:
-            spans.append([who, round_, round_])
-    return spans
+    line = [] if parent is None else [key[:2] for key in reversed(store.lineage(parent, MAX_ANCESTORS))]
+    groups = ((member, [round_ for _, round_ in steps]) for member, steps in groupby([key, *line], itemgetter(0)))
+    return [[member, rounds[-1], rounds[0]] for member, rounds in groups]

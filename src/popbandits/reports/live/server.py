@@ -64,7 +64,7 @@ class Pages:
         self.ending.set()
         with self._lock:
             if self._libraries is not None:
-                self._libraries.stop()
+                self._libraries.close()
 
     def routes(self) -> list[Route]:
         """List the routes of the pages and their data."""
