@@ -118,7 +118,7 @@ class RunData(ABC):
 
     @cached_property
     def best_members(self) -> IntArray:
-        """(rounds,) the best member of each round, the last one of equals (`records.merit`); -1 where none completed."""
+        """(rounds,) the best member of each round, the last of equals (`records.merit`); -1 where none completed."""
         if not self.size:
             return np.empty(0, np.int64)
         turned = np.where(np.isnan(self.scores), -np.inf, self.sign * self.scores)

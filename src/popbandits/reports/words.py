@@ -18,12 +18,7 @@ from popbandits.wording import clock, counted, number, setting
 MIN_GAP_SHARE = 0.2
 """Smallest unvisited share of a number's scale that is mentioned."""
 
-STATE_PHRASES = {
-    "running": "is running",
-    "finished": "is finished",
-    "stopped": "was stopped",
-    "killed": "was killed",
-}
+STATE_PHRASES = {"running": "is running", "finished": "is finished", "stopped": "was stopped", "killed": "was killed"}
 
 
 @dataclass(frozen=True)

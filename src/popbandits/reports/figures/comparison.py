@@ -15,12 +15,7 @@ from popbandits.typing import BoolArray, FloatArray
 
 MAX_ROUNDS = 400
 """Maximum rounds drawn of a curve."""
-MEAN_TIP = (
-    ("mean", "mean", ".5~g"),
-    ("low", "from", ".5~g"),
-    ("high", "to", ".5~g"),
-    ("seeds", "runs", ""),
-)
+MEAN_TIP = (("mean", "mean", ".5~g"), ("low", "from", ".5~g"), ("high", "to", ".5~g"), ("seeds", "runs", ""))
 
 
 def curves(tasks: RunsByTask) -> Figure:

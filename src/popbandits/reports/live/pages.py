@@ -32,12 +32,7 @@ def list_page(root: str) -> str:
 def run_page(name: str, title: str) -> str:
     """Return the page of one run."""
     back = markup("a", "All runs", href="runs") + " · " + markup("a", "Current report", id="report")
-    heading = markup(
-        "div",
-        markup("h1", breakable(title)),
-        markup("p", '<span id="method"></span>'),
-        markup("p", back),
-    )
+    heading = markup("div", markup("h1", breakable(title)), markup("p", '<span id="method"></span>'), markup("p", back))
     main = "".join(
         [
             '<div class="controls"><button id="pause" type="button" aria-pressed="false">Pause</button>'
