@@ -13,7 +13,7 @@ import pytest
 
 from popbandits import PBT, Population
 from popbandits.history import Event
-from popbandits.views.printed import OutputCapture
+from popbandits.views.capture import OutputCapture
 from popbandits.views.progress import Progress
 from popbandits.views.terminal import (
     BOTTOM_MEMBERS,

@@ -18,8 +18,8 @@ import popbandits
 from popbandits import PBT, Population
 from popbandits.history import Assignment, Decision, Event, Observation
 from popbandits.run import Result, resume, tune
-from popbandits.views import printed as printed_module
-from popbandits.views.printed import MAX_BUFFER_BYTES, OutputCapture
+from popbandits.views import capture as capture_module
+from popbandits.views.capture import MAX_BUFFER_BYTES, OutputCapture
 from popbandits.views.progress import Progress
 from popbandits.views.terminal import BOTTOM_MEMBERS, COLUMNS, TOP_MEMBERS, LineView, LiveView, screen, terminal_view
 from popbandits.views.view import View
@@ -432,7 +432,7 @@ def test_who_never_stops_printing_fills_no_disk(monkeypatch: pytest.MonkeyPatch)
         return real(handle)
 
     try:
-        monkeypatch.setattr(printed_module, "MAX_FILE_BYTES", 100_000)
+        monkeypatch.setattr(capture_module, "MAX_FILE_BYTES", 100_000)
         with monkeypatch.context() as patch:
             patch.setattr(os, "fstat", printing)
             for _ in range(30):

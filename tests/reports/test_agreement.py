@@ -18,11 +18,11 @@ from popbandits.history import Assignment, History, Key, Mode
 from popbandits.reports.export import export
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.live.follow import LiveRun
+from popbandits.reports.live.live_run import LiveRun
 from popbandits.reports.live.member import member
 from popbandits.reports.live.news import MEMBER_COLUMNS, News
 from popbandits.reports.run import Run
-from popbandits.reports.single import intervals
+from popbandits.reports.single import interval_table
 from popbandits.reports.status import status
 from popbandits.reports.words import summary
 from popbandits.run.result import Result
@@ -84,7 +84,7 @@ class Played:
     @cached_property
     def tables(self) -> list[list[dict[str, Any]]]:
         """Every table of intervals: the report's, those of both kinds of export, and that for pandas."""
-        columns, rows, _ = intervals(self.report)
+        columns, rows, _ = interval_table(self.report)
         report = [dict(zip(columns, row, strict=True)) for row in rows]
         frame = [row | {"change": _known(row["change"])} for row in self.history.to_pandas().to_dict("records")]
         return [report, exported(self.directory, "csv"), exported(self.directory, "json"), frame]

@@ -11,8 +11,8 @@ from popbandits.history import Observation
 from popbandits.reports.axes import MAX_METRICS
 from popbandits.reports.figures.charts import lines
 from popbandits.reports.figures.learning import learning, metric_values
-from popbandits.reports.live import follow
-from popbandits.reports.live.follow import LiveRun
+from popbandits.reports.live import live_run
+from popbandits.reports.live.live_run import LiveRun
 from popbandits.reports.live.news import MAX_CURVES_KEPT, News
 from popbandits.reports.run import Run
 from popbandits.space import Space
@@ -75,7 +75,7 @@ def test_a_page_learns_of_metrics_as_they_are_reported_and_reads_only_what_is_ne
         asked.append((after, end))
         return metrics(store, after, end)
 
-    monkeypatch.setattr(follow, "metrics", noted)
+    monkeypatch.setattr(live_run, "metrics", noted)
     followed = LiveRun(written(tmp_path, {}, {"metrics": {"a": 1.0}}))
     followed.refresh()
     assert followed.metrics == ["a"]

@@ -21,17 +21,17 @@ from popbandits.errors import ArgumentError
 from popbandits.history import Decision, Event, History, Observation
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.live import follow, updates
+from popbandits.reports.live import live_run, updates
 from popbandits.reports.live import news as news_module
-from popbandits.reports.live.follow import LiveRun
 from popbandits.reports.live.guard import HEADERS
+from popbandits.reports.live.live_run import LiveRun
 from popbandits.reports.live.member import member
 from popbandits.reports.live.news import MAX_LOG_ENTRIES, MEMBER_COLUMNS, News
 from popbandits.reports.live.runs import Runs
 from popbandits.reports.live.updates import WarningsUpdate
 from popbandits.reports.run import Run
 from popbandits.storage import Store
-from popbandits.storage.folders import stamp
+from popbandits.storage.folders import file_stamp
 from popbandits.storage.schema import RUN_FILE
 from tests.reports.played import HOSTILE, Clumsy, play, space
 from tests.reports.served import Asking, served
@@ -106,7 +106,7 @@ def test_figures_of_a_run_that_is_followed_are_those_of_the_report(folder: Path)
 def test_of_a_long_run_a_steady_sample_and_the_whole_winning_lineage_are_drawn(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "MAX_CONFIGS", 8)
+    monkeypatch.setattr(live_run, "MAX_CONFIGS", 8)
     followed = LiveRun(tmp_path)
     earlier: set[Any] = set()
     for length in (33, 36, 40):
@@ -425,11 +425,11 @@ def test_a_run_that_cannot_be_read_is_listed_with_what_is_wrong(tmp_path: Path) 
 
 
 def test_a_stamp_changes_with_what_is_written(folder: Path, tmp_path: Path) -> None:
-    assert stamp(tmp_path) == ()
+    assert file_stamp(tmp_path) == ()
     copied(folder / "clumsy", tmp_path, 1)
-    before = stamp(tmp_path)
+    before = file_stamp(tmp_path)
     copied(folder / "clumsy", tmp_path, 2)
-    assert stamp(tmp_path) != before
+    assert file_stamp(tmp_path) != before
 
 
 # Who may see them

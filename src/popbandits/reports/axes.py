@@ -68,7 +68,7 @@ def _finite(value: Any) -> float:
     return float(value) if number and math.isfinite(value) else math.nan
 
 
-def offered(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
+def metric_names(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the names of the metrics to offer, in order: those with a finite number in any of these intervals.
 
     >>> offered([{"loss": {"policy": 0.5}, "level": "hard"}, {"solved": True, "entropy": float("nan")}])

@@ -45,10 +45,10 @@ def draw(*runs: str | Path) -> dict[str, Figure]:
 
 def _read(runs: Sequence[str | Path], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """Return the page of runs, and its figures."""
-    from popbandits.reports.several import several  # Here, as they import Altair.
-    from popbandits.reports.single import single
+    from popbandits.reports.several import comparison_page  # Here, as they import Altair.
+    from popbandits.reports.single import report_page
 
     if not runs:
         raise ArgumentError("a report needs a run, got none; give the folder of one")
     found = [Run.read(directory) for directory in run_folders(runs)]
-    return single(found[0], libraries) if len(found) == 1 else several(found, libraries)
+    return report_page(found[0], libraries) if len(found) == 1 else comparison_page(found, libraries)

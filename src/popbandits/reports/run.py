@@ -12,7 +12,7 @@ import numpy as np
 from popbandits.history import Event, History, Key, Observation, Rows
 from popbandits.history.frame import text
 from popbandits.records import merit
-from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, metric_column, offered, on_table
+from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, metric_column, metric_names, on_table
 from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Space
@@ -100,7 +100,7 @@ class Run(RunData):
     def metrics(self) -> Sequence[str]:
         """Names of the metrics that curves can show."""
         every = max(1, math.ceil(len(self.history) / MAX_INTERVALS_SEARCHED))
-        return offered(self.history[i].metrics for i in range(0, len(self.history), every))
+        return metric_names(self.history[i].metrics for i in range(0, len(self.history), every))
 
     def metric(self, name: str) -> FloatArray:
         """Return a metric, (rounds, members); NaN where it was not reported."""

@@ -19,12 +19,12 @@ from popbandits.reports.html import Markup, cards, figure, findings, markup, pag
 from popbandits.reports.run import Run
 from popbandits.reports.status import rounds_done
 from popbandits.reports.tables import Cell, RunsByTask, ScoreTable, group_runs, methods_of, score_tables
-from popbandits.reports.words import never_explored, not_clear, what_mattered
+from popbandits.reports.words import never_explored, unclear_effects, what_mattered
 from popbandits.wording import counted, number
 
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
-def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
+def comparison_page(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """Return the page that compares several runs, and its figures."""
     begun = [run for run in runs if len(run.history)]
     if not begun:
@@ -38,7 +38,7 @@ def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, lis
         found = effects(members)
         made = [schedules(groups), effects_figure(members, found), arms(members), deciding(groups)]
         own = [_number(one, index) for one in made if one is not None]
-        words = findings(what_mattered(found), not_clear(members, found), never_explored(members))
+        words = findings(what_mattered(found), unclear_effects(members, found), never_explored(members))
         sections[f"What was tried: {task}" if len(tasks) > 1 else "What was tried"] = words + "".join(map(figure, own))
         drawn += own
     sections["The runs"] = _runs(runs, tasks)
@@ -109,7 +109,7 @@ def _runs(runs: Sequence[Run], tasks: RunsByTask) -> str:
         task, method = named.get(id(run), ("–", run.method))
         final, how = run.final, run.status
         rounds = rounds_done(how.round, how.rounds, "/")
-        scores = number(final and final.score), number(how.best)
+        scores = number(final.score if final else None), number(how.best)
         seed = run.about.get("seed", "–")
         rows.append([str(run.directory), task, method, seed, how.state, rounds, *scores, how.failures])
     head = ["run", "task", "method", "seed", "state", "rounds", "final score", "best score", "failed"]

@@ -22,7 +22,7 @@ from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
 from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, shorten
 from popbandits.reports.status import rounds_done, selection_name
-from popbandits.reports.words import never_explored, not_clear, spans, summary, what_mattered
+from popbandits.reports.words import never_explored, spans, summary, unclear_effects, what_mattered
 from popbandits.wording import counted, first_line, number, rounded, setting
 
 MAX_INTERVAL_ROWS = 3_000
@@ -54,10 +54,10 @@ def figures_of(run: Run) -> dict[str, Figure]:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
-def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
+def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """Return the page of one run, and its figures."""
     drawn = figures_of(run)
-    columns, rows, note = intervals(run)
+    columns, rows, note = interval_table(run)
     sections = {
         "In short": _short(run),
         "How it learned": _figures(drawn, "learning", "lineage", "regret"),
@@ -90,7 +90,7 @@ def _member_choice(members: int) -> str:
 def _short(run: Run) -> str:
     best, how = run.history.best, run.status
     facts = {
-        "best score": number(best and best.score),
+        "best score": number(best.score if best else None),
         "state": how.state,
         "rounds": rounds_done(how.round, how.rounds),
         "members": str(run.size),
@@ -99,7 +99,7 @@ def _short(run: Run) -> str:
     told = "".join(markup("p", breakable(sentence)) for sentence in summary(run))
     worth = show_warnings([one.text for one in advise(run.history, selection_name(run.about))])
     found = effects([run])
-    mattered = findings(what_mattered(found), not_clear([run], found), never_explored([run]))
+    mattered = findings(what_mattered(found), unclear_effects([run], found), never_explored([run]))
     return cards(facts) + worth + told + mattered
 
 
@@ -147,7 +147,7 @@ def _replay(run: Run) -> str:
     )
 
 
-def intervals(run: Run) -> tuple[list[str], list[list[Any]], str]:
+def interval_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
     """Return the table of intervals: columns, rows, and a note on which intervals it has."""
     history = run.history
     indices = range(len(history))

@@ -14,8 +14,8 @@ from popbandits.methods import METHODS, named_by
 from popbandits.reports.stats import mean
 from popbandits.space import Space
 from popbandits.storage import Store
-from popbandits.storage.folders import changed
-from popbandits.storage.lock import running
+from popbandits.storage.folders import last_write
+from popbandits.storage.lock import is_running
 from popbandits.storage.queries import counts, last_scores, last_turn
 from popbandits.storage.store import reading
 from popbandits.wording import age, number, printable
@@ -60,7 +60,7 @@ class Status:
 def status(directory: str | Path) -> Status:
     """Read the state of the run in a folder."""
     directory = Path(directory)
-    active = running(directory)  # Before its file is read, so that a run that ends meanwhile is not called killed.
+    active = is_running(directory)  # Before its file is read, so that a run that ends meanwhile is not called killed.
     with reading(directory) as store:
         about = store.about
         store.begin()  # one snapshot
@@ -82,7 +82,7 @@ def status(directory: str | Path) -> Status:
             best_key=None if best is None else best.key,
             mean=mean(last) if last else None,
             begun=about.get("created"),
-            changed=changed(directory),
+            changed=last_write(directory),
         )
 
 

@@ -76,7 +76,7 @@ def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
     ]
 
 
-def not_clear(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
+def unclear_effects(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
     """Say if nothing had a clear effect, and for which hyperparameters the data are too few."""
     judged = {e.parameter for e in effects}
     names = [parameter.name for parameter in runs[0].space.numerical]

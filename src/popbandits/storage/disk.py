@@ -35,7 +35,7 @@ PROBE_BYTES = 1 << 20
 """Bytes written to test a disk."""
 
 
-def anchored(path: str | Path, name: str = "directory") -> Path:
+def absolute_path(path: str | Path, name: str = "directory") -> Path:
     """Return an absolute path, so that the working directory may change; `name` is the argument's name in errors."""
     PATH.check(name, path)
     with required("find", Path(path)):  # The working directory may have been removed.
@@ -48,7 +48,7 @@ def resume_command(directory: str | Path) -> str:
     >>> resume_command(Path("runs/first").absolute()), resume_command("/elsewhere/two words")
     ('popbandits resume runs/first', "popbandits resume '/elsewhere/two words'")
     """
-    path = anchored(directory)
+    path = absolute_path(directory)
     with suppress(OSError, ValueError):  # The path may be outside the working directory, which may have been removed.
         path = path.relative_to(Path.cwd())
     return f"popbandits resume {shlex.quote(str(path))}"

@@ -36,12 +36,12 @@ def run_folders(given: Iterable[str | Path]) -> list[Path]:
     return list(found)
 
 
-def stamp(directory: Path) -> Stamp:
+def file_stamp(directory: Path) -> Stamp:
     """Return numbers that change when a run's file is written to or replaced; empty if there is no file."""
     return tuple(number for of in _written(directory) for number in (of.st_ino, of.st_mtime_ns, of.st_size))
 
 
-def changed(directory: Path) -> float:
+def last_write(directory: Path) -> float:
     """Return the time of the last write to a run's file, in seconds since 1970; 0 if it was removed meanwhile."""
     return max((of.st_mtime for of in _written(directory)), default=0.0)
 

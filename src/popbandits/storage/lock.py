@@ -63,7 +63,7 @@ class Lock:
             self._handle = None
 
 
-def running(directory: str | Path) -> bool:
+def is_running(directory: str | Path) -> bool:
     """Tell whether a process is running the run in this folder."""
     path = Path(directory) / LOCK_FILE
     if not is_plain(path):  # Missing, or not made by a run: opening a pipe would block.

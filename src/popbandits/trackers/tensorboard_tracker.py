@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from popbandits.extras import library
 from popbandits.population import Population
 from popbandits.rules import one_of
-from popbandits.storage.disk import anchored
+from popbandits.storage.disk import absolute_path
 from popbandits.trackers.tracker import Entry, Tracker, prefix
 
 Axis = Literal["rounds", "steps", "seconds"]
@@ -33,7 +33,7 @@ class TensorBoardTracker(Tracker):
     def __init__(self, path: str | Path | None = None, axis: Axis = "rounds", per_member: bool = False):
         super().__init__(per_member)
         one_of(*get_args(Axis)).check("axis", axis)
-        self.path, self.axis = None if path is None else anchored(path, "path"), axis
+        self.path, self.axis = None if path is None else absolute_path(path, "path"), axis
         self._events = _library("compat.proto.event_pb2")
         self._summaries = _library("compat.proto.summary_pb2")
         self._texts = _library("plugins.text.metadata")

@@ -20,7 +20,7 @@ from rich.text import Text
 from popbandits.history import Decision, Event, Observation
 from popbandits.population import Population
 from popbandits.space.remarks import remarks
-from popbandits.views.printed import OutputCapture
+from popbandits.views.capture import OutputCapture
 from popbandits.views.progress import Member, Progress, State, copied_from
 from popbandits.views.view import View
 from popbandits.wording import clock, counted, duration, first_line, number, printable, setting

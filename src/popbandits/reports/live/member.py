@@ -10,7 +10,7 @@ from popbandits.reports.export import finite
 from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, describe_config, shorten
 from popbandits.reports.status import state_of
 from popbandits.storage import Store
-from popbandits.storage.lock import running
+from popbandits.storage.lock import is_running
 from popbandits.storage.queries import failures
 from popbandits.storage.store import reading
 from popbandits.wording import setting
@@ -32,7 +32,7 @@ def member(directory: Path, number: int) -> Shown | None:
             return None
         rounds = [observation.round for observation in done]
         # Ray Tune may end a run before its last decisions are trained.
-        finished = state_of(store, running(directory), complete=False) == "finished"
+        finished = state_of(store, is_running(directory), complete=False) == "finished"
         asked = None if decided is None else decided.assignment
         training = asked is not None and asked.round not in rounds and not (finished and rounds)
         line: list[Assignment | Observation] = [*([asked] if asked is not None and training else []), *done]

@@ -10,13 +10,13 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.records import Event, Key
-from popbandits.reports.live.follow import LiveRun
+from popbandits.reports.live.live_run import LiveRun
 from popbandits.reports.live.updates import FIGURES, FigureUpdate, WarningsUpdate, curves
 from popbandits.reports.run import describe_config, method_label, shorten
 from popbandits.reports.status import State, rounds_done, state_of
 from popbandits.storage import Store
-from popbandits.storage.folders import Stamp, stamp
-from popbandits.storage.lock import running
+from popbandits.storage.folders import Stamp, file_stamp
+from popbandits.storage.lock import is_running
 from popbandits.storage.queries import Numbers, Source, configs, fallbacks, latest_events
 from popbandits.storage.store import reading
 from popbandits.wording import duration, first_line, number, rounded
@@ -108,8 +108,8 @@ class News:
             self.version += 1
             due.make(self._run, self.version)
             return
-        active = running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
-        now = stamp(self.directory), active
+        active = is_running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
+        now = file_stamp(self.directory), active
         if now == self._seen and not self._lags():
             return
         self._seen, self._reread_at = now, time.monotonic() + REREAD_SECONDS

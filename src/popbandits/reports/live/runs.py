@@ -8,8 +8,8 @@ from pathlib import Path
 from popbandits.errors import ArgumentError, HistoryError
 from popbandits.reports.live.news import News
 from popbandits.reports.status import Status, status
-from popbandits.storage.folders import Stamp, runs_below, stamp
-from popbandits.storage.lock import running
+from popbandits.storage.folders import Stamp, file_stamp, runs_below
+from popbandits.storage.lock import is_running
 from popbandits.storage.schema import RUN_FILE
 
 SCAN_SECONDS = 1.0
@@ -59,7 +59,7 @@ class Runs:
         return {name: self._status(name, directory) for name, directory in self.find().items()}
 
     def _status(self, name: str, directory: Path) -> Status | str:
-        now = stamp(directory), running(directory)
+        now = file_stamp(directory), is_running(directory)
         known = self._statuses.get(name)
         if known is None or known[0] != now:
             try:

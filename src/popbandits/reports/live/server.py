@@ -30,9 +30,9 @@ from popbandits.reports.live.member import member
 from popbandits.reports.live.pages import list_page, run_page
 from popbandits.reports.live.runs import ROOT_NAME, Runs
 from popbandits.reports.run import Run
-from popbandits.reports.single import single
+from popbandits.reports.single import report_page
 from popbandits.reports.status import Status, rounds_done
-from popbandits.storage.folders import stamp
+from popbandits.storage.folders import file_stamp
 from popbandits.storage.queries import failures
 from popbandits.storage.store import reading
 from popbandits.wording import visible
@@ -104,9 +104,9 @@ class Pages:
 
     def _render(self, directory: Path) -> str:
         with self._making:  # One at a time: each keeps a core busy for seconds.
-            now = directory, stamp(directory)
+            now = directory, file_stamp(directory)
             if self._report[0] != now:
-                self._report = now, single(Run.read(directory), self._vega_text)[0]
+                self._report = now, report_page(Run.read(directory), self._vega_text)[0]
             return self._report[1]
 
     async def failure(self, request: Request) -> Response:

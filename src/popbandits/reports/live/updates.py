@@ -15,7 +15,7 @@ from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import bare
-from popbandits.reports.live.follow import LiveRun
+from popbandits.reports.live.live_run import LiveRun
 from popbandits.reports.status import selection_name
 from popbandits.storage.store import reading
 

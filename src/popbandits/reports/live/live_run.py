@@ -9,7 +9,7 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.records import Key, Observation, merit
-from popbandits.reports.axes import COSTS, MAX_INTERVALS_SEARCHED, MAX_METRICS, metric_column, offered, on_table
+from popbandits.reports.axes import COSTS, MAX_INTERVALS_SEARCHED, MAX_METRICS, metric_column, metric_names, on_table
 from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.figures.figure import thin
 from popbandits.reports.stats import mean
@@ -117,7 +117,7 @@ class LiveRun(RunData):
     def _find_metrics(self, store: Store, new: int) -> None:
         """Note the names of metrics in a sample of the new observations."""
         sampled = thin(np.arange(len(self) - new, len(self)), MAX_INTERVALS_SEARCHED)
-        found = offered(some_metrics(store, (sampled + 1).tolist()))
+        found = metric_names(some_metrics(store, (sampled + 1).tolist()))
         self._metric_names = sorted({*self._metric_names, *found})[:MAX_METRICS]
 
     # Data of figures
