@@ -14,8 +14,8 @@ from popbandits.cli import main
 from popbandits.reports.live.member import member
 from popbandits.reports.live.news import News
 from popbandits.reports.run import Run
-from popbandits.reports.several import several
-from popbandits.reports.single import single
+from popbandits.reports.several import comparison_page
+from popbandits.reports.single import report_page
 from tests.damages import DAMAGES, ODD
 from tests.reports.served import served
 
@@ -143,9 +143,9 @@ def test_what_is_unusual_in_a_record_is_read(
     assert complaints(run, capsys, but).keys() <= needed
     read = Run.read(run)
     if {"scores", "metrics", "seconds"} & set(name.split()):
-        assert single(read, lambda: "")[0]
+        assert report_page(read, lambda: "")[0]
     if "scores" in name:
-        assert several([read, read], lambda: "")[0]
+        assert comparison_page([read, read], lambda: "")[0]
 
 
 def test_a_bad_run_hides_no_other(sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

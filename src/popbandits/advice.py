@@ -26,45 +26,45 @@ from popbandits.space.parameters import Numerical
 from popbandits.typing import FloatArray
 from popbandits.wording import counted, first_line, number, setting
 
-ROUNDS = 4
+MIN_ROUNDS = 4
 """Minimum number of rounds in the last third."""
 
-NEAR = 0.01
+BOUND_MARGIN = 0.01
 """Distance from a bound, as a share of the range on its own scale, within which a number counts as on it."""
 
-LEVELS = 100
+MAX_LEVELS_SKIPPED = 100
 """Integers and ordinals with at most this many levels are not judged: their ends are values like any other."""
 
-SEVERAL, ON_BOUND, SHARE = 4, 3, 0.5
+MIN_CONFIGS, MIN_ON_BOUND, MIN_SHARE_ON_BOUND = 4, 3, 0.5
 """Minimum number of new configurations; minimum number, and share, of them on the same bound."""
 
-NAMED = 3
+MAX_NAMED = 3
 """Maximum number of hyperparameters named in a warning."""
 
-LINEAGE = 1000
+MAX_LINEAGE = 1000
 """Maximum number of intervals that a lineage is followed back."""
 
-THIRD = 3
+MIN_THIRD_INTERVALS = 3
 """Minimum number of intervals in a third of a lineage."""
 
-HARDLY = 0.01
+MIN_GAIN_SHARE = 0.01
 """A gain below this share of the gain before counts as none, with or without noise."""
 
-EXPLAINED = 2.0
+NOISE_STANDARD_ERRORS = 2.0
 """Number of standard errors that noise explains."""
 
-LOW = 0.1
+LOW_RATE_SHARE = 0.1
 """A learning rate below this share of its range, on its own scale, may be too low to learn with."""
 
 LEARNING_RATE = re.compile(r"(?<![a-z])lr(?![a-z])|learning.?rate|step.?size", re.IGNORECASE)
 
-SPREAD = 1.5
+MAX_VARIANCE_RATIO = 1.5
 """Scores whose variance is at most this multiple of the noise variance are ranked by luck."""
 
-FREEDOM = 8
+MIN_DEGREES_OF_FREEDOM = 8
 """Minimum degrees of freedom of the variance of members' scores."""
 
-ALLOWING = ("Smoothed", "TTest")
+NOISE_AWARE_SELECTIONS = ("Smoothed", "TTest")
 """Selections that allow for noise."""
 
 
@@ -89,11 +89,11 @@ def advise(history: History, selection: str = "") -> list[Advice]:
 
 def count_recent(observations: int, size: int) -> int:
     """Return how many of the last observations of a run the rules need."""
-    return size * min(max(16, _third(observations, size) + 1), max(ROUNDS, LOOKED_AT // size))
+    return size * min(max(16, _third(observations, size) + 1), max(MIN_ROUNDS, LOOKED_AT // size))
 
 
 def _third(observations: int, size: int) -> int:
-    return max(ROUNDS, observations // size // 3)
+    return max(MIN_ROUNDS, observations // size // 3)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores near 1e308 are not judged.
@@ -157,19 +157,19 @@ def _bounds(tail: Sequence[Observation], recent: Sequence[Observation], space: S
     ends: list[_End] = []
     for column, parameter in zip(x.T, space.numerical, strict=True):
         active = int(np.isfinite(column).sum())
-        if active < SEVERAL or (parameter.levels is not None and parameter.levels <= LEVELS):
+        if active < MIN_CONFIGS or (parameter.levels is not None and parameter.levels <= MAX_LEVELS_SKIPPED):
             continue
-        counts = int((column <= NEAR).sum()), int((column >= 1 - NEAR).sum())
+        counts = int((column <= BOUND_MARGIN).sum()), int((column >= 1 - BOUND_MARGIN).sum())
         end = _End(parameter, "lower" if counts[0] >= counts[1] else "upper", max(counts), active)
-        if end.count >= max(ON_BOUND, SHARE * active):
+        if end.count >= max(MIN_ON_BOUND, MIN_SHARE_ON_BOUND * active):
             ends.append(end)
     if not ends:
         return None
     ends.sort(key=lambda end: -end.count / end.active)
-    first, *others = ends[:NAMED]
+    first, *others = ends[:MAX_NAMED]
     said = f"{first.count} of the last {first.active} new configurations have {first}"
     said += "".join(f"; {end.count} of {end.active} have {end}" for end in others)
-    said += f"; {counted(len(ends) - NAMED, 'more hyperparameter')} at an end" if len(ends) > NAMED else ""
+    said += f"; {counted(len(ends) - MAX_NAMED, 'more hyperparameter')} at an end" if len(ends) > MAX_NAMED else ""
     if len(ends) == 1:
         said += ". Widen its range if values beyond it make sense; if not, fix it at a value."
     else:
@@ -178,7 +178,7 @@ def _bounds(tail: Sequence[Observation], recent: Sequence[Observation], space: S
     if rates:
         said += (
             " If members hardly learn with so low a value, "
-            f"raise the lower end of {' and '.join(rates[:NAMED])} instead: "
+            f"raise the lower end of {' and '.join(rates[:MAX_NAMED])} instead: "
             "a noisy score falls least where nothing changes, and a model learns to prefer that."
         )
     return Advice("bounds", said)
@@ -211,22 +211,24 @@ def _standstill(
         return None
     leader = max(last.values(), key=lambda o: merit(o, sign))
     # Without the last score: it made this member the leader, and that was partly luck.
-    scores: FloatArray = np.array([*islice(lineage(leader.key), 1, LINEAGE)], float)[::-1]
+    scores: FloatArray = np.array([*islice(lineage(leader.key), 1, MAX_LINEAGE)], float)[::-1]
     third = len(scores) // 3
-    if third < THIRD:
+    if third < MIN_THIRD_INTERVALS:
         return None
     first, middle, end = (float(scores[-k * third :][:third].mean()) for k in (3, 2, 1))
     gain, before, whole = sign * (end - middle), sign * (middle - first), sign * (end - first)
     error = math.sqrt(2 * noise / third)  # of a difference of two means
-    if not math.isfinite(gain) or not math.isfinite(before) or gain > max(error, HARDLY * before):
+    if not math.isfinite(gain) or not math.isfinite(before) or gain > max(error, MIN_GAIN_SHARE * before):
         return None
-    if before - gain > EXPLAINED * math.sqrt(3) * error:  # 2 middle - first - end: six times one mean's variance
+    if (
+        before - gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * error
+    ):  # 2 middle - first - end: six times one mean's variance
         said = (
             f"The leading member hardly learns any more: over the last {third} intervals of its lineage the mean score "
             f"changed by {_change(end - middle, error)}, over the {third} before by {number(middle - first, 3, '+')}."
         )
         otherwise = "the hyperparameters it trains with and their ranges"
-    elif whole <= EXPLAINED * error:
+    elif whole <= NOISE_STANDARD_ERRORS * error:
         said = (
             f"The leading member has not got better by more than noise explains: from the first third of its "
             f"{len(scores)} intervals to the last the mean score changed by {_change(end - first, error)}."
@@ -245,8 +247,8 @@ def _low_rates(leader: Observation, space: Space) -> str:
     """Describe the learning rates that are low, with their values."""
     x = space.encode([leader.config]).x[0]
     config = space.flatten(leader.config)
-    low = [p for p, at in zip(space.numerical, x, strict=True) if at <= LOW and LEARNING_RATE.search(p.name)]
-    named = " and ".join(f"{_name(p)} = {setting(config[p.name])}" for p in low[:NAMED])
+    low = [p for p, at in zip(space.numerical, x, strict=True) if at <= LOW_RATE_SHARE and LEARNING_RATE.search(p.name)]
+    named = " and ".join(f"{_name(p)} = {setting(config[p.name])}" for p in low[:MAX_NAMED])
     return f"{named}: that is in the lowest tenth of the range, and may be too low to learn with" if low else ""
 
 
@@ -260,14 +262,14 @@ def _spread(tail: Sequence[Observation], noise: float, selection: str) -> Advice
             rounds.setdefault(o.round, []).append(o.score)
     several = [scores for scores in rounds.values() if len(scores) > 1]
     freedom = sum(len(scores) - 1 for scores in several)
-    if freedom < FREEDOM or not 0 < noise < math.inf:
+    if freedom < MIN_DEGREES_OF_FREEDOM or not 0 < noise < math.inf:
         return None
     variance = sum(float(np.var(scores)) * len(scores) for scores in several) / freedom
-    if not variance <= SPREAD * noise:
+    if not variance <= MAX_VARIANCE_RATIO * noise:
         return None
     fix = (
         "Evaluate with more episodes"
-        if selection in ALLOWING
+        if selection in NOISE_AWARE_SELECTIONS
         else ("Evaluate with more episodes, or select by smoothed scores (selection=Smoothed(), --selection smoothed)")
     )
     spread, one = number(math.sqrt(variance), 3), number(math.sqrt(noise), 3)

@@ -1,18 +1,28 @@
 """Format numbers, durations, counts and texts for people."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 
-def number(value: float, digits: int = 4, sign: str = "") -> str:
-    """Format a measured number briefly; NaN is a dash.
+def number(value: float | None, digits: int = 4, sign: str = "") -> str:
+    """Format a measured number briefly; None and NaN are a dash.
 
     >>> number(0.123456), number(231.44), number(12345.6), number(3e-05), number(float("nan")), number(2.0, sign="+")
     ('0.1235', '231.4', '12,346', '3e-05', '–', '+2')
     """
-    if value != value:
+    if value is None or value != value:
         return "–"
     return f"{value:{sign},.0f}" if 10**digits <= abs(value) < 1e9 else f"{value:{sign}.{digits}g}"
+
+
+def rounded(value: float, digits: int = 6) -> float | None:
+    """Round a number for a page; None if it is not finite, since JSON has no NaN.
+
+    >>> rounded(0.123456789), rounded(float("nan"))
+    (0.123457, None)
+    """
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
 def setting(value: Any, length: int = 20) -> str:

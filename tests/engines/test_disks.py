@@ -24,7 +24,7 @@ from popbandits.reports.status import status
 from popbandits.run import resume, tune
 from popbandits.storage.checkpoints import verify
 from popbandits.storage.disk import fault, readable, write_whole
-from popbandits.storage.folders import changed
+from popbandits.storage.folders import last_write
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
@@ -325,7 +325,7 @@ def test_an_export_to_a_disk_that_refuses_all_is_told(
 
 
 def test_a_run_that_was_removed_has_no_last_change(tmp_path: Path) -> None:
-    assert changed(tmp_path) == 0.0
+    assert last_write(tmp_path) == 0.0
 
 
 def test_an_agent_that_deletes_its_folder_is_blamed_and_not_the_disk(tmp_path: Path) -> None:

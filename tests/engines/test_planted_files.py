@@ -17,7 +17,7 @@ from popbandits.cli import main
 from popbandits.run.replay import replay
 from popbandits.space import Space
 from popbandits.storage import Store, schema
-from popbandits.storage.lock import Lock, running
+from popbandits.storage.lock import Lock, is_running
 from tests.engines.agents import Walker, space
 
 MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -120,9 +120,9 @@ def test_a_journal_beside_a_record_is_refused_by_its_name_before_anything_is_wri
 
 def test_the_file_of_a_new_run_has_a_log_and_never_a_journal(tmp_path: Path) -> None:
     """A kill just after the file got its name leaves no journal, which a resume would refuse."""
-    schema.make(tmp_path / schema.FILE, {"space": Space(space()).to_json()})
-    assert [path.name for path in tmp_path.iterdir()] == [schema.FILE]
-    assert (tmp_path / schema.FILE).read_bytes()[18:20] == b"\2\2", "2: with a write-ahead log"
+    schema.make(tmp_path / schema.RUN_FILE, {"space": Space(space()).to_json()})
+    assert [path.name for path in tmp_path.iterdir()] == [schema.RUN_FILE]
+    assert (tmp_path / schema.RUN_FILE).read_bytes()[18:20] == b"\2\2", "2: with a write-ahead log"
 
 
 # Links
@@ -156,7 +156,7 @@ def test_a_link_in_the_place_of_the_lock_is_refused_and_its_target_untouched(
         target.write_text("mine")
     with pytest.raises(RunError, match=r"run\.lock must be a regular file"):
         resume(run, rounds=3, progress=False)
-    assert not running(run)
+    assert not is_running(run)
     assert target.exists() == there
 
 
@@ -166,7 +166,7 @@ def test_a_folder_that_is_a_link_is_resumed_like_any_other(run: Path, tmp_path: 
     assert len(resume(link, rounds=3, progress=False).history) == 6
     assert main(["status", str(link)]) == 0
     lock = Lock(link)
-    assert running(run)
+    assert is_running(run)
     lock.release()
 
 
@@ -187,11 +187,11 @@ def test_the_lock_of_an_earlier_version_is_noticed_while_it_is_held(tmp_path: Pa
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as earlier:
         assert earlier.stdout is not None
         assert earlier.stdout.readline() == "held\n"
-        assert running(tmp_path)
+        assert is_running(tmp_path)
         with pytest.raises(RunError, match="another process is running"):
             Lock(tmp_path)
         earlier.communicate()
-    assert not running(tmp_path)
+    assert not is_running(tmp_path)
     Lock(tmp_path).release()
 
 
@@ -206,7 +206,7 @@ def test_a_lock_is_held_once_also_within_a_process(tmp_path: Path) -> None:
     first = Lock(tmp_path)
     with pytest.raises(RunError, match="another process is running"):
         Lock(tmp_path)
-    assert running(tmp_path), "whoever looked did not release it"
+    assert is_running(tmp_path), "whoever looked did not release it"
     first.release()
     Lock(tmp_path).release()
 
@@ -222,7 +222,7 @@ def test_a_process_that_was_forked_while_a_run_trained_does_not_keep_its_folder_
     os.read(ready, 1)
     lock.release()
     try:
-        assert not running(tmp_path)
+        assert not is_running(tmp_path)
         Lock(tmp_path).release()
     finally:
         for handle in (ready, told, read, write):

@@ -13,17 +13,17 @@ import pytest
 
 from popbandits import PBT, Population
 from popbandits.history import Event
-from popbandits.views.printed import Printed
+from popbandits.views.capture import OutputCapture
 from popbandits.views.progress import Progress
 from popbandits.views.terminal import (
-    BEST,
+    BOTTOM_MEMBERS,
     COLUMNS,
-    COPIES,
-    FAILURES,
-    SHARE,
-    SHORTEST,
-    WORST,
-    Lines,
+    MAX_COPIES_NAMED,
+    MAX_CPU_SHARE,
+    MAX_FAILURE_LINES,
+    MIN_REDRAW_SECONDS,
+    TOP_MEMBERS,
+    LineView,
     LiveView,
     terminal_view,
 )
@@ -51,8 +51,8 @@ def test_a_large_population_fills_the_terminal_but_for_the_line_of_the_cursor(fa
     assert said == [f"member {number}, round 0: raised: ValueError: {number}" for number in range(failures)]
     assert lines[-2 - failures] == ""
     rows = lines[5 : -2 - failures]
-    assert rows[-1 - WORST].split() == ["⋮", str(31 - len(rows)), "others"]
-    assert all(row.split()[1] == "training" for row in rows[: -1 - WORST] + rows[-WORST:])
+    assert rows[-1 - BOTTOM_MEMBERS].split() == ["⋮", str(31 - len(rows)), "others"]
+    assert all(row.split()[1] == "training" for row in rows[: -1 - BOTTOM_MEMBERS] + rows[-BOTTOM_MEMBERS:])
 
 
 def test_on_a_small_terminal_members_come_before_failures() -> None:
@@ -64,12 +64,14 @@ def test_on_a_small_terminal_members_come_before_failures() -> None:
     assert len(lines) == 12
 
 
-@pytest.mark.parametrize(("size", "others"), [(BEST + WORST + 1, None), (BEST + WORST + 2, "2 others")])
+@pytest.mark.parametrize(
+    ("size", "others"), [(TOP_MEMBERS + BOTTOM_MEMBERS + 1, None), (TOP_MEMBERS + BOTTOM_MEMBERS + 2, "2 others")]
+)
 def test_members_are_left_out_only_where_there_is_no_room(size: int, others: str | None) -> None:
     lines = drawn(followed(0, size=size), 120, 60)
     start = next(place for place, line in enumerate(lines) if line.startswith("member"))
     rows = lines[start + 1 : lines.index("", start)]
-    assert len(rows) == BEST + 1 + WORST
+    assert len(rows) == TOP_MEMBERS + 1 + BOTTOM_MEMBERS
     assert [" ".join(row.split()) for row in rows if "⋮" in row] == ([] if others is None else [f"⋮ {others}"])
 
 
@@ -158,10 +160,10 @@ def test_a_run_without_an_end_counts_its_rounds() -> None:
 # Lines
 
 
-@pytest.mark.parametrize("copies", [COPIES - 1, COPIES, COPIES + 1])
+@pytest.mark.parametrize("copies", [MAX_COPIES_NAMED - 1, MAX_COPIES_NAMED, MAX_COPIES_NAMED + 1])
 def test_a_line_names_some_copies_and_counts_the_others(copies: int, capsys: pytest.CaptureFixture[str]) -> None:
     population = Population(space(), PBT(), size=2 * copies, rounds=3, quantile=0.5)
-    lines = Lines()
+    lines = LineView()
     lines.opened(population, Path("runs/x"))
     for _ in range(2):
         assignments = population.ask()
@@ -171,14 +173,14 @@ def test_a_line_names_some_copies_and_counts_the_others(copies: int, capsys: pyt
             lines.told(population.history[-1])
     first, second = capsys.readouterr().err.splitlines()[1:]
     assert "copied" not in first
-    assert second.count(" copied ") == min(copies, COPIES)
-    assert ("more" in second) == (copies > COPIES)
-    assert copies <= COPIES or second.endswith(f", {copies - COPIES} more")
+    assert second.count(" copied ") == min(copies, MAX_COPIES_NAMED)
+    assert ("more" in second) == (copies > MAX_COPIES_NAMED)
+    assert copies <= MAX_COPIES_NAMED or second.endswith(f", {copies - MAX_COPIES_NAMED} more")
 
 
 def test_failures_are_named_again_in_every_round(capsys: pytest.CaptureFixture[str]) -> None:
-    population = Population(space(), PBT(), size=FAILURES + 2, rounds=3)
-    lines = Lines()
+    population = Population(space(), PBT(), size=MAX_FAILURE_LINES + 2, rounds=3)
+    lines = LineView()
     lines.opened(population, Path("runs/x"))
     for _ in range(2):
         for assignment in population.ask():
@@ -187,9 +189,9 @@ def test_failures_are_named_again_in_every_round(capsys: pytest.CaptureFixture[s
                 lines.happened(Event("raised", "ValueError", assignment.member, assignment.round))
             lines.told(population.history[-1])
     said = capsys.readouterr().err.splitlines()[1:]
-    for round_, part in enumerate((said[: FAILURES + 1], said[FAILURES + 1 :])):
-        assert part[:-1] == [f"member {m}, round {round_}: raised: ValueError" for m in range(1, FAILURES + 1)]
-        assert part[-1].endswith(f"{FAILURES + 1} failed")
+    for round_, part in enumerate((said[: MAX_FAILURE_LINES + 1], said[MAX_FAILURE_LINES + 1 :])):
+        assert part[:-1] == [f"member {m}, round {round_}: raised: ValueError" for m in range(1, MAX_FAILURE_LINES + 1)]
+        assert part[-1].endswith(f"{MAX_FAILURE_LINES + 1} failed")
 
 
 # On a terminal
@@ -197,7 +199,7 @@ def test_failures_are_named_again_in_every_round(capsys: pytest.CaptureFixture[s
 
 def test_a_live_view_needs_the_terminal_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    for python, kernel, kind in ((True, {2}, LiveView), (True, {0, 1, 3}, Lines), (False, {2}, Lines)):
+    for python, kernel, kind in ((True, {2}, LiveView), (True, {0, 1, 3}, LineView), (False, {2}, LineView)):
         monkeypatch.setattr(sys.stderr, "isatty", lambda answer=python: answer, raising=False)
         monkeypatch.setattr(os, "isatty", lambda number, known=kernel: number in known)
         assert type(terminal_view()) is kind
@@ -243,7 +245,7 @@ def test_drawing_takes_a_small_share_of_a_core(cost: float, monkeypatch: pytest.
     monkeypatch.setattr(os, "isatty", lambda number: True)
     view = Costly()
     view._ended = ended = Hurried()
-    view._printed = Printed()
+    view._printed = OutputCapture()
     try:
         view._keep_drawing()
     finally:
@@ -251,15 +253,15 @@ def test_drawing_takes_a_small_share_of_a_core(cost: float, monkeypatch: pytest.
         view._printed.terminal.close()
     assert len(ended.waits) == 3
     if cost:
-        assert min(ended.waits) >= cost / SHARE
+        assert min(ended.waits) >= cost / MAX_CPU_SHARE
     else:
-        assert min(ended.waits) == SHORTEST == 0.25
+        assert min(ended.waits) == MIN_REDRAW_SECONDS == 0.25
 
 
 def test_letters_that_a_terminal_does_not_know_do_not_end_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "isatty", lambda number: True)
     monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
-    printed = Printed()
+    printed = OutputCapture()
     try:
         assert printed.terminal.write("← – 学") == 5
         printed.terminal.flush()

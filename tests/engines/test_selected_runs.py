@@ -12,7 +12,7 @@ from popbandits.cli import main
 from popbandits.errors import ArgumentError, RunError
 from popbandits.run.experiment import Experiment
 from popbandits.storage import Store
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 from tests.engines.agents import Walker, space
 
 
@@ -53,7 +53,7 @@ def test_a_run_resumes_with_its_selection(selection: Any, tmp_path: Path) -> Non
 
 def test_a_selection_within_another_needs_the_same_trust(tmp_path: Path) -> None:
     tuned(tmp_path, rounds=2, selection=Restarts(within=TTest()))
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with sqlite3.connect(tmp_path / RUN_FILE) as connection:
         change = ('"name": "t-test"', '"make": "subprocess:Popen", "root": ""')
         changed = "UPDATE run SET value = replace(value, ?, ?) WHERE name = 'selection' AND instr(value, 't-test')"
         assert connection.execute(changed, change).rowcount == 1
@@ -64,7 +64,7 @@ def test_a_selection_within_another_needs_the_same_trust(tmp_path: Path) -> None
 def test_a_run_from_before_selections_resumes_with_its_quantile(tmp_path: Path) -> None:
     whole = tuned(tmp_path / "whole", rounds=5, quantile=0.5)
     tuned(tmp_path / "old", rounds=3, quantile=0.5)
-    with sqlite3.connect(tmp_path / "old" / FILE) as connection:
+    with sqlite3.connect(tmp_path / "old" / RUN_FILE) as connection:
         connection.execute("DELETE FROM run WHERE name = 'selection'")
     with Store.open(tmp_path / "old", readonly=True) as store:
         assert Experiment.recorded(store).make_population().selection == Truncation(0.5)

@@ -18,10 +18,10 @@ import popbandits
 from popbandits import PBT, Population
 from popbandits.history import Assignment, Decision, Event, Observation
 from popbandits.run import Result, resume, tune
-from popbandits.views import printed as printed_module
-from popbandits.views.printed import ENOUGH, Printed
+from popbandits.views import capture as capture_module
+from popbandits.views.capture import MAX_BUFFER_BYTES, OutputCapture
 from popbandits.views.progress import Progress
-from popbandits.views.terminal import BEST, COLUMNS, WORST, Lines, LiveView, screen, terminal_view
+from popbandits.views.terminal import BOTTOM_MEMBERS, COLUMNS, TOP_MEMBERS, LineView, LiveView, screen, terminal_view
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 from tests.engines.screens import displayed, stop_the_clock
@@ -78,7 +78,7 @@ def test_failures_are_a_line_each_but_never_a_flood(tmp_path: Path, capsys: pyte
     assert any(line.startswith("1/1 rounds") and line.endswith("15 failed") for line in lines)
 
 
-class Stopper(Lines):
+class Stopper(LineView):
     """Asks for a stop, as Ctrl-C does, after so many observations."""
 
     def __init__(self, after: int):
@@ -144,7 +144,7 @@ def test_a_terminal_that_can_do_nothing_gets_lines(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(os, "isatty", lambda number: True)
     monkeypatch.setenv("TERM", "dumb")
-    assert isinstance(terminal_view(), Lines)
+    assert isinstance(terminal_view(), LineView)
     monkeypatch.setenv("TERM", "xterm")
     assert isinstance(terminal_view(), LiveView)
 
@@ -263,12 +263,12 @@ def test_who_copied_whom_is_shown() -> None:
 def test_of_a_large_population_the_best_and_the_worst_are_shown() -> None:
     lines = drawn(followed(1500, size=1000))
     start = next(place for place, line in enumerate(lines) if line.startswith("member"))
-    rows = [line.split() for line in lines[start + 1 : start + 2 + BEST + WORST]]
+    rows = [line.split() for line in lines[start + 1 : start + 2 + TOP_MEMBERS + BOTTOM_MEMBERS]]
     scores = [float(row[3].replace(",", "")) for row in rows if row[0].isdigit() and row[3] not in ("failed", "–")]
     assert scores == sorted(scores, reverse=True)
     assert rows[0][0] == "999"  # of the first round: no second round takes it back
-    assert rows[BEST] == ["⋮", "988", "others"]
-    assert len(rows) == BEST + 1 + WORST
+    assert rows[TOP_MEMBERS] == ["⋮", "988", "others"]
+    assert len(rows) == TOP_MEMBERS + 1 + BOTTOM_MEMBERS
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 250])
@@ -371,7 +371,7 @@ def test_what_is_printed_is_caught_and_given_back(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "isatty", lambda number: True)
-    printed = Printed()
+    printed = OutputCapture()
     try:
         os.write(1, b"from here\n")
         subprocess.run(["echo", "from a program"], check=True)
@@ -391,9 +391,9 @@ def test_what_is_printed_is_caught_and_given_back(
 
 def test_of_more_than_can_be_shown_the_end_is_and_no_disk_is_filled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "isatty", lambda number: True)
-    printed = Printed()
+    printed = OutputCapture()
     try:
-        for number in range(5 * ENOUGH // 1000):
+        for number in range(5 * MAX_BUFFER_BYTES // 1000):
             os.write(1, f"{number:>999}\n".encode())
         first, *lines = printed.read().splitlines()
         assert os.fstat(printed._into).st_size == 0
@@ -414,7 +414,7 @@ def test_a_process_that_is_killed_leaves_none_of_what_was_printed_behind(
 ) -> None:
     monkeypatch.setattr(os, "isatty", lambda number: True)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    printed = Printed()
+    printed = OutputCapture()
     try:
         assert not list(tmp_path.iterdir())
     finally:
@@ -424,7 +424,7 @@ def test_a_process_that_is_killed_leaves_none_of_what_was_printed_behind(
 
 def test_who_never_stops_printing_fills_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "isatty", lambda number: True)
-    printed, real = Printed(), os.fstat
+    printed, real = OutputCapture(), os.fstat
 
     def printing(handle: int) -> os.stat_result:
         """Somebody prints just before the size of the file is asked for, every time."""
@@ -432,7 +432,7 @@ def test_who_never_stops_printing_fills_no_disk(monkeypatch: pytest.MonkeyPatch)
         return real(handle)
 
     try:
-        monkeypatch.setattr(printed_module, "FULL", 100_000)
+        monkeypatch.setattr(capture_module, "MAX_FILE_BYTES", 100_000)
         with monkeypatch.context() as patch:
             patch.setattr(os, "fstat", printing)
             for _ in range(30):

@@ -17,7 +17,7 @@ from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Decision, Event, History, Observation
 from popbandits.space import Space
 from popbandits.storage import Store
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 
 SPACE = Space({"x": (0.0, 1.0)})
 
@@ -62,7 +62,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def version_1(tmp_path: Path) -> Path:
     """The folder of a run that version 1 of the schema kept."""
-    file = sqlite3.connect(tmp_path / FILE)
+    file = sqlite3.connect(tmp_path / RUN_FILE)
     file.execute("PRAGMA journal_mode = WAL")
     file.executescript(VERSION_1)
     about = {"version": 1, "space": SPACE.to_json(), "mode": "max", "size": 1, "rounds": None}
@@ -76,13 +76,13 @@ def version_1(tmp_path: Path) -> Path:
 
 
 def test_a_file_of_version_1_is_read_as_it_is(version_1: Path) -> None:
-    before = (version_1 / FILE).read_bytes()
+    before = (version_1 / RUN_FILE).read_bytes()
     history = History.load(version_1)
     assert list(history) == KEPT_1
     assert (history.mode, history.size, history.rounds) == ("max", 1, None)
     with Store.open(version_1, readonly=True) as store:
         assert list(store.decisions()) == list(store.events()) == []
-    assert (version_1 / FILE).read_bytes() == before
+    assert (version_1 / RUN_FILE).read_bytes() == before
 
 
 def test_a_file_of_version_1_is_brought_up_to_date_when_it_is_written_to(version_1: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_kill_at_any_instant_leaves_a_file_whole(step: int, tmp_path: Path) ->
 
 
 def test_an_empty_file_is_no_run_and_does_not_stand_in_the_way_of_one(tmp_path: Path) -> None:
-    (tmp_path / FILE).touch()
+    (tmp_path / RUN_FILE).touch()
     with pytest.raises(HistoryError, match=r"holds no run: it has no run.sqlite; give the folder of a run"):
         History.load(tmp_path)
     History(SPACE, [one(0)]).save(tmp_path)
@@ -176,8 +176,8 @@ def test_the_log_of_a_file_that_was_removed_does_not_get_into_a_new_one(tmp_path
     with Store.create(tmp_path, SPACE, {"mode": "max"}) as old:
         old.extend([one(0), one(1)])
         shutil.copy(f"{old.path}-wal", tmp_path / "kept")
-    (tmp_path / FILE).unlink()
-    (tmp_path / "kept").rename(tmp_path / f"{FILE}-wal")
+    (tmp_path / RUN_FILE).unlink()
+    (tmp_path / "kept").rename(tmp_path / f"{RUN_FILE}-wal")
     with Store.create(tmp_path, SPACE, {"mode": "min"}) as new:
         assert (len(new), new.about) == (0, {"mode": "min"})
 
@@ -252,12 +252,12 @@ def as_somebody_else(folder: Path) -> list[str]:
 
 def test_a_finished_run_can_be_read_where_nothing_can_be_written(folder: Path) -> None:
     History(SPACE, [one(0), one(1)]).save(folder)
-    (folder / FILE).chmod(0o444)
+    (folder / RUN_FILE).chmod(0o444)
     folder.chmod(0o555)
     read, refused = as_somebody_else(folder)
     assert read == "[(0, 0), (0, 1)]"
     assert "attempt to write a readonly database" in refused or "must be open to this user" in refused
-    assert sorted(path.name for path in folder.iterdir()) == [FILE], "looking leaves nothing behind"
+    assert sorted(path.name for path in folder.iterdir()) == [RUN_FILE], "looking leaves nothing behind"
 
 
 @pytest.mark.parametrize("index", [True, False], ids=["with its index", "without its index"])

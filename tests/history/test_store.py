@@ -14,7 +14,7 @@ from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.history import Assignment, Decision, Event, History, Observation
 from popbandits.space import Space
 from popbandits.storage import Store
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 from popbandits.testing import spaces, toy_history
 
 SPACES = spaces()
@@ -182,13 +182,13 @@ def test_a_folder_without_a_run_is_said_to_hold_none(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"not a database, but long enough to look at" * 9)
+    (tmp_path / RUN_FILE).write_bytes(b"not a database, but long enough to look at" * 9)
     with pytest.raises(HistoryError, match="is not a popbandits run: file is not a database"):
         History.load(tmp_path)
 
 
 def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / FILE) as other:
+    with sqlite3.connect(tmp_path / RUN_FILE) as other:
         other.execute("CREATE TABLE contacts (name TEXT)")
     other.close()
     with pytest.raises(HistoryError, match="is not a popbandits run: no such table: run"):
@@ -198,7 +198,7 @@ def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("version", "said"), [(99, "99"), (None, "none")])
 def test_a_run_of_another_version_is_refused(version: int | None, said: str, tmp_path: Path) -> None:
     History(SPACE, [one()]).save(tmp_path)
-    with sqlite3.connect(tmp_path / FILE) as file:
+    with sqlite3.connect(tmp_path / RUN_FILE) as file:
         if version is None:
             file.execute("DELETE FROM run WHERE name = 'version'")
         else:
@@ -211,4 +211,4 @@ def test_a_run_of_another_version_is_refused(version: int | None, said: str, tmp
 def test_labels_that_json_cannot_hold_are_refused_before_a_file_is_made(tmp_path: Path) -> None:
     with pytest.raises(SpaceError, match="'f': JSON holds strings, numbers, booleans, None and tuples"):
         History({"f": [min, max]}).save(tmp_path)
-    assert not (tmp_path / FILE).exists()
+    assert not (tmp_path / RUN_FILE).exists()

@@ -18,11 +18,11 @@ from popbandits.history import Assignment, History, Key, Mode
 from popbandits.reports.export import export
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.live.follow import Followed
+from popbandits.reports.live.live_run import LiveRun
 from popbandits.reports.live.member import member
-from popbandits.reports.live.news import MEMBERS, News
+from popbandits.reports.live.news import MEMBER_COLUMNS, News
 from popbandits.reports.run import Run
-from popbandits.reports.single import intervals
+from popbandits.reports.single import interval_table
 from popbandits.reports.status import status
 from popbandits.reports.words import summary
 from popbandits.run.result import Result
@@ -63,9 +63,9 @@ class Played:
         return Run.read(self.directory)
 
     @cached_property
-    def followed(self) -> Followed:
+    def followed(self) -> LiveRun:
         """What the live page draws from."""
-        made = Followed(self.directory)
+        made = LiveRun(self.directory)
         made.refresh()
         return made
 
@@ -84,7 +84,7 @@ class Played:
     @cached_property
     def tables(self) -> list[list[dict[str, Any]]]:
         """Every table of intervals: the report's, those of both kinds of export, and that for pandas."""
-        columns, rows, _ = intervals(self.report)
+        columns, rows, _ = interval_table(self.report)
         report = [dict(zip(columns, row, strict=True)) for row in rows]
         frame = [row | {"change": _known(row["change"])} for row in self.history.to_pandas().to_dict("records")]
         return [report, exported(self.directory, "csv"), exported(self.directory, "json"), frame]
@@ -190,7 +190,7 @@ def test_everybody_has_the_same_best_interval(played: Played) -> None:
 def test_the_best_is_the_same_at_every_moment(played: Played, tmp_path: Path) -> None:
     whole = played.history
     about = {"mode": played.mode, "size": SIZE, "rounds": ROUNDS}
-    following, progress = Followed(tmp_path), Progress()
+    following, progress = LiveRun(tmp_path), Progress()
     progress.opened(population(played.mode, played.synchronous), tmp_path)
     with Store.create(tmp_path, whole.space, about) as store:
         for count, observation in enumerate(whole, 1):
@@ -328,7 +328,7 @@ def test_everybody_shows_the_same_change_of_an_interval(played: Played) -> None:
 
 
 def test_page_and_terminal_show_the_same_change_of_each_members_last_interval(played: Played) -> None:
-    rows = [dict(zip(MEMBERS, row, strict=True)) for row in played.told["members"]]
+    rows = [dict(zip(MEMBER_COLUMNS, row, strict=True)) for row in played.told["members"]]
     shown = {row["member"]: row["change"] for row in rows}
     seen = {one.number: _known(one.last.change) for one in played.watched.members if one.last is not None}
     assert shown == pytest.approx(seen)

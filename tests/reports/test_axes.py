@@ -8,31 +8,31 @@ import pytest
 
 from popbandits.errors import HistoryError
 from popbandits.history import Observation
-from popbandits.reports.axes import OFFERED
-from popbandits.reports.figures.figure import lines
+from popbandits.reports.axes import MAX_METRICS
+from popbandits.reports.figures.charts import lines
 from popbandits.reports.figures.learning import learning, metric_values
-from popbandits.reports.live import follow
-from popbandits.reports.live.follow import Followed
-from popbandits.reports.live.news import CURVES, News
+from popbandits.reports.live import live_run
+from popbandits.reports.live.live_run import LiveRun
+from popbandits.reports.live.news import MAX_CURVES_KEPT, News
 from popbandits.reports.run import Run
 from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits.storage.queries import metrics
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 from tests.reports.served import served
 
 
 def written(directory: Path, *more: dict[str, Any], first: int = 0) -> Path:
     """A run of one member, with an observation for each of these; added to one that is there."""
-    there = (directory / FILE).exists()
+    there = (directory / RUN_FILE).exists()
     with Store.open(directory) if there else Store.create(directory, Space({"lr": (0.0, 1.0)}), {"size": 1}) as store:
         for t, fields in enumerate(more, first):
             store.extend([Observation(0, t, {"lr": 0.5}, (0, t - 1) if t else None, **({"score": 1.0 * t} | fields))])
     return directory
 
 
-def readers(directory: Path) -> tuple[Run, Followed]:
-    followed = Followed(directory)
+def readers(directory: Path) -> tuple[Run, LiveRun]:
+    followed = LiveRun(directory)
     followed.refresh()
     return Run.read(directory), followed
 
@@ -61,9 +61,9 @@ def test_a_metric_that_some_intervals_lack_is_shown_for_the_others(tmp_path: Pat
 
 
 def test_of_very_many_metrics_the_first_by_name_are_offered(tmp_path: Path) -> None:
-    names = [f"metric {i:03}" for i in range(3 * OFFERED)]
+    names = [f"metric {i:03}" for i in range(3 * MAX_METRICS)]
     for run in readers(written(tmp_path, *({"metrics": {name: 1.0}} for name in reversed(names)))):
-        assert list(run.metrics) == names[:OFFERED]
+        assert list(run.metrics) == names[:MAX_METRICS]
 
 
 def test_a_page_learns_of_metrics_as_they_are_reported_and_reads_only_what_is_new(
@@ -75,8 +75,8 @@ def test_a_page_learns_of_metrics_as_they_are_reported_and_reads_only_what_is_ne
         asked.append((after, end))
         return metrics(store, after, end)
 
-    monkeypatch.setattr(follow, "metrics", noted)
-    followed = Followed(written(tmp_path, {}, {"metrics": {"a": 1.0}}))
+    monkeypatch.setattr(live_run, "metrics", noted)
+    followed = LiveRun(written(tmp_path, {}, {"metrics": {"a": 1.0}}))
     followed.refresh()
     assert followed.metrics == ["a"]
     assert asked == []  # Names are enough until a reader chooses.
@@ -89,11 +89,11 @@ def test_a_page_learns_of_metrics_as_they_are_reported_and_reads_only_what_is_ne
 
 
 def test_curves_of_a_metric_are_made_anew_when_the_run_goes_on(tmp_path: Path) -> None:
-    news = News(written(tmp_path, *({"metrics": {f"m{i}": 1.0 for i in range(CURVES + 2)}} for _ in range(3))))
+    news = News(written(tmp_path, *({"metrics": {f"m{i}": 1.0 for i in range(MAX_CURVES_KEPT + 2)}} for _ in range(3))))
     news.since(None)
     first = news.curves("m1")
     assert news.curves("m1") is first
-    assert all(news.curves(f"m{i}") for i in range(CURVES + 2))
+    assert all(news.curves(f"m{i}") for i in range(MAX_CURVES_KEPT + 2))
     written(tmp_path, {"metrics": {"m1": 5.0}}, first=3)
     news.since(None)
     then = news.curves("m1")
@@ -127,12 +127,12 @@ def test_the_server_answers_with_the_curves_of_a_metric_that_it_knows(tmp_path: 
 @pytest.mark.parametrize("damage", ["steps = -1", "steps = 9e999", "seconds = -1", "metrics = '[1]'", "metrics = '{'"])
 def test_a_damaged_number_or_metric_is_reported_and_not_drawn(damage: str, tmp_path: Path) -> None:
     written(tmp_path, {"steps": 1.0})
-    connection = sqlite3.connect(tmp_path / FILE)
+    connection = sqlite3.connect(tmp_path / RUN_FILE)
     connection.execute(f"UPDATE observation SET {damage}")
     connection.commit()
     connection.close()
     with pytest.raises(HistoryError, match=r"steps are positive|metrics must be a dict|is damaged"):
-        Followed(tmp_path).refresh()
+        LiveRun(tmp_path).refresh()
 
 
 def test_a_long_name_is_split_after_its_separators() -> None:

@@ -12,7 +12,7 @@ from popbandits import PBT
 from popbandits.agent import Outcome
 from popbandits.history import Observation
 from popbandits.reports.report import write_report
-from popbandits.reports.run import LABEL, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, shorten
 from popbandits.storage import Store
 from tests.reports.narrow import NARROW, faults
 from tests.reports.played import HOSTILE, Climber, play
@@ -85,7 +85,7 @@ def choose_with_keys(page: Page) -> None:
     """Choose the second horizontal axis and the second vertical one, and check that the curves follow."""
     x, y = page.get_by_label("Horizontal axis"), page.get_by_label("Vertical axis")
     assert x.locator("option").all_inner_texts() == ["round", "steps", "training time"]
-    assert y.locator("option").all_inner_texts() == ["score", METRIC, "loss.policy", shorten(ODD, LABEL)]
+    assert y.locator("option").all_inner_texts() == ["score", METRIC, "loss.policy", shorten(ODD, MAX_LABEL_CHARS)]
     first = drawn(page)
     x.focus()
     page.keyboard.press("ArrowDown")

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from popbandits import PBT, PB2Fuse, PB2Mult, PB2Rand, Population, RandomSearch
 from popbandits.explorers.surrogate import Models
 from popbandits.history import History
 from popbandits.reports.figures import arms as arms_module
-from popbandits.reports.figures import figure as figure_module
+from popbandits.reports.figures import theme
 from popbandits.reports.figures.arms import HALVES, arms
+from popbandits.reports.figures.charts import log_ticks
 from popbandits.reports.figures.comparison import curves, finals, regrets
 from popbandits.reports.figures.deciding import SAMPLED, deciding
 from popbandits.reports.figures.effects import effects, effects_figure
-from popbandits.reports.figures.figure import Figure, log_ticks, thin
+from popbandits.reports.figures.figure import Figure, thin
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.lineage import COPIED, FAILED, KEPT, WON, lineage
 from popbandits.reports.figures.model import explorer_of, model_view
@@ -99,7 +101,7 @@ def test_schedules_show_every_active_value_as_what_it_is(run: Run) -> None:
 
 
 def test_a_long_run_is_thinned_but_for_its_winning_lineage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("popbandits.reports.figures.schedules.POINTS", 10)
+    monkeypatch.setattr("popbandits.reports.figures.schedules.MAX_MARKS", 10)
     found = schedules({"": [run]})
     rows = next(iter(found.data.values()))
     assert sum(row["kind"] == WINNER for row in rows) == len(run.winning)
@@ -146,7 +148,7 @@ def test_a_method_without_chances_says_so(pbt: Run) -> None:
 
 
 def test_of_many_labels_the_most_used_are_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arms_module, "ARMS", 2)
+    monkeypatch.setattr(arms_module, "MAX_LABELS", 2)
     found = arms([run])
     assert found is not None
     played = Counter(str(o.config["augmentation"]) for o in run.history if o.status != "lost")
@@ -246,7 +248,7 @@ def test_a_report_imports_nothing_that_a_file_asks_for(run: Run, tmp_path: Path)
     evil.write_text("raise SystemExit('imported')")
     for where in (f"{evil}:PB2Fuse", "os:PB2Fuse", "popbandits.explorers.pb2_fuse:as_explorer", ""):
         about = {"method": {"make": where, "settings": {}}}
-        _, own = explorer_of(Run(run.directory, about, run.status, run.history, {}, {}))
+        _, own = explorer_of(replace(run, about=about))
         assert not own
 
 
@@ -316,8 +318,8 @@ def test_colours_can_be_told_apart_from_both_grounds() -> None:
         return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
 
     for dark in (False, True):
-        ground = light(figure_module.config(dark)["background"])
-        for colour in figure_module.PALETTE:
+        ground = light(theme.config(dark)["background"])
+        for colour in theme.PALETTE:
             a, b = sorted([light(colour), ground])
             assert (b + 0.05) / (a + 0.05) >= 2.0, (colour, dark)
 

@@ -21,18 +21,18 @@ from popbandits.errors import ArgumentError
 from popbandits.history import Decision, Event, History, Observation
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.live import follow, pacing
+from popbandits.reports.live import live_run, updates
 from popbandits.reports.live import news as news_module
-from popbandits.reports.live.follow import Followed
 from popbandits.reports.live.guard import HEADERS
+from popbandits.reports.live.live_run import LiveRun
 from popbandits.reports.live.member import member
-from popbandits.reports.live.news import LOG, MEMBERS, News
+from popbandits.reports.live.news import MAX_LOG_ENTRIES, MEMBER_COLUMNS, News
 from popbandits.reports.live.runs import Runs
-from popbandits.reports.live.warned import Warned
+from popbandits.reports.live.updates import WarningsUpdate
 from popbandits.reports.run import Run
 from popbandits.storage import Store
-from popbandits.storage.folders import stamp
-from popbandits.storage.schema import FILE
+from popbandits.storage.folders import file_stamp
+from popbandits.storage.schema import RUN_FILE
 from tests.reports.played import HOSTILE, Clumsy, play, space
 from tests.reports.served import Asking, served
 from tests.warned_runs import stuck_then_rising
@@ -52,7 +52,7 @@ def copied(run: Path, into: Path, observations: int) -> Path:
     """The run when it had so many observations; with all the decisions made until then."""
     with Store.open(run, readonly=True) as store:
         known, decided = list(store.observations())[:observations], list(store.decisions())
-        new = not (into / FILE).exists()
+        new = not (into / RUN_FILE).exists()
         with Store.create(into, store.space, store.about) if new else Store.open(into) as other:
             other.write(known[len(other) :], [d for d in decided if d.known <= observations])
     return into
@@ -63,7 +63,7 @@ def copied(run: Path, into: Path, observations: int) -> Path:
 
 @pytest.mark.parametrize("name", ["clumsy", "deeper/smooth", "own pace"])
 def test_a_run_that_is_followed_reads_as_one_that_is_read_whole(name: str, folder: Path, tmp_path: Path) -> None:
-    followed = Followed(tmp_path / "run")
+    followed = LiveRun(tmp_path / "run")
     for length in (1, 7, 16):
         directory = copied(folder / name, tmp_path / "run", length)
         followed.refresh()
@@ -86,14 +86,14 @@ def test_an_interval_that_never_trained_is_not_drawn(tmp_path: Path) -> None:
     with Store.create(tmp_path, space_of_one(), {"size": 1}) as store:
         lost = Observation(0, 1, {"lr": 0.9}, (0, 0), 1.0, status="lost")
         store.extend([Observation(0, 0, {"lr": 0.5}, score=1.0), lost])
-    followed, run = Followed(tmp_path), Run.read(tmp_path)
+    followed, run = LiveRun(tmp_path), Run.read(tmp_path)
     followed.refresh()
     assert followed.trained == run.trained == 1
     assert followed.intervals.round.tolist() == run.intervals.round.tolist() == [0]
 
 
 def test_figures_of_a_run_that_is_followed_are_those_of_the_report(folder: Path) -> None:
-    followed, run = Followed(folder / "clumsy"), Run.read(folder / "clumsy")
+    followed, run = LiveRun(folder / "clumsy"), Run.read(folder / "clumsy")
     followed.refresh()
     for figures in ((learning(followed), learning(run)), (schedules({"": [followed]}), schedules({"": [run]}))):
         mine, theirs = figures
@@ -106,8 +106,8 @@ def test_figures_of_a_run_that_is_followed_are_those_of_the_report(folder: Path)
 def test_of_a_long_run_a_steady_sample_and_the_whole_winning_lineage_are_drawn(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "DRAWN", 8)
-    followed = Followed(tmp_path)
+    monkeypatch.setattr(live_run, "MAX_CONFIGS", 8)
+    followed = LiveRun(tmp_path)
     earlier: set[Any] = set()
     for length in (33, 36, 40):
         copied(folder / "clumsy", tmp_path, length)
@@ -122,7 +122,7 @@ def test_of_a_long_run_a_steady_sample_and_the_whole_winning_lineage_are_drawn(
 
 def test_a_longer_axis_leaves_room_for_a_run_without_an_end(tmp_path: Path) -> None:
     population = Population({"lr": (0.0, 1.0)}, PBT(), size=2)
-    followed = Followed(tmp_path)
+    followed = LiveRun(tmp_path)
     horizons = []
     for _ in range(20):
         for assignment in population.ask():
@@ -140,7 +140,7 @@ def test_a_longer_axis_leaves_room_for_a_run_without_an_end(tmp_path: Path) -> N
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures and warnings are made anew at once, however long they take on a busy machine."""
-    monkeypatch.setattr(pacing, "PACE", 0.0)
+    monkeypatch.setattr(updates, "PAUSE_FACTOR", 0.0)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -193,7 +193,7 @@ def test_what_could_not_be_read_when_the_file_changed_is_read_soon_after(
     news = News(copied(folder / "clumsy", tmp_path, 10))
     assert news.since(None) is not None
     copied(folder / "clumsy", tmp_path, 11)
-    later = time.monotonic() + news_module.SETTLED
+    later = time.monotonic() + news_module.REREAD_SECONDS
     monkeypatch.setattr(news_module.time, "monotonic", lambda: later)
     message = news.since(None)
     assert message is not None
@@ -217,7 +217,7 @@ def test_warnings_are_those_of_the_history_and_go_when_they_no_longer_hold(tmp_p
 
 def test_warnings_of_another_run_that_took_the_folder_are_its_own(tmp_path: Path) -> None:
     stuck_then_rising("lr").until(60).save(tmp_path)
-    followed, warned = Followed(tmp_path), Warned()
+    followed, warned = LiveRun(tmp_path), WarningsUpdate()
     followed.refresh()
     warned.make(followed, 1)
     assert len(warned.texts) == 1
@@ -233,7 +233,7 @@ def test_rows_say_what_each_member_does(folder: Path, tmp_path: Path) -> None:
     run = copied(folder / "deeper" / "smooth", tmp_path / "run", 6)
     news = News(run).since(None)
     assert news is not None
-    rows = {row[0]: dict(zip(MEMBERS, row, strict=True)) for row in news["members"]}
+    rows = {row[0]: dict(zip(MEMBER_COLUMNS, row, strict=True)) for row in news["members"]}
     assert [rows[m]["state"] for m in range(4)] == ["waiting", "waiting", "interrupted", "interrupted"]
     assert [rows[m]["round"] for m in range(4)] == [1, 1, 1, 1]
     assert all("lr " in row["hyperparameters"] for row in rows.values())
@@ -260,12 +260,14 @@ def test_the_log_says_who_copied_whom_and_what_else_happened(folder: Path) -> No
 
 def test_a_long_log_is_told_by_its_end(tmp_path: Path) -> None:
     with Store.create(tmp_path, Population({"lr": (0.0, 1.0)}, PBT(), size=2).space, {"size": 2}) as store:
-        store.write(events=[Event("raised", f"number {i}", 0, 0, time=float(i + 1)) for i in range(3 * LOG)])
+        store.write(
+            events=[Event("raised", f"number {i}", 0, 0, time=float(i + 1)) for i in range(3 * MAX_LOG_ENTRIES)]
+        )
         news = News(tmp_path)
         first = news.since(None)
         assert first is not None
-        assert len(first["log"]) == LOG
-        assert first["log"][-1]["text"] == f"number {3 * LOG - 1}"
+        assert len(first["log"]) == MAX_LOG_ENTRIES
+        assert first["log"][-1]["text"] == f"number {3 * MAX_LOG_ENTRIES - 1}"
         store.write(events=[Event("stopped", "", time=1e4)])
         second = news.since(first["version"])
         assert second is not None
@@ -406,7 +408,7 @@ def test_runs_are_found_below_the_folder_and_nowhere_else(folder: Path, tmp_path
     copied(folder / "clumsy", inside / "a" / "checkpoints" / "kept", 1)
     (inside / "link").symlink_to(outside)
     (inside / "file").mkdir()
-    (inside / "file" / FILE).symlink_to(outside / FILE)
+    (inside / "file" / RUN_FILE).symlink_to(outside / RUN_FILE)
     assert list(Runs(inside).find()) == ["a", "b/c"]
     assert list(Runs(inside / "a").find()) == ["."]
     with pytest.raises(ArgumentError, match=r"needs a folder that holds runs, or will, got .*nowhere"):
@@ -415,7 +417,7 @@ def test_runs_are_found_below_the_folder_and_nowhere_else(folder: Path, tmp_path
 
 def test_a_run_that_cannot_be_read_is_listed_with_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / FILE).write_bytes(b"not a database, but long enough to be one" * 100)
+    (tmp_path / "bad" / RUN_FILE).write_bytes(b"not a database, but long enough to be one" * 100)
     with served(tmp_path) as ask:
         ((name, state, reason, *_),) = ask.get("/api/runs").json()["rows"]
     assert (name, state) == ("bad", "unreadable")
@@ -423,11 +425,11 @@ def test_a_run_that_cannot_be_read_is_listed_with_what_is_wrong(tmp_path: Path) 
 
 
 def test_a_stamp_changes_with_what_is_written(folder: Path, tmp_path: Path) -> None:
-    assert stamp(tmp_path) == ()
+    assert file_stamp(tmp_path) == ()
     copied(folder / "clumsy", tmp_path, 1)
-    before = stamp(tmp_path)
+    before = file_stamp(tmp_path)
     copied(folder / "clumsy", tmp_path, 2)
-    assert stamp(tmp_path) != before
+    assert file_stamp(tmp_path) != before
 
 
 # Who may see them

@@ -34,7 +34,7 @@ UNFINISHED = (
 
 
 def test_who_does_not_finish_a_question_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "PATIENCE", 0.3)
+    monkeypatch.setattr(connections, "TIMEOUT_SECONDS", 0.3)
     with served(tmp_path) as server, ExitStack() as stack:
         opened = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in UNFINISHED]
         for connection, said in zip(opened, UNFINISHED, strict=True):
@@ -45,7 +45,7 @@ def test_who_does_not_finish_a_question_is_not_waited_for(tmp_path: Path, monkey
 
 
 def test_who_follows_a_run_may_do_so_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "PATIENCE", 0.3)
+    monkeypatch.setattr(connections, "TIMEOUT_SECONDS", 0.3)
     (tmp_path / "run.sqlite").write_bytes(b"no run")
     with served(tmp_path) as server, socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(b"GET /api/news?run=. HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -53,7 +53,7 @@ def test_who_follows_a_run_may_do_so_for_long(tmp_path: Path, monkeypatch: pytes
 
 
 def test_connections_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST", 4)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     with served(tmp_path) as server, ExitStack() as stack:
         held = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(12)]
         assert all(closed(one) for one in held[4:])
@@ -73,12 +73,12 @@ def test_a_cookie_of_somebody_else_is_ignored(tmp_path: Path) -> None:
 
 def test_nonsense_is_logged_for_a_while(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with served(tmp_path) as server:
-        for _ in range(connections.LINES + 20):
+        for _ in range(connections.MAX_LOG_LINES + 20):
             with socket.create_connection(("127.0.0.1", server.port)) as connection:
                 connection.sendall(b"\0\1\2 nonsense\r\n\r\n")
                 assert closed(connection)
     said = [line for line in capfd.readouterr().err.splitlines() if "Invalid HTTP request" in line]
-    assert len(said) == connections.LINES
+    assert len(said) == connections.MAX_LOG_LINES
     assert said[-1].endswith("(nothing more will be logged)")
 
 

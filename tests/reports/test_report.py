@@ -19,8 +19,8 @@ from popbandits.reports import single as single_module
 from popbandits.reports.html import script_json
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.report import draw, write_report
-from popbandits.reports.run import TRACEBACK, Run
-from popbandits.reports.single import intervals
+from popbandits.reports.run import MAX_TRACEBACK_CHARS, Run
+from popbandits.reports.single import interval_table
 from popbandits.storage import Store
 from tests.reports.played import HOSTILE, Climber, Clumsy, play, space
 
@@ -142,7 +142,7 @@ def test_a_huge_traceback_is_cut_with_a_note(tmp_path: Path) -> None:
     text = Page(output).text
     assert "first line" in text
     assert "last line" in text
-    assert f"{len(huge) - TRACEBACK:,} characters left out" in text
+    assert f"{len(huge) - MAX_TRACEBACK_CHARS:,} characters left out" in text
     assert output.stat().st_size < 2_000_000
 
 
@@ -179,9 +179,9 @@ def test_every_figure_has_a_caption_and_a_name_for_those_who_cannot_see_it(tmp_p
 def test_the_table_of_a_long_run_holds_the_latest_and_the_winning_lineage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(single_module, "ROWS", 20)
+    monkeypatch.setattr(single_module, "MAX_INTERVAL_ROWS", 20)
     run = Run.read(play(tmp_path / "run", rounds=12))
-    columns, rows, note = intervals(run)
+    columns, rows, note = interval_table(run)
     shown = {(row[0], row[1]) for row in rows}
     assert len(rows) <= 20
     assert run.history[-1].key in shown
@@ -192,7 +192,7 @@ def test_the_table_of_a_long_run_holds_the_latest_and_the_winning_lineage(
 
 def test_a_label_none_is_not_taken_for_a_value_that_is_off(tmp_path: Path) -> None:
     run = Run.read(play(tmp_path / "run", rounds=3))
-    columns, rows, _ = intervals(run)
+    columns, rows, _ = interval_table(run)
     augmentation, momentum = columns.index("augmentation"), columns.index("momentum")
     assert {row[augmentation] for row in rows} == {"crop", "rotate", "None"}
     assert all((row[momentum] is None) == (row[augmentation] != "crop") for row in rows)

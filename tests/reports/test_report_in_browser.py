@@ -119,7 +119,7 @@ def test_light_and_dark_redraw_everything(page: Page) -> None:
 
 def test_a_page_can_be_used_with_the_keyboard_alone(page: Page) -> None:
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the report"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     visited = set()
     for _ in range(80):
         page.keyboard.press("Tab")

@@ -14,7 +14,7 @@ from popbandits.errors import HistoryError
 from popbandits.history import Event
 from popbandits.reports.status import Status, print_table, status
 from popbandits.storage import Store
-from popbandits.storage.lock import Lock, running
+from popbandits.storage.lock import Lock, is_running
 
 SPACE = {"lr": (0.0, 1.0)}
 
@@ -51,10 +51,10 @@ def test_a_run_is_running_while_its_folder_is_held(tmp_path: Path) -> None:
     kept(tmp_path, told=4)
     log(tmp_path, "started")
     lock = Lock(tmp_path)
-    assert running(tmp_path)
+    assert is_running(tmp_path)
     assert status(tmp_path).state == "running"
     lock.release()
-    assert not running(tmp_path)
+    assert not is_running(tmp_path)
 
 
 @pytest.mark.parametrize(

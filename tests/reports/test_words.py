@@ -12,7 +12,7 @@ from popbandits.history import History, Observation
 from popbandits.reports.figures.effects import effects
 from popbandits.reports.html import findings
 from popbandits.reports.run import Run, label_names
-from popbandits.reports.words import never_explored, not_clear, spans, summary, what_mattered
+from popbandits.reports.words import never_explored, spans, summary, unclear_effects, what_mattered
 from tests.reports.played import Clumsy, play
 
 
@@ -90,7 +90,7 @@ def heard(directory: Path, configs: list[dict[str, Any]], gains: list[float]) ->
     """What a report says mattered, and what it says is not clear."""
     run = told(directory, SETTINGS, configs, np.cumsum(gains).tolist())
     found = effects([run])
-    return what_mattered(found), not_clear([run], found)
+    return what_mattered(found), unclear_effects([run], found)
 
 
 def test_one_crash_among_equal_configurations_tells_nothing_of_seven_settings(tmp_path: Path) -> None:

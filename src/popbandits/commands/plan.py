@@ -40,7 +40,7 @@ def print_plan(experiment: Experiment) -> int:
     print_columns(space_rows(population.space))
     for remark in remarks(population.space, population.size, population.explore):
         print(f"\nWarning: {remark}")
-    taken = where is not None and schema.holds_run(Path(where) / schema.FILE)
+    taken = where is not None and schema.holds_run(Path(where) / schema.RUN_FILE)
     if taken:
         command = resume_command(str(where))
         print(f"\nIt cannot run: {where} already holds a run; give another folder with -o, or resume it: {command}")

@@ -36,7 +36,7 @@ from popbandits.run.start import read_start
 from popbandits.selection import Selection
 from popbandits.space import Space
 from popbandits.storage import Store
-from popbandits.storage.schema import FILE, holds_run
+from popbandits.storage.schema import RUN_FILE, holds_run
 from popbandits.typing import is_real
 
 WAITING = (Trial.PENDING, Trial.PAUSED)
@@ -145,7 +145,7 @@ class PopulationScheduler(TrialScheduler):
 
     def on_trial_add(self, tune_controller: Any, trial: AnyTrial) -> None:
         """Add a trial that is new, restored with its experiment, or tried again after a failure."""
-        if self._record is None or self._record.store.path != trials.folder(trial) / FILE:
+        if self._record is None or self._record.store.path != trials.folder(trial) / RUN_FILE:
             self._begin(tune_controller, trial)
         restored = trial.trial_id in self._opened.members
         member = self._opened.join(trial.trial_id)
@@ -245,7 +245,7 @@ class PopulationScheduler(TrialScheduler):
         trials.check_num_to_keep(trial)
         keep = partial(trials.keep_record, trial)
         trials.fetch_record(trial)
-        if holds_run((directory := trials.folder(trial)) / FILE):
+        if holds_run((directory := trials.folder(trial)) / RUN_FILE):
             store = Store.open(directory)
             about = store.about
             start = from_record(about.get("start", []))

@@ -22,7 +22,7 @@ from popbandits.history import Assignment, Observation
 from popbandits.ray.record import CHECKPOINT
 from popbandits.space import Space
 from popbandits.storage import Store
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 
 AnyTrial = Any
 """A `ray.tune.experiment.Trial`, whose annotations allow None for much that is always set."""
@@ -66,7 +66,7 @@ def keep_record(trial: AnyTrial, store: Store) -> None:
 def _paths(trial: AnyTrial) -> tuple[Any, str, Path]:
     """Return Tune's file system, the path of the run's file in it, and the local path of that file."""
     storage = trial.storage
-    return storage.storage_filesystem, str(Path(storage.experiment_fs_path, FILE)), folder(trial) / FILE
+    return storage.storage_filesystem, str(Path(storage.experiment_fs_path, RUN_FILE)), folder(trial) / RUN_FILE
 
 
 def _is_gone(system: Any, path: str) -> bool:

@@ -9,11 +9,11 @@ import numpy as np
 from popbandits.history.frame import flat
 from popbandits.typing import FloatArray, IntArray, is_real
 
-SPENT = ("steps", "seconds")
+COSTS = ("steps", "seconds")
 """Fields of an observation that add up along a lineage."""
-OFFERED = 20
+MAX_METRICS = 20
 """Maximum metrics that a page offers as an axis."""
-NAMED = 1_000
+MAX_INTERVALS_SEARCHED = 1_000
 """Maximum observations that are searched for names of metrics at a time: all of a long run would take long."""
 
 
@@ -31,18 +31,6 @@ def totals(parents: IntArray, spent: FloatArray) -> FloatArray:
     for parent, own in zip(parents.tolist(), spent.tolist(), strict=True):
         found.append(own if parent < 0 else found[parent] + own)
     return np.array(found, np.float64)
-
-
-def spent_tables(places: IntArray, parents: IntArray, spent: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Return the totals along lineages as tables, without those that are nowhere known or all 0.
-
-    Args:
-        places: (rounds, members) index of each interval; -1 for missing ones.
-        parents: Index of each interval's parent; -1 for a fresh start.
-        spent: What each interval spent, by name; NaN if unknown.
-    """
-    found = {name: totals(parents, own) for name, own in spent.items() if np.isfinite(own).any()}
-    return {name: on_table(places, total) for name, total in found.items() if (total > 0).any()}
 
 
 def on_table(places: IntArray, values: FloatArray) -> FloatArray:
@@ -80,14 +68,14 @@ def _finite(value: Any) -> float:
     return float(value) if number and math.isfinite(value) else math.nan
 
 
-def offered(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
+def metric_names(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the names of the metrics to offer, in order: those with a finite number in any of these intervals.
 
     >>> offered([{"loss": {"policy": 0.5}, "level": "hard"}, {"solved": True, "entropy": float("nan")}])
     ['loss.policy', 'solved']
     """
     pairs = (pair for reported in metrics for pair in flat(reported, "").items())
-    return sorted({name for name, value in pairs if math.isfinite(_finite(value))})[:OFFERED]
+    return sorted({name for name, value in pairs if math.isfinite(_finite(value))})[:MAX_METRICS]
 
 
 def time_unit(seconds: float) -> tuple[float, str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.reports.export import finite
-from popbandits.reports.figures.figure import Figure, config
+from popbandits.reports.figures.figure import Figure
+from popbandits.reports.figures.theme import config
 
 PAGE = Path(__file__).parent / "page"
 
@@ -85,28 +86,20 @@ def cards(facts: Mapping[str, str]) -> str:
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], numbers: bool = True) -> str:
     """Return a table; the first cell of each row is its heading, and all but `Markup` is escaped."""
     align = "number" if numbers else None
-    heading = markup(
-        "tr", *(markup("th", escape(name), scope="col", class_=align if i else None) for i, name in enumerate(head))
-    )
-    body = "".join(
+    heads = (markup("th", escape(name), scope="col", class_=align if i else None) for i, name in enumerate(head))
+    body = (
         markup(
-            "tr",
-            *(
-                markup(
-                    "th" if i == 0 else "td", _cell(cell), scope="row" if i == 0 else None, class_=align if i else None
-                )
-                for i, cell in enumerate(row)
-            ),
+            "tr", markup("th", _cell(first), scope="row"), *(markup("td", _cell(each), class_=align) for each in rest)
         )
-        for row in rows
+        for first, *rest in rows
     )
-    whole = markup("table", _caption(caption), markup("thead", heading), markup("tbody", body))
+    return _scrolled(caption, markup("thead", markup("tr", *heads)), markup("tbody", *body))
+
+
+def _scrolled(caption: str, *parts: str, **attributes: Any) -> str:
+    """Return a table that is scrolled sideways if it is wide, while its caption stays in view."""
+    whole = markup("table", markup("caption", markup("span", breakable(caption))), *parts, **attributes)
     return markup("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
-
-
-def _caption(text: str) -> str:
-    """Return the caption of a table, which stays in view while the table is scrolled sideways."""
-    return markup("caption", markup("span", breakable(text)))
 
 
 class Markup(str):
@@ -122,10 +115,13 @@ def _cell(cell: Any) -> str:
 def figure(one: Figure) -> str:
     """Return the element that a figure is drawn in, with its title and caption."""
     caption = markup("h3", escape(one.title)) + markup("p", escape(one.caption))
-    label = f"{one.title}. {one.caption}"
-    place = markup("div", class_="chart", data_figure=one.name, role="img", aria_label=label, tabindex="0")
-    choice = axis_choice() if one.axes else ""
-    return markup("figure", markup("figcaption", caption), choice, place, id=f"figure-{one.name}")
+    return figure_frame(one.name, caption, f"{one.title}. {one.caption}", axis_choice() if one.axes else "")
+
+
+def figure_frame(name: str, caption: str, label: str, controls: str = "") -> str:
+    """Return the element that a script draws a figure in; `caption` and `controls` are markup above it."""
+    place = markup("div", class_="chart", data_figure=name, role="img", aria_label=label, tabindex="0")
+    return markup("figure", markup("figcaption", caption), controls, place, id=f"figure-{name}")
 
 
 def axis_choice() -> str:
@@ -147,9 +143,8 @@ def filled_table(name: str, columns: Sequence[str], caption: str, example: str, 
         f'<button id="{name}-next" type="button">Next</button><span id="{name}-found" role="status"></span>'
     )
     head = markup("thead", markup("tr", *heads))
-    whole = markup("table", _caption(caption), head, "<tbody></tbody>", id=name, class_="rows")
-    return markup("div", controls, class_="controls") + markup(
-        "div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption
+    return markup("div", controls, class_="controls") + _scrolled(
+        caption, head, "<tbody></tbody>", id=name, class_="rows"
     )
 
 
@@ -184,29 +179,43 @@ def page(
         markup("section", markup("h2", escape(heading), id=names[heading]), inside, aria_labelledby=names[heading])
         for heading, inside in sections.items()
     )
-    top = (
+    return document(
+        title,
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        + markup("style", (PAGE / "style.css").read_text("utf-8")),
         markup("div", markup("h1", breakable(title)), markup("p", breakable(subtitle))),
-        markup("button", "Dark", id="theme", type="button"),
+        "Figures and the table of intervals need JavaScript.",
+        markup("nav", markup("ul", *links), aria_label="Sections"),
+        markup("main", *parts, id="main"),
+        markup("footer", "Made by popbandits. This file is complete: it needs no network."),
+        f'<script type="application/json" id="data">{script_json(data)}</script>',
+        *(f'<script type="module">{script}</script>' for script in parts_of_script),
     )
+
+
+def document(title: str, head: str, heading: str, noscript: str, *body: str, **attributes: Any) -> str:
+    """Return a whole page.
+
+    Args:
+        title: Text in the window's title.
+        head: Markup for the head.
+        heading: Markup in the header, beside the choice of a theme.
+        noscript: Text for browsers without JavaScript.
+        body: Markup below the header, with an element of the id "main".
+        attributes: Attributes of the body.
+    """
+    skip = '<a class="skip" href="#main">Skip to the content</a>'
+    header = markup("header", heading, markup("button", "Dark", id="theme", type="button"))
+    warning = markup("noscript", markup("p", noscript, class_="bad"))
     return "\n".join(
         [
-            "<!doctype html>",
-            '<html lang="en">',
-            '<head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">',
+            head,
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             markup("title", escape(f"{title} – popbandits")),
-            markup("style", (PAGE / "style.css").read_text("utf-8")),
-            "</head><body>",
-            '<a class="skip" href="#main">Skip to the report</a>',
-            markup("header", *top),
-            markup("nav", markup("ul", *links), aria_label="Sections"),
-            '<noscript><p class="bad">Figures and the table of intervals need JavaScript.</p></noscript>',
-            markup("main", *parts, id="main"),
-            markup("footer", "Made by popbandits. This file is complete: it needs no network."),
-            f'<script type="application/json" id="data">{script_json(data)}</script>',
-            *(f'<script type="module">{script}</script>' for script in parts_of_script),
-            "</body></html>\n",
+            "</head>",
+            markup("body", "\n".join(["", skip, header, warning, *body, ""]), **attributes),
+            "</html>\n",
         ]
     )
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from types import TracebackType
 
 PROGRAM = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
 
@@ -26,15 +25,7 @@ class Libraries:
             raise RuntimeError(f"vl-convert could not bundle Vega: exit status {self._process.returncode}")
         return script.decode()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Stop bundling."""
         with self._process:
             self._process.kill()
-
-    def __enter__(self) -> "Libraries":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()

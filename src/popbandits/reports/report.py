@@ -1,14 +1,13 @@
 """The report of one run, or a comparison of several: as a page, and as figures for a notebook."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from popbandits.errors import ArgumentError
 from popbandits.reports.figures.figure import Figure, require_extra
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.run import Run
-from popbandits.reports.several import several
-from popbandits.reports.single import single
 from popbandits.storage.disk import write_whole
 from popbandits.storage.folders import run_folders
 
@@ -22,7 +21,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | 
         figures: Folder for the figures as PNG, SVG, PDF and Vega-Lite. None (default) for none.
     """
     require_extra()
-    with Libraries() as libraries:
+    with closing(Libraries()) as libraries:
         content, drawn = _read(runs, libraries.text)
     output = Path(output)
     write_whole(output, content.encode())
@@ -46,7 +45,10 @@ def draw(*runs: str | Path) -> dict[str, Figure]:
 
 def _read(runs: Sequence[str | Path], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """Return the page of runs, and its figures."""
+    from popbandits.reports.several import comparison_page  # Here, as they import Altair.
+    from popbandits.reports.single import report_page
+
     if not runs:
         raise ArgumentError("a report needs a run, got none; give the folder of one")
     found = [Run.read(directory) for directory in run_folders(runs)]
-    return single(found[0], libraries) if len(found) == 1 else several(found, libraries)
+    return report_page(found[0], libraries) if len(found) == 1 else comparison_page(found, libraries)

@@ -5,161 +5,69 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from popbandits.errors import HistoryError
-from popbandits.history import History, Key, Observation, Rows
+from popbandits.history import Event, History, Key, Observation, Rows
 from popbandits.history.frame import text
 from popbandits.records import merit
-from popbandits.reports.axes import NAMED, SPENT, metric_column, offered, on_table, spent_tables
+from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, metric_column, metric_names, on_table
+from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.status import Status, method_name, status
-from popbandits.space import Points, Space
-from popbandits.storage.schema import FILE
+from popbandits.space import Space
+from popbandits.storage.queries import Numbers, numbers
 from popbandits.storage.store import reading
-from popbandits.typing import BoolArray, FloatArray, IntArray
+from popbandits.typing import BoolArray, FloatArray
 from popbandits.wording import printable, setting
 
-LABEL = 60
+MAX_LABEL_CHARS = 60
 """Maximum characters of a label, a name or a value in figures."""
 
-CONFIG = 400
+MAX_CONFIG_CHARS = 400
 """Maximum characters of a configuration in a figure's tooltip."""
 
-CELLS = 10_000_000
-"""Maximum cells of a table of rounds and members, for any run."""
-
-LINES = 1_000
+MIN_MULTILINE_CHARS = 1_000
 """Texts with a longer limit than this may have several lines."""
 
-TRACEBACK = 6_000
+MAX_TRACEBACK_CHARS = 6_000
 """Maximum characters of a traceback in a report."""
 
 
-@dataclass(frozen=True)
-class Mishap:
-    """An interval that failed, and the reason on record."""
-
-    member: int
-    round: int
-    kind: str
-    text: str
-    traceback: str
-
-
-@dataclass(frozen=True)
-class Intervals:
-    """Intervals that trained, in the form that figures draw."""
-
-    points: Points
-    member: IntArray
-    round: IntArray
-    change: FloatArray
-    """`Observation.change` of each; NaN where it was not measured."""
-
-
-class Drawn(Protocol):
-    """The data of learning curves and schedules: a run that was read whole, or one that is followed."""
-
-    @property
-    def space(self) -> Space:
-        """What could be tried."""
-
-    @property
-    def sign(self) -> float:
-        """+1 where more is better, -1 where less is."""
-
-    @property
-    def scores(self) -> FloatArray:
-        """(rounds, members) as they were told; NaN where there is none."""
-
-    @property
-    def best_by_round(self) -> FloatArray:
-        """(rounds,) the best member's score in each round; NaN where no member completed it."""
-
-    @property
-    def horizon(self) -> int:
-        """The last round of an axis."""
-
-    @property
-    def lineage(self) -> list[tuple[int, int, float]]:
-        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
-
-    @property
-    def winning(self) -> frozenset[Key]:
-        """The intervals of that lineage."""
-
-    @property
-    def intervals(self) -> Intervals:
-        """Intervals that trained, as arrays; of a long run that is followed, a sample."""
-
-    @property
-    def trained(self) -> int:
-        """Number of intervals that trained, in the sample or not."""
-
-    @property
-    def spent(self) -> Mapping[str, FloatArray]:
-        """(rounds, members) "steps" and "seconds" along the lineage of each interval; only those that are known."""
-
-    @property
-    def metrics(self) -> Sequence[str]:
-        """Names of the metrics that curves can show."""
-
-    def metric(self, name: str) -> FloatArray:
-        """Return a metric, (rounds, members); NaN where it was not reported."""
-
-    def describe(self, key: Key) -> str | None:
-        """Return an interval's configuration on one line, or None if its point does not show it."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run, finished or not."""
+@dataclass(eq=False)
+class Run(RunData):
+    """A run, finished or not, that was read whole."""
 
     directory: Path
     about: Mapping[str, Any]
     status: Status
     history: History
+    numbers: Numbers
     deciding: Mapping[Key, float]
     """Seconds that exploring took, by the interval explored for."""
-    said: Mapping[Key, Mishap]
+    events: Mapping[tuple[int | None, int | None], Event]
     """Failures on record, by interval."""
+
+    def __post_init__(self) -> None:
+        self.space = self.history.space
+        self.lineage = [(*step.key, step.score) for step in self.history.lineage()]
 
     @staticmethod
     def read(directory: str | Path) -> "Run":
         """Read the run in a folder as it is now."""
+        history = History.load(directory)
         with reading(directory) as store:
             about, deciding = store.about, store.deciding()
-            said = {
-                (event.member, event.round): Mishap(
-                    event.member,
-                    event.round,
-                    event.kind,
-                    shorten(event.text, TRACEBACK),
-                    shorten(str(event.data.get("traceback", "")), TRACEBACK),
-                )
-                for event in store.events()
-                if event.member is not None and event.round is not None
-            }
-        return Run(Path(directory), about, status(directory), History.load(directory), deciding, said)
+            rows = numbers(store, "observation")[: len(history)]  # A run in training may have continued.
+            events = {(event.member, event.round): event for event in store.events()}
+        return Run(Path(directory), about, status(directory), history, rows, deciding, events)
 
     @property
     def name(self) -> str:
         """Name of the folder; if that is only a number (such as a seed), with its parent folder."""
         folder = self.directory if self.directory.name else self.directory.resolve()
         name = f"{folder.parent.name}/{folder.name}" if folder.name.isdecimal() else folder.name or str(folder)
-        return shorten(name.lstrip("/"), LABEL)
-
-    @property
-    def space(self) -> Space:
-        """What could be tried."""
-        return self.history.space
-
-    @property
-    def sign(self) -> float:
-        """+1 where more is better, -1 where less is."""
-        return self.history.sign
+        return shorten(name.lstrip("/"), MAX_LABEL_CHARS)
 
     @property
     def method(self) -> str:
@@ -172,11 +80,11 @@ class Run:
         return self.history.recent()
 
     @cached_property
-    def intervals(self) -> Intervals:
+    def intervals(self) -> IntervalArrays:
         """Every interval that trained, by round and member."""
         rows = self.rows
         change = self.scores[rows.round, rows.member] - self.sign * rows.before
-        return Intervals(rows.points, rows.member, rows.round, change)
+        return IntervalArrays(rows.points, rows.member, rows.round, change)
 
     @cached_property
     def measured(self) -> BoolArray:
@@ -184,69 +92,24 @@ class Run:
         return np.isfinite(self.rows.change) & ~self.rows.guessed
 
     @property
-    def trained(self) -> int:
-        """Number of intervals that trained."""
-        return len(self.rows)
-
-    @cached_property
-    def lineage(self) -> list[tuple[int, int, float]]:
-        """Member, round and score along the lineage that ends with the best score, the first ancestor first."""
-        return [(*step.key, step.score) for step in self.history.lineage()]
-
-    @cached_property
-    def winning(self) -> frozenset[Key]:
-        """The lineage that ends with the best score."""
-        return frozenset((member, round_) for member, round_, _ in self.lineage)
-
-    @property
     def horizon(self) -> int:
         """The last round of an axis."""
         return len(self.scores) - 1
 
     @cached_property
-    def scores(self) -> FloatArray:
-        """(rounds, members) as they were told; NaN where there is none."""
-        member, round_ = self.history.intervals()
-        shape = round_.max(initial=-1) + 1, member.max(initial=-1) + 1
-        require_dense(shape, len(member), self.directory)
-        table = np.full(shape, np.nan)
-        table[round_, member] = self.sign * self.history.scores(np.arange(len(member)))
-        return table
-
-    @cached_property
-    def _places(self) -> IntArray:
-        """(rounds, members) index of each interval in the history; -1 for missing ones."""
-        member, round_ = self.history.intervals()
-        table = np.full(self.scores.shape, -1)
-        table[round_, member] = np.arange(len(member))
-        return table
-
-    @cached_property
-    def spent(self) -> Mapping[str, FloatArray]:
-        """(rounds, members) "steps" and "seconds" along the lineage of each interval; only those that are known."""
-        parents = [-1 if o.parent is None else self._places[o.parent[1], o.parent[0]] for o in self.history]
-        own = {name: np.array([getattr(o, name) for o in self.history], np.float64) for name in SPENT}
-        return spent_tables(self._places, np.array(parents), own)
-
-    @cached_property
     def metrics(self) -> Sequence[str]:
         """Names of the metrics that curves can show."""
-        every = max(1, math.ceil(len(self.history) / NAMED))
-        return offered(self.history[i].metrics for i in range(0, len(self.history), every))
+        every = max(1, math.ceil(len(self.history) / MAX_INTERVALS_SEARCHED))
+        return metric_names(self.history[i].metrics for i in range(0, len(self.history), every))
 
     def metric(self, name: str) -> FloatArray:
         """Return a metric, (rounds, members); NaN where it was not reported."""
-        return on_table(self._places, metric_column(name, (o.metrics for o in self.history)))
-
-    @cached_property
-    def best_by_round(self) -> FloatArray:
-        """(rounds,) the best member's score in each round; NaN where no member completed it."""
-        return best_of_rounds(self.scores, self.sign)
+        return on_table(self.indices, metric_column(name, (o.metrics for o in self.history)))
 
     @property
     def final(self) -> Observation | None:
         """The member that is best in the end, by the last round that each completed."""
-        last = map(self.history.last_completed, range(self.scores.shape[1]))
+        last = map(self.history.last_completed, range(self.size))
         return max((o for o in last if o is not None), key=lambda o: merit(o, self.sign), default=None)
 
     @cached_property
@@ -262,11 +125,11 @@ class Run:
         return frozenset(found)
 
     @property
-    def mishaps(self) -> Iterator[Mishap]:
+    def failures(self) -> Iterator[Event]:
         """The intervals that failed, in order."""
         for o in self.history:
             if o.failed:
-                yield self.said.get(o.key) or Mishap(o.member, o.round, o.status, "its score was NaN", "")
+                yield self.events.get(o.key) or Event(o.status, "its score was NaN", o.member, o.round)
 
     def describe(self, key: Key) -> str:
         """Return an interval's configuration on one line."""
@@ -275,35 +138,9 @@ class Run:
         return describe_config(self.space, observation.config)
 
 
-def require_dense(shape: tuple[int, int], observations: int, directory: Path) -> None:
-    """Raise HistoryError if a table of rounds and members would be far larger than the number of observations."""
-    if (cells := int(shape[0]) * int(shape[1])) > max(CELLS, 100 * observations):
-        raise HistoryError(
-            f"{directory / FILE} is damaged: {observations:,} observations cannot be drawn as "
-            f"{shape[0]:,} rounds of {shape[1]:,} members, {cells:,} in all"
-        )
-
-
 def method_label(about: Mapping[str, Any], space: Space) -> str:
     """Return the name of a run's method, short enough to show."""
-    return shorten(method_name(about, space) or "method not on record", LABEL)
-
-
-def best_of_rounds(scores: FloatArray, sign: float) -> FloatArray:
-    """Return the best of each row; NaN where all are."""
-    turned = np.where(np.isnan(scores), -np.inf, sign * scores).max(axis=1, initial=-np.inf)
-    return np.where(np.isfinite(turned), sign * turned, np.nan)
-
-
-def best_members(scores: FloatArray, sign: float) -> IntArray:
-    """Return the best member of each round, of equals the last one (`records.merit`); -1 where no member completed it.
-
-    >>> best_members(np.array([[1.0, 2.0, 2.0], [np.nan] * 3]), 1.0).tolist()
-    [2, -1]
-    """
-    turned = np.where(np.isnan(scores), -np.inf, sign * scores)
-    last = scores.shape[1] - 1 - np.argmax(turned[:, ::-1], axis=1)
-    return np.where(np.isfinite(turned.max(axis=1)), last, -1)
+    return shorten(method_name(about, space) or "method not on record", MAX_LABEL_CHARS)
 
 
 def describe_config(space: Space, config: Mapping[str, Any]) -> str:
@@ -312,7 +149,9 @@ def describe_config(space: Space, config: Mapping[str, Any]) -> str:
     >>> describe_config(Space({"lr": (0.0, 1.0), "act": ["relu", None]}), {"lr": 0.12345, "act": None})
     'lr 0.123 · act None'
     """
-    return shorten(" · ".join(f"{name} {setting(value)}" for name, value in space.flatten(config).items()), CONFIG)
+    return shorten(
+        " · ".join(f"{name} {setting(value)}" for name, value in space.flatten(config).items()), MAX_CONFIG_CHARS
+    )
 
 
 def shorten(given: str, length: int) -> str:
@@ -321,12 +160,12 @@ def shorten(given: str, length: int) -> str:
     >>> shorten("abcdefghij", 10), shorten("label " + 100 * "x", 12), shorten("two\\nlines", 20)
     ('abcdefghij', 'label xxxxx…', 'two lines')
     """
-    if length < LINES:
+    if length < MIN_MULTILINE_CHARS:
         # Vega's expressions, which hold names of labels, allow no line breaks in a string.
         given = printable(given[: length + 1])
     if len(given) <= length:
         return given
-    if length < LINES:
+    if length < MIN_MULTILINE_CHARS:
         return f"{given[: length - 1]}…"
     half = length // 2
     return f"{given[:half]}\n… {len(given) - 2 * half:,} characters left out …\n{given[-half:]}"
@@ -340,6 +179,6 @@ def label_names(labels: tuple[Any, ...]) -> list[str]:
     """
     names: list[str] = []
     for number, label in enumerate(labels, 1):
-        name = shorten(text(label), LABEL) or "(empty)"
+        name = shorten(text(label), MAX_LABEL_CHARS) or "(empty)"
         names.append(f"{name} ({number})" if name in names else name)
     return names

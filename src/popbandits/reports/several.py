@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -16,13 +17,14 @@ from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import Markup, cards, figure, findings, markup, page, table
 from popbandits.reports.run import Run
-from popbandits.reports.tables import Cell, ScoreTable, Tasks, group_runs, score_tables
-from popbandits.reports.words import never_explored, not_clear, what_mattered
+from popbandits.reports.status import rounds_done
+from popbandits.reports.tables import Cell, RunsByTask, ScoreTable, group_runs, methods_of, score_tables
+from popbandits.reports.words import never_explored, unclear_effects, what_mattered
 from popbandits.wording import counted, number
 
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
-def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
+def comparison_page(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """Return the page that compares several runs, and its figures."""
     begun = [run for run in runs if len(run.history)]
     if not begun:
@@ -36,16 +38,15 @@ def several(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, lis
         found = effects(members)
         made = [schedules(groups), effects_figure(members, found), arms(members), deciding(groups)]
         own = [_number(one, index) for one in made if one is not None]
-        words = findings(what_mattered(found), not_clear(members, found), never_explored(members))
+        words = findings(what_mattered(found), unclear_effects(members, found), never_explored(members))
         sections[f"What was tried: {task}" if len(tasks) > 1 else "What was tried"] = words + "".join(map(figure, own))
         drawn += own
     sections["The runs"] = _runs(runs, tasks)
     title = f"{len(runs)} runs compared"
-    methods = dict.fromkeys(method for groups in tasks.values() for method in groups)
-    return page(title, " · ".join(methods), sections, drawn, libraries), drawn
+    return page(title, " · ".join(methods_of(tasks)), sections, drawn, libraries), drawn
 
 
-def _tuned(tasks: Tasks) -> Tasks:
+def _tuned(tasks: RunsByTask) -> RunsByTask:
     """Leave out the runs in which nothing was tuned."""
     left = {task: {m: g for m, g in groups.items() if not g[0].space.fixed} for task, groups in tasks.items()}
     return {task: groups for task, groups in left.items() if groups}
@@ -53,16 +54,11 @@ def _tuned(tasks: Tasks) -> Tasks:
 
 def _number(one: Figure, index: int) -> Figure:
     """Number a figure's name, which names its files, by task."""
-    return (
-        one
-        if not index
-        else Figure(f"{one.name}-{index + 1}", one.title, one.caption, one.panels, one.data, one.by_member)
-    )
+    return replace(one, name=f"{one.name}-{index + 1}") if index else one
 
 
-def _compared(runs: Sequence[Run], tasks: Tasks) -> str:
-    methods = list(dict.fromkeys(method for groups in tasks.values() for method in groups))
-    facts = {"runs": str(len(runs)), "methods": str(len(methods)), "tasks": str(len(tasks))}
+def _compared(runs: Sequence[Run], tasks: RunsByTask) -> str:
+    facts = {"runs": str(len(runs)), "methods": str(len(methods_of(tasks))), "tasks": str(len(tasks))}
     facts["failed intervals"] = f"{sum(run.status.failures for run in runs):,}"
     sentences = []
     for task, groups in tasks.items():
@@ -106,17 +102,15 @@ def _score(cell: Cell) -> Markup:
     return Markup((markup("strong", shown) if cell.best else shown) + escape(p))
 
 
-def _runs(runs: Sequence[Run], tasks: Tasks) -> str:
+def _runs(runs: Sequence[Run], tasks: RunsByTask) -> str:
     named = {id(run): (task, m) for task, groups in tasks.items() for m, group in groups.items() for run in group}
     rows = []
     for run in runs:
         task, method = named.get(id(run), ("–", run.method))
         final, how = run.final, run.status
-        rounds = str(how.round) if how.rounds is None else f"{how.round}/{how.rounds}"
-        last = "–" if final is None else number(final.score)
-        best = "–" if how.best is None else number(how.best)
-        rows.append(
-            [str(run.directory), task, method, run.about.get("seed", "–"), how.state, rounds, last, best, how.failures]
-        )
+        rounds = rounds_done(how.round, how.rounds, "/")
+        scores = number(final.score if final else None), number(how.best)
+        seed = run.about.get("seed", "–")
+        rows.append([str(run.directory), task, method, seed, how.state, rounds, *scores, how.failures])
     head = ["run", "task", "method", "seed", "state", "rounds", "final score", "best score", "failed"]
     return table("For details of one run, make its own report: popbandits report RUN.", head, rows, numbers=False)

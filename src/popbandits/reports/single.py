@@ -1,6 +1,5 @@
 """The page of one run."""
 
-import math
 import shlex
 from collections.abc import Callable
 from html import escape
@@ -15,31 +14,30 @@ from popbandits.reports.figures.arms import arms
 from popbandits.reports.figures.comparison import regrets
 from popbandits.reports.figures.deciding import deciding
 from popbandits.reports.figures.effects import effects, effects_figure
-from popbandits.reports.figures.figure import Figure, require_extra
+from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
-from popbandits.reports.run import LABEL, Run, shorten
-from popbandits.reports.status import selection_name
-from popbandits.reports.words import never_explored, not_clear, spans, summary, what_mattered
-from popbandits.wording import counted, first_line, number, setting
+from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, shorten
+from popbandits.reports.status import rounds_done, selection_name
+from popbandits.reports.words import never_explored, spans, summary, unclear_effects, what_mattered
+from popbandits.wording import counted, first_line, number, rounded, setting
 
-ROWS = 3_000
+MAX_INTERVAL_ROWS = 3_000
 """Maximum intervals in the table of a page."""
-SPANS = 60
+MAX_SCHEDULE_ROWS = 60
 """Maximum rows of the table of the winning schedule."""
-MISHAPS = 50
+MAX_FAILURES_LISTED = 50
 """Maximum failures listed one by one."""
-WINNING = '<label><input id="winning" type="checkbox"> winning lineage only</label>'
-METRICS = 12
+WINNING_FILTER = '<label><input id="winning" type="checkbox"> winning lineage only</label>'
+MAX_METRIC_COLUMNS = 12
 """Maximum columns of agents' metrics."""
 
 
 def figures_of(run: Run) -> dict[str, Figure]:
     """Draw every figure of a run that has data, by name."""
-    require_extra()
     if not len(run.history):
         return {}
     made = (
@@ -56,22 +54,22 @@ def figures_of(run: Run) -> dict[str, Figure]:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
-def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
+def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """Return the page of one run, and its figures."""
     drawn = figures_of(run)
-    columns, rows, note = intervals(run)
+    columns, rows, note = interval_table(run)
     sections = {
         "In short": _short(run),
         "How it learned": _figures(drawn, "learning", "lineage", "regret"),
         "The schedule": _figures(drawn, "schedules") + _schedule(run),
         "Why": _figures(drawn, "effects", "arms", "model", "deciding"),
         "Failures": _failures(run),
-        "All intervals": filled_table("intervals", columns, note, "crop failed", WINNING),
+        "All intervals": filled_table("intervals", columns, note, "crop failed", WINNING_FILTER),
         "Replay it": _replay(run),
     }
-    if len(drawn) and run.scores.shape[1] > 1:
-        sections["How it learned"] = _member_choice(run.scores.shape[1]) + sections["How it learned"]
-    task = f"{shorten(str(run.about['task']), LABEL)} · " if run.about.get("task") else ""
+    if len(drawn) and run.size > 1:
+        sections["How it learned"] = _member_choice(run.size) + sections["How it learned"]
+    task = f"{shorten(str(run.about['task']), MAX_LABEL_CHARS)} · " if run.about.get("task") else ""
     subtitle = f"{task}{run.method} · seed {run.about.get('seed', '–')} · {run.directory}"
     made = list(drawn.values())
     metrics = {name: metric_values(run, name) for name in run.metrics} if made else {}
@@ -79,9 +77,8 @@ def single(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
 
 
 def _figures(drawn: dict[str, Figure], *names: str) -> str:
-    return "".join(figure(drawn[name]) for name in names if name in drawn) or markup(
-        "p", "There is nothing to draw yet."
-    )
+    found = "".join(figure(drawn[name]) for name in names if name in drawn)
+    return found or markup("p", "There is nothing to draw yet.")
 
 
 def _member_choice(members: int) -> str:
@@ -93,16 +90,16 @@ def _member_choice(members: int) -> str:
 def _short(run: Run) -> str:
     best, how = run.history.best, run.status
     facts = {
-        "best score": "–" if best is None else number(best.score),
+        "best score": number(best.score if best else None),
         "state": how.state,
-        "rounds": str(how.round) if how.rounds is None else f"{how.round} of {how.rounds}",
-        "members": str(run.scores.shape[1]),
+        "rounds": rounds_done(how.round, how.rounds),
+        "members": str(run.size),
         "failed intervals": f"{how.failures:,}",
     }
     told = "".join(markup("p", breakable(sentence)) for sentence in summary(run))
     worth = show_warnings([one.text for one in advise(run.history, selection_name(run.about))])
     found = effects([run])
-    mattered = findings(what_mattered(found), not_clear([run], found), never_explored([run]))
+    mattered = findings(what_mattered(found), unclear_effects([run], found), never_explored([run]))
     return cards(facts) + worth + told + mattered
 
 
@@ -112,10 +109,10 @@ def _schedule(run: Run) -> str:
         return ""
     names = [name for name in run.space.names if any(name in run.space.flatten(span.config) for span in way)]
     note = "The winning lineage, round by round; a cell is empty where the hyperparameter was inactive."
-    if len(way) > SPANS:
-        note += f" The last {SPANS} of {len(way):,} configurations."
+    if len(way) > MAX_SCHEDULE_ROWS:
+        note += f" The last {MAX_SCHEDULE_ROWS} of {len(way):,} configurations."
     rows = []
-    for span in way[-SPANS:]:
+    for span in way[-MAX_SCHEDULE_ROWS:]:
         config = run.space.flatten(span.config)
         rounds = str(span.first) if span.first == span.last else f"{span.first}–{span.last}"
         values = [shorten(setting(config[name]), 60) if name in config else "" for name in names]
@@ -128,11 +125,12 @@ def _failures(run: Run) -> str:
     if not total:
         return markup("p", "None.")
     intro = f"{counted(total, 'interval')} of {len(run.history):,} did not complete."
-    intro += "" if total <= MISHAPS else f" The first {MISHAPS}:"
+    intro += "" if total <= MAX_FAILURES_LISTED else f" The first {MAX_FAILURES_LISTED}:"
     parts = []
-    for one in islice(run.mishaps, MISHAPS):
-        title = f"Member {one.member}, round {one.round}, {one.kind}: {first_line(one.text)}"
-        more = "\n".join(part for part in (one.text, one.traceback) if part)
+    for event in islice(run.failures, MAX_FAILURES_LISTED):
+        title = f"Member {event.member}, round {event.round}, {event.kind}: {first_line(event.text)}"
+        parts_on_record = event.text, str(event.data.get("traceback", ""))
+        more = "\n".join(shorten(part, MAX_TRACEBACK_CHARS) for part in parts_on_record if part)
         parts.append(markup("details", markup("summary", breakable(title)), markup("pre", escape(more))))
     return markup("p", escape(intro)) + "".join(parts)
 
@@ -149,14 +147,14 @@ def _replay(run: Run) -> str:
     )
 
 
-def intervals(run: Run) -> tuple[list[str], list[list[Any]], str]:
+def interval_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
     """Return the table of intervals: columns, rows, and a note on which intervals it has."""
     history = run.history
     indices = range(len(history))
     note = "Click a heading to sort."
-    if len(history) > ROWS:
-        won = sorted(history.place(key) for key in run.winning)[-ROWS // 2 :]
-        latest = range(len(history) - (ROWS - len(won)), len(history))
+    if len(history) > MAX_INTERVAL_ROWS:
+        won = sorted(history.place(key) for key in run.winning)[-MAX_INTERVAL_ROWS // 2 :]
+        latest = range(len(history) - (MAX_INTERVAL_ROWS - len(won)), len(history))
         indices = sorted({*won, *latest})  # type: ignore[assignment]
         folder = shlex.quote(str(run.directory))
         note = (
@@ -165,7 +163,7 @@ def intervals(run: Run) -> tuple[list[str], list[list[Any]], str]:
         )
     kept = [history[i] for i in indices]
     metrics = [flat(o.metrics, "") for o in kept]
-    extra = sorted({name for one in metrics for name in one})[:METRICS]
+    extra = sorted({name for one in metrics for name in one})[:MAX_METRIC_COLUMNS]
     names = list(run.space.names)
     columns = ["member", "round", "status", "winning", "parent", "score", "change", "seconds"]
     rows = []
@@ -184,5 +182,5 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
+        return rounded(value)
     return value if isinstance(value, int) and abs(value) < 2**53 else shorten(text(value), 150)

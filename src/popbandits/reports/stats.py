@@ -10,7 +10,7 @@ from scipy.stats import kendalltau
 
 from popbandits.typing import FloatArray
 
-ENOUGH, APART = 8, 3
+MIN_POINTS, MIN_POINTS_APART = 8, 3
 """Points that a rank correlation needs, and the number of them that differ from the commonest value, in x and in y."""
 
 
@@ -39,17 +39,18 @@ def association(x: FloatArray, y: FloatArray) -> Association | None:
     """Correlate the ranks of x and y; None if there are too few points.
 
     Ranks bound the weight of an outlier, except among ties: if one point differs in x and in y and all others are
-    equal, the correlation is perfect. So `ENOUGH` points are needed, of which `APART` differ from the commonest value.
+    equal, the correlation is perfect. So `MIN_POINTS` points are needed, of which `MIN_POINTS_APART` differ from the
+    commonest value.
 
     >>> found = association(np.arange(8.0), np.array([1.0, 2.0, 4.0, 3.0, 5.0, 6.0, 7.0, -900.0]))
     >>> round(found.tau, 3), round(found.z, 2)
     (0.429, 1.48)
     """
     n = len(x)
-    if n < ENOUGH:
+    if n < MIN_POINTS:
         return None
     ties = [np.unique(values, return_counts=True)[1].astype(float) for values in (x, y)]
-    if any(n - counts.max() < APART for counts in ties):
+    if any(n - counts.max() < MIN_POINTS_APART for counts in ties):
         return None
     (pairs_x, triples_x, spread_x), (pairs_y, triples_y, spread_y) = map(_tied, ties)
     pairs, triples, spread = _tied(np.array([float(n)]))

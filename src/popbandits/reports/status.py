@@ -14,14 +14,18 @@ from popbandits.methods import METHODS, named_by
 from popbandits.reports.stats import mean
 from popbandits.space import Space
 from popbandits.storage import Store
-from popbandits.storage.folders import changed
-from popbandits.storage.lock import running
+from popbandits.storage.folders import last_write
+from popbandits.storage.lock import is_running
 from popbandits.storage.queries import counts, last_scores, last_turn
 from popbandits.storage.store import reading
 from popbandits.wording import age, number, printable
 
 State = Literal["running", "finished", "stopped", "killed"]
 STYLES: dict[State, str] = {"running": "cyan", "finished": "green", "stopped": "", "killed": "red"}
+
+
+COLUMNS = ("run", "state", "method", "rounds", "best", "mean", "failed", "begun", "changed")
+"""Columns of tables of runs."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Status:
 def status(directory: str | Path) -> Status:
     """Read the state of the run in a folder."""
     directory = Path(directory)
-    active = running(directory)  # Before its file is read, so that a run that ends meanwhile is not called killed.
+    active = is_running(directory)  # Before its file is read, so that a run that ends meanwhile is not called killed.
     with reading(directory) as store:
         about = store.about
         store.begin()  # one snapshot
@@ -78,7 +82,7 @@ def status(directory: str | Path) -> Status:
             best_key=None if best is None else best.key,
             mean=mean(last) if last else None,
             begun=about.get("created"),
-            changed=changed(directory),
+            changed=last_write(directory),
         )
 
 
@@ -90,6 +94,15 @@ def state_of(store: Store, active: bool, complete: bool) -> State:
         return "finished"
     ends: dict[str | None, State] = {"started": "killed", "resumed": "killed", "finished": "finished"}
     return ends.get(last_turn(store), "stopped")
+
+
+def rounds_done(done: int, rounds: int | None, of: str = " of ") -> str:
+    """Return how many rounds are done, of how many if that is known.
+
+    >>> rounds_done(3, 9), rounds_done(3, None)
+    ('3 of 9', '3')
+    """
+    return str(done) if rounds is None else f"{done}{of}{rounds}"
 
 
 def method_name(about: Mapping[str, Any], space: Space) -> str | None:
@@ -111,7 +124,7 @@ def selection_name(about: Mapping[str, Any]) -> str:
 def table(statuses: Sequence[Status]) -> Table:
     """Make a table with a row for each run."""
     view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("run", "state", "method", "rounds", "best", "mean", "failed", "begun", "changed"):
+    for name in COLUMNS:
         left = name in ("run", "state", "method")
         view.add_column(name, justify="left" if left else "right", no_wrap=name != "run", overflow="fold")
     now = time.time()
@@ -120,8 +133,9 @@ def table(statuses: Sequence[Status]) -> Table:
             Text(printable(one.directory)),
             Text(one.state, STYLES[one.state]),
             Text(one.method or "–"),
-            f"{one.round}" if one.rounds is None else f"{one.round}/{one.rounds}",
-            *("–" if score is None else number(score) for score in (one.best, one.mean)),
+            rounds_done(one.round, one.rounds, "/"),
+            number(one.best),
+            number(one.mean),
             str(one.failures),
             "–" if one.begun is None else f"{age(now - one.begun)} ago",
             f"{age(now - one.changed)} ago",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.history.frame import flat, text
-from popbandits.reports.run import LABEL, Run, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, Run, shorten
 from popbandits.reports.stats import deviation
 from popbandits.reports.status import selection_name
 from popbandits.selection.t_test import welch
@@ -17,16 +17,16 @@ from popbandits.wording import number
 BASELINES = ("PB2-Rand", "PBT")
 """Methods that the others are tested against: the paper's choice, then its nearest; else the first method."""
 
-ALGORITHM = "algorithm"
+ALGORITHM_SETTING = "algorithm"
 """The agent's setting that names its learning algorithm: part of a run's method, not of its task."""
 
-NAMES = ("task", "game", "env", "environment")
+TASK_SETTINGS = ("task", "game", "env", "environment")
 """Agent settings that name the task, if the run does not."""
 
-WHERE = ("device", "at_a_time")
+DEVICE_SETTINGS = ("device", "at_a_time")
 """Agent settings of where it trains: they do not change the task, though devices round differently."""
 
-Tasks = Mapping[str, Mapping[str, Sequence[Run]]]
+RunsByTask = Mapping[str, Mapping[str, Sequence[Run]]]
 """Runs by task, then by method."""
 
 
@@ -69,6 +69,11 @@ class ScoreTable:
     """Percent of the baseline's mean on the same task; empty where that is meaningless."""
 
 
+def methods_of(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """List the methods of all tasks, each once."""
+    return list(dict.fromkeys(method for groups in tasks.values() for method in groups))
+
+
 def group_runs(runs: Iterable[Run]) -> dict[str, dict[str, list[Run]]]:
     """Group runs by task, then by method: both are named by what differs among these runs.
 
@@ -99,13 +104,23 @@ def _task(run: Run) -> dict[str, Any]:
     agent = run.about.get("agent") or {}
     where = next((str(v) for k, v in agent.items() if k != "settings"), "")
     settings = _settings(run, "agent")
-    called = next((str(settings[name]) for name in NAMES if name in settings), where.rpartition(":")[2] or "task")
-    settings = {name: value for name, value in settings.items() if name not in (ALGORITHM, *NAMES, *WHERE)}
+    called = next(
+        (str(settings[name]) for name in TASK_SETTINGS if name in settings), where.rpartition(":")[2] or "task"
+    )
+    settings = {
+        name: value
+        for name, value in settings.items()
+        if name not in (ALGORITHM_SETTING, *TASK_SETTINGS, *DEVICE_SETTINGS)
+    }
     return {"": str(run.about.get("task") or called), **settings}
 
 
 def _method(run: Run) -> dict[str, Any]:
-    described = {"": run.method, ALGORITHM: _settings(run, "agent").get(ALGORITHM), "size": run.about.get("size")}
+    described = {
+        "": run.method,
+        ALGORITHM_SETTING: _settings(run, "agent").get(ALGORITHM_SETTING),
+        "size": run.about.get("size"),
+    }
     if run.space.fixed:
         return described | run.space.flatten(run.history[0].config)
     others = ("quantile", "explore", "synchronous", "mode")
@@ -136,11 +151,13 @@ def _named(described: Sequence[Mapping[str, Any]], *, recorded: bool = False) ->
             if key and len({text(other.get(key)) for other in alike if key in other or not recorded}) > 1
         ]
         parts = (f"{key} {text(one[key])}" for key in differ)
-        names.append(shorten(", ".join([one[""], *parts]), LABEL))
+        names.append(shorten(", ".join([one[""], *parts]), MAX_LABEL_CHARS))
     return names
 
 
-def score_table(tasks: Tasks, measure: str, value: Callable[[Run], float | None], sign: float) -> ScoreTable | None:
+def score_table(
+    tasks: RunsByTask, measure: str, value: Callable[[Run], float | None], sign: float
+) -> ScoreTable | None:
     """Make the table of one measure; None if no run has it."""
     found: dict[str, dict[str, tuple[float, ...]]] = {}
     for task, groups in tasks.items():
@@ -150,7 +167,7 @@ def score_table(tasks: Tasks, measure: str, value: Callable[[Run], float | None]
                 found.setdefault(task, {})[method] = values
     if not found:
         return None
-    methods = tuple(dict.fromkeys(method for groups in tasks.values() for method in groups))
+    methods = tuple(methods_of(tasks))
     baseline = next((name for name in BASELINES if name in methods), methods[0])
     rows = {task: _row(groups, groups.get(baseline, ()), sign) for task, groups in found.items()}
     pooled: dict[str, tuple[float, ...]] = {}
@@ -180,7 +197,7 @@ def _row(groups: Mapping[str, Sequence[float]], base: Sequence[float], sign: flo
     }
 
 
-def score_tables(tasks: Tasks) -> list[ScoreTable]:
+def score_tables(tasks: RunsByTask) -> list[ScoreTable]:
     """Make the tables of the final score, and of metrics named `test...`, of the member with the best final score."""
     runs = [run for groups in tasks.values() for members in groups.values() for run in members]
     sign = runs[0].sign

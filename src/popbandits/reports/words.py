@@ -2,26 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
-from popbandits.history import Config, Key
+from popbandits.history import Config
 from popbandits.reports.figures.effects import ALL, DOWN, NEITHER, UP, Effect
 from popbandits.reports.run import Run, label_names
-from popbandits.reports.stats import APART, ENOUGH
+from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
+from popbandits.reports.status import rounds_done
 from popbandits.space.parameters import Numerical, Scale
 from popbandits.typing import FloatArray
 from popbandits.wording import clock, counted, number, setting
 
-GAP = 0.2
+MIN_GAP_SHARE = 0.2
 """Smallest unvisited share of a number's scale that is mentioned."""
 
-STATES = {
-    "running": "is running",
-    "finished": "is finished",
-    "stopped": "was stopped",
-    "killed": "was killed",
-}
+STATE_PHRASES = {"running": "is running", "finished": "is finished", "stopped": "was stopped", "killed": "was killed"}
 
 
 @dataclass(frozen=True)
@@ -32,29 +29,24 @@ class Span:
     last: int
     members: tuple[int, ...]
     config: Config
-    end: Key
     score: float
 
 
 def spans(run: Run) -> list[Span]:
     """Return the winning schedule; consecutive intervals with the same configuration are one span."""
-    found: list[Span] = []
-    for o in run.history.lineage():
-        if found and found[-1].config == o.config:
-            last = found[-1]
-            members = last.members if o.member in last.members else (*last.members, o.member)
-            found[-1] = Span(last.first, o.round, members, o.config, o.key, o.score)
-        else:
-            found.append(Span(o.round, o.round, (o.member,), o.config, o.key, o.score))
+    found = []
+    for config, group in groupby(run.history.lineage(), key=lambda o: o.config):
+        steps = list(group)
+        members = tuple(dict.fromkeys(o.member for o in steps))
+        found.append(Span(steps[0].round, steps[-1].round, members, config, steps[-1].score))
     return found
 
 
 def summary(run: Run) -> list[str]:
     """Summarise the course of a run."""
     how = run.status
-    rounds = f"{how.round}" if how.rounds is None else f"{how.round} of {how.rounds}"
-    members = counted(run.scores.shape[1], "member")
-    told = f"The run {STATES[how.state]}: {run.method} trained {members} for {rounds} rounds"
+    rounds, members = rounds_done(how.round, how.rounds), counted(run.size, "member")
+    told = f"The run {STATE_PHRASES[how.state]}: {run.method} trained {members} for {rounds} rounds"
     cost = [o.seconds for o in run.history if o.seconds is not None]
     told += f", {clock(sum(cost))} of training in all." if cost else "."
     best = run.history.best
@@ -84,7 +76,7 @@ def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
     ]
 
 
-def not_clear(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
+def unclear_effects(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
     """Say if nothing had a clear effect, and for which hyperparameters the data are too few."""
     judged = {e.parameter for e in effects}
     names = [parameter.name for parameter in runs[0].space.numerical]
@@ -98,9 +90,9 @@ def not_clear(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
     if left:
         who = "This run" if len(runs) == 1 else f"These {len(runs)} runs"
         said.append(
-            f"{who} cannot tell what {', '.join(left) if judged else 'the hyperparameters'} did: that takes {ENOUGH} "
-            f"configurations whose change was measured, {APART} of them with a value, and with a change, other than "
-            "the commonest."
+            f"{who} cannot tell what {', '.join(left) if judged else 'the hyperparameters'} did: that takes "
+            f"{MIN_POINTS} configurations whose change was measured, {MIN_POINTS_APART} of them with a value, and with "
+            "a change, other than the commonest."
         )
     return said
 
@@ -125,7 +117,7 @@ def _gaps(parameter: Numerical, visited: FloatArray) -> Iterator[str]:
         yield "never active"
         return
     edges = np.array([0.0, *visited, 1.0])
-    for i in np.flatnonzero(np.diff(edges) >= GAP).tolist():
+    for i in np.flatnonzero(np.diff(edges) >= MIN_GAP_SHARE).tolist():
         low, high = (_value(parameter, float(edges[k])) for k in (i, i + 1))
         if i == 0:
             yield f"below {high}"

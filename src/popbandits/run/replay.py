@@ -16,7 +16,7 @@ from popbandits.run.loop import agent_seed
 from popbandits.run.recipes import on_record
 from popbandits.run.signing import Signer
 from popbandits.scratch import scratch
-from popbandits.storage.disk import anchored
+from popbandits.storage.disk import absolute_path
 from popbandits.storage.store import reading
 
 
@@ -60,7 +60,7 @@ def replay(
         after: Function to call after each interval, with the recorded observation and the new score. Default: nothing.
         trust: Whether the record may name any code as its agent; see `resume`. Default False.
     """
-    directory, save = anchored(directory), None if save is None else anchored(save, "save")
+    directory, save = absolute_path(directory), None if save is None else absolute_path(save, "save")
     if save is not None and save.exists():
         raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
     lineage = History.load(directory).lineage()

@@ -6,7 +6,7 @@ from pathlib import Path
 from popbandits.errors import HistoryError
 from popbandits.history import Config, History, Observation
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
-from popbandits.storage.disk import anchored
+from popbandits.storage.disk import absolute_path
 
 
 class Result:
@@ -17,7 +17,7 @@ class Result:
     """
 
     def __init__(self, directory: str | Path):
-        self.directory = anchored(directory)
+        self.directory = absolute_path(directory)
 
     @cached_property
     def history(self) -> History:

@@ -6,7 +6,7 @@ from pathlib import Path
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.population.start import FORMS, PastRun, Start
-from popbandits.storage.schema import FILE, holds_run
+from popbandits.storage.schema import RUN_FILE, holds_run
 
 
 def read_start(start: Start) -> Start:
@@ -14,6 +14,6 @@ def read_start(start: Start) -> Start:
     if not isinstance(start, str | os.PathLike) or start == "defaults":
         return start
     folder = os.fspath(start)
-    if not holds_run(Path(folder) / FILE):
+    if not holds_run(Path(folder) / RUN_FILE):
         raise ArgumentError(f"{FORMS}, got {folder!r}, which holds no run")
     return PastRun(History.load(folder), folder)

@@ -25,12 +25,12 @@ from popbandits.selection import Selection
 from popbandits.settings import CHANGEABLE, SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources
 from popbandits.space import Space
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
-from popbandits.storage.disk import RECORD_ERRORS, anchored, required, resume_command
+from popbandits.storage.disk import RECORD_ERRORS, absolute_path, required, resume_command
 from popbandits.storage.lock import Lock
-from popbandits.storage.schema import FILE as RECORD
+from popbandits.storage.schema import RUN_FILE as RECORD
 from popbandits.storage.schema import holds_run, is_plain
 from popbandits.storage.store import Store
-from popbandits.views.several import Several
+from popbandits.views.group import ViewGroup
 from popbandits.views.view import View
 from popbandits.wording import suggestion
 
@@ -178,7 +178,7 @@ def tune(
 
 def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
     """Run an experiment in its own folder; `progress` overrides the experiment's, unless it is None."""
-    directory = anchored(experiment.directory) if experiment.directory is not None else _new_folder()
+    directory = absolute_path(experiment.directory) if experiment.directory is not None else _new_folder()
     shown = experiment.progress if progress is None else progress
     experiment = replace(experiment, directory=directory, progress=shown)
     population = experiment.make_population()  # Raises for bad arguments before anything is written.
@@ -268,7 +268,7 @@ def resume(
             you trust, and once for a run of yours that an earlier version began.
     """
     changes = {name: value for name, value in locals().items() if name in CHANGEABLE}
-    directory = anchored(directory)
+    directory = absolute_path(directory)
     with required("read", directory):
         recorded = Store.open(directory, readonly=True)
     with required("read", recorded.path, RECORD_ERRORS), recorded as store:
@@ -310,7 +310,7 @@ def _train(experiment: Experiment, directory: Path, edited: Sequence[str] = (), 
         if trust:
             sign_all(store, signer)
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
-        seen = Several(view, experiment.callbacks) if experiment.callbacks else view
+        seen = ViewGroup(view, experiment.callbacks) if experiment.callbacks else view
         Loop(population, store, checkpoints, experiment.make_engine, seen, experiment.max_failures, edited).run()
     return Result(directory)
 
@@ -325,6 +325,6 @@ def _new_folder() -> Path:
     """Return a folder in `runs` that does not exist yet."""
     stem = time.strftime("%Y-%m-%d-%H%M%S")
     number = 1
-    while (path := anchored("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
+    while (path := absolute_path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
         number += 1
     return path

@@ -7,7 +7,7 @@ from popbandits.rules import TEXT, Rule, real
 from popbandits.settings import MEMBERS as MEMBERS
 from popbandits.settings import SETTINGS
 
-SECONDS = 1e11
+MAX_TIME_SECONDS = 1e11
 """Upper limit of times, in seconds since 1970: the year 5138."""
 
 
@@ -19,7 +19,7 @@ RULES = {
     "space": Rule(lambda value: isinstance(value, str), "text"),
     "source": Rule(_is_texts, "a dict of texts"),
     "space_name": TEXT,
-    "created": real("a time in seconds", lambda number: abs(number) < SECONDS),
+    "created": real("a time in seconds", lambda number: abs(number) < MAX_TIME_SECONDS),
     **{each.key: each.stored for each in SETTINGS.values() if each.recorded and each.stored},
 }
 """Rules for the metadata of a run, by name. Other names are the user's."""

@@ -132,8 +132,7 @@ class Checkpoints:
         """Map member and round to every folder with the name of a checkpoint."""
         with required("read", self.directory):
             folders = list(self.directory.iterdir()) if self.directory.is_dir() else []
-        named = ((_NAME.fullmatch(folder.name), folder) for folder in folders)
-        return {(int(match[1]), int(match[2])): folder for match, folder in named if match}
+        return {key: folder for folder in folders if (key := _key_of(folder)) is not None}
 
     def draft(self) -> Path:
         """Return a new path next to the checkpoints, for an agent to write to."""
@@ -187,19 +186,20 @@ class Checkpoints:
             folders = list(self.directory.iterdir())
         spare: dict[int, list[Key]] = {}
         for folder in folders:
-            match = _NAME.fullmatch(folder.name)
-            if match is None:
-                if _TEMPORARY.fullmatch(folder.name):
-                    self.discard(folder)
-                continue
-            key = int(match[1]), int(match[2])
-            if not recorded(key):
+            key = _key_of(folder)
+            if _TEMPORARY.fullmatch(folder.name) or (key is not None and not recorded(key)):
                 self.discard(folder)
-            elif not self._holds[key]:
+            elif key is not None and not self._holds[key]:
                 spare.setdefault(key[0], []).append(key)
         for keys in spare.values():
             for key in sorted(keys):
                 self._set_aside(key)
+
+
+def _key_of(folder: Path) -> Key | None:
+    """Return member and round of a checkpoint by its name; None for other names."""
+    match = _NAME.fullmatch(folder.name)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def _checksum(path: Path) -> str:

@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from popbandits.errors import HistoryError
@@ -12,11 +13,12 @@ from popbandits.space.storage import pack, unpack, unpack_all
 from popbandits.storage.about import MEMBERS
 from popbandits.typing import is_real, is_whole
 
-OBSERVATION = (
+OBSERVATION_COLUMNS = (
     "member, round, config, parent_member, parent_round, score_before, score, steps, seconds, status, metrics, decision"
 )
-DECISION = "member, round, config, parent_member, parent_round, given, seconds, decision, fallback, time"
-EVENT = "id, time, kind, member, round, text, data"
+DECISION_COLUMNS = "member, round, config, parent_member, parent_round, given, seconds, decision, fallback, time"
+FIELDS = tuple(field.name for field in fields(Observation))
+EVENT_COLUMNS = "id, time, kind, member, round, text, data"
 
 Row = tuple[Any, ...]
 
@@ -88,19 +90,9 @@ def observations(rows: Sequence[Row]) -> list[Observation]:
 def observation(row: Row) -> Observation:
     """Read an observation from one row; raise HistoryError, or an error of its JSON, if it is invalid."""
     member, round_, config, parent_member, parent_round, before, score, steps, seconds, status, metrics, decision = row
-    return Observation(
-        member=member,
-        round=round_,
-        config=unpack(config),
-        parent=_key(parent_member, parent_round),
-        score_before=math.nan if before is None else before,
-        score=math.nan if score is None else score,
-        steps=steps,
-        seconds=seconds,
-        status=status,
-        metrics=json.loads(metrics),
-        decision=json.loads(decision),
-    )
+    before, score = (math.nan if one is None else one for one in (before, score))
+    parent, reported, chosen = _key(parent_member, parent_round), json.loads(metrics), json.loads(decision)
+    return Observation(member, round_, unpack(config), parent, before, score, steps, seconds, status, reported, chosen)
 
 
 def _in_bulk(rows: Sequence[Row]) -> list[Observation] | None:
@@ -131,24 +123,7 @@ def _in_bulk(rows: Sequence[Row]) -> list[Observation] | None:
     parents = [None if m is None else (m, r) for m, r in zip(of_member, of_round, strict=True)]
     befores, scores = ([math.nan if one is None else one for one in column] for column in (before, score))
     columns = (member, round_, parsed[0], parents, befores, scores, steps, seconds, status, *parsed[1:])
-    return [
-        assemble(
-            {
-                "member": m,
-                "round": r,
-                "config": config_,
-                "parent": parent,
-                "score_before": was,
-                "score": now,
-                "steps": budget,
-                "seconds": took,
-                "status": ended,
-                "metrics": reported,
-                "decision": how,
-            }
-        )
-        for m, r, config_, parent, was, now, budget, took, ended, reported, how in zip(*columns, strict=True)
-    ]
+    return [assemble(dict(zip(FIELDS, values, strict=True))) for values in zip(*columns, strict=True)]
 
 
 def _count(values: Any) -> bool:

@@ -13,15 +13,15 @@ from popbandits.errors import DiskError, HistoryError, ReadError
 from popbandits.rules import PATH
 from popbandits.wording import error_text
 
-REFUSALS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE}
+DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE}
 """Errors that only a disk causes, whatever code wrote to it."""
 
-LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+RESOURCE_ERRNOS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 """Errors of a process that uses too many resources: the agent's fault, even if our own call raises them."""
 
 # Libraries that write files themselves use the system's messages, or their own: the last three are PyTorch's.
 _TEXTS = re.compile(
-    "|".join(re.escape(os.strerror(number)) for number in sorted(REFUSALS))
+    "|".join(re.escape(os.strerror(number)) for number in sorted(DISK_ERRNOS))
     + r"|database or disk is full|PytorchStreamWriter failed|inline_container\.cc.* unexpected pos|iostream error"
 )
 
@@ -31,11 +31,11 @@ RECORD_ERRORS = (sqlite3.Error,)
 _SQLITE_REFUSALS = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}
 """SQLite's codes for a disk that does not work, or may not be used."""
 
-PROBE = 1 << 20
+PROBE_BYTES = 1 << 20
 """Bytes written to test a disk."""
 
 
-def anchored(path: str | Path, name: str = "directory") -> Path:
+def absolute_path(path: str | Path, name: str = "directory") -> Path:
     """Return an absolute path, so that the working directory may change; `name` is the argument's name in errors."""
     PATH.check(name, path)
     with required("find", Path(path)):  # The working directory may have been removed.
@@ -48,7 +48,7 @@ def resume_command(directory: str | Path) -> str:
     >>> resume_command(Path("runs/first").absolute()), resume_command("/elsewhere/two words")
     ('popbandits resume runs/first', "popbandits resume '/elsewhere/two words'")
     """
-    path = anchored(directory)
+    path = absolute_path(directory)
     with suppress(OSError, ValueError):  # The path may be outside the working directory, which may have been removed.
         path = path.relative_to(Path.cwd())
     return f"popbandits resume {shlex.quote(str(path))}"
@@ -87,13 +87,13 @@ def readable(path: Path) -> Iterator[None]:
 def _refuses(error: Exception, path: Path) -> bool:
     """Tell whether a record could not be read because of the disk."""
     if isinstance(error, OSError):
-        return error.errno in REFUSALS
+        return error.errno in DISK_ERRNOS
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
     if code != sqlite3.SQLITE_CORRUPT:
         return code in _SQLITE_REFUSALS
     try:  # SQLite calls a file malformed if it cannot read it.
         with path.open("rb") as file:
-            while file.read(PROBE):
+            while file.read(PROBE_BYTES):
                 pass
     except OSError:
         return True
@@ -132,8 +132,8 @@ def fault(error: BaseException, folder: Path) -> str | None:
     causes = list(_behind(error))
     for cause in causes:
         if isinstance(cause, DiskError):
-            return None if getattr(cause.__cause__, "errno", None) in LIMITS else str(cause)
-        if isinstance(cause, OSError) and cause.errno in REFUSALS:
+            return None if getattr(cause.__cause__, "errno", None) in RESOURCE_ERRNOS else str(cause)
+        if isinstance(cause, OSError) and cause.errno in DISK_ERRNOS:
             return f"could not use {cause.filename or folder}: {reason(cause)}"
     if (refused := _probe(folder)) is not None:
         return refused
@@ -161,7 +161,7 @@ def _probe(folder: Path) -> str | None:
         folder.mkdir(exist_ok=True)
         try:
             with path.open("wb") as file:
-                file.write(bytes(PROBE))
+                file.write(bytes(PROBE_BYTES))
                 file.flush()
                 os.fsync(file)
         finally:
@@ -169,5 +169,5 @@ def _probe(folder: Path) -> str | None:
             if not existed:
                 folder.rmdir()
     except OSError as error:
-        return None if error.errno in LIMITS else f"could not write to {folder}: {reason(error)}"
+        return None if error.errno in RESOURCE_ERRNOS else f"could not write to {folder}: {reason(error)}"
     return None

@@ -15,10 +15,10 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-FILE = "run.lock"
-PATIENCE = 1.0
+LOCK_FILE = "run.lock"
+TIMEOUT_SECONDS = 1.0
 """Seconds to wait for a lock: whoever asks whether a run is running holds it for an instant."""
-FIRST, COUNT = 0x40000002, 510
+FIRST_BYTE, BYTE_COUNT = 0x40000002, 510
 """Bytes that earlier versions lock, whose lock is SQLite's; the file itself is empty, and never read or written."""
 _HELD: "WeakSet[Lock]" = WeakSet()
 
@@ -30,7 +30,7 @@ class Lock:
     """
 
     def __init__(self, directory: Path):
-        path = directory / FILE
+        path = directory / LOCK_FILE
         if os.path.lexists(path) and not is_plain(path):
             raise RunError(f"{path} must be a regular file, as runs make it, got a link, a folder or a pipe; remove it")
         with required("lock", path):
@@ -49,7 +49,7 @@ class Lock:
             )
 
     def _wait(self, handle: int) -> bool:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while not _take(handle, alone=True):
             if time.monotonic() > end:
                 return False
@@ -63,9 +63,9 @@ class Lock:
             self._handle = None
 
 
-def running(directory: str | Path) -> bool:
+def is_running(directory: str | Path) -> bool:
     """Tell whether a process is running the run in this folder."""
-    path = Path(directory) / FILE
+    path = Path(directory) / LOCK_FILE
     if not is_plain(path):  # Missing, or not made by a run: opening a pipe would block.
         return False
     try:
@@ -83,15 +83,15 @@ def running(directory: str | Path) -> bool:
 def _take(handle: int, alone: bool) -> bool:
     """Lock a file until it is closed; return False if another process holds it, also one of an earlier version."""
     if sys.platform == "win32":
-        os.lseek(handle, FIRST, os.SEEK_SET)
+        os.lseek(handle, FIRST_BYTE, os.SEEK_SET)
         try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, COUNT)
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, BYTE_COUNT)
         except PermissionError:
             return False
         return True
     try:
-        fcntl.lockf(handle, fcntl.LOCK_SH | fcntl.LOCK_NB, COUNT, FIRST)
-        fcntl.lockf(handle, fcntl.LOCK_UN, COUNT, FIRST)
+        fcntl.lockf(handle, fcntl.LOCK_SH | fcntl.LOCK_NB, BYTE_COUNT, FIRST_BYTE)
+        fcntl.lockf(handle, fcntl.LOCK_UN, BYTE_COUNT, FIRST_BYTE)
         # This one belongs to the open file: it stays if the same process opens and closes the file elsewhere.
         fcntl.flock(handle, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):

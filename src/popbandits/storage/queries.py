@@ -14,15 +14,15 @@ from popbandits.storage.store import Store
 Numbers = np.ndarray[Any, Any]
 """Structured array with a row for each observation or decision; NaN for NULL."""
 Source = Literal["observation", "decision"]
-KEYS = ("id", "member", "round", "parent_member", "parent_round")
+KEY_COLUMNS = ("id", "member", "round", "parent_member", "parent_round")
 COLUMNS: dict[Source, tuple[str, ...]] = {
     "observation": (
-        *(*KEYS, "score_before", "score", "steps", "seconds"),
+        *(*KEY_COLUMNS, "score_before", "score", "steps", "seconds"),
         *("status = 'completed' AS completed", "status = 'lost' AS lost"),
     ),
-    "decision": (*KEYS, "seconds", "time"),
+    "decision": (*KEY_COLUMNS, "seconds", "time"),
 }
-ASKED = 500
+MAX_QUERY_VALUES = 500
 """Maximum number of values in one query."""
 
 
@@ -69,33 +69,35 @@ def no_numbers(source: Source) -> Numbers:
 
 def configs(store: Store, source: Source, ids: Sequence[int]) -> dict[int, Any]:
     """Return the configurations of some rows, by id; raise HistoryError if one is not in the space."""
-    found: dict[int, Any] = {}
-    for some in (ids[i : i + ASKED] for i in range(0, len(ids), ASKED)):
-        marks = ", ".join("?" * len(some))
-        rows = store.ask(f"SELECT id, config FROM {source} WHERE id IN ({marks})", some)
-        with store.blamed():
-            found |= {id_: unpack(config) for id_, config in rows}
-            store.space.encode([found[id_] for id_ in some])  # Figures rely on this check.
-    return found
+    rows = _by_id(store, "config", source, ids)
+    with store.blamed():
+        found = {id_: unpack(config) for id_, config in rows}
+        store.space.encode([found[id_] for id_ in ids])  # Figures rely on this check.
+        return found
 
 
 def metrics(store: Store, after: int, end: int) -> list[dict[str, Any]]:
     """Return the metrics of the observations after the id `after`, up to the id `end`, in order."""
     rows = store.ask("SELECT metrics FROM observation WHERE id > ? AND id <= ? ORDER BY id", [after, end])
-    return _metrics(store, rows)
+    return _metrics(store, [text for (text,) in rows])
 
 
 def some_metrics(store: Store, ids: Sequence[int]) -> list[dict[str, Any]]:
     """Return the metrics of some observations."""
+    return _metrics(store, [text for _, text in _by_id(store, "metrics", "observation", ids)])
+
+
+def _by_id(store: Store, column: str, source: Source, ids: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return the id and a column of some rows."""
     rows: list[tuple[Any, ...]] = []
-    for some in (ids[i : i + ASKED] for i in range(0, len(ids), ASKED)):
-        rows += store.ask(f"SELECT metrics FROM observation WHERE id IN ({', '.join('?' * len(some))})", some)
-    return _metrics(store, rows)
+    for some in (ids[i : i + MAX_QUERY_VALUES] for i in range(0, len(ids), MAX_QUERY_VALUES)):
+        rows += store.ask(f"SELECT id, {column} FROM {source} WHERE id IN ({', '.join('?' * len(some))})", some)
+    return rows
 
 
-def _metrics(store: Store, rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+def _metrics(store: Store, texts: list[Any]) -> list[dict[str, Any]]:
     with store.blamed():
-        found = unpack_all([text for (text,) in rows], tuples=False)
+        found = unpack_all(texts, tuples=False)
         if not all(isinstance(one, dict) for one in found):
             raise HistoryError("metrics must be a dict, got others")
         return found

@@ -13,9 +13,9 @@ from typing import Any
 from popbandits.errors import HistoryError
 from popbandits.wording import first_line
 
-FILE = "run.sqlite"
+RUN_FILE = "run.sqlite"
 VERSION = 3
-PATIENCE = 30.0
+BUSY_TIMEOUT_SECONDS = 30.0
 """Maximum seconds to wait for another process that is writing."""
 
 TABLES: dict[int, tuple[str, ...]] = {
@@ -139,7 +139,9 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
     if not holds_run(path):
         raise HistoryError(f"{path.parent} holds no run: it has no {path.name}; give the folder of a run")
     connection = (
-        _reading(path) if readonly else sqlite3.connect(path, PATIENCE, isolation_level=None, factory=Connection)
+        _reading(path)
+        if readonly
+        else sqlite3.connect(path, BUSY_TIMEOUT_SECONDS, isolation_level=None, factory=Connection)
     )
     try:
         connection.execute("PRAGMA trusted_schema = OFF")  # No code in the file is run.
@@ -209,7 +211,9 @@ def _require_columns(connection: sqlite3.Connection, path: Path, version: int) -
 def _reading(path: Path) -> sqlite3.Connection:
     """Open a connection that cannot write; read-only media and users without write access work too."""
     uri = path.resolve().as_uri()
-    connection = sqlite3.connect(f"{uri}?mode=ro", PATIENCE, isolation_level=None, uri=True, factory=Connection)
+    connection = sqlite3.connect(
+        f"{uri}?mode=ro", BUSY_TIMEOUT_SECONDS, isolation_level=None, uri=True, factory=Connection
+    )
     try:
         connection.execute("SELECT 1 FROM sqlite_master")
     except sqlite3.DatabaseError:

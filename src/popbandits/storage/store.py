@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from popbandits.errors import ArgumentError, HistoryError, PopbanditsError, WriteError
@@ -16,18 +15,18 @@ from popbandits.settings import Mode
 from popbandits.space import Space
 from popbandits.storage import coding, schema
 from popbandits.storage.about import check_about
-from popbandits.storage.coding import DECISION, EVENT, OBSERVATION
+from popbandits.storage.coding import DECISION_COLUMNS, EVENT_COLUMNS, OBSERVATION_COLUMNS
 from popbandits.storage.disk import readable
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 from popbandits.typing import Directory
 from popbandits.wording import first_line
 
 Record = TypeVar("Record")
 
-IN_BULK = 8192
+ROWS_PER_READ = 8192
 """Number of rows read at a time."""
 
-DAMAGE = (
+DAMAGE_ERRORS = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -39,7 +38,7 @@ DAMAGE = (
 )
 """Errors raised while reading a damaged file."""
 
-LINEAGE = """WITH RECURSIVE line (member, round) AS (
+LINEAGE_QUERY = """WITH RECURSIVE line (member, round) AS (
     VALUES (?, ?)
     UNION
     SELECT parent_member, parent_round FROM observation JOIN line USING (member, round) WHERE parent_member IS NOT NULL
@@ -71,7 +70,7 @@ class Store(Archive):
     @staticmethod
     def create(directory: Directory, space: Space, about: dict[str, Any]) -> "Store":
         """Create the file of a run on `space`, with its metadata `about`, and open it."""
-        path = Path(directory) / FILE
+        path = Path(directory) / RUN_FILE
         if schema.holds_run(path):
             raise HistoryError(f"{path} holds a run already; give another directory, or load that one")
         schema.make(path, {**about, "space": space.to_json()})
@@ -80,7 +79,7 @@ class Store(Archive):
     @staticmethod
     def open_or_create(directory: Directory, space: Space, about: dict[str, Any]) -> "Store":
         """Open the file in this folder if its space and metadata are the same, or create one if there is none."""
-        if not schema.holds_run(Path(directory) / FILE):
+        if not schema.holds_run(Path(directory) / RUN_FILE):
             return Store.create(directory, space, about)
         store = Store.open(directory)
         known = store.about
@@ -92,7 +91,7 @@ class Store(Archive):
     @staticmethod
     def open(directory: Directory, readonly: bool = False) -> "Store":
         """Open the file of an existing run. Any number can be open read-only, even while the run trains."""
-        path = Path(directory) / FILE
+        path = Path(directory) / RUN_FILE
         with readable(path):
             connection, version = schema.connect(path, readonly)
             return Store(connection, path, version)
@@ -141,21 +140,14 @@ class Store(Archive):
 
         Signatures are of checkpoints, by member and round; one that is there already is replaced.
         """
-        parts = (
-            (_insert("observation", OBSERVATION), map(coding.observation_row, observations)),
-            (
-                f"{_insert('decision', DECISION)} ON CONFLICT (member, round) DO NOTHING",
-                map(coding.decision_row, decisions),
-            ),
-            (_insert("event", EVENT), map(coding.event_row, events)),
-            (
-                "INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?)",
-                ((*key, s) for key, s in (signatures or {}).items()),
-            ),
-        )
+        new_decisions = f"{_insert('decision', DECISION_COLUMNS)} ON CONFLICT (member, round) DO NOTHING"
+        signed = ((*key, signature) for key, signature in (signatures or {}).items())
         with self._writing():
-            for statement, rows in parts:
-                self.connection.executemany(statement, rows)
+            write = self.connection.executemany
+            write(_insert("observation", OBSERVATION_COLUMNS), map(coding.observation_row, observations))
+            write(new_decisions, map(coding.decision_row, decisions))
+            write(_insert("event", EVENT_COLUMNS), map(coding.event_row, events))
+            write("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?)", signed)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -184,7 +176,7 @@ class Store(Archive):
             if not isinstance(error, ValueError) or str(self.path) in str(error):
                 raise
             raise HistoryError(f"{self.path}: {error}") from error
-        except DAMAGE as error:
+        except DAMAGE_ERRORS as error:
             reason = str(error) if isinstance(error, sqlite3.Error) else f"{type(error).__name__}: {error}"
             raise HistoryError(f"{self.path} is damaged: {first_line(reason)}") from error
 
@@ -203,7 +195,7 @@ class Store(Archive):
 
     def __getitem__(self, index: int) -> Observation:
         """Return the observation at an index, from 0."""
-        rows = self.ask(f"SELECT {OBSERVATION} FROM observation WHERE id = ?", [index + 1])
+        rows = self.ask(f"SELECT {OBSERVATION_COLUMNS} FROM observation WHERE id = ?", [index + 1])
         if not rows:
             raise IndexError(f"{self.path} holds {len(self)} observations, got a request for number {index}")
         with self.blamed():
@@ -212,7 +204,7 @@ class Store(Archive):
     def observations(self, after: int = 0) -> Iterator[Observation]:
         """Yield the observations in order, without the first `after`."""
         expected = after + 1
-        for rows in self._select(f"id, {OBSERVATION} FROM observation", after):
+        for rows in self._select(f"id, {OBSERVATION_COLUMNS} FROM observation", after):
             with self.blamed():
                 if [row[0] for row in rows] != list(range(expected, expected + len(rows))):
                     raise HistoryError(f"observations are numbered without gaps, got one missing after {expected - 1}")
@@ -242,7 +234,7 @@ class Store(Archive):
         """Return the best completed observation, by `records.merit`, without the first `after`."""
         way = "ASC" if self.about.get("mode") == "min" else "DESC"
         found = self.ask(
-            f"SELECT {OBSERVATION} FROM observation WHERE id > ? AND status = 'completed' "
+            f"SELECT {OBSERVATION_COLUMNS} FROM observation WHERE id > ? AND status = 'completed' "
             f"ORDER BY score {way}, round DESC, member DESC LIMIT 1",
             [after],
         )
@@ -256,7 +248,8 @@ class Store(Archive):
         """
         # CROSS JOIN fixes the order of the tables: SQLite would read every observation to sort by id.
         rows = self.ask(
-            f"{LINEAGE} SELECT member, round, score FROM line CROSS JOIN observation USING (member, round) ORDER BY id",
+            f"{LINEAGE_QUERY} SELECT member, round, score "
+            "FROM line CROSS JOIN observation USING (member, round) ORDER BY id",
             [*key, most],
         )
         with self.blamed():
@@ -264,7 +257,7 @@ class Store(Archive):
 
     def generations(self, key: Key) -> int:
         """Return the length of the lineage of (member, round), itself included."""
-        return int(self._one(f"{LINEAGE} SELECT COUNT(*) FROM line", *key, -1))
+        return int(self._one(f"{LINEAGE_QUERY} SELECT COUNT(*) FROM line", *key, -1))
 
     def _one(self, query: str, *values: int) -> Any:
         """Return the single value of a query."""
@@ -272,13 +265,13 @@ class Store(Archive):
 
     def latest(self, member: int, most: int) -> list[Observation]:
         """Return the last `most` observations of a member, the latest first."""
-        query = f"SELECT {OBSERVATION} FROM observation WHERE member = ? ORDER BY round DESC LIMIT ?"
+        query = f"SELECT {OBSERVATION_COLUMNS} FROM observation WHERE member = ? ORDER BY round DESC LIMIT ?"
         with self.blamed():
             return coding.observations(self.ask(query, [member, most]))
 
     def last_decision(self, member: int) -> Decision | None:
         """Return the last decision for a member."""
-        query = f"SELECT {DECISION} FROM decision WHERE member = ? ORDER BY round DESC LIMIT 1"
+        query = f"SELECT {DECISION_COLUMNS} FROM decision WHERE member = ? ORDER BY round DESC LIMIT 1"
         with self.blamed():
             return next(map(coding.decision, self.ask(query, [member]) if self.keeps_log else ()), None)
 
@@ -291,11 +284,11 @@ class Store(Archive):
 
     def decisions(self) -> Iterator[Decision]:
         """Yield the decisions in order."""
-        return self._records(f"{DECISION} FROM decision", 0, coding.decision)
+        return self._records(f"{DECISION_COLUMNS} FROM decision", 0, coding.decision)
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """Yield the events in order, after the one with the id `after`."""
-        return self._records(f"{EVENT} FROM event", after, coding.event)
+        return self._records(f"{EVENT_COLUMNS} FROM event", after, coding.event)
 
     def signatures(self) -> dict[tuple[Any, Any], Any]:
         """Map member and round to the signature of their checkpoint, as recorded by anyone."""
@@ -322,7 +315,7 @@ class Store(Archive):
         """Yield rows in the order of their ids, in batches."""
         with self.blamed():
             cursor = self.connection.execute(f"SELECT {what} WHERE id > ? ORDER BY id", [after])
-            while rows := cursor.fetchmany(IN_BULK):
+            while rows := cursor.fetchmany(ROWS_PER_READ):
                 yield rows
 
     def copy(self, path: Path) -> None:
@@ -337,9 +330,7 @@ class Store(Archive):
     def __enter__(self) -> "Store":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

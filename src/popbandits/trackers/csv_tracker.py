@@ -11,7 +11,7 @@ from typing import Any
 from popbandits.errors import HistoryError
 from popbandits.history.frame import OF_ALL, cell, table_row
 from popbandits.population import Population
-from popbandits.storage.disk import anchored
+from popbandits.storage.disk import absolute_path
 from popbandits.trackers.tracker import Entry, Tracker
 
 FILE = "observations.csv"
@@ -29,7 +29,7 @@ class CSVTracker(Tracker):
 
     def __init__(self, path: str | Path | None = None, per_member: bool = False):
         super().__init__(per_member)
-        self.path = None if path is None else anchored(path, "path")
+        self.path = None if path is None else absolute_path(path, "path")
         self._columns: dict[Path, list[str]] = {}
 
     def begin(self, population: Population, directory: Path) -> Mapping[int, int]:

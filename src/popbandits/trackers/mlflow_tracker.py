@@ -9,11 +9,11 @@ from popbandits.extras import library
 from popbandits.population import Population
 from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, tracking_id
 
-ID = "popbandits.id"
+ID_TAG = "popbandits.id"
 """Tag of a run in MLflow: which run of ours it shows."""
-MOST = 900
+MAX_BATCH_METRICS = 900
 """Metrics of one batch: MLflow takes a thousand."""
-LONGEST = 5000
+MAX_TAG_CHARS = 5000
 """Characters of a tag that every server takes."""
 
 
@@ -59,10 +59,10 @@ class MLflowTracker(Tracker):
         run, key = self._metric(entry.member, "round")
         values = {_name(f"{begins}{name}"): value for name, value in entry.numbers.items()} | {key: float(entry.round)}
         metrics = [self._entities.Metric(name, value, now, entry.round) for name, value in values.items()]
-        tags = {_name(f"{begins}{name}"): said[:LONGEST] for name, said in entry.texts.items()}
+        tags = {_name(f"{begins}{name}"): said[:MAX_TAG_CHARS] for name, said in entry.texts.items()}
         self._client.log_batch(run, tags=[self._entities.RunTag(name, said) for name, said in tags.items()])
-        for first in range(0, len(metrics), MOST):
-            self._client.log_batch(run, metrics=metrics[first : first + MOST])
+        for first in range(0, len(metrics), MAX_BATCH_METRICS):
+            self._client.log_batch(run, metrics=metrics[first : first + MAX_BATCH_METRICS])
 
     def closed(self) -> None:
         """End its runs; a resumed one is opened again."""
@@ -75,11 +75,11 @@ class MLflowTracker(Tracker):
         return (self._runs[member], name) if self.per_member else (self._runs[None], f"member_{member}/{name}")
 
     def _open(self, where: str, identity: str, name: str, tags: dict[str, Any]) -> str:
-        found = self._client.search_runs([where], f"tags.`{ID}` = '{identity}'")
+        found = self._client.search_runs([where], f"tags.`{ID_TAG}` = '{identity}'")
         if found:
             self._client.update_run(found[0].info.run_id, status="RUNNING")
             return str(found[0].info.run_id)
-        return str(self._client.create_run(where, run_name=name, tags={ID: identity, **tags}).info.run_id)
+        return str(self._client.create_run(where, run_name=name, tags={ID_TAG: identity, **tags}).info.run_id)
 
 
 def _name(name: str) -> str:

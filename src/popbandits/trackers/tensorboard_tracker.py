@@ -10,11 +10,11 @@ from typing import Any, Literal, get_args
 from popbandits.extras import library
 from popbandits.population import Population
 from popbandits.rules import one_of
-from popbandits.storage.disk import anchored
+from popbandits.storage.disk import absolute_path
 from popbandits.trackers.tracker import Entry, Tracker, prefix
 
 Axis = Literal["rounds", "steps", "seconds"]
-KEY = "round"
+ROUND_TAG = "round"
 """Tag that every observation writes: what it says was written."""
 
 
@@ -33,7 +33,7 @@ class TensorBoardTracker(Tracker):
     def __init__(self, path: str | Path | None = None, axis: Axis = "rounds", per_member: bool = False):
         super().__init__(per_member)
         one_of(*get_args(Axis)).check("axis", axis)
-        self.path, self.axis = None if path is None else anchored(path, "path"), axis
+        self.path, self.axis = None if path is None else absolute_path(path, "path"), axis
         self._events = _library("compat.proto.event_pb2")
         self._summaries = _library("compat.proto.summary_pb2")
         self._texts = _library("plugins.text.metadata")
@@ -45,7 +45,7 @@ class TensorBoardTracker(Tracker):
         self._folder = directory / "tensorboard" if self.path is None else self.path / directory.name
         written: Counter[int] = Counter()
         loader = _library("backend.event_processing.event_file_loader").EventFileLoader
-        named = re.compile(rf"{KEY}$" if self.per_member else rf"member_(\d+)/{KEY}$")
+        named = re.compile(rf"{ROUND_TAG}$" if self.per_member else rf"member_(\d+)/{ROUND_TAG}$")
         for file in sorted(self._folder.rglob("events.out.tfevents.*")):
             for value in (value for event in loader(str(file)).Load() for value in event.summary.value):
                 if found := named.match(value.tag):
@@ -58,7 +58,7 @@ class TensorBoardTracker(Tracker):
         begins = prefix(entry, self.per_member)
         folder = self._folder / f"member_{entry.member}" if self.per_member else self._folder
         make, tensor = self._summaries.Summary.Value, self._tensors.make_tensor_proto
-        values = [make(tag=f"{begins}{KEY}", simple_value=entry.round)]
+        values = [make(tag=f"{begins}{ROUND_TAG}", simple_value=entry.round)]
         values += [make(tag=f"{begins}{name}", simple_value=number) for name, number in entry.numbers.items()]
         for name, said in entry.texts.items():
             tag = f"{begins}{name}/text"

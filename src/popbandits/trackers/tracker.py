@@ -125,10 +125,15 @@ def tracking_id(directory: Path) -> str:
     """
     file = directory / ID_FILE
     if not file.exists():
-        draft = file.with_suffix(".draft")
-        draft.write_text(uuid.uuid4().hex[:16])
-        draft.replace(file)  # Whole, or not there.
+        replace_text(file, uuid.uuid4().hex[:16])
     return file.read_text()
+
+
+def replace_text(file: Path, content: str) -> None:
+    """Write a file so that it is whole, or as it was."""
+    draft = file.with_suffix(".draft")
+    draft.write_text(content)
+    draft.replace(file)
 
 
 def prefix(entry: Entry, per_member: bool) -> str:

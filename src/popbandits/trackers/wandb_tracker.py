@@ -8,11 +8,11 @@ from typing import Any
 from popbandits.errors import ArgumentError
 from popbandits.extras import library
 from popbandits.population import Population
-from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, tracking_id
+from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, replace_text, tracking_id
 
-OWN = {"id", "resume", "reinit", "dir"}
+RESERVED_ARGUMENTS = {"id", "resume", "reinit", "dir"}
 """Arguments of `wandb.init` that a tracker gives itself."""
-QUIET = {"silent": True, "console": "off"}
+QUIET_SETTINGS = {"silent": True, "console": "off"}
 """Settings of W&B: the terminal is the run's own."""
 
 
@@ -33,8 +33,8 @@ class WandbTracker(Tracker):
 
     def __init__(self, project: str = "popbandits", per_member: bool = False, **settings: Any):
         super().__init__(per_member)
-        if own := OWN & settings.keys():
-            raise ArgumentError(f"settings must leave {sorted(OWN)} to the tracker, got {sorted(own)}")
+        if own := RESERVED_ARGUMENTS & settings.keys():
+            raise ArgumentError(f"settings must leave {sorted(RESERVED_ARGUMENTS)} to the tracker, got {sorted(own)}")
         self.project, self.settings = project, settings
         self._wandb = library("wandb", "wandb", "WandbTracker")
         self._runs: list[Any] = []
@@ -52,7 +52,7 @@ class WandbTracker(Tracker):
             if self.per_member:
                 given = {"name": f"{name}/{number}", "id": f"{identity}-{number}", "group": name}
                 given["config"] = about | {"member": number}
-            given |= {"resume": "allow", "reinit": "create_new", "dir": str(directory), "settings": QUIET}
+            given |= {"resume": "allow", "reinit": "create_new", "dir": str(directory), "settings": QUIET_SETTINGS}
             run = self._wandb.init(project=self.project, **given | self.settings)
             for axis in ("round",) if self.per_member else [f"member_{m}/round" for m in range(population.size)]:
                 run.define_metric(axis)
@@ -73,9 +73,7 @@ class WandbTracker(Tracker):
         logged |= {f"{begins}{name}/text": said for name, said in entry.texts.items()}
         self._runs[number].log({f"{begins}round": entry.round, **logged}, step=step)
         self._logged[number] = step + 1
-        draft = self._file.with_suffix(".draft")
-        draft.write_text(json.dumps(self._logged))
-        draft.replace(self._file)
+        replace_text(self._file, json.dumps(self._logged))
 
     def closed(self) -> None:
         """End its runs."""

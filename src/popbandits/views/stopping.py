@@ -12,9 +12,9 @@ from popbandits.rules import Rule, real, whole
 from popbandits.views.view import View
 from popbandits.wording import duration, number
 
-_SECONDS = real("above 0 seconds", lambda value: value > 0)
+_POSITIVE_SECONDS = real("above 0 seconds", lambda value: value > 0)
 _FINITE = real("a finite number")
-_CHANGE = real("at least 0", lambda value: value >= 0)
+_NON_NEGATIVE = real("at least 0", lambda value: value >= 0)
 _FUNCTION = Rule(callable, "callable: it takes the history", "give a function")
 
 
@@ -30,7 +30,7 @@ class StopAfter(View):
     """
 
     def __init__(self, seconds: float):
-        _SECONDS.check("seconds", seconds)
+        _POSITIVE_SECONDS.check("seconds", seconds)
         self.seconds = seconds
         self._now = time.monotonic
         self._end = math.inf
@@ -129,7 +129,7 @@ class StopOnPlateau(View):
 
     def __init__(self, rounds: int, min_change: float = 0.0):
         whole(1).check("rounds", rounds)
-        _CHANGE.check("min_change", min_change)
+        _NON_NEGATIVE.check("min_change", min_change)
         self.rounds, self.min_change = rounds, min_change
         self._sign, self._size = 1.0, 1
         self._best: list[float] = []  # of each round, turned so that more is better

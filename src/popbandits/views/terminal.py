@@ -20,22 +20,22 @@ from rich.text import Text
 from popbandits.history import Decision, Event, Observation
 from popbandits.population import Population
 from popbandits.space.remarks import remarks
-from popbandits.views.printed import Printed
+from popbandits.views.capture import OutputCapture
 from popbandits.views.progress import Member, Progress, State, copied_from
 from popbandits.views.view import View
 from popbandits.wording import clock, counted, duration, first_line, number, printable, setting
 
-SHORTEST = 0.25
+MIN_REDRAW_SECONDS = 0.25
 """Minimum seconds between two drawings."""
-SHARE = 0.01
+MAX_CPU_SHARE = 0.01
 """Maximum share of one core used for drawing; pauses grow with the time that drawing takes."""
-BEST, WORST = 10, 2
+TOP_MEMBERS, BOTTOM_MEMBERS = 10, 2
 """Number of members shown from the top and the bottom of a larger population."""
-LEAST = WORST + 2
+MIN_MEMBER_LINES = BOTTOM_MEMBERS + 2
 """Number of lines for members on the smallest terminal."""
 COLUMNS = ("member", "state", "round", "score", "change", "copied")
-GAP = 2
-COPIES, FAILURES = 6, 3
+COLUMN_GAP = 2
+MAX_COPIES_NAMED, MAX_FAILURE_LINES = 6, 3
 """Maximum number of copies named in a line, and of failures per round with their own line."""
 
 STYLES: dict[State, str] = {"training": "cyan", "waiting": "dim", "idle": "dim", "failed": "red", "done": "green"}
@@ -49,10 +49,10 @@ def terminal_view(workers: int | None = None) -> View:
     if sys.stderr is None:
         return View()
     capable = sys.stderr.isatty() and os.isatty(2) and os.environ.get("TERM") not in ("dumb", "unknown")
-    return LiveView(workers) if capable else Lines(workers)
+    return LiveView(workers) if capable else LineView(workers)
 
 
-class Lines(Progress):
+class LineView(Progress):
     """A view that prints a line for every round; in asynchronous mode, whenever as many intervals have ended."""
 
     def __init__(self, workers: int | None = None):
@@ -88,8 +88,8 @@ class Lines(Progress):
         best = number(self.best.score) if self.best is not None else "–"
         parts = [f"{self.done // len(self.members)}{whole} rounds", f"best {best}", f"mean {number(self.mean)}"]
         parts.append(duration(now - self._since))
-        more = len(self._copies) - COPIES
-        copies = [*self._copies[:COPIES], *([f"{more} more"] if more > 0 else [])]
+        more = len(self._copies) - MAX_COPIES_NAMED
+        copies = [*self._copies[:MAX_COPIES_NAMED], *([f"{more} more"] if more > 0 else [])]
         parts += [", ".join(copies)] if copies else []
         parts += [f"{self._failed} failed"] if self._failed else []
         _say("  ".join(parts))
@@ -101,7 +101,7 @@ class Lines(Progress):
         super().happened(event)
         if event.member is not None:
             self._named += 1
-            if self._named <= FAILURES:
+            if self._named <= MAX_FAILURE_LINES:
                 _say(_failure(event))
         elif event.kind in ("stopping", "stopped", "finished"):
             _say(_ending(self))
@@ -154,7 +154,7 @@ class LiveView(Progress):
         super().opened(population, directory)
         _remark(population)
         try:
-            self._printed = Printed()
+            self._printed = OutputCapture()
         except OSError:  # A full disk: a run does not need a view.
             return
         console = Console(file=self._printed.terminal, force_terminal=True)
@@ -182,7 +182,7 @@ class LiveView(Progress):
             while not self._ended.is_set():
                 before = time.thread_time()
                 self._draw(self._printed.read())
-                self._ended.wait(max(SHORTEST, (time.thread_time() - before) / SHARE))
+                self._ended.wait(max(MIN_REDRAW_SECONDS, (time.thread_time() - before) / MAX_CPU_SHARE))
 
     def _draw(self, printed: str) -> None:
         console = self._live.console
@@ -200,7 +200,7 @@ def screen(progress: Progress, width: int, height: int) -> RenderableType:
     """Draw everything, for a terminal of this size."""
     room = height - 8  # Other lines below, and the cursor's line, take 8.
     failures = list(progress.failures)
-    failures = failures[max(0, len(failures) - max(0, room - LEAST)) :]
+    failures = failures[max(0, len(failures) - max(0, room - MIN_MEMBER_LINES)) :]
     parts: list[RenderableType] = [_title(progress), _pace(progress, width), _scores(progress), ""]
     parts += [_members(progress, width, room - len(failures)), ""]
     parts += [Text(_failure(event), "red", no_wrap=True, overflow="ellipsis") for event in failures]
@@ -251,16 +251,16 @@ def _scores(progress: Progress) -> RenderableType:
 def _members(progress: Progress, width: int, room: int) -> RenderableType:
     states = progress.states()
     shown: list[int | None] = list(range(len(states)))
-    room = max(LEAST, min(BEST + 1 + WORST, room))
+    room = max(MIN_MEMBER_LINES, min(TOP_MEMBERS + 1 + BOTTOM_MEMBERS, room))
     if len(shown) > room:
         ranking = progress.ranking()
-        shown = [*ranking[: room - 1 - WORST], None, *ranking[-WORST:]]
+        shown = [*ranking[: room - 1 - BOTTOM_MEMBERS], None, *ranking[-BOTTOM_MEMBERS:]]
     rows = [_gap(len(states) - len(shown) + 1) if m is None else _row(progress.members[m], states[m]) for m in shown]
     configs = [{} if m is None else _config(progress, progress.members[m]) for m in shown]
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    table = Table(box=None, pad_edge=False, padding=(0, COLUMN_GAP, 0, 0), header_style="dim")
     for index, name in enumerate(COLUMNS):
         table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
-        width -= GAP + max(len(name), *(row[index].cell_len for row in rows))
+        width -= COLUMN_GAP + max(len(name), *(row[index].cell_len for row in rows))
     names = _fitting(_varied(progress), configs, width)
     for name in names:
         table.add_column(Text(printable(name)), no_wrap=True)
@@ -309,8 +309,8 @@ def _config(progress: Progress, member: Member) -> dict[str, Text]:
 
 def _fitting(names: Sequence[str], configs: Sequence[dict[str, Text]], width: int) -> list[str]:
     """Return as many of the first hyperparameters as fit, with room for a count of the others."""
-    widths = [GAP + max([cell_len(name), *(c[name].cell_len for c in configs if name in c)]) for name in names]
+    widths = [COLUMN_GAP + max([cell_len(name), *(c[name].cell_len for c in configs if name in c)]) for name in names]
     taken = list(accumulate(widths))
-    if taken and taken[-1] <= width + GAP:
+    if taken and taken[-1] <= width + COLUMN_GAP:
         return list(names)
     return [name for name, end in zip(names, taken, strict=True) if end + len("+99") <= width]

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from popbandits.reports.figures.figure import DASHES, PALETTE, Figure, legend_scale, record, require_extra
+from popbandits.reports.figures.figure import Figure, record, require_extra
 from popbandits.reports.figures.figure import Record as Row
+from popbandits.reports.figures.theme import DASHES, PALETTE
 from popbandits.wording import counted
 from popbandits_experiments.ground.records import TENTHS, Record
 from popbandits_experiments.ground.scales import scale_of
@@ -148,7 +149,9 @@ def lines(
     methods = all_methods(parts)
     names = [label(method) for method in methods]
     legend = alt.Legend(orient="top", columns=5, symbolType="stroke", symbolSize=300)
-    colour = alt.Color("method:N", title=None, scale=legend_scale(names, colours(methods)), legend=legend)
+    colour = alt.Color(
+        "method:N", title=None, scale=alt.Scale(domain=list(names), range=colours(methods)), legend=legend
+    )
     styles = alt.Scale(domain=names, range=dashes(methods))
     dash = alt.StrokeDash("method:N", title=None, scale=styles, legend=legend)
     scale = alt.Scale(domain=axes.y_domain) if axes.y_domain else alt.Scale(zero=False)
@@ -222,7 +225,7 @@ def improvement_panel(source: str, methods: Sequence[str]) -> Any:
     }
     x = alt.X("value:Q", **axes)
     y = alt.Y("method:N", title=None, sort=names, axis=alt.Axis(labelLimit=300))
-    colour = alt.Color("method:N", legend=None, scale=legend_scale(names, colours(methods)))
+    colour = alt.Color("method:N", legend=None, scale=alt.Scale(domain=list(names), range=colours(methods)))
     half = alt.Chart(alt.NamedData("half")).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("half:Q", **axes))
     bar = base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q", **axes), x2="high:Q", y=y, color=colour)
     ring = base.mark_point(size=80, filled=True, fill="white", opacity=1, strokeWidth=2)

@@ -16,7 +16,7 @@ from popbandits.run import Experiment, Result, resume, run
 from popbandits.run.recipes import Role, current, prepare, recipe
 from popbandits.run.signing import Signer
 from popbandits.space import Space
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 from popbandits.storage.store import reading
 from popbandits.views.view import View
 from popbandits.wording import clock, counted
@@ -43,7 +43,7 @@ def run_grid(
     timed, failed = TimedView(time_limit), dict[Path, RunError]()
     for number, experiment in enumerate(experiments, 1):
         directory = _folder(experiment)
-        begun = (directory / FILE).exists()
+        begun = (directory / RUN_FILE).exists()
         if begun and Result(directory).done:
             continue
         if timed.over:
@@ -77,7 +77,7 @@ def _folder(experiment: Experiment) -> Path:
 def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
     """Raise RunError if the folder holds a run with other settings than the experiment's."""
     directory = _folder(experiment)
-    if not (directory / FILE).exists():
+    if not (directory / RUN_FILE).exists():
         return
     with reading(directory) as store:
         before = _identity(store.about, store.space, Signer.of(store))

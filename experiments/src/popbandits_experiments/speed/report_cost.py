@@ -99,7 +99,7 @@ def load(directory: Path) -> tuple[float, float]:
     def one_by_one() -> None:
         with Store.open(directory, readonly=True) as store:
             history = History(store.space, size=store.about["size"])
-            for row in store.connection.execute(f"SELECT {coding.OBSERVATION} FROM observation ORDER BY id"):
+            for row in store.connection.execute(f"SELECT {coding.OBSERVATION_COLUMNS} FROM observation ORDER BY id"):
                 history.append(coding.observation(row))
 
     def seconds(read: Callable[[], object]) -> float:

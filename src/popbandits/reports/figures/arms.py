@@ -3,164 +3,131 @@
 from collections.abc import Sequence
 from typing import Any
 
+import altair as alt
 import numpy as np
 
-from popbandits.reports.figures.figure import (
-    BLUE,
-    DASHES,
-    ORANGE,
-    PALETTE,
-    TICK,
-    Figure,
-    Record,
-    legend_scale,
-    panel_title,
-    record,
-    rounds_axis,
-    thin,
-)
+from popbandits.reports.figures import charts
+from popbandits.reports.figures.figure import Figure, Record, most_used, record, thin
+from popbandits.reports.figures.theme import BLUE, DASHES, ORANGE, PALETTE
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import standard_error
-from popbandits.space.parameters import Categorical
+from popbandits.typing import FloatArray
 
 HALVES = ["first half", "second half"]
-ARMS = 30
+MAX_LABELS = 30
 """Maximum labels drawn of a choice; of more, the most used."""
 
 
 def arms(runs: Sequence[Run]) -> Figure | None:
     """Draw mean gain and times chosen in both halves, and probabilities over time, of each choice; None without any."""
-    import altair as alt
-
     space = runs[0].space
     if not space.categorical:
         return None
     data: dict[str, list[Record]] = {}
-    strips, cut = [], False
+    strips, cut, last = [], False, max(run.scores.shape[0] for run in runs) - 1
     for v, variable in enumerate(space.categorical):
-        names, kept = label_names(variable.labels), _kept(runs, v, variable)
+        names = label_names(variable.labels)
+        played = np.concatenate([run.rows.points.h[:, v] for run in runs])
+        kept = most_used(np.bincount(played[played >= 0], minlength=len(names)), MAX_LABELS)
         cut |= len(kept) < len(names)
-        order = [names[i] for i in kept]
-        halves = [_half(run, v, half) for half in (0, 1) for run in runs]
-        both = (halves[: len(runs)], halves[len(runs) :])
+        labels = {i: names[i] for i in kept}
         data[f"arms{v}"] = [
-            _bar(names[i], HALVES[half], [g[i] for g, _ in part], sum(int(n[i]) for _, n in part))
-            for half, part in enumerate(both)
-            for i in kept
+            _bar(runs, v, i, name, half, late) for late, half in enumerate(HALVES) for i, name in labels.items()
         ]
-        data[f"chances{v}"] = _chances(runs, variable, names, set(kept.tolist()))
-        strips.append(_strip(v, variable, order, bool(data[f"chances{v}"]), max(r.scores.shape[0] for r in runs) - 1))
+        data[f"chances{v}"] = chances = _chances(runs, variable.name, len(names), labels)
+        strips.append(_strip(v, variable.name, list(labels.values()), bool(chances), last))
     chart = alt.vconcat(*strips, spacing=30).resolve_scale(color="independent", strokeDash="independent")
-    part = f" Of choices with more than {ARMS} labels, the {ARMS} most used are drawn." if cut else ""
     caption = (
         "Left: the mean change in score of the intervals trained with each label, ± 1 standard error, so that more is "
-        "better. Middle: how often it was chosen for a member that explored. Right: the bandit's chance of drawing "
-        f"it.{part}"
+        "better. Middle: how often it was chosen for a member that explored."
     )
-    if not any(data[f"chances{v}"] for v in range(len(space.categorical))):
-        caption = caption.replace(" Right: the bandit's chance of drawing it.", " This method keeps no chances.")
+    drawn = any(data[f"chances{v}"] for v in range(len(space.categorical)))
+    caption += " Right: the bandit's chance of drawing it." if drawn else " This method keeps no chances."
+    caption += f" Of choices with more than {MAX_LABELS} labels, the {MAX_LABELS} most used are drawn." if cut else ""
     return Figure("arms", "Labels chosen, and what they gained", caption, chart, data)
 
 
-def _kept(runs: Sequence[Run], v: int, variable: Categorical) -> Any:
-    """Return the labels to draw."""
-    played = np.concatenate([run.rows.points.h[:, v] for run in runs])
-    count = np.bincount(played[played >= 0], minlength=len(variable.labels))
-    return np.sort(np.argsort(-count, kind="stable")[:ARMS])
-
-
-def _half(run: Run, v: int, half: int) -> tuple[list[Any], Any]:
-    """Return, by label, the gains measured in one half of a run and how often it was chosen there."""
-    rows, labels = run.rows, len(run.space.categorical[v].labels)
-    middle = run.scores.shape[0] / 2
-    inside = (rows.round >= middle) == bool(half)
-    played = rows.points.h[:, v]
-    gains = [rows.change[inside & run.measured & (played == i)] for i in range(labels)]
-    chosen = np.array(
-        [key in run.explored for key in zip(rows.member.tolist(), rows.round.tolist(), strict=True)], bool
-    )
-    return gains, np.bincount(played[inside & chosen & (played >= 0)], minlength=labels)
-
-
-def _bar(name: str, half: str, gains: list[Any], chosen: int) -> Record:
-    pooled = np.concatenate(gains)
-    error = standard_error(pooled.tolist())
-    mean = float(pooled.mean()) if len(pooled) else float("nan")
+def _bar(runs: Sequence[Run], v: int, label: int, name: str, half: str, late: int) -> Record:
+    """Return the gains measured with a label in one half of the runs, and how often it was chosen there."""
+    gains: list[float] = []
+    chosen = 0
+    for run in runs:
+        rows = run.rows
+        trained = (rows.points.h[:, v] == label) & ((rows.round >= run.scores.shape[0] / 2) == bool(late))
+        gains += rows.change[trained & run.measured].tolist()
+        keys = zip(rows.member[trained].tolist(), rows.round[trained].tolist(), strict=True)
+        chosen += sum(key in run.explored for key in keys)
+    mean, error = float(np.mean(gains)) if gains else float("nan"), standard_error(gains)
     return record(
-        label=name, half=half, gain=mean, low=mean - error, high=mean + error, count=len(pooled), chosen=chosen
+        label=name, half=half, gain=mean, low=mean - error, high=mean + error, count=len(gains), chosen=chosen
     )
 
 
-def _chances(runs: Sequence[Run], variable: Categorical, names: list[str], kept: set[int]) -> list[Record]:
+def _chances(runs: Sequence[Run], variable: str, count: int, labels: dict[int, str]) -> list[Record]:
     """Return the mean probabilities over the runs and decisions of a round."""
-    sums: dict[int, Any] = {}
+    found: dict[int, list[FloatArray]] = {}
     for run in runs:
         for o in run.history:
-            p = o.decision.get("probabilities", {}).get(variable.name)
-            if p is not None and len(p) == len(names) and o.key in run.explored:
-                total, n = sums.get(o.round, (0.0, 0))
-                sums[o.round] = (total + np.array(p), n + 1)
-    rounds = sorted(sums)
-    shown = [rounds[i] for i in thin(np.arange(len(rounds)), max(50, 3_000 // len(names)))]
-    return [
-        record(round=t, label=name, chance=float(sums[t][0][i] / sums[t][1]))
-        for i, name in enumerate(names)
-        if i in kept
-        for t in shown
-    ]
+            chances = o.decision.get("probabilities", {}).get(variable)
+            if chances is not None and len(chances) == count and o.key in run.explored:
+                found.setdefault(o.round, []).append(np.array(chances))
+    rounds = sorted(found)
+    shown = [rounds[i] for i in thin(np.arange(len(rounds)), max(50, 3_000 // count))]
+    means = {t: np.mean(found[t], axis=0) for t in shown}
+    return [record(round=t, label=name, chance=float(means[t][i])) for i, name in labels.items() for t in shown]
 
 
-def _strip(v: int, variable: Categorical, order: list[str], chances: bool, last: int) -> Any:
-    import altair as alt
-
-    height = max(110, 26 * len(order))
+def _strip(v: int, title: str, labels: list[str], chances: bool, last: int) -> Any:
+    size = {"height": max(110, 26 * len(labels))}
+    halves = {HALVES[0]: ORANGE, HALVES[1]: BLUE}
+    tip = charts.tooltips(
+        ("label", "label"),
+        ("half", "when"),
+        ("gain", "mean change", "+.4~g"),
+        ("count", "intervals trained", ""),
+        ("chosen", "times chosen", ""),
+    )
     base = alt.Chart(alt.NamedData(f"arms{v}"))
-    y = alt.Y("label:N", title=None, scale=alt.Scale(domain=order), sort=None, axis=alt.Axis(grid=False))
-    bare = alt.Y("label:N", title=None, scale=alt.Scale(domain=order), sort=None, axis=None)
-    offset = alt.YOffset("half:N", scale=alt.Scale(domain=HALVES))
-    colour = alt.Color("half:N", title=None, scale=legend_scale(HALVES, [ORANGE, BLUE]))
-    unsaid = alt.Color("half:N", legend=None, scale=legend_scale(HALVES, [ORANGE, BLUE]))
-    tip = [
-        alt.Tooltip("label:N"),
-        alt.Tooltip("half:N", title="when"),
-        alt.Tooltip("gain:Q", title="mean change", format="+.4~g"),
-        alt.Tooltip("count:Q", title="intervals trained"),
-        alt.Tooltip("chosen:Q", title="times chosen"),
-    ]
-    gain = alt.X("gain:Q", title="mean change in score", axis=alt.Axis(tickCount=4, format=TICK))
-    bars = base.mark_bar(cornerRadius=1).encode(x=gain, y=y, yOffset=offset, color=colour, tooltip=tip)
+    bars = base.mark_bar(cornerRadius=1).encode(
+        yOffset=alt.YOffset("half:N", scale=alt.Scale(domain=HALVES)), tooltip=tip
+    )
+    y = charts.labels_axis("label", labels, alt.Axis(grid=False))
+    gains = bars.encode(
+        x=alt.X("gain:Q", title="mean change in score", axis=alt.Axis(tickCount=4, format=charts.TICK_FORMAT)),
+        y=y,
+        color=charts.colour("half", halves),
+    )
     spread = base.mark_rule(strokeWidth=1.5).encode(
         x=alt.X("low:Q"),
         x2="high:Q",
         y=y,
         yOffset=alt.YOffset("half:N", bandPosition=0.5, scale=alt.Scale(domain=HALVES)),
     )
-    chosen = alt.X("chosen:Q", title="times chosen", axis=alt.Axis(tickCount=4, tickMinStep=1, format="d"))
-    times = base.mark_bar(cornerRadius=1).encode(x=chosen, y=bare, yOffset=offset, color=unsaid, tooltip=tip)
-    parts = [
-        alt.layer(bars, spread).properties(width=230, height=height, title=panel_title(variable.name)),
-        times.properties(width=150, height=height),
+    times = bars.encode(
+        x=alt.X("chosen:Q", title="times chosen", axis=alt.Axis(tickCount=4, tickMinStep=1, format="d")),
+        y=charts.labels_axis("label", labels, None),
+        color=alt.Color("half:N", legend=None, scale=charts.legend_scale(halves)),
+    )
+    parts: list[Any] = [
+        alt.layer(gains, spread).properties(width=230, title=charts.panel_title(title), **size),
+        times.properties(width=150, **size),
     ]
     if chances:
-        dashes = [DASHES[i // len(PALETTE) % len(DASHES)] for i in range(len(order))]
-        legend = alt.Legend(orient="right", direction="vertical", symbolLimit=ARMS)
-        lines = (
-            alt.Chart(alt.NamedData(f"chances{v}"))
-            .mark_line(strokeWidth=2)
-            .encode(
-                x=rounds_axis(last),
-                y=alt.Y("chance:Q", title="chance", axis=alt.Axis(format="%", tickCount=4)),
-                color=alt.Color("label:N", title=None, scale=legend_scale(order), legend=legend),
-                strokeDash=alt.StrokeDash(
-                    "label:N", title=None, scale=alt.Scale(domain=order, range=dashes), legend=legend
-                ),
-                tooltip=[
-                    alt.Tooltip("label:N"),
-                    alt.Tooltip("round:Q"),
-                    alt.Tooltip("chance:Q", format=".1%"),
-                ],
-            )
-            .properties(width=210, height=height)
-        )
-        parts.append(lines)
+        parts.append(_chance_lines(f"chances{v}", labels, last).properties(width=210, **size))
     return alt.hconcat(*parts, spacing=22).resolve_scale(color="independent", strokeDash="independent")
+
+
+def _chance_lines(source: str, labels: list[str], last: int) -> Any:
+    dashes = alt.Scale(domain=labels, range=[DASHES[i // len(PALETTE) % len(DASHES)] for i in range(len(labels))])
+    legend = alt.Legend(orient="right", direction="vertical", symbolLimit=MAX_LABELS)
+    return (
+        alt.Chart(alt.NamedData(source))
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=charts.rounds_axis(last),
+            y=alt.Y("chance:Q", title="chance", axis=alt.Axis(format="%", tickCount=4)),
+            color=charts.colour("label", labels, legend=legend),
+            strokeDash=alt.StrokeDash("label:N", title=None, scale=dashes, legend=legend),
+            tooltip=charts.tooltips(("label", "label"), ("round", "round", ""), ("chance", "chance", ".1%")),
+        )
+    )

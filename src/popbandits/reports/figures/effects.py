@@ -4,16 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import altair as alt
 import numpy as np
 
-from popbandits.reports.figures.figure import BLUE, GREY, RED, TICK, Figure, legend_scale, panel_title, record
+from popbandits.reports.figures import charts
+from popbandits.reports.figures.figure import Figure, record
+from popbandits.reports.figures.theme import BLUE, GREY, RED
 from popbandits.reports.run import Run, label_names, shorten
-from popbandits.reports.stats import APART, ENOUGH, Association, association, critical
+from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART, Association, association, critical
 from popbandits.typing import FloatArray, IntArray
 
 ALL = "all intervals"
 UP, DOWN, NEITHER = "more was better", "less was better", "no clear effect"
-ROWS = 40
+MAX_LABELS = 40
 """Maximum labels drawn, of all choices together."""
 
 
@@ -72,23 +75,20 @@ def _configurations(run: Run) -> tuple[FloatArray, IntArray, FloatArray]:
 
 def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | None:
     """Draw a panel for each number, with a bar for each label; None if nothing could be estimated."""
-    import altair as alt
-
     if not found:
         return None
     several = len(runs[0].space.categorical) > 1
 
-    def lane(effect: Effect) -> str:
+    def label_of(effect: Effect) -> str:
         return f"{shorten(effect.variable, 20)}: {effect.label}" if several and effect.variable else effect.label
 
-    order = list(dict.fromkeys(lane(e) for e in found))
-    parameters = list(dict.fromkeys(e.parameter for e in found))
     # Labels in the order of the space, also those for which some number cannot be estimated.
-    order = [ALL, *[name for name in order if name != ALL]][:ROWS]
+    labels = [ALL, *(name for name in dict.fromkeys(map(label_of, found)) if name != ALL)][:MAX_LABELS]
+    parameters = list(dict.fromkeys(e.parameter for e in found))
     rows = [
         record(
             panel=parameters.index(e.parameter),
-            label=lane(e),
+            label=label_of(e),
             z=e.found.z,
             tau=e.found.tau,
             low=-e.critical,
@@ -97,52 +97,49 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
             count=e.found.count,
         )
         for e in found
-        if lane(e) in order
+        if label_of(e) in labels
     ]
-    panels = []
-    across = min(len(parameters), 4)
     limit = max(max(abs(row["z"]), row["high"]) for row in rows) * 1.05
-    scale = alt.Scale(domain=[-limit, limit], nice=False, clamp=True)
-    colour = alt.Color("direction:N", title=None, scale=legend_scale([UP, DOWN, NEITHER], [BLUE, RED, GREY]))
-    for i, parameter in enumerate(parameters):
-        base = alt.Chart(alt.NamedData("effects")).transform_filter(f"datum.panel === {i}")
-        axis = alt.Axis(grid=False) if i % across == 0 else None
-        y = alt.Y("label:N", title=None, scale=alt.Scale(domain=order), sort=None, axis=axis)
-        bars = base.mark_bar(cornerRadius=1).encode(
-            x=alt.X("z:Q", title="z-value", scale=scale, axis=alt.Axis(tickCount=5, format=TICK)),
-            y=y,
-            color=colour,
-            tooltip=[
-                alt.Tooltip("label:N", title="where"),
-                alt.Tooltip("z:Q", title="z-value", format="+.3~f"),
-                alt.Tooltip("high:Q", title="clear beyond", format=".3~f"),
-                alt.Tooltip("tau:Q", title="rank correlation", format="+.3~f"),
-                alt.Tooltip("count:Q", title="configurations"),
-                alt.Tooltip("direction:N", title="effect"),
-            ],
+    across = min(len(parameters), 4)
+    panels = [
+        _panel(i, labels, limit, first=i % across == 0).properties(
+            width=(720 - 20 * across) // max(across, 2),
+            height=max(50, 22 * len(labels)),
+            title=charts.panel_title(parameter),
         )
-        limits = [
-            base.mark_tick(thickness=1.5, color=GREY).encode(x=alt.X(f"{end}:Q", scale=scale), y=y)
-            for end in ("low", "high")
-        ]
-        panels.append(
-            alt.layer(bars, *limits).properties(
-                width=(720 - 20 * across) // max(across, 2),
-                height=max(50, 22 * len(order)),
-                title=panel_title(parameter),
-            )
-        )
+        for i, parameter in enumerate(parameters)
+    ]
+    total = len(set(map(label_of, found)))
+    part = "" if total <= len(labels) else f" {len(labels)} of {total} labels are drawn."
     caption = (
         "Kendall's rank correlation of the change in score with one hyperparameter at a time, divided by its standard "
         "deviation, over all configurations and those with one label. Ticks: p = 0.05, corrected for all bars. "
-        f"A bar needs {ENOUGH} configurations, {APART} of them with other values than the commonest. It ignores time "
-        f"and the other hyperparameters.{_cut(found, order, lane)}"
+        f"A bar needs {MIN_POINTS} configurations, {MIN_POINTS_APART} of them with other values than the commonest. "
+        f"It ignores time and the other hyperparameters.{part}"
     )
-    return Figure(
-        "effects", "What mattered", caption, alt.concat(*panels, columns=across, spacing=18), {"effects": rows}
-    )
+    chart = alt.concat(*panels, columns=across, spacing=18)
+    return Figure("effects", "What mattered", caption, chart, {"effects": rows})
 
 
-def _cut(found: Sequence[Effect], order: list[str], lane: Any) -> str:
-    total = len({lane(e) for e in found})
-    return "" if total <= len(order) else f" {len(order)} of {total} labels are drawn."
+def _panel(index: int, labels: list[str], limit: float, first: bool) -> Any:
+    """Draw the bars of a number, and the limits beyond which they are clear."""
+    base = alt.Chart(alt.NamedData("effects")).transform_filter(f"datum.panel === {index}")
+    scale = alt.Scale(domain=[-limit, limit], nice=False, clamp=True)
+    y = charts.labels_axis("label", labels, alt.Axis(grid=False) if first else None)
+    tip = charts.tooltips(
+        ("label", "where"),
+        ("z", "z-value", "+.3~f"),
+        ("high", "clear beyond", ".3~f"),
+        ("tau", "rank correlation", "+.3~f"),
+        ("count", "configurations", ""),
+        ("direction", "effect"),
+    )
+    bars = base.mark_bar(cornerRadius=1).encode(
+        x=alt.X("z:Q", title="z-value", scale=scale, axis=alt.Axis(tickCount=5, format=charts.TICK_FORMAT)),
+        y=y,
+        color=charts.colour("direction", {UP: BLUE, DOWN: RED, NEITHER: GREY}),
+        tooltip=tip,
+    )
+    ticks = base.mark_tick(thickness=1.5, color=GREY)
+    limits = (ticks.encode(x=alt.X(f"{end}:Q", scale=scale), y=y) for end in ("low", "high"))
+    return alt.layer(bars, *limits)

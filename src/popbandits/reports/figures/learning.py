@@ -1,39 +1,25 @@
 """Learning curves: every member of a run, and the best of them."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import altair as alt
 import numpy as np
 
 from popbandits.reports.axes import time_unit
-from popbandits.reports.figures.figure import (
-    BLUE,
-    GREEN,
-    GREY,
-    LETTERS,
-    POINTS,
-    RED,
-    TICK,
-    WHO,
-    Figure,
-    Record,
-    fade,
-    legend_scale,
-    lines,
-    record,
-    rounds_axis,
-    thin,
-)
-from popbandits.reports.run import LABEL, Drawn, best_members, shorten
+from popbandits.reports.data import RunData
+from popbandits.reports.figures import charts
+from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, record, thin
+from popbandits.reports.figures.theme import BLUE, GREEN, GREY, RED
+from popbandits.reports.run import MAX_LABEL_CHARS, shorten
 from popbandits.typing import FloatArray, IntArray
-from popbandits.wording import counted
+from popbandits.wording import counted, rounded
 
-CURVES = 60
+MAX_CURVES = 60
 """Maximum members drawn one by one."""
-CURVES_OF_ALL = ("best member of the round", "mean of the members")
+SUMMARY_CURVES = ("best member of the round", "mean of the members")
 
 
 @dataclass(frozen=True)
@@ -53,16 +39,16 @@ class Cells:
     """Rounds and members along the winning lineage."""
 
     @staticmethod
-    def of(run: Drawn, points: int) -> "Cells":
+    def of(run: RunData, points: int) -> "Cells":
         """Choose the cells of a run: about `points` drawn one by one."""
         scores = run.scores
         rounds, members = scores.shape
-        drawn = thin(np.arange(members), CURVES)
-        shown = thin(np.arange(rounds), max(points // CURVES, points // len(drawn)))
+        drawn = thin(np.arange(members), MAX_CURVES)
+        shown = thin(np.arange(rounds), max(points // MAX_CURVES, points // len(drawn)))
         member, round_ = np.nonzero(np.isfinite(scores[np.ix_(shown, drawn)]).T)
         won = np.array([step[:2] for step in run.lineage], np.int64).reshape(-1, 2)
         won = won[thin(np.arange(len(won)), 500)]
-        best = best_members(scores[shown], run.sign)
+        best = run.best_members[shown]
         return Cells((rounds, members), drawn, shown, best, (shown[round_], drawn[member]), (won[:, 1], won[:, 0]))
 
     def columns(self, table: FloatArray) -> dict[str, FloatArray]:
@@ -72,7 +58,7 @@ class Cells:
         return {"members": table[self.each], "summary": np.concatenate([best, means]), "won": table[self.won]}
 
 
-def learning(run: Drawn, points: int = 2 * POINTS) -> Figure:
+def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:
     """Draw the score of every member after each round (about `points` of them at most), their mean, and the best."""
     cells = Cells.of(run, points)
     length, unit = time_unit(float(np.nanmax(run.spent["seconds"]))) if "seconds" in run.spent else (1.0, "s")
@@ -83,44 +69,29 @@ def learning(run: Drawn, points: int = 2 * POINTS) -> Figure:
     columns = {field: cells.columns(table) for field, table in fields.items()}
 
     def rows(source: str, **known: Sequence[Any]) -> list[Record]:
-        values = {field: column[source].tolist() for field, column in columns.items()}
-        together = known | values
+        together = known | {field: column[source].tolist() for field, column in columns.items()}
         return [record(**dict(zip(together, row, strict=True))) for row in zip(*together.values(), strict=True)]
 
-    at = {name: [part.tolist() for part in of] for name, of in (("members", cells.each), ("won", cells.won))}
-    keys = zip(*at["members"], strict=True)
+    round_, member = (part.tolist() for part in cells.each)
+    won_round, won_member = (part.tolist() for part in cells.won)
+    configs = [run.describe(key) for key in zip(member, round_, strict=True)]
     rounds = cells.shown.tolist()
     data = {
-        "members": rows(
-            "members",
-            member=at["members"][1],
-            round=at["members"][0],
-            config=[run.describe((member, round_)) for round_, member in keys],
-        ),
-        "summary": rows("summary", round=2 * rounds, curve=[name for name in CURVES_OF_ALL for _ in rounds]),
-        "won": rows("won", member=at["won"][1], round=at["won"][0]),
+        "members": rows("members", member=member, round=round_, config=configs),
+        "summary": rows("summary", round=2 * rounds, curve=[name for name in SUMMARY_CURVES for _ in rounds]),
+        "won": rows("won", member=won_member, round=won_round),
     }
-    return Figure(
-        "learning",
-        "Learning curves",
-        _caption(run, cells),
-        _layers(run.horizon),
-        data,
-        by_member=True,
-        axes=_axes(run.metrics, fields, unit),
-    )
+    axes = _axes(run.metrics, fields, unit)
+    return Figure("learning", "Learning curves", _caption(run, cells), _layers(run.horizon), data, True, axes)
 
 
-def metric_values(run: Drawn, name: str, points: int = 2 * POINTS) -> dict[str, list[float | None]]:
+def metric_values(run: RunData, name: str, points: int = 2 * MAX_MARKS) -> dict[str, list[float | None]]:
     """Return a metric in the order of the data of `learning`; None where it was not reported."""
     found = Cells.of(run, points).columns(run.metric(name))
-    return {
-        source: [float(f"{value:.5g}") if math.isfinite(value) else None for value in values.tolist()]
-        for source, values in found.items()
-    }
+    return {source: [rounded(value, 5) for value in values.tolist()] for source, values in found.items()}
 
 
-def _caption(run: Drawn, cells: Cells) -> str:
+def _caption(run: RunData, cells: Cells) -> str:
     rounds, members = cells.shape
     part = "" if len(cells.drawn) == members else f" {len(cells.drawn)} of {counted(members, 'member')} are drawn."
     part += "" if len(cells.shown) == rounds else f" {len(cells.shown):,} of {rounds:,} rounds are drawn."
@@ -133,58 +104,49 @@ def _caption(run: Drawn, cells: Cells) -> str:
 
 def _axes(metrics: Sequence[str], fields: Mapping[str, Any], unit: str) -> Mapping[str, Any]:
     """Return the other axes of the figure: those that have data."""
-    titles = {"steps": "steps along the lineage", "time": f"training time along the lineage, {unit}"}
-    labels = {"steps": "steps", "time": "training time"}
-    x = {
-        field: {
-            "label": labels[field],
-            "encoding": {
-                "field": field,
-                "type": "quantitative",
-                "title": title,
-                "scale": {"nice": False},
-                "axis": {"grid": False, "format": "~s" if field == "steps" else TICK},
-            },
-        }
-        for field, title in titles.items()
-        if field in fields
-    }
-    y = {name: {"label": (label := shorten(name, LABEL)), "title": lines(label, LETTERS)} for name in metrics}
+    known = (
+        ("steps", "steps", "steps along the lineage", "~s"),
+        ("time", "training time", f"training time along the lineage, {unit}", charts.TICK_FORMAT),
+    )
+    x = {}
+    for field, label, title, form in known:
+        if field in fields:
+            encoding = {"field": field, "type": "quantitative", "title": title, "scale": {"nice": False}}
+            x[field] = {"label": label, "encoding": encoding | {"axis": {"grid": False, "format": form}}}
+    labels = {name: shorten(name, MAX_LABEL_CHARS) for name in metrics}
+    y = {name: {"label": label, "title": charts.lines(label, charts.TITLE_CHARS)} for name, label in labels.items()}
     return {"x": x, "y": y}
 
 
 @lru_cache(16)  # A page that follows a run draws the same layers repeatedly.
 def _layers(horizon: int) -> Any:
-    import altair as alt
-
-    x = rounds_axis(horizon)
-    y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK))
-    names = [*CURVES_OF_ALL, "winning lineage", "a member"]
-    colour = alt.Color(
-        "curve:N", title=None, scale=legend_scale(names, [BLUE, GREEN, RED, GREY]), legend=alt.Legend(columns=4)
-    )
+    x = charts.rounds_axis(horizon)
+    y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=charts.TICK_FORMAT))
+    best, mean = SUMMARY_CURVES
+    colours = {best: BLUE, mean: GREEN, "winning lineage": RED, "a member": GREY}
+    colour = charts.colour("curve", colours, legend=alt.Legend(columns=4))
     order = alt.Order("round:Q")  # Along other axes a line may lead back: a copied parent may have trained less.
-    tip = [alt.Tooltip("who:N", title="interval"), alt.Tooltip("score:Q", format=".6~g")]
-    each = alt.Chart(alt.NamedData("members")).transform_calculate(curve="'a member'", who=WHO)
+    tip = ("who", "interval"), ("score", "score", ".6~g")
+    each = alt.Chart(alt.NamedData("members")).transform_calculate(curve="'a member'", who=charts.INTERVAL_NAME)
     return alt.layer(
         each.mark_line(strokeWidth=1.2).encode(
-            x=x, y=y, color=colour, detail="member:N", order=order, opacity=fade(0.45)
+            x=x, y=y, color=colour, detail="member:N", order=order, opacity=charts.fade(0.45)
         ),
         each.mark_circle(size=26).encode(
             x=x,
             y=y,
             color=colour,
-            opacity=fade(0.35, 0.03),
-            tooltip=[*tip, alt.Tooltip("config:N", title="hyperparameters")],
+            opacity=charts.fade(0.35, 0.03),
+            tooltip=charts.tooltips(*tip, ("config", "hyperparameters")),
         ),
         alt.Chart(alt.NamedData("summary"))
         .transform_calculate(who="datum.curve + ', round ' + datum.round")
         .mark_line(strokeWidth=2.5)
-        .encode(x=x, y=y, color=colour, order=order, tooltip=tip),
+        .encode(x=x, y=y, color=colour, order=order, tooltip=charts.tooltips(*tip)),
         alt.Chart(alt.NamedData("won"))
-        .transform_calculate(curve="'winning lineage'", who=WHO)
+        .transform_calculate(curve="'winning lineage'", who=charts.INTERVAL_NAME)
         .mark_circle(size=32, opacity=1)
-        .encode(x=x, y=y, color=colour, tooltip=tip),
+        .encode(x=x, y=y, color=colour, tooltip=charts.tooltips(*tip)),
     ).properties(width=760, height=300)
 
 

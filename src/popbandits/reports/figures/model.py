@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import altair as alt
 import numpy as np
 
 from popbandits.errors import PopbanditsError
@@ -13,28 +14,17 @@ from popbandits.history import Observation, Rows
 from popbandits.methods import named_by, registered_class
 from popbandits.models.acquisition import UpperConfidenceBound
 from popbandits.models.gp import NotFittedError
-from popbandits.reports.figures.figure import (
-    BLUE,
-    GREY,
-    RED,
-    TICK,
-    Figure,
-    Record,
-    legend_scale,
-    number_axis,
-    number_scale,
-    panel_title,
-    record,
-    thin,
-)
+from popbandits.reports.figures import charts
+from popbandits.reports.figures.figure import Figure, Record, most_used, record, thin
+from popbandits.reports.figures.theme import BLUE, GREY, RED
 from popbandits.reports.run import Run, label_names, shorten
 from popbandits.space import Points
 from popbandits.space.parameters import Numerical
-from popbandits.typing import FloatArray, IntArray
+from popbandits.typing import IntArray
 
-ROWS, COLUMNS = 10, 6
+MAX_LABELS, MAX_NUMBERS = 10, 6
 """Maximum labels and numbers drawn."""
-GRID = 41
+GRID_POINTS = 41
 """Points along a curve."""
 
 
@@ -65,15 +55,13 @@ def explorer_of(run: Run) -> tuple[ModelExplorer, bool]:
 
 def model_view(run: Run) -> Figure | None:
     """Draw posterior mean and band along each number, a row of panels for each label; None if there is none."""
-    import altair as alt
-
     explorer, own = explorer_of(run)
     now, space = run.final, run.space
     if now is None or not space.numerical:
         return None
     models = Models(explorer, space, run.history)
     point = space.encode([now.config])
-    slices, numbers = _slices(run, models.rows, point), list(range(min(COLUMNS, len(space.numerical))))
+    slices, numbers = _slices(run, models.rows, point), list(range(min(MAX_NUMBERS, len(space.numerical))))
     here = space.codes(point.x)[0]
     data: dict[str, list[Record]] = {f"number{j}": [] for j in numbers}
     drawn: set[tuple[str, int]] = set()
@@ -97,14 +85,14 @@ def model_view(run: Run) -> Figure | None:
     domain = [float(min(*ends, inner[0])), float(max(*ends, inner[1]))]
     width = (740 - 40 * len(numbers)) // max(len(numbers), 2)
     rows = [one.name for one in slices]
-    charts = [_column(space.numerical[j], f"number{j}", domain, rows, j == 0, width) for j in numbers]
+    columns = [_column(space.numerical[j], f"number{j}", domain, rows, j == 0, width) for j in numbers]
     whose = f"{run.method}'s" if own else "the run's method has no model of its own, so PB2-Mix's"
     caption = (
         f"Expected change in score in the next round (line) ± 1 standard deviation (band): {whose} model, fitted as it "
         "would be now. All other values are the best member's (dashed: its value). Dots: "
         f"observations.{_cut(run, slices, numbers)}"
     )
-    return Figure("model", "What the model expects now", caption, alt.hconcat(*charts, spacing=16), data)
+    return Figure("model", "What the model expects now", caption, alt.hconcat(*columns, spacing=16), data)
 
 
 def _slices(run: Run, rows: Rows, point: Points) -> list[Slice]:
@@ -119,9 +107,8 @@ def _slices(run: Run, rows: Rows, point: Points) -> list[Slice]:
             labels[v] = i
             prefix = f"{shorten(variable.name, 20)}: " if len(space.categorical) > 1 else ""
             found.append(Slice(v, i, prefix + name, labels))
-    count = [int((rows.points.h[:, s.variable] == s.label).sum()) for s in found]
-    kept = np.sort(np.argsort(-np.array(count), kind="stable")[:ROWS])
-    return [found[i] for i in kept]
+    counts = [int((rows.points.h[:, s.variable] == s.label).sum()) for s in found]
+    return [found[i] for i in most_used(np.array(counts), MAX_LABELS)]
 
 
 def _curves(
@@ -137,19 +124,13 @@ def _curves(
     bound = model.bound(run.history, now)
     middle = np.where(np.isnan(point.x[0]), 0.5, point.x[0])
     for j in numbers:
-        grid = space.grids[j] if j in space.grids else space.snap(_grid(middle, j))[:, j]
+        grid = space.grids.get(j, np.linspace(0, 1, GRID_POINTS))
         x = np.tile(middle, (len(grid), 1))
         x[:, j] = grid
-        points = space.activate(Points(space.snap(x), np.tile(one.labels, (len(grid), 1))))
+        points = space.activate(Points(space.snap(x), np.tile(one.labels, (len(x), 1))))
         active = np.isfinite(points.x[:, j]) & space.legal(points)
         if active.any():
             yield j, _curve(one.name, model, points[active], j, bound, run.sign * centre, run.sign * scale)
-
-
-def _grid(middle: FloatArray, j: int) -> FloatArray:
-    x = np.tile(middle, (GRID, 1))
-    x[:, j] = np.linspace(0, 1, GRID)
-    return x
 
 
 def _units(models: Models, labels: IntArray) -> tuple[float, float]:
@@ -192,29 +173,25 @@ def _seen(run: Run, rows: Rows, one: Slice, j: int) -> list[Record]:
 
 def _column(number: Numerical, source: str, domain: list[float], rows: list[str], first: bool, width: int) -> Any:
     """Draw the panels of a number, one below the other."""
-    import altair as alt
-
-    across = number_axis(number, grid=False, labelOverlap=True)
-    x = alt.X("value:Q", title=None, scale=number_scale(number), axis=across)
+    across = charts.number_axis(number, grid=False, labelOverlap=True)
+    x = alt.X("value:Q", title=None, scale=charts.number_scale(number), axis=across)
     scale = alt.Scale(domain=domain, nice=False, clamp=True)
-    axis = alt.Axis(tickCount=3, format=TICK) if first else alt.Axis(tickCount=3, labels=False)
+    axis = alt.Axis(tickCount=3, format=charts.TICK_FORMAT) if first else alt.Axis(tickCount=3, labels=False)
     y = alt.Y("mean:Q", title=None, scale=scale, axis=axis)
-    colour = alt.Color("kind:N", title=None, scale=legend_scale(["expected", "seen"], [BLUE, GREY]))
+    colour = charts.colour("kind", {"expected": BLUE, "seen": GREY})
     base = alt.Chart()
     expected, seen = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("expected", "seen"))
-    value = alt.Tooltip("value:Q", format=".4~g")
-    spans = [alt.Tooltip(f"{end}:Q", title=word, format="+.4~g") for end, word in (("low", "from"), ("high", "to"))]
+    value = ("value", "value", ".4~g")
+    seen_tip = charts.tooltips(("who", "interval"), value, ("change", "change", "+.4~g"))
+    expected_tip = charts.tooltips(
+        value, ("mean", "expected", "+.4~g"), ("low", "from", "+.4~g"), ("high", "to", "+.4~g")
+    )
     layers = [
         expected.mark_area(opacity=0.22).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour),
         seen.mark_circle(size=14, opacity=0.55).encode(
-            x=x,
-            y=alt.Y("change:Q", scale=scale),
-            color=colour,
-            tooltip=[alt.Tooltip("who:N", title="interval"), value, alt.Tooltip("change:Q", format="+.4~g")],
+            x=x, y=alt.Y("change:Q", scale=scale), color=colour, tooltip=seen_tip
         ),
-        expected.mark_line(strokeWidth=2).encode(
-            x=x, y=y, color=colour, tooltip=[value, alt.Tooltip("mean:Q", title="expected", format="+.4~g"), *spans]
-        ),
+        expected.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, tooltip=expected_tip),
         base.transform_filter("datum.kind === 'here' && isValid(datum.value)")
         .mark_rule(strokeDash=[4, 3], color=RED, strokeWidth=1.2)
         .encode(x=x),
@@ -224,7 +201,7 @@ def _column(number: Numerical, source: str, domain: list[float], rows: list[str]
         alt.layer(*layers, data=alt.NamedData(source))
         .properties(width=width, height=84)
         .facet(row=alt.Row("row:N", sort=rows, header=header), spacing=10)
-        .properties(title=panel_title(number.name))
+        .properties(title=charts.panel_title(number.name))
     )
 
 

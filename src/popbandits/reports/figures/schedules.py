@@ -1,70 +1,65 @@
 """Learned schedules: the values trained with over time, and those of the winning lineage."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+import altair as alt
 import numpy as np
 
-from popbandits.reports.figures.figure import (
-    GREY,
-    POINTS,
-    RED,
-    WHO,
-    Figure,
-    Record,
-    fade,
-    legend_scale,
-    number_axis,
-    number_scale,
-    panel_title,
-    record,
-    rounds_axis,
-    thin,
-)
-from popbandits.reports.run import Drawn, label_names
+from popbandits.reports.data import RunData
+from popbandits.reports.figures import charts
+from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, most_used, record, thin
+from popbandits.reports.figures.theme import GREY, RED
+from popbandits.reports.run import label_names
 from popbandits.space.parameters import Categorical, Numerical
 from popbandits.typing import BoolArray
 
 OTHERS, WINNER = "a member", "winning lineage"
-PANELS = 8
+FULL_PANELS = 8
 """Number of hyperparameters above which each gets fewer points."""
-LANES = 30
+MAX_LABELS = 30
 """Maximum labels drawn of a choice; of more, the most used."""
-LETTERS = 28
-"""Maximum letters of a label on an axis."""
-
-Panel = tuple[str, Numerical | None, tuple[str, ...], int, str, int]
-"""Arguments of `_panel`."""
+MAX_AXIS_LABEL_CHARS = 28
+"""Maximum characters of a label on an axis."""
 
 
-def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
+class Panel(NamedTuple):
+    """A panel of a number, or of the labels of a choice."""
+
+    source: str
+    number: Numerical | None
+    labels: tuple[str, ...]
+    last_round: int
+    title: str
+    width: int
+
+
+def schedules(groups: Mapping[str, Sequence[RunData]]) -> Figure:
     """Draw a panel for each hyperparameter; a column for each group of runs on one space, if there are several."""
     runs = [run for group in groups.values() for run in group]
     space = runs[0].space
-    last = max(run.horizon for run in runs)
-    data: dict[str, list[Record]] = {}
-    panels = []
-    several = len(groups) > 1
     known: list[Numerical | Categorical] = [*space.numerical, *space.categorical]
     parameters = sorted(known, key=lambda parameter: space.names.index(parameter.name))
-    room = POINTS * PANELS // max(PANELS, len(parameters)) // len(runs)
+    room = MAX_MARKS * FULL_PANELS // max(FULL_PANELS, len(parameters)) // len(runs)
     shown = {id(run): _shown(run, room) for run in runs}
-    named = [_lanes(parameter, runs) for parameter in parameters]
+    labels = {parameter.name: _labels(parameter, runs) for parameter in parameters}
+    several, last = len(groups) > 1, max(run.horizon for run in runs)
     # Long labels narrow both columns, so that a page need not be scrolled sideways.
-    width = 375 - 3 * max(
-        0, min(LETTERS, max((len(label) for lanes in named for label in lanes.values()), default=0)) - 7
-    )
-    for p, (parameter, lanes) in enumerate(zip(parameters, named, strict=True)):
+    longest = max((len(label) for names in labels.values() for label in names.values()), default=0)
+    width = 250 if several else 375 - 3 * max(0, min(MAX_AXIS_LABEL_CHARS, longest) - 7)
+    data: dict[str, list[Record]] = {}
+    panels = []
+    for p, parameter in enumerate(parameters):
+        names = labels[parameter.name]
+        # The largest level of a scale is on top.
+        order = tuple(names.values())[:: -1 if isinstance(parameter, Numerical) else 1]
+        number = parameter if isinstance(parameter, Numerical) and not names else None
         for g, (group, members) in enumerate(groups.items()):
             source = f"schedule{p}_{g}"
-            data[source] = [row for run in members for row in _points(run, parameter, lanes, shown[id(run)])]
-            name = f"{parameter.name} — {group}" if several else parameter.name
-            # The largest level of a scale is on top.
-            order = tuple(lanes.values())[:: -1 if isinstance(parameter, Numerical) else 1]
-            number = parameter if isinstance(parameter, Numerical) and not lanes else None
-            panels.append((source, number, order, last, name, 250 if several else width))
-    chart = _concatenate(tuple(panels), len(groups) if several else 2)
+            data[source] = [row for run in members for row in _points(run, parameter, names, shown[id(run)])]
+            title = f"{parameter.name} — {group}" if several else parameter.name
+            panels.append(Panel(source, number, order, last, title, width))
     total = sum(run.trained for run in runs)
     drawn = sum(int(mask.sum()) for mask in shown.values())
     part = "" if drawn == total else f" {drawn:,} of {total:,} intervals are drawn, the winning lineage whole."
@@ -72,10 +67,11 @@ def schedules(groups: Mapping[str, Sequence[Drawn]]) -> Figure:
         "Every point is an interval of a member. Highlighted: the values that led to the best score. "
         f"Inactive values are absent.{part}"
     )
+    chart = _concatenate(tuple(panels), len(groups) if several else 2)
     return Figure("schedules", "Learned schedules", caption, chart, data, by_member=True)
 
 
-def _shown(run: Drawn, most: int) -> BoolArray:
+def _shown(run: RunData, most: int) -> BoolArray:
     """Return a mask of the rows to draw: the winning lineage, and `most` others at most."""
     rows = run.intervals
     won = np.array([key in run.winning for key in zip(rows.member.tolist(), rows.round.tolist(), strict=True)], bool)
@@ -84,19 +80,16 @@ def _shown(run: Drawn, most: int) -> BoolArray:
     return mask
 
 
-def _lanes(parameter: Numerical | Categorical, runs: Sequence[Drawn]) -> dict[int, str]:
+def _labels(parameter: Numerical | Categorical, runs: Sequence[RunData]) -> dict[int, str]:
     """Return the labels to draw of a hyperparameter without a scale, by index; none for a number."""
     if not parameter.labels:
         return {}
     names = label_names(parameter.labels)
-    if len(names) <= LANES:
-        return dict(enumerate(names))
-    count = sum(np.bincount(codes[codes >= 0], minlength=len(names)) for codes in (_codes(r, parameter) for r in runs))
-    kept = np.sort(np.argsort(-count, kind="stable")[:LANES])
-    return {int(i): names[i] for i in kept}
+    codes = np.concatenate([_codes(run, parameter) for run in runs])
+    return {i: names[i] for i in most_used(np.bincount(codes[codes >= 0], minlength=len(names)), MAX_LABELS)}
 
 
-def _codes(run: Drawn, parameter: Numerical | Categorical) -> Any:
+def _codes(run: RunData, parameter: Numerical | Categorical) -> Any:
     """Return a column of the rows: values of a number, indices of labels; NaN or -1 where it is inactive."""
     points, space = run.intervals.points, run.space
     if isinstance(parameter, Categorical):
@@ -105,64 +98,52 @@ def _codes(run: Drawn, parameter: Numerical | Categorical) -> Any:
     return codes if parameter.kind != "ordinal" else np.where(np.isnan(codes), -1, codes).astype(np.int64)
 
 
-def _points(run: Drawn, parameter: Numerical | Categorical, lanes: Mapping[int, str], shown: BoolArray) -> list[Record]:
-    rows, codes, found = run.intervals, _codes(run, parameter), []
+def _points(
+    run: RunData, parameter: Numerical | Categorical, labels: Mapping[int, str], shown: BoolArray
+) -> Iterator[Record]:
+    rows, codes = run.intervals, _codes(run, parameter)
     for i in np.flatnonzero(shown):
-        value = lanes.get(int(codes[i])) if lanes else float(codes[i])
-        if value is None or value != value:
-            continue
-        key = (int(rows.member[i]), int(rows.round[i]))
-        found.append(
-            record(
-                member=key[0],
-                round=key[1],
-                value=value,
-                kind=WINNER if key in run.winning else OTHERS,
-                change=float(rows.change[i]) if np.isfinite(rows.change[i]) else None,
-            )
-        )
-    return found
+        value = labels.get(int(codes[i])) if labels else float(codes[i])
+        if value is not None and value == value:
+            member, round_ = int(rows.member[i]), int(rows.round[i])
+            kind = WINNER if (member, round_) in run.winning else OTHERS
+            yield record(member=member, round=round_, value=value, kind=kind, change=float(rows.change[i]))
 
 
 @lru_cache(16)  # A page that follows a run draws the same panels repeatedly.
-def _concatenate(panels: tuple[tuple[str, Numerical | None, tuple[str, ...], int, str, int], ...], columns: int) -> Any:
-    import altair as alt
-
-    return alt.concat(*(_panel(*given) for given in panels), columns=columns, spacing=24)
+def _concatenate(panels: tuple[Panel, ...], columns: int) -> Any:
+    return alt.concat(*map(_draw, panels), columns=columns, spacing=24)
 
 
-def _panel(source: str, number: Numerical | None, lanes: tuple[str, ...], last: int, title: str, width: int) -> Any:
-    """Draw a panel of a number, or of labels."""
-    import altair as alt
-
-    x = rounds_axis(last)
-    base = alt.Chart(alt.NamedData(source)).transform_calculate(who=WHO)
+def _draw(panel: Panel) -> Any:
     offset: Any = alt.Undefined
     height = 150
-    if number is None:
-        y = alt.Y(
-            "value:N",
-            title=None,
-            scale=alt.Scale(domain=list(lanes)),
-            axis=alt.Axis(grid=True, tickBand="extent"),
-            sort=None,
-        )
+    if panel.number is None:
+        y = charts.labels_axis("value", panel.labels, alt.Axis(grid=True, tickBand="extent"))
         # Members on the same label would hide each other.
         offset = alt.YOffset("member:Q", scale=alt.Scale(zero=False, padding=3))
-        height = max(height, 24 * len(lanes))
+        height = max(height, 24 * len(panel.labels))
     else:
-        y = alt.Y("value:Q", title=None, scale=number_scale(number), axis=number_axis(number))
-    colour = alt.Color("kind:N", title=None, scale=legend_scale([WINNER, OTHERS], [RED, GREY]))
-    tip = [
-        alt.Tooltip("who:N", title="interval"),
-        alt.Tooltip("value:N") if lanes else alt.Tooltip("value:Q", format=".4~g"),
-        alt.Tooltip("change:Q", title="change in score", format="+.4~g"),
-    ]
-    encoding = {"x": x, "y": y, "yOffset": offset, "color": colour, "tooltip": tip}
-    marks = [
-        base.transform_filter(f"datum.kind === '{OTHERS}'").mark_circle(size=20).encode(**encoding, opacity=fade(0.45)),
-        base.transform_filter(f"datum.kind === '{WINNER}'")
-        .mark_circle(size=42)
-        .encode(**encoding, opacity=fade(1.0, 0.3)),
-    ]
-    return alt.layer(*marks).properties(width=width, height=height, title=panel_title(title))
+        scale, axis = charts.number_scale(panel.number), charts.number_axis(panel.number)
+        y = alt.Y("value:Q", title=None, scale=scale, axis=axis)
+    tip = charts.tooltips(
+        ("who", "interval"),
+        ("value", "value") if panel.labels else ("value", "value", ".4~g"),
+        ("change", "change in score", "+.4~g"),
+    )
+    base = (
+        alt.Chart(alt.NamedData(panel.source))
+        .transform_calculate(who=charts.INTERVAL_NAME)
+        .encode(
+            x=charts.rounds_axis(panel.last_round),
+            y=y,
+            yOffset=offset,
+            color=charts.colour("kind", {WINNER: RED, OTHERS: GREY}),
+            tooltip=tip,
+        )
+    )
+    others = base.transform_filter(f"datum.kind === '{OTHERS}'").mark_circle(size=20).encode(opacity=charts.fade(0.45))
+    winner = base.transform_filter(f"datum.kind === '{WINNER}'").mark_circle(size=42)
+    return alt.layer(others, winner.encode(opacity=charts.fade(1.0, 0.3))).properties(
+        width=panel.width, height=height, title=charts.panel_title(panel.title)
+    )

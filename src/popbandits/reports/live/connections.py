@@ -6,15 +6,15 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-PATIENCE = 10.0
+TIMEOUT_SECONDS = 10.0
 """Seconds within which a request must arrive, and within which a client must read on."""
-MOST = 200
+MAX_CONNECTIONS = 200
 """Maximum connections at a time; more are closed at once. A browser opens six at most."""
-LINES = 100
+MAX_LOG_LINES = 100
 """Maximum lines of the log, so that bad requests cannot fill a disk."""
 
 
-class Impatient(H11Protocol):
+class TimeoutProtocol(H11Protocol):
     """Closes connections on which no request arrives, or an answer is not read: each holds a file descriptor."""
 
     _timer: asyncio.TimerHandle | None = None
@@ -22,7 +22,7 @@ class Impatient(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for a request; close if there are too many connections."""
         super().connection_made(transport)
-        if len(self.connections) > MOST:
+        if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
             return
         self._wait()
@@ -52,9 +52,9 @@ class Impatient(H11Protocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        """Close the connection after `PATIENCE`, unless a timer already runs."""
+        """Close the connection after `TIMEOUT_SECONDS`, unless a timer already runs."""
         if self._timer is None:
-            self._timer = self.loop.call_later(PATIENCE, self.transport.abort)
+            self._timer = self.loop.call_later(TIMEOUT_SECONDS, self.transport.abort)
 
     def _done(self) -> None:
         if self._timer is not None:
@@ -62,7 +62,7 @@ class Impatient(H11Protocol):
             self._timer = None
 
 
-class Few(logging.Filter):
+class LogLimit(logging.Filter):
     """Passes only the first lines of a log."""
 
     def __init__(self, most: int):

@@ -1,21 +1,23 @@
 """Data of one member for the page: its configuration, its intervals and its lineage."""
 
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from popbandits.records import Assignment, Key, Observation
 from popbandits.reports.export import finite
-from popbandits.reports.run import LABEL, TRACEBACK, describe_config, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, describe_config, shorten
 from popbandits.reports.status import state_of
 from popbandits.storage import Store
-from popbandits.storage.lock import running
+from popbandits.storage.lock import is_running
 from popbandits.storage.queries import failures
 from popbandits.storage.store import reading
 from popbandits.wording import setting
 
-INTERVALS = 100
+MAX_INTERVALS = 100
 """Maximum intervals shown of a member, the last ones."""
-ANCESTORS = 10_000
+MAX_ANCESTORS = 10_000
 """Maximum intervals for which a lineage is followed back."""
 
 Shown = dict[str, Any]
@@ -25,12 +27,12 @@ def member(directory: Path, number: int) -> Shown | None:
     """Return all that a page shows of a member; None if there is no such member."""
     with reading(directory) as store:
         store.begin()
-        done, decided = store.latest(number, INTERVALS), store.last_decision(number)
+        done, decided = store.latest(number, MAX_INTERVALS), store.last_decision(number)
         if decided is None and not done:
             return None
         rounds = [observation.round for observation in done]
         # Ray Tune may end a run before its last decisions are trained.
-        finished = state_of(store, running(directory), complete=False) == "finished"
+        finished = state_of(store, is_running(directory), complete=False) == "finished"
         asked = None if decided is None else decided.assignment
         training = asked is not None and asked.round not in rounds and not (finished and rounds)
         line: list[Assignment | Observation] = [*([asked] if asked is not None and training else []), *done]
@@ -46,9 +48,9 @@ def member(directory: Path, number: int) -> Shown | None:
             "fallback": None if reason is None else shorten(str(reason), 300),
             "config": [
                 {
-                    "name": shorten(name, LABEL),
-                    "value": setting(value, LABEL),
-                    "before": None if before.get(name, value) == value else setting(before[name], LABEL),
+                    "name": shorten(name, MAX_LABEL_CHARS),
+                    "value": setting(value, MAX_LABEL_CHARS),
+                    "before": None if before.get(name, value) == value else setting(before[name], MAX_LABEL_CHARS),
                 }
                 for name, value in values.items()
             ],
@@ -62,7 +64,7 @@ def member(directory: Path, number: int) -> Shown | None:
                     "from": o.parent,
                     "seconds": o.seconds,
                     "config": describe_config(store.space, o.config),
-                    "said": shorten(said[o.round], TRACEBACK) if o.failed and o.round in said else None,
+                    "said": shorten(said[o.round], MAX_TRACEBACK_CHARS) if o.failed and o.round in said else None,
                 }
                 for o in done
             ],
@@ -71,11 +73,6 @@ def member(directory: Path, number: int) -> Shown | None:
 
 def _lineage(store: Store, key: Key, parent: Key | None) -> list[list[int]]:
     """Return the lineage of an interval, itself first, as spans: member, first round and last round."""
-    spans = [[key[0], key[1], key[1]]]
-    line = [] if parent is None else store.lineage(parent, ANCESTORS)
-    for who, round_, _ in reversed(line):
-        if who == spans[-1][0]:
-            spans[-1][1] = round_
-        else:
-            spans.append([who, round_, round_])
-    return spans
+    line = [] if parent is None else [key[:2] for key in reversed(store.lineage(parent, MAX_ANCESTORS))]
+    groups = ((member, [round_ for _, round_ in steps]) for member, steps in groupby([key, *line], itemgetter(0)))
+    return [[member, rounds[-1], rounds[0]] for member, rounds in groups]

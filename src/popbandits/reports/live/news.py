@@ -10,25 +10,24 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.records import Event, Key
-from popbandits.reports.live.drawing import FIGURES, Drawing, curves
-from popbandits.reports.live.follow import Followed
-from popbandits.reports.live.warned import Warned
+from popbandits.reports.live.live_run import LiveRun
+from popbandits.reports.live.updates import FIGURES, FigureUpdate, WarningsUpdate, curves
 from popbandits.reports.run import describe_config, method_label, shorten
-from popbandits.reports.status import State, state_of
+from popbandits.reports.status import State, rounds_done, state_of
 from popbandits.storage import Store
-from popbandits.storage.folders import Stamp, stamp
-from popbandits.storage.lock import running
+from popbandits.storage.folders import Stamp, file_stamp
+from popbandits.storage.lock import is_running
 from popbandits.storage.queries import Numbers, Source, configs, fallbacks, latest_events
 from popbandits.storage.store import reading
-from popbandits.wording import duration, first_line, number
+from popbandits.wording import duration, first_line, number, rounded
 
-MEMBERS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
+MEMBER_COLUMNS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
 """Columns of the table of members."""
-CURVES = 8
+MAX_CURVES_KEPT = 8
 """Maximum metrics whose curves are kept for other pages."""
-LOG = 200
+MAX_LOG_ENTRIES = 200
 """Maximum entries of the log."""
-SETTLED = 1.0
+REREAD_SECONDS = 1.0
 """Seconds after a change of the file until it is read once more: SQLite writes before others can read."""
 Message = dict[str, Any]
 
@@ -39,26 +38,26 @@ class News:
     def __init__(self, directory: Path):
         self.directory = directory
         self.version = 0
-        self._followed = Followed(directory)
+        self._run = LiveRun(directory)
         self._lock = threading.Lock()
         self._seen: tuple[Stamp, bool] | None = None
-        self._settles = math.inf  # when to read once more what has not changed since
-        self._wrong: str | None = None
+        self._reread_at = math.inf  # when to read once more what has not changed since
+        self._error: str | None = None
         self._state: State = "stopped"
         self._begin()
 
     def _begin(self) -> None:
         """Reset for the first run, or another one, in the folder: earlier messages no longer hold."""
         self._begun = self.version
-        self._file = self._followed.file
+        self._file = self._run.file
         self._rows: dict[int, tuple[int, list[Any]]] = {}  # member -> the version it changed at, and its row
         self._texts: dict[int, tuple[tuple[Source, int], str]] = {}  # member -> row of its config, and that as text
         self._log: list[tuple[int, Message]] = []
         self._events, self._decisions = 0, 0  # numbers of them in the log
-        self._figures = [Drawing(name) for name in FIGURES]
+        self._figures = [FigureUpdate(name) for name in FIGURES]
         self._curves: dict[str, tuple[int, Message]] = {}  # metric -> length of the run, and the curves
-        self._warned = Warned()
-        self._paced = [*self._figures, self._warned]
+        self._warnings = WarningsUpdate()
+        self._updates = [*self._figures, self._warnings]
 
     def since(self, version: int | None) -> Message | None:
         """Return the news for a page at a version, or at None if it has nothing; None if there is no news."""
@@ -66,8 +65,8 @@ class News:
             self._look(draw=version == self.version)  # Figures are slower, and wait until all else is sent.
             if version == self.version:
                 return None
-            if self._wrong is not None:
-                return {"version": self.version, "wrong": self._wrong}
+            if self._error is not None:
+                return {"version": self.version, "wrong": self._error}
             known = -1 if version is None or not self._begun <= version <= self.version else version
             return {
                 "version": self.version,
@@ -76,10 +75,10 @@ class News:
                 "facts": self._facts,
                 "state": self._state,
                 "told": self._told,
-                "warned": self._warned.texts,
+                "warned": self._warnings.texts,
                 "members": [row for changed, row in self._rows.values() if changed > known],
                 "log": [entry for at, entry in self._log if at > known],
-                "more": any(one.is_due for one in self._paced),
+                "more": any(one.is_due for one in self._updates),
                 "figures": {one.name: one.since(known) for one in self._figures if one.made > known},
             }
 
@@ -88,8 +87,8 @@ class News:
         with self._lock:
             if self._seen is None:
                 self._look(draw=False)
-            run = self._followed
-            if metric not in run.metrics or self._wrong is not None:
+            run = self._run
+            if metric not in run.metrics or self._error is not None:
                 return None
             made = self._curves.get(metric)
             if made is None or made[0] != len(run):
@@ -97,59 +96,59 @@ class News:
                     made = len(run), curves(run, metric)
                 except (HistoryError, OSError):  # Another run uses the folder now, or none.
                     return None
-                if len(self._curves) >= CURVES:
+                if len(self._curves) >= MAX_CURVES_KEPT:
                     self._curves.clear()
                 self._curves[metric] = made
             return made[1]
 
     def _look(self, draw: bool) -> None:
         """Update the figure or the warnings that are due; else read what is new."""
-        due = next((one for one in self._paced if one.is_due), None) if draw else None
+        due = next((one for one in self._updates if one.is_due), None) if draw else None
         if due is not None:  # Before anything is read: a fast run always has news.
             self.version += 1
-            due.make(self._followed, self.version)
+            due.make(self._run, self.version)
             return
-        active = running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
-        now = stamp(self.directory), active
+        active = is_running(self.directory)  # Before the file is read: a run that ends meanwhile was not killed.
+        now = file_stamp(self.directory), active
         if now == self._seen and not self._lags():
             return
-        self._seen, self._settles = now, time.monotonic() + SETTLED
+        self._seen, self._reread_at = now, time.monotonic() + REREAD_SECONDS
         self.version += 1
         try:
-            self._followed.refresh()
-            if self._followed.file != self._file:
+            self._run.refresh()
+            if self._run.file != self._file:
                 self._begin()
             with reading(self.directory) as store:
-                rounds, members = self._followed.about.get("rounds"), self._followed.indices.shape[1]
-                complete = rounds is not None and len(self._followed) >= members * rounds > 0
+                rounds, members = self._run.about.get("rounds"), self._run.size
+                complete = rounds is not None and len(self._run) >= members * rounds > 0
                 self._state = state_of(store, active, complete)
                 self._update_rows(store)
                 self._update_log(store)
-            self._wrong = None
+            self._error = None
         except (HistoryError, OSError) as error:  # It was removed, or is incomplete.
-            self._wrong = str(error)
-        for one in self._paced:
-            one.stale = self._wrong is None and len(self._followed) > 0
+            self._error = str(error)
+        for one in self._updates:
+            one.stale = self._error is None and len(self._run) > 0
 
     def _lags(self) -> bool:
         """Tell whether the file has observations that were not yet readable at its last change."""
-        if time.monotonic() < self._settles:
+        if time.monotonic() < self._reread_at:
             return False
-        self._settles = math.inf
+        self._reread_at = math.inf
         try:
             with reading(self.directory) as store:
-                return len(store) != len(self._followed)
+                return len(store) != len(self._run)
         except (HistoryError, OSError):
-            return self._wrong is None
+            return self._error is None
 
     @property
     def _about(self) -> str:
-        about = self._followed.about
-        return f"{method_label(about, self._followed.space)} · seed {shorten(str(about.get('seed', '–')), 40)}"
+        about = self._run.about
+        return f"{method_label(about, self._run.space)} · seed {shorten(str(about.get('seed', '–')), 40)}"
 
     @property
     def _facts(self) -> dict[str, str]:
-        run = self._followed
+        run = self._run
         asking = run.decided["seconds"][-1000:]
         asking = asking[np.isfinite(asking)]
         return {
@@ -165,22 +164,21 @@ class News:
     @property
     def _rounds(self) -> str:
         """Number of intervals by number of members, rounded down."""
-        run = self._followed
-        done, rounds = len(run) // max(1, run.indices.shape[1]), run.about.get("rounds")
-        return str(done) if rounds is None else f"{done} of {rounds}"
+        run = self._run
+        return rounds_done(len(run) // max(1, run.size), run.about.get("rounds"))
 
     @property
     def _told(self) -> str:
         """A sentence for screen readers, which changes with the round, the state and the best score."""
-        lineage = self._followed.lineage
+        lineage = self._run.lineage
         best = f"best score {number(lineage[-1][2])}" if lineage else "nothing completed yet"
         return f"{self._state}: round {self._rounds}, {best}"
 
     def _update_rows(self, store: Store) -> None:
         """Update the row of each member that changed."""
-        run = self._followed
+        run = self._run
         where: dict[int, tuple[Source, int]] = {}
-        for member in range(run.indices.shape[1]):
+        for member in range(run.size):
             done, asked = int(run.last[member]), run.asked.get(member)
             finished = -1 if done < 0 else run.key(done)[1]
             if asked is not None and run.decided["round"][asked] > finished and self._state != "finished":
@@ -196,14 +194,14 @@ class News:
     def _read(self, store: Store, where: dict[int, tuple[Source, int]]) -> None:
         """Read the configurations of members that are not known yet, as text."""
         new = {m: row for m, row in where.items() if m not in self._texts or self._texts[m][0] != row}
-        tables: dict[Source, Numbers] = {"decision": self._followed.decided, "observation": self._followed.numbers}
+        tables: dict[Source, Numbers] = {"decision": self._run.decided, "observation": self._run.numbers}
         for table, rows in tables.items():
             ids = {int(rows["id"][index]): member for member, (of, index) in new.items() if of == table}
             for id_, config in configs(store, table, list(ids)).items():
                 self._texts[ids[id_]] = new[ids[id_]], describe_config(store.space, config)
 
     def _row(self, member: int, in_training: bool, index: int) -> list[Any]:
-        run = self._followed
+        run = self._run
         last = int(run.last[member])
         source = run.decided[index] if in_training else run.numbers[index]
         parent = run.parent(source)
@@ -215,23 +213,16 @@ class News:
             doing = "failed" if failed else "done" if ended else "waiting"
         score, change = (float(run.numbers["score"][last]), run.change(last)) if last >= 0 else (math.nan, math.nan)
         came = "" if parent is None else "itself" if parent[0] == member else f"member {parent[0]}"
-        return [
-            member,
-            doing,
-            int(source["round"]),
-            _number(score),
-            _number(change),
-            came,
-            self._texts[member][1],
-        ]
+        numbers = int(source["round"]), rounded(score), rounded(change)
+        return [member, doing, *numbers, came, self._texts[member][1]]
 
     def _update_log(self, store: Store) -> None:
         """Add events and explored configurations to the log."""
-        run = self._followed
-        entries = [self._happened(event) for event in latest_events(store, self._events, LOG)]
+        run = self._run
+        entries = [self._happened(event) for event in latest_events(store, self._events, MAX_LOG_ENTRIES)]
         self._events = entries[-1]["id"] if entries else self._events
         fresh = run.decided[self._decisions :]
-        explored = fresh[np.isfinite(fresh["seconds"]) & (fresh["round"] > 0)][-LOG:]
+        explored = fresh[np.isfinite(fresh["seconds"]) & (fresh["round"] > 0)][-MAX_LOG_ENTRIES:]
         ids = explored["id"].astype(int).tolist()
         chosen, reasons = configs(store, "decision", ids), fallbacks(store, ids)
         for id_, row in zip(ids, explored, strict=True):
@@ -243,7 +234,7 @@ class News:
             entries.append(_entry(float(row["time"]), "explored", (member, int(row["round"])), text))
         self._decisions = len(run.decided)
         entries.sort(key=lambda entry: entry["time"])
-        self._log = [*self._log, *((self.version, entry) for entry in entries)][-LOG:]
+        self._log = [*self._log, *((self.version, entry) for entry in entries)][-MAX_LOG_ENTRIES:]
 
     def _happened(self, event: Event) -> Message:
         key = None if event.member is None or event.round is None else (event.member, event.round)
@@ -253,8 +244,3 @@ class News:
 def _entry(when: float, kind: str, key: Key | None, text: str) -> Message:
     member, round_ = key or (None, None)
     return {"time": when, "kind": kind, "member": member, "round": round_, "text": text}
-
-
-def _number(value: float) -> float | None:
-    """Round to six digits; None for an unknown value, since JSON has no NaN."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -8,13 +8,13 @@ from pathlib import Path
 from popbandits.errors import ArgumentError, HistoryError
 from popbandits.reports.live.news import News
 from popbandits.reports.status import Status, status
-from popbandits.storage.folders import Stamp, runs_below, stamp
-from popbandits.storage.lock import running
-from popbandits.storage.schema import FILE
+from popbandits.storage.folders import Stamp, file_stamp, runs_below
+from popbandits.storage.lock import is_running
+from popbandits.storage.schema import RUN_FILE
 
-OFTEN = 1.0
+SCAN_SECONDS = 1.0
 """Seconds after which runs are looked for again."""
-HERE = "."
+ROOT_NAME = "."
 """Name of a run in the folder itself."""
 
 
@@ -27,15 +27,15 @@ class Runs:
         self.root = root.resolve()
         self._lock = threading.Lock()
         self._found: dict[str, Path] = {}
-        self._looked = -OFTEN
+        self._looked = -SCAN_SECONDS
         self._news: dict[str, News] = {}
         self._statuses: dict[str, tuple[tuple[Stamp, bool], Status | str]] = {}
 
     def find(self) -> dict[str, Path]:
         """Return the folder of every run, by its path from the root."""
         with self._lock:
-            if time.monotonic() - self._looked >= OFTEN:
-                below = (folder for folder in runs_below(self.root) if self._inside(folder / FILE))
+            if time.monotonic() - self._looked >= SCAN_SECONDS:
+                below = (folder for folder in runs_below(self.root) if self._inside(folder / RUN_FILE))
                 self._found = dict(sorted((_name(folder.relative_to(self.root)), folder) for folder in below))
                 self._looked = time.monotonic()
                 for known in (self._news, self._statuses):
@@ -59,7 +59,7 @@ class Runs:
         return {name: self._status(name, directory) for name, directory in self.find().items()}
 
     def _status(self, name: str, directory: Path) -> Status | str:
-        now = stamp(directory), running(directory)
+        now = file_stamp(directory), is_running(directory)
         known = self._statuses.get(name)
         if known is None or known[0] != now:
             try:

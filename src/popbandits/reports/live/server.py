@@ -24,26 +24,26 @@ from starlette.routing import Route
 from popbandits.errors import ArgumentError, PopbanditsError
 from popbandits.reports.html import PAGE, scripts, strict_json, themes
 from popbandits.reports.libraries import Libraries
-from popbandits.reports.live.connections import LINES, Few, Impatient
+from popbandits.reports.live.connections import MAX_LOG_LINES, LogLimit, TimeoutProtocol
 from popbandits.reports.live.guard import Guard
 from popbandits.reports.live.member import member
 from popbandits.reports.live.pages import list_page, run_page
-from popbandits.reports.live.runs import HERE, Runs
+from popbandits.reports.live.runs import ROOT_NAME, Runs
 from popbandits.reports.run import Run
-from popbandits.reports.single import single
-from popbandits.reports.status import Status
-from popbandits.storage.folders import stamp
+from popbandits.reports.single import report_page
+from popbandits.reports.status import Status, rounds_done
+from popbandits.storage.folders import file_stamp
 from popbandits.storage.queries import failures
 from popbandits.storage.store import reading
 from popbandits.wording import visible
 
-USUAL = 8765
+DEFAULT_PORT = 8765
 """Default port, if it is free."""
-POLL = 0.25
+POLL_SECONDS = 0.25
 """Seconds between two checks of a run that a page follows."""
-LOGS = ("uvicorn.error", "asyncio")
+LOGGERS = ("uvicorn.error", "asyncio")
 """Names of the loggers that write to the log."""
-SILENCE = 15.0
+KEEPALIVE_SECONDS = 15.0
 """Seconds without news after which a comment is sent, so that no proxy closes the connection."""
 
 
@@ -64,7 +64,7 @@ class Pages:
         self.ending.set()
         with self._lock:
             if self._libraries is not None:
-                self._libraries.stop()
+                self._libraries.close()
 
     def routes(self) -> list[Route]:
         """List the routes of the pages and their data."""
@@ -83,21 +83,18 @@ class Pages:
 
     async def front(self, request: Request) -> Response:
         """Answer with the list of runs; if the folder is itself a run, redirect to its page."""
-        found = await run_in_threadpool(self.runs.find)
-        return RedirectResponse(f"run?run={HERE}") if list(found) == [HERE] else HTMLResponse(self._list)
+        if list(await run_in_threadpool(self.runs.find)) == [ROOT_NAME]:
+            return RedirectResponse(f"run?run={ROOT_NAME}")
+        return await self.all_runs(request)
 
     async def all_runs(self, request: Request) -> Response:
         """Answer with the list of runs."""
-        return HTMLResponse(self._list)
-
-    @property
-    def _list(self) -> str:
-        return list_page(str(self.runs.root))
+        return HTMLResponse(list_page(str(self.runs.root)))
 
     async def run(self, request: Request) -> Response:
         """Answer with the page of a run."""
         name, directory = await self._asked(request)
-        return HTMLResponse(run_page(name, directory.name if name == HERE else name))
+        return HTMLResponse(run_page(name, directory.name if name == ROOT_NAME else name))
 
     async def report(self, request: Request) -> Response:
         """Answer with the report of a run as it is now, made on request."""
@@ -107,9 +104,9 @@ class Pages:
 
     def _render(self, directory: Path) -> str:
         with self._making:  # One at a time: each keeps a core busy for seconds.
-            now = directory, stamp(directory)
+            now = directory, file_stamp(directory)
             if self._report[0] != now:
-                self._report = now, single(Run.read(directory), self._vega_text)[0]
+                self._report = now, report_page(Run.read(directory), self._vega_text)[0]
             return self._report[1]
 
     async def failure(self, request: Request) -> Response:
@@ -145,11 +142,11 @@ class Pages:
                 yield f"data: {strict_json(message)}\n\n"
                 if message.get("more"):
                     continue
-            elif time.monotonic() - spoke > SILENCE:
+            elif time.monotonic() - spoke > KEEPALIVE_SECONDS:
                 spoke = time.monotonic()
                 yield ": nothing new\n\n"
             try:
-                await asyncio.wait_for(self.ending.wait(), POLL)
+                await asyncio.wait_for(self.ending.wait(), POLL_SECONDS)
             except TimeoutError:
                 continue
 
@@ -189,7 +186,7 @@ class Pages:
 
     async def _asked(self, request: Request) -> tuple[str, Path]:
         """Return the run that a request names; only runs that were found, so that no path leads elsewhere."""
-        name = request.query_params.get("run", HERE)
+        name = request.query_params.get("run", ROOT_NAME)
         directory = (await run_in_threadpool(self.runs.find)).get(name)
         if directory is None:
             raise HTTPException(404, "there is no such run in the watched folder")
@@ -215,7 +212,7 @@ def _whole(request: Request, name: str) -> int:
 def _row(name: str, how: Status | str) -> list[Any]:
     if isinstance(how, str):
         return [name, "unreadable", how[:200], *6 * [None]]
-    rounds = str(how.round) if how.rounds is None else f"{how.round} of {how.rounds}"
+    rounds = rounds_done(how.round, how.rounds)
     return [name, how.state, how.method, rounds, how.best, how.mean, how.failures, how.begun, how.changed]
 
 
@@ -240,11 +237,11 @@ class Server(uvicorn.Server):
         app = Starlette(routes=self.pages.routes(), middleware=[guard], exception_handlers=handlers)
         app.router.redirect_slashes = False
         config = uvicorn.Config(
-            app, http=Impatient, ws="none", log_level="warning", lifespan="off", timeout_graceful_shutdown=2
+            app, http=TimeoutProtocol, ws="none", log_level="warning", lifespan="off", timeout_graceful_shutdown=2
         )
         super().__init__(config)
-        self._few = Few(LINES)
-        for name in LOGS:
+        self._few = LogLimit(MAX_LOG_LINES)
+        for name in LOGGERS:
             logging.getLogger(name).addFilter(self._few)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -256,7 +253,7 @@ class Server(uvicorn.Server):
         """End all streams, then the server."""
         self.pages.close()
         await super().shutdown(sockets)
-        for name in LOGS:
+        for name in LOGGERS:
             logging.getLogger(name).removeFilter(self._few)
 
 
@@ -265,7 +262,7 @@ def open_socket(host: str, port: int | None) -> socket.socket:
     if port is not None and not 0 <= port <= 65535:
         raise ArgumentError(f"port must be between 0 and 65535, got {port}; leave it out for a free one")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for one in (USUAL, 0) if port is None else (port,):
+    for one in (DEFAULT_PORT, 0) if port is None else (port,):
         made = socket.socket(family)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -276,4 +273,6 @@ def open_socket(host: str, port: int | None) -> socket.socket:
             reason = str(error)
         else:
             return made
-    raise ArgumentError(f"cannot listen at {host}, port {USUAL if port is None else port}: {reason}; give others")
+    raise ArgumentError(
+        f"cannot listen at {host}, port {DEFAULT_PORT if port is None else port}: {reason}; give others"
+    )

@@ -93,7 +93,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
             _print_tables(arguments.table or [arguments.output])
             return None
 
-        from popbandits.reports.tables import WHERE
+        from popbandits.reports.tables import DEVICE_SETTINGS
         from popbandits.views.terminal import terminal_view
         from popbandits_experiments.paper.grid import run_grid
 
@@ -106,7 +106,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
             experiments,
             lambda experiment: terminal_view(experiment.at_a_time),
             time_limit=arguments.time_limit,
-            may_differ=frozenset(WHERE),
+            may_differ=frozenset(DEVICE_SETTINGS),
         )
         if not finished:
             print("Not all runs are finished; run the same command to resume.")

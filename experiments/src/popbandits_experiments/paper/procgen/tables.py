@@ -18,7 +18,7 @@ from popbandits.reports.stats import deviation
 from popbandits.reports.tables import Cell, ScoreTable, score_table
 from popbandits.run.recipes import current
 from popbandits.storage.folders import run_folders
-from popbandits.storage.schema import FILE
+from popbandits.storage.schema import RUN_FILE
 from popbandits.typing import is_real
 from popbandits.wording import counted, printable, visible
 from popbandits_experiments.paper.procgen import published
@@ -104,7 +104,7 @@ def trials(
     runs = []
     for folder in run_folders(directories):
         try:
-            if (folder / FILE).exists():
+            if (folder / RUN_FILE).exists():
                 run = Run.read(folder)
                 if current(str((run.about.get("agent") or {}).get("make"))) == AGENT:
                     runs.append(_check(Trial(run)))
@@ -121,7 +121,7 @@ def trials(
 
 def _check(trial: Trial) -> Trial:
     """Return the trial; raise HistoryError if its record lacks what the tables need."""
-    settings, file = trial.settings, trial.run.directory / FILE
+    settings, file = trial.settings, trial.run.directory / RUN_FILE
     for name in ("game", *SETTINGS):
         value = settings.get(name)
         if not isinstance(value, str if name in TEXTS else int) or (isinstance(value, int) and not 0 < value < 2**62):

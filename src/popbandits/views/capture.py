@@ -6,14 +6,14 @@ import tempfile
 from contextlib import suppress
 from io import TextIOWrapper
 
-ENOUGH = 1 << 16
+MAX_BUFFER_BYTES = 1 << 16
 """Maximum bytes buffered; older output is dropped."""
 
-FULL = 1 << 24
+MAX_FILE_BYTES = 1 << 24
 """Size in bytes at which the file is truncated, even if output may be lost."""
 
 
-class Printed:
+class OutputCapture:
     """The captured standard output and error of this process and its children, where these are the terminal.
 
     They go to a file: a full pipe would block the printing thread, and a library may print while it holds the
@@ -39,13 +39,13 @@ class Printed:
     def read(self) -> str:
         """Return the complete lines that were printed since the last call."""
         new = os.fstat(self._into).st_size - self._from.tell()
-        if new > ENOUGH:
-            self._from.seek(new - ENOUGH, os.SEEK_CUR)
+        if new > MAX_BUFFER_BYTES:
+            self._from.seek(new - MAX_BUFFER_BYTES, os.SEEK_CUR)
             self._rest = b"[...]\n"
-        found = (self._rest + self._from.read(ENOUGH)).replace(b"\r\n", b"\n")
+        found = (self._rest + self._from.read(MAX_BUFFER_BYTES)).replace(b"\r\n", b"\n")
         whole, newline, rest = found.rpartition(b"\n")
         self._rest = rest[rest.rfind(b"\r", 0, -1) + 1 :]  # the last state of a progress bar
-        if self._from.tell() == (size := os.fstat(self._into).st_size) or size > FULL:
+        if self._from.tell() == (size := os.fstat(self._into).st_size) or size > MAX_FILE_BYTES:
             os.ftruncate(self._into, 0)
             self._from.seek(0)
         return (whole + newline).decode(errors="replace")

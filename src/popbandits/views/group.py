@@ -12,7 +12,7 @@ from popbandits.population import Population
 from popbandits.views.view import View
 
 
-class Several(View):
+class ViewGroup(View):
     """Pass on to a run's own view and to callbacks what happens. A callback that fails is left out from then on.
 
     A run must not be lost because a tracker's server is away. Errors of popbandits itself do end it: they say that a

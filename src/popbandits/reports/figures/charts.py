@@ -1,0 +1,125 @@
+"""Parts that charts share: titles, axes, scales, tooltips and opacities."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from popbandits.reports.figures.figure import MEMBER_PARAM, Record
+from popbandits.reports.figures.theme import PALETTE
+from popbandits.reports.run import MAX_LABEL_CHARS, label_names, shorten
+from popbandits.space.parameters import Numerical
+
+TICK_FORMAT = ".6~g"
+"""Format of ticks. Without a number of digits, Vega would write 300 as 3e+2 where ticks are hundreds."""
+
+INTERVAL_NAME = "'member ' + datum.member + ', round ' + datum.round"
+"""Name of an interval, as a Vega expression: sent once, not with every point."""
+
+TITLE_CHARS = 28
+"""Approximate characters of a line of a title: so many fit beside the labels of an axis in a narrow window."""
+
+
+def lines(name: str, width: int) -> list[str]:
+    """Split a name after its separators into lines of about `width` characters: Vega would cut a long one.
+
+    >>> lines("explained_variance_of_the_value_function", 24)
+    ['explained_variance_of_', 'the_value_function']
+    """
+    found = [""]
+    for part in filter(None, re.findall(r"[^\s_./:-]*[\s_./:-]*", name)):
+        if found[-1] and len(found[-1]) + len(part.rstrip()) > width:
+            found.append("")
+        found[-1] += part
+    return [line[i : i + width].strip() for line in found for i in range(0, max(1, len(line)), width)]
+
+
+def tooltips(*columns: tuple[str, ...]) -> list[alt.Tooltip]:
+    """Make tooltips from the field and title of each text, or the field, title and format of each number."""
+    return [
+        alt.Tooltip(
+            f"{field}:{'Q' if number else 'N'}",
+            title=title if title != field else alt.Undefined,
+            format=number[0] if number and number[0] else alt.Undefined,
+        )
+        for field, title, *number in columns
+    ]
+
+
+def panel_title(text: str) -> alt.Title:
+    """Make the title of one panel."""
+    title = lines(shorten(text, MAX_LABEL_CHARS), TITLE_CHARS)
+    written: Any = title if len(title) > 1 else title[0]
+    return alt.Title(written, fontSize=13, anchor="start", frame="group", offset=8, limit=320)
+
+
+def rounds_axis(most: int, title: str | None = "round") -> alt.X:
+    """Make an axis of rounds, from 0."""
+    scale = alt.Scale(domain=[0, max(1, most)], nice=False)
+    return alt.X("round:Q", title=title, scale=scale, axis=alt.Axis(grid=False, tickMinStep=1, format="~s"))
+
+
+def number_scale(number: Numerical) -> alt.Scale:
+    """Make the scale of a hyperparameter, over its whole range."""
+    domain = [number.lower, number.upper]
+    return (
+        alt.Scale(type="log", domain=domain, nice=False)
+        if number.log
+        else alt.Scale(domain=domain, nice=False, zero=False)
+    )
+
+
+def number_axis(number: Numerical, **options: Any) -> alt.Axis:
+    """Make an axis with ticks at values of a hyperparameter."""
+    if number.labels:
+        names = json.dumps(label_names(number.labels))
+        return alt.Axis(**{"values": list(range(len(number.labels))), "labelExpr": f"{names}[datum.value]", **options})
+    if number.log:
+        form = "~e" if number.lower < 1e-3 else TICK_FORMAT  # "0.00001" overlaps its neighbour.
+        return alt.Axis(**{"values": log_ticks(number.lower, number.upper), "format": form, **options})
+    whole: Record = {"tickMinStep": 1, "format": "~s"} if number.kind == "integer" else {"format": TICK_FORMAT}
+    return alt.Axis(**{"tickCount": 4, **whole, **options})
+
+
+def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """List round numbers along a log axis.
+
+    >>> log_ticks(4, 128), log_ticks(1e-6, 0.1)
+    ([5.0, 10.0, 20.0, 50.0, 100.0], [1e-06, 1e-05, 0.0001, 0.001, 0.01, 0.1])
+    """
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for mantissas, step in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 3)):
+        powers = range(first, last + 1, step)
+        ticks = [float(f"{m}e{power}") for power in powers for m in mantissas]
+        inside = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+        if len(inside) <= most:
+            break
+    return inside
+
+
+def colour(field: str, colours: Mapping[str, str] | Sequence[str], **options: Any) -> alt.Color:
+    """Make the colour of a mark by a field: that of its value, or the next one of the palette, in this order."""
+    return alt.Color(f"{field}:N", title=None, scale=legend_scale(colours), **options)
+
+
+def legend_scale(colours: Mapping[str, str] | Sequence[str]) -> alt.Scale:
+    """Make a scale with the given colours by name, or those of the palette, in this order."""
+    if not isinstance(colours, Mapping):
+        colours = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(colours)}
+    return alt.Scale(domain=list(colours), range=list(colours.values()))
+
+
+def labels_axis(field: str, labels: Sequence[str], axis: alt.Axis | None) -> alt.Y:
+    """Make a vertical axis with a row for each label, in this order; without an axis, only the rows."""
+    return alt.Y(f"{field}:N", title=None, scale=alt.Scale(domain=list(labels)), sort=None, axis=axis)
+
+
+def fade(full: float, faint: float = 0.06) -> Any:
+    """Make the opacity of a member's mark: faint while another member is highlighted."""
+    test = f"{MEMBER_PARAM} < 0 || datum.member === {MEMBER_PARAM}"
+    # Not alt.condition, which is thirty times slower.
+    whole: Any = alt.ConditionalValueDefnumberExprRef(test=test, value=full)  # type: ignore[no-untyped-call]
+    return alt.OpacityValue(faint, condition=whole)
