@@ -88,7 +88,8 @@ def test_when_train_refuses_nan_divergence_cannot_be_tried() -> None:
     report = check_batched(Picky, SPACE)
     (warning,) = report.warnings
     assert (report.ok, warning.rule) == (True, BatchRule.DIVERGED)
-    assert "train raised ValueError('lr must be a number')" in warning.text
+    assert "with hyperparameters that are NaN, train raised" in warning.text
+    assert "ValueError: lr must be a number" in warning.text
 
 
 def test_without_numbers_that_can_be_nan_divergence_stays_open() -> None:

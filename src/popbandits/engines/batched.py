@@ -20,17 +20,7 @@ from typing import Any
 from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.engine import Engine
 from popbandits.engines.making import Incomplete
-from popbandits.engines.work import (
-    Failure,
-    Job,
-    Report,
-    accept,
-    call,
-    dismiss,
-    failure_of,
-    is_ctrl_c,
-    load_verified,
-)
+from popbandits.engines.work import Failure, Job, Report, accept, call, dismiss, failure_of, is_ctrl_c, load_verified
 from popbandits.errors import AgentError
 from popbandits.records import Key
 

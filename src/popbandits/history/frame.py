@@ -46,10 +46,7 @@ def frame(
     names = [*OF_ALL, *(f"config.{name}" for name in space.names)]
     found = dict.fromkeys(name for row in rows for name in row)
     table = pandas.DataFrame(rows, columns=[*names, *sorted(name for name in found if name not in names)])
-    whole = {
-        "parent_member": "Int64",
-        "parent_round": "Int64",
-    }  # Int64 holds missing values without becoming float.
+    whole = {"parent_member": "Int64", "parent_round": "Int64"}  # Int64 holds missing values without becoming float.
     numbers = dict.fromkeys(("score_before", "score", "change", "steps", "seconds"), "float64")
     return table.astype({**whole, **numbers})
 

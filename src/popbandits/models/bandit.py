@@ -118,12 +118,7 @@ class TVEXP3M:
         return np.minimum(expected, 1.0) if plays < self.arms else expected  # 1 + 1e-16 is no probability.
 
     def draw(
-        self,
-        log_weights: FloatArray,
-        plays: int,
-        rng: np.random.Generator,
-        round: int = 0,
-        feedback: int | None = None,
+        self, log_weights: FloatArray, plays: int, rng: np.random.Generator, round: int = 0, feedback: int | None = None
     ) -> IntArray:
         """Draw k arms in random order, distinct for k < C, each `expected_plays` times on average (step 10)."""
         counts = dependent_rounding(self.expected_plays(log_weights, plays, round, feedback), rng)

@@ -93,12 +93,7 @@ def bounds(structure: Structure) -> FloatArray:
     return box
 
 
-PRIOR = {
-    "amplitude": (0.8, 0.8),
-    "length": (0.08, 0.9),
-    "rate": (0.1, 1.0),
-    "noise": (0.05, 1.5),
-}
+PRIOR = {"amplitude": (0.8, 0.8), "length": (0.08, 0.9), "rate": (0.1, 1.0), "noise": (0.05, 1.5)}
 """p_hyp of the paper's MAP fit: medians, and deviations of the logarithms."""
 
 

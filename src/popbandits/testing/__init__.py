@@ -20,7 +20,7 @@ An agent is trained for a few intervals; the report says what is wrong, how to f
 from popbandits.testing.agent_report import BatchRule, Costs, Finding, Report, Rule
 from popbandits.testing.agents import check_agent
 from popbandits.testing.batches import check_batched
-from popbandits.testing.contract import EXPLORER_CHECKS, check_explorer
+from popbandits.testing.explorers import EXPLORER_CHECKS, check_explorer
 from popbandits.testing.selections import SELECTION_CHECKS, check_selection
 from popbandits.testing.situations import SITUATIONS, Question, question, toy_history, toy_score
 from popbandits.testing.spaces import spaces

@@ -23,7 +23,7 @@ finding from a spread is never more than a warning.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
@@ -37,15 +37,15 @@ from popbandits.history import Config
 from popbandits.settings import EngineName
 from popbandits.space import Space
 from popbandits.testing.agent_report import Report, Rule
-from popbandits.testing.contrasts import contrasts
+from popbandits.testing.contrasts import Contrast, contrasts
 from popbandits.testing.overhead import time_process
 from popbandits.testing.spread import Spread
 from popbandits.testing.trials import Trace, Trials, same_score
 
-FIRST_TRIES = 3
+MAX_FIRST_CONTRASTS = 3
 """Maximum number of first configurations to try until one gives a finite score."""
 
-LOADS = 6
+SPREAD_LOADS = 6
 """Number of new agents that load one checkpoint to measure the random spread of scores."""
 
 
@@ -89,7 +89,7 @@ def check_agent(
     space = Space(space)
     with TemporaryDirectory(prefix="popbandits-check-", ignore_cleanup_errors=True) as folder:
         trials = Trials(make_agent, Path(folder), progress)
-        trials.carry_out(Check(trials, space, seed, each).run)
+        trials.carry_out(AgentCheck(trials, space, seed, each).run)
         _judge_generators(trials, engine)
         costs = trials.costs(population, rounds)
         if costs is not None and engine == "processes":
@@ -104,7 +104,7 @@ def _judge_generators(trials: Trials, engine: EngineName) -> None:
     """Note whether the agent used generators that members in threads would share."""
     used = [f"{method} uses the global generator of {library}" for library, method in trials.shared.items()]
     if not used:
-        trials.note(Rule.SHARED, "ok")
+        trials.confirm(Rule.SHARED)
     elif engine == "threads":
         trials.note(
             Rule.SHARED,
@@ -117,7 +117,7 @@ def _judge_generators(trials: Trials, engine: EngineName) -> None:
         trials.note(Rule.SHARED, "ok", f"{', '.join(used)}: {text}")
 
 
-class Check:
+class AgentCheck:
     """The intervals in order, and the conclusions from them."""
 
     def __init__(self, trials: Trials, space: Space, seed: int, each: bool) -> None:
@@ -136,8 +136,7 @@ class Check:
             self._veteran = veteran
             loaded = self._resume(self._start)
             if self._trials.alike(loaded, self._onward):
-                self._trials.note(Rule.COMPLETE, "ok")
-                self._trials.note(Rule.ALIKE, "ok")
+                self._trials.confirm(Rule.COMPLETE, Rule.ALIKE)
                 self._vary(loaded)
                 return
         self._veteran = None
@@ -149,18 +148,13 @@ class Check:
 
     def _begin(self) -> None:
         """Train intervals 1 and 2, with a configuration that gives a finite score."""
-        for contrast in islice(contrasts(self._space, self._seed), FIRST_TRIES):
+        for contrast in first_contrasts(self._trials, self._space, self._seed, "agent"):
             self._contrast = contrast
             with self._trials.agent(self._seed) as agent:
-                self._start = self._trials.train(agent, contrast.first, "a new agent")
+                self._start = self._trials.train(agent, self._contrast.first, "a new agent")
                 if math.isfinite(self._start.score):
-                    self._onward = self._trials.train(agent, contrast.first, "it continues in memory")
+                    self._onward = self._trials.train(agent, self._contrast.first, "it continues in memory")
                     return
-        self._trials.give_up(
-            Rule.SCORE,
-            f"a new agent must reach a finite score, got none with {FIRST_TRIES} configurations, the last one "
-            f"{self._contrast.first}; narrow the space, or look at what train returns",
-        )
 
     def _repeat(self) -> None:
         """Train interval 3, which also shows whether files can be compared."""
@@ -168,7 +162,7 @@ class Check:
             again = self._trials.train(agent, self._contrast.first, "a new agent of the same seed")
         self._repeatable = self._trials.alike(self._start, again)
         if self._repeatable:
-            self._trials.note(Rule.SEED, "ok")
+            self._trials.confirm(Rule.SEED)
             return
         text = f"two new agents of seed {self._seed}, trained with equal values, got {compare(self._start, again)}"
         if same_score(self._start, again):
@@ -199,7 +193,7 @@ class Check:
                 ", and so do those of one seed: training is not deterministic; draw everything random, environments "
                 "included, from generators that load restores, and choose deterministic kernels on a GPU"
             )
-        for seed in range(self._third_seed + 1, self._third_seed + 1 + LOADS - len(loads)):
+        for seed in range(self._third_seed + 1, self._third_seed + 1 + SPREAD_LOADS - len(loads)):
             loads.append(self._resume(self._start, why="by a new agent of yet another seed", seed=seed))
         spread = Spread(trace.score for trace in loads)
         text = f"agents of two seeds load the same checkpoint, got {compare(new, third)}{cause}, unless it is meant"
@@ -225,7 +219,7 @@ class Check:
     def _explain_memory(self, loaded: Trace, new: Trace) -> None:
         """Note what an agent's memory changes, given that seeds change nothing."""
         if self._trials.alike(new, self._onward):
-            self._trials.note(Rule.COMPLETE, "ok")
+            self._trials.confirm(Rule.COMPLETE)
             self._trials.note(
                 Rule.ALIKE,
                 "problem",
@@ -237,7 +231,7 @@ class Check:
         left = ", and load does not replace what the agent had before"
         if self._trials.alike(loaded, new):
             left = ""
-            self._trials.note(Rule.ALIKE, "ok")
+            self._trials.confirm(Rule.ALIKE)
         self._trials.note(
             Rule.COMPLETE,
             "problem",
@@ -282,8 +276,7 @@ class Check:
                 f"{', '.join(ignored)}: {seen}; let train use it, unless an interval is too short for it to matter, or "
                 "make it conditional if it matters with some values of other hyperparameters only",
             )
-        self._trials.note(Rule.HELD, "ok")
-        self._trials.note(Rule.USED, "ok")
+        self._trials.confirm(Rule.HELD, Rule.USED)
 
     def _vary_by_chance(self, spread: Spread) -> None:
         """Train intervals 6 and later if training is not deterministic: judge by `applied`, or else by scores."""
@@ -304,8 +297,7 @@ class Check:
                 f"equal ones ({spread}); give the agent applied(), which returns what it trained with",
             )
         elif all(finding.rule != Rule.APPLIED or finding.status == "ok" for finding in self._trials.findings()):
-            self._trials.note(Rule.HELD, "ok")
-            self._trials.note(Rule.USED, "ok")
+            self._trials.confirm(Rule.HELD, Rule.USED)
 
     def _silent(self, tries: dict[str, Config], reference: Trace) -> tuple[dict[str, Config], list[str]]:
         """Return the changes that have no effect after a load, and those that cannot be decided."""
@@ -351,6 +343,17 @@ class Check:
                 self._settled[each] = self._resume(each, why="with the first values again")
         one, other = self._settled[trace], self._settled[reference]
         return not (same_score(one, other) and one.files == other.files)
+
+
+def first_contrasts(trials: Trials, space: Space, seed: int, who: str) -> Iterator[Contrast]:
+    """Yield contrasts to find one with a finite score; give up after MAX_FIRST_CONTRASTS."""
+    for contrast in islice(contrasts(space, seed), MAX_FIRST_CONTRASTS):
+        yield contrast
+    trials.give_up(
+        Rule.SCORE,
+        f"a new {who} must reach a finite score, got none with {MAX_FIRST_CONTRASTS} configurations, the last one "
+        f"{contrast.first}; narrow the space, or look at what train returns",
+    )
 
 
 def compare(one: Trace, other: Trace) -> str:
