@@ -20,8 +20,10 @@ import pytest
 from popbandits.agent import Outcome
 from popbandits.engines import spawning, workers
 from popbandits.engines.batched import Batched
+from popbandits.engines.engine import MAX_EARLY_DEATHS as DEATHS
 from popbandits.engines.work import Failure, Job, Report
-from popbandits.engines.workers import READY, START_SECONDS, STARTS, Processes, ProcessWorker, Worker, WorkerEngine
+from popbandits.engines.workers import MIN_START_TIMEOUT_SECONDS as START_LIMIT
+from popbandits.engines.workers import READY, Processes, ProcessWorker, Worker, WorkerEngine
 from popbandits.errors import RunError
 from popbandits.history import Assignment
 from popbandits.run import Experiment
@@ -158,20 +160,20 @@ def works_and_dies(worker: Puppet) -> None:
 
 
 def test_workers_that_cannot_start_end_the_run() -> None:
-    engine = Puppets(1, script=[dies] * STARTS)
+    engine = Puppets(1, script=[dies] * DEATHS)
     engine.submit(job(0))
-    with pytest.raises(RunError, match=f"got {STARTS} in a row that its process ended with status 1 before their"):
+    with pytest.raises(RunError, match=f"got {DEATHS} in a row that its process ended with status 1 before their"):
         engine.wait()
 
 
-@pytest.mark.parametrize("more", [STARTS - 1, STARTS])
+@pytest.mark.parametrize("more", [DEATHS - 1, DEATHS])
 def test_one_worker_that_starts_lets_the_others_try_again(more: int) -> None:
-    engine = Puppets(1, script=[dies] * (STARTS - 1) + [works_and_dies] + [dies] * more + [lambda w: w.works(2)])
+    engine = Puppets(1, script=[dies] * (DEATHS - 1) + [works_and_dies] + [dies] * more + [lambda w: w.works(2)])
     engine.submit(job(0))
     (report,) = engine.wait()
     assert report.failure is not None
     engine.submit(job(2))
-    if more < STARTS:
+    if more < DEATHS:
         assert [report.key for report in engine.wait()] == [(2, 0)]
     else:
         with pytest.raises(RunError, match="workers must be able to start"):
@@ -188,20 +190,20 @@ def test_a_worker_that_cannot_build_agents_ends_the_run() -> None:
 def test_the_clock_of_an_interval_starts_with_its_job_and_that_of_a_start_is_longer() -> None:
     engine = Puppets(1, limit=5.0)
     [(_, worker)] = engine.started
-    assert 5.0 < engine._patience(worker) <= START_SECONDS
-    worker.since -= START_SECONDS
-    assert engine._patience(worker) == 0.0
+    assert 5.0 < engine._seconds_left(worker) <= START_LIMIT
+    worker.since -= START_LIMIT
+    assert engine._seconds_left(worker) == 0.0
     worker.works()
     engine._receive(0, worker)
-    assert engine._patience(worker) == math.inf  # it has nothing to do
+    assert engine._seconds_left(worker) == math.inf  # it has nothing to do
     engine.submit(job(0))
-    assert 0.0 < engine._patience(worker) <= 5.0
+    assert 0.0 < engine._seconds_left(worker) <= 5.0
     worker.since -= 5.0
     (report,) = engine.wait()
     assert report.failure == Failure("timeout", "did not end within 5 seconds")
     assert worker.ended
-    assert START_SECONDS < Puppets(1, limit=2 * START_SECONDS)._patience(Puppet()) <= 2 * START_SECONDS
-    assert Puppets(1)._patience(Puppet()) == math.inf
+    assert START_LIMIT < Puppets(1, limit=2 * START_LIMIT)._seconds_left(Puppet()) <= 2 * START_LIMIT
+    assert Puppets(1)._seconds_left(Puppet()) == math.inf
 
 
 def test_waiting_costs_no_time_of_a_core() -> None:

@@ -12,7 +12,6 @@ import shutil
 import tarfile
 import time
 import uuid
-from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +20,8 @@ from typing import Any
 from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
 from popbandits.engines.witness import Witness
-from popbandits.engines.work import Bench, Failure, Job, Report
-from popbandits.engines.workers import STARTS
-from popbandits.errors import ArgumentError, CheckpointError, RunError
+from popbandits.engines.work import Bench, Failure, Job, Report, time_limit_failure
+from popbandits.errors import ArgumentError, CheckpointError
 from popbandits.extras import library
 from popbandits.scratch import scratch
 from popbandits.settings import Resources
@@ -57,7 +55,7 @@ class Host:
             return report, pack(here.draft) if report.outcome is not None else None
 
 
-class Seat:
+class ActorState:
     """An actor, as its engine sees it."""
 
     def __init__(self, actor: Any, coming: Any, lost_before: frozenset[str]):
@@ -66,7 +64,7 @@ class Seat:
         """Reference to its next answer: that it is ready, or a report; None if it has nothing to do."""
         self.lost_before = lost_before
         """Nodes that were lost already when it was requested."""
-        self.is_doubtful = False
+        self.is_unreachable = False
         """True if it was unreachable during its job, and has been asked if it is still alive."""
         self.job: Job | None = None
         self.since = 0.0
@@ -87,15 +85,14 @@ class RayEngine(Engine):
         resources: Resources | None = None,
         round_timeout: float | None = None,
     ):
+        super().__init__()
         self._ray = ray = library("ray", "ray", "engine='ray'")
         self._started_ray = not ray.is_initialized()
         if self._started_ray:  # It connects to the cluster of RAY_ADDRESS, or starts one on this machine.
             ray.init(include_dashboard=False, log_to_driver=False)
         self.round_timeout = round_timeout
-        self._queue: deque[Job] = deque()
-        self._homes: dict[int, Seat] = {}  # by member: where it trained last
-        self._early_deaths = 0
-        self._seats: list[Seat] = []
+        self._homes: dict[int, ActorState] = {}  # by member: where it trained last
+        self._seats: list[ActorState] = []
         # A temporary name among the checkpoints: if the run is killed, it is removed on resume.
         self._marker = directory.resolve() / CHECKPOINTS / f"seen-{uuid.uuid4().hex}-0"
         self._marker.mkdir(parents=True)
@@ -116,23 +113,18 @@ class RayEngine(Engine):
         self._host: Any = ray.remote(**_options(resources or {}))(Host)
         self._seats += [self._start() for _ in range(workers)]
 
-    def submit(self, job: Job) -> None:
-        """Queue a job."""
-        self._queue.append(job)
-        self._send()
-
     def wait(self) -> list[Report]:
         """Wait until a job is done, an actor dies, or one is past its deadline; return the reports."""
         reports: list[Report] = []
         while not reports and (self._queue or any(seat.job for seat in self._seats)):
             reports += self._send()
             coming = {seat.coming: seat for seat in self._seats if seat.coming is not None}
-            patience = 0.0 if reports else min(map(self._patience, self._seats))
-            done, _ = self._ray.wait(list(coming), timeout=None if patience == math.inf else patience)
+            seconds = 0.0 if reports else min(map(self._seconds_left, self._seats))
+            done, _ = self._ray.wait(list(coming), timeout=None if seconds == math.inf else seconds)
             for answer in done:
                 reports += self._receive(coming[answer])
-            for seat in [seat for seat in self._seats if self._patience(seat) == 0]:
-                reports += self._give_up(seat)
+            for seat in [seat for seat in self._seats if self._seconds_left(seat) == 0]:
+                reports += self._finish(seat, time_limit_failure(self.round_timeout))
         return reports
 
     def close(self) -> None:
@@ -149,18 +141,18 @@ class RayEngine(Engine):
 
     # Actors
 
-    def _start(self) -> Seat:
+    def _start(self) -> ActorState:
         lost = frozenset(self._nodes(alive=False))
         actor = self._host.remote(self._make_agent)
-        return Seat(actor, actor.ready.remote(self._marker), lost)
+        return ActorState(actor, actor.ready.remote(self._marker), lost)
 
-    def _replace(self, seat: Seat) -> None:
+    def _replace(self, seat: ActorState) -> None:
         """Replace an actor by a new one."""
         self._ray.kill(seat.actor)
         self._seats[self._seats.index(seat)] = self._start()
         self._homes = {member: home for member, home in self._homes.items() if home is not seat}
 
-    def _patience(self, seat: Seat) -> float:
+    def _seconds_left(self, seat: ActorState) -> float:
         """Return the seconds that its job may still take. Waiting for resources has no limit."""
         if self.round_timeout is None or seat.job is None:
             return math.inf
@@ -179,13 +171,13 @@ class RayEngine(Engine):
             try:
                 seat.coming = self._begin(seat, job)
             except CheckpointError as error:
-                reports.append(Report(job.assignment.key, 0.0, failure=Failure("lost", str(error))))
+                reports.append(Report(job.assignment.key, 0.0, Failure("lost", str(error))))
                 continue
             free.remove(seat)
             seat.job, seat.since, self._homes[member] = job, time.monotonic(), seat
         return reports
 
-    def _begin(self, seat: Seat, job: Job) -> Any:
+    def _begin(self, seat: ActorState, job: Job) -> Any:
         if seat.sees_folder:
             return seat.actor.do.remote(job)
         if job.source is None:
@@ -197,7 +189,7 @@ class RayEngine(Engine):
 
     # Answers
 
-    def _receive(self, seat: Seat) -> list[Report]:
+    def _receive(self, seat: ActorState) -> list[Report]:
         """Handle an actor's answer, that it is ready or a report, or its death; return the reports."""
         errors = self._ray.exceptions
         try:
@@ -205,15 +197,15 @@ class RayEngine(Engine):
         except errors.RayTaskError as error:
             return self._finish(seat, Failure("raised", f"{type(error).__name__}: {error}"[:1000]))
         except errors.ActorUnavailableError:  # Ray does not know yet whether it or its node is dead.
-            seat.is_doubtful, seat.coming = seat.job is not None, seat.actor.ready.remote(self._marker)
+            seat.is_unreachable, seat.coming = seat.job is not None, seat.actor.ready.remote(self._marker)
             return []
         except errors.RayError as error:
-            return self._bury(seat, error)
+            return self._replace_dead(seat, error)
         seat.coming = None
         if seat.node is None:
             (seat.node, seat.sees_folder), self._early_deaths = answer, 0
             return []
-        if seat.is_doubtful:
+        if seat.is_unreachable:
             self._put_back(seat)  # It is alive, but its report was lost.
             self._replace(seat)
             return []
@@ -228,23 +220,21 @@ class RayEngine(Engine):
             verify(job.draft)
         return [report]
 
-    def _bury(self, seat: Seat, error: Exception) -> list[Report]:
+    def _replace_dead(self, seat: ActorState, error: Exception) -> list[Report]:
         """Replace an actor that died, alone or with its node; return a report if the job failed."""
         if self._is_node_lost(seat):
             self._put_back(seat)
         elif seat.node is None:
-            self._early_deaths += 1
-            if self._early_deaths >= STARTS:
-                raise RunError(f"Ray's actors must be able to start, got {STARTS} in a row that died first: {error}")
+            self._count_early_death("Ray's actors", f"died first: {error}")
         return self._finish(seat, Failure("died", f"its actor died: {str(error).splitlines()[0]}"))
 
-    def _is_node_lost(self, seat: Seat) -> bool:
+    def _is_node_lost(self, seat: ActorState) -> bool:
         if seat.node is not None:
             return seat.node not in self._nodes(alive=True)
         # It died before it could report its node.
         return not self._nodes(alive=False) <= seat.lost_before
 
-    def _put_back(self, seat: Seat) -> None:
+    def _put_back(self, seat: ActorState) -> None:
         """Queue an actor's job again. No agent is at fault, so that no failure is recorded."""
         if seat.job is not None:
             self._ray.kill(seat.actor)
@@ -252,15 +242,12 @@ class RayEngine(Engine):
             self._queue.appendleft(seat.job)
             seat.job = None
 
-    def _give_up(self, seat: Seat) -> list[Report]:
-        return self._finish(seat, Failure("timeout", f"did not end within {self.round_timeout:g} seconds"))
-
-    def _finish(self, seat: Seat, failure: Failure) -> list[Report]:
+    def _finish(self, seat: ActorState, failure: Failure) -> list[Report]:
         """Replace an actor, and report on its job."""
         self._replace(seat)
         if seat.job is None:
             return []
-        return [Report(seat.job.assignment.key, time.monotonic() - seat.since, failure=failure)]
+        return [Report(seat.job.assignment.key, time.monotonic() - seat.since, failure)]
 
     def _nodes(self, alive: bool) -> set[str]:
         return {node["NodeID"] for node in self._ray.nodes() if node["Alive"] is alive}

@@ -22,8 +22,8 @@ from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
 from popbandits.engines.generators import read_states, used_since
-from popbandits.engines.making import Incomplete, build
-from popbandits.engines.work import Checkpointed, agents_frames, announce, as_outcome, call, differences
+from popbandits.engines.making import IncompleteAgent, build
+from popbandits.engines.work import Checkpointable, agents_frames, announce, as_outcome, call, differences
 from popbandits.errors import AgentError, DiskError, PopbanditsError
 from popbandits.history import Config
 from popbandits.storage.checkpoints import seal
@@ -249,7 +249,7 @@ class Trials:
 
     @contextmanager
     def give_up_on_error(
-        self, what: str, rule: AnyRule = Rule.RUNS, explained: type[PopbanditsError] = Incomplete
+        self, what: str, rule: AnyRule = Rule.RUNS, explained: type[PopbanditsError] = IncompleteAgent
     ) -> Iterator[None]:
         """Give up if the block, which calls the agent's code, raises.
 
@@ -267,7 +267,7 @@ class Trials:
         except BaseException as error:
             self.give_up(rule, describe_error(what, error))
 
-    def _save(self, agent: Checkpointed, score: float) -> Trace:
+    def _save(self, agent: Checkpointable, score: float) -> Trace:
         number = next(self._numbers)
         draft, checkpoint = self._folder / f"draft-{number}", self._folder / f"checkpoint-{number}"
         draft.mkdir()
@@ -314,7 +314,7 @@ class Trials:
         return self._rewrites[trace]
 
     def _time(
-        self, what: str, do: Callable[[], T], named: str = "", explained: type[PopbanditsError] = Incomplete
+        self, what: str, do: Callable[[], T], named: str = "", explained: type[PopbanditsError] = IncompleteAgent
     ) -> T:
         """Call the agent's code, and add the seconds to those of `what`."""
         start = time.perf_counter()
