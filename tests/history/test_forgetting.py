@@ -25,7 +25,7 @@ SPACE = spaces()["conditional numbers"]
 MEMBERS = 4
 EARLY = 8
 TAIL = 24
-"""What the sizes below come to: LOOK_BACK + IN_MEMORY + a round."""
+"""What the sizes below come to: MAX_LOOK_BACK + MIN_IN_MEMORY + a round."""
 MOST = 2 * TAIL + EARLY + 2 * MEMBERS + 1
 """Rows in memory: twice the tail, the first ones, where members stand, the best."""
 
@@ -34,11 +34,11 @@ MOST = 2 * TAIL + EARLY + 2 * MEMBERS + 1
 def _small() -> Iterator[None]:
     """Sizes at which a few hundred observations are a long run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "EARLY", EARLY)
-        patch.setattr(arrays, "LOOK_BACK", 12)
-        patch.setattr(module, "IN_MEMORY", TAIL - 12 - MEMBERS)
-        patch.setattr(module, "ROUNDS_BEHIND", 1)
-        patch.setattr(module, "AT_A_TIME", MEMBERS)
+        patch.setattr(arrays, "EARLY_OBSERVATIONS", EARLY)
+        patch.setattr(arrays, "MAX_LOOK_BACK", 12)
+        patch.setattr(module, "MIN_IN_MEMORY", TAIL - 12 - MEMBERS)
+        patch.setattr(module, "EXTRA_ROUNDS", 1)
+        patch.setattr(module, "MAX_ADDED_AT_ONCE", MEMBERS)
         yield
 
 
@@ -293,7 +293,7 @@ def test_a_file_that_lags_behind_does_not_have_the_rows_copied_again_and_again()
         for place, observation in enumerate(told):
             history.append(observation) if place >= 4 else None
             store.extend([told[place - 100]]) if place >= 104 else None
-            copies.add(history._columns.whole_from)
+            copies.add(history._columns.complete_from)
     assert 10 <= len(copies) <= 600 / TAIL
 
 
@@ -360,7 +360,7 @@ def test_a_history_in_bulk_is_to_the_last_bit_what_it_is_one_by_one(
     told, one_by_one = run(5, 400), made()
     for observation in told:
         one_by_one.append(observation)
-    monkeypatch.setattr(module, "AT_A_TIME", at_a_time)
+    monkeypatch.setattr(module, "MAX_ADDED_AT_ONCE", at_a_time)
     with stored(told) as store:
         read = list(store.observations())
     bulk = made()

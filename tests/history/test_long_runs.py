@@ -122,7 +122,7 @@ def test_a_lost_observation_survives_storage(tmp_path: Path) -> None:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """An empty file, of a run that keeps little in memory."""
-    monkeypatch.setattr(module, "IN_MEMORY", 10)
+    monkeypatch.setattr(module, "MIN_IN_MEMORY", 10)
     history = History(SPACE, size=3)
     history.save(tmp_path)
     with Store.open(tmp_path) as opened:

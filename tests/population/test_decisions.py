@@ -244,7 +244,12 @@ def test_a_population_made_from_a_runs_file_goes_on_from_it_and_holds_little(
     synchronous: bool, window: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds more if it looks at everything, and decides the same."""
-    sizes = {"history.IN_MEMORY": 4, "history.ROUNDS_BEHIND": 1, "rows.LOOK_BACK": 4, "rows.EARLY": 4}
+    sizes = {
+        "history.MIN_IN_MEMORY": 4,
+        "history.EXTRA_ROUNDS": 1,
+        "rows.MAX_LOOK_BACK": 4,
+        "rows.EARLY_OBSERVATIONS": 4,
+    }
     for name, size in sizes.items():
         monkeypatch.setattr(f"popbandits.history.{name}", size)
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from popbandits.errors import AgentError
-from popbandits.testing import BatchRule, Report, Rule, check_batched
+from popbandits.testing import AgentRule as Rule
+from popbandits.testing import BatchRule, Report, check_batched
 from popbandits.testing.agent_report import AnyRule
 from tests.testing import faulty_batches as batches
 from tests.testing.faulty_batches import SPACE, Sound

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from functools import update_wrapper
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.optim import Optimizer
@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from popbandits.adapters import optimizers, states
 from popbandits.adapters.seeding import SeededAgent
 from popbandits.agent import Outcome
+from popbandits.deprecation import present_name
 from popbandits.errors import AgentError
 
 Score = float | Outcome
@@ -163,3 +164,9 @@ class ScriptAgent(SeededAgent):
         saved = torch.load(directory / "script.pt", weights_only=True)
         self._set_seeds(saved)
         self._states = saved["kept"]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return globals()[present_name(__name__, {"Run": "ScriptRun", "Kept": "KeptState"}, name)]

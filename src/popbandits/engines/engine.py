@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 
 from popbandits.agent import MakeAgent
-from popbandits.engines.work import Bench, Job, Report
+from popbandits.engines.work import AgentPool, Job, Report
 from popbandits.errors import RunError
 
 MAX_EARLY_DEATHS = 5
@@ -42,13 +42,13 @@ class InProcess(Engine):
 
     def __init__(self, make_agent: MakeAgent):
         super().__init__()
-        self._bench = Bench(make_agent)
+        self._pool = AgentPool(make_agent)
 
     def wait(self) -> list[Report]:
         """Do the first job of the queue."""
-        return [self._bench.do(self._queue.popleft())] if self._queue else []
+        return [self._pool.do(self._queue.popleft())] if self._queue else []
 
     def close(self) -> None:
         """Close the agents."""
         self._queue.clear()
-        self._bench.close()
+        self._pool.close()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from popbandits.engines.work import Bench, Failure, Job, Report, describe_error
+from popbandits.engines.work import AgentPool, Failure, Job, Report, describe_error
 
 BEGAN_FILE = "began"
 """Name of the file that a job makes in its lease when it begins to train."""
@@ -34,9 +34,9 @@ def do(packed: bytes, path: Sequence[str], job: Job, lease: Path) -> Report | Fa
     except BaseException as error:
         return Failure("raised", describe_error(error))
     (lease / BEGAN_FILE).touch()
-    bench = Bench(make_agent)
-    report = bench.do(job)
-    bench.close()
+    pool = AgentPool(make_agent)
+    report = pool.do(job)
+    pool.close()
     return report
 
 

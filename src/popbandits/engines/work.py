@@ -97,7 +97,7 @@ class Checkpointable(Protocol):
         ...
 
 
-class Bench:
+class AgentPool:
     """The agents of a worker's members, which stay in memory between intervals."""
 
     def __init__(self, make_agent: MakeAgent, abandoned: threading.Event | None = None):

@@ -24,7 +24,7 @@ from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
 from popbandits.engines.generators import States, read_states, used_since
 from popbandits.engines.spawning import end_with, spawning
-from popbandits.engines.work import Bench, Failure, Job, Report, describe_error, time_limit_failure
+from popbandits.engines.work import AgentPool, Failure, Job, Report, describe_error, time_limit_failure
 from popbandits.errors import ArgumentError, PopbanditsWarning, RunError
 
 READY = "ready"
@@ -149,12 +149,12 @@ class WorkerEngine(Engine):
 
 def serve(connection: Connection, make_agent: MakeAgent, abandoned: threading.Event | None = None) -> None:
     """Do one job after another until the pipe is closed."""
-    bench = Bench(make_agent, abandoned)
+    pool = AgentPool(make_agent, abandoned)
     with suppress(EOFError, OSError):
         connection.send(READY)
         while True:
-            connection.send(bench.do(connection.recv()))
-    bench.close()
+            connection.send(pool.do(connection.recv()))
+    pool.close()
 
 
 class ThreadWorker(Worker):

@@ -18,7 +18,7 @@ OF_ALL = (
     *("score_before", "score", "change", "steps", "seconds", "fallback"),
 )
 """Columns that every run has."""
-SHOWN = 10
+MAX_SHOWN = 10
 """Number of intervals of the winning lineage shown in a notebook."""
 
 
@@ -59,11 +59,11 @@ def history_html(space: Space, lineage: Sequence[Observation], summary: str) -> 
         "<tr>"
         + "".join(f"<td>{escape(cell)}</td>" for cell in (str(o.member), str(o.round), number(o.score), *cells))
         + "</tr>"
-        for o in lineage[-SHOWN:]
+        for o in lineage[-MAX_SHOWN:]
         for config in [space.flatten(o.config)]
         for cells in [[setting(config[name])[:80] if name in config else "" for name in names]]
     )
-    part = "" if len(lineage) <= SHOWN else f", its last {SHOWN} of {len(lineage)} intervals"
+    part = "" if len(lineage) <= MAX_SHOWN else f", its last {MAX_SHOWN} of {len(lineage)} intervals"
     caption = f"The winning lineage{part}"
     table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<p>{escape(summary)}</p>" + (table if lineage else "")

@@ -13,9 +13,9 @@ import numpy as np
 
 from popbandits.errors import HistoryError
 from popbandits.history import rows
-from popbandits.history.adding import Adding
 from popbandits.history.archive import Archive
-from popbandits.history.memory import NOWHERE, Bests, Column, Columns, Indices, Observations, Standing
+from popbandits.history.memory import NOWHERE, Column, Columns, Incumbents, Indices, Observations, Standing
+from popbandits.history.new_observations import NewObservations
 from popbandits.history.rows import Rows
 from popbandits.records import Config, Key, Observation
 from popbandits.rules import whole
@@ -26,16 +26,16 @@ from popbandits.typing import Directory, FloatArray, IntArray
 if TYPE_CHECKING:
     import pandas
 
-_ABOUT: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
+_METADATA: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
 """Metadata in a run's file that concerns the history, with defaults."""
 
-AT_A_TIME = 8192
+MAX_ADDED_AT_ONCE = 8192
 """Maximum number of observations added at a time."""
 
-IN_MEMORY = 4096
+MIN_IN_MEMORY = 4096
 """Minimum number of the last observations held in memory when an archive has the others."""
 
-ROUNDS_BEHIND = 16
+EXTRA_ROUNDS = 16
 """Number of rounds whose columns stay in memory beyond those that a decision uses: a resumed run decides for a slow
 member from the history as it was when that member became idle."""
 
@@ -78,7 +78,7 @@ class History(Sequence[Observation]):
         self._indices = Indices()
         self._archive: Archive | None = None  # It has the observations dropped from memory.
         self._standing = None if size is None else Standing.of(size)
-        self._bests = Bests(self.sign)
+        self._incumbents = Incumbents(self.sign)
         self._lost: dict[Key, int] = {}  # lost checkpoint -> index of the observation that reports it
         self._length: int | None = None  # length of a view made by `until`
         self.extend(observations)
@@ -90,46 +90,48 @@ class History(Sequence[Observation]):
 
     def append(self, observation: Observation) -> None:
         """Add an observation; the rounds of a member must be added in order."""
-        self._take([observation])
+        self._add([observation])
 
     def extend(self, observations: Iterable[Observation]) -> None:
         """Add observations in order; this is much faster than `append` for each."""
         left = iter(observations)
         with _no_garbage_collection():
-            while some := list(islice(left, AT_A_TIME)):
-                self._take(some)
+            while some := list(islice(left, MAX_ADDED_AT_ONCE)):
+                self._add(some)
 
-    def _take(self, new: Sequence[Observation]) -> None:
+    def _add(self, new: Sequence[Observation]) -> None:
         """Add all of the observations, or none if one is invalid."""
         if self._length is not None:
             raise HistoryError("an earlier state of a history is read-only; append to the history itself")
-        adding = Adding(self, new)
-        columns = adding.columns()
-        self._columns.put(len(new), columns)
+        added = NewObservations(self, new)
+        columns = added.columns()
+        self._columns.append(len(new), columns)
         self._observations.extend(new)
-        for member, added in adding.rows.items():
-            self._indices.extend(member, [adding.start + row for row in added])
-        self._summarize(adding.start, new, columns)
-        self._forget()
+        for member, rows_of_member in added.rows.items():
+            self._indices.extend(member, [added.start + row for row in rows_of_member])
+        self._summarize(added.start, new, columns)
+        self._drop_old()
 
     def _summarize(self, start: int, new: Sequence[Observation], columns: Mapping[str, Any]) -> None:
         """Update the lost checkpoints, the best and the state of members, so that no search is needed later."""
         for row in compress(range(len(new)), columns["lost"]):
             if (parent := new[row].parent) is not None:
                 self._lost.setdefault(parent, start + row)
-        self._bests.extend(start, columns["score"], new)
+        self._incumbents.extend(start, columns["score"], new)
         if self._standing is not None:
             self._standing.extend(start, columns["score"], columns["round"], columns["member"])
 
-    def _forget(self) -> None:
+    def _drop_old(self) -> None:
         """Drop from memory what no decision uses any more, if enough has accumulated; the archive has it."""
-        if self._archive is not None and self._columns.forget(self._wanted):
-            self._indices.offload(self._columns.whole_from, self._archive)
+        if self._archive is not None and self._columns.drop_old(self._wanted):
+            self._indices.offload(self._columns.complete_from, self._archive)
 
     def _wanted(self) -> IntArray:
         """Return the indices that a decision uses at any age: the first ones, each member's last ones, and the best."""
         completed = [] if self._standing is None else self._standing.completed.tolist()
-        return np.array([*range(rows.EARLY), *self._indices.latest(), *completed, self._bests.of(len(self))])
+        return np.array(
+            [*range(rows.EARLY_OBSERVATIONS), *self._indices.latest(), *completed, self._incumbents.best(len(self))]
+        )
 
     def __len__(self) -> int:
         return len(self._observations) if self._length is None else self._length
@@ -261,7 +263,7 @@ class History(Sequence[Observation]):
     @property
     def best(self) -> Observation | None:
         """The completed observation with the best score; ties go to the later round, then the higher member."""
-        index = self._bests.of(len(self))
+        index = self._incumbents.best(len(self))
         return None if index == NOWHERE else self._observations[index]
 
     def lineage(self, observation: Observation | None = None) -> list[Observation]:
@@ -281,7 +283,7 @@ class History(Sequence[Observation]):
     def recent(self, window: int | None = None) -> Rows:
         """Return the last `window` observations as arrays (whole rounds if the size is known), by round and member."""
         end = len(self)
-        return rows.cut(self._columns, end, rows.recent(self._columns, end, self.size or 1, window))
+        return rows.rows_at(self._columns, end, rows.recent_indices(self._columns, end, self.size or 1, window))
 
     def remembered(self, window: int | None = None) -> Rows:
         """Return up to `window` informative observations as arrays, by round and member.
@@ -293,7 +295,7 @@ class History(Sequence[Observation]):
         end = len(self)
         if window is None or end <= window:
             return self.recent()
-        return rows.cut(self._columns, end, rows.remembered(self._columns, end, self.size or 1, window))
+        return rows.rows_at(self._columns, end, rows.informative_indices(self._columns, end, self.size or 1, window))
 
     def backwards(self) -> Iterator[Observation]:
         """Iterate over the observations, the latest first."""
@@ -306,7 +308,7 @@ class History(Sequence[Observation]):
         """
         from popbandits.storage.store import Store  # Only `load` and `save` lead from a history to files.
 
-        about = {name: getattr(self, name) for name in _ABOUT}
+        about = {name: getattr(self, name) for name in _METADATA}
         with Store.open_or_create(directory, self.space, about) as store:
             if len(store) > len(self) or not self._agrees(store):
                 raise HistoryError(f"{store.path} holds another run, or one that went further; give another directory")
@@ -319,7 +321,7 @@ class History(Sequence[Observation]):
 
         with reading(directory) as store:
             about = store.about
-            known = {name: about.get(name, default) for name, default in _ABOUT.items()}
+            known = {name: about.get(name, default) for name, default in _METADATA.items()}
             return History(store.space, store.observations(), **known)
 
     def keep(self, archive: Archive) -> None:
@@ -333,12 +335,12 @@ class History(Sequence[Observation]):
             if not self._agrees(archive):
                 raise HistoryError("it holds another run; give the file of this one")
         size = self.size or 1
-        enough = max(IN_MEMORY, 2 * size)
+        enough = max(MIN_IN_MEMORY, 2 * size)
         self._observations.offload(archive, enough)
-        tail = rows.LOOK_BACK + IN_MEMORY + ROUNDS_BEHIND * size
+        tail = rows.MAX_LOOK_BACK + MIN_IN_MEMORY + EXTRA_ROUNDS * size
         self._columns.offload(archive, tail, partial(_read_columns, self.space, self.mode, archive, enough))
         self._archive = archive
-        self._forget()
+        self._drop_old()
         with archive.blamed():
             self.extend(archive.observations(after=len(self)))
 

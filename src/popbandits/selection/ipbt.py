@@ -8,7 +8,7 @@ process over x = 0 .. 1 and standardised y, with a Matern-5/2 kernel:
     log L = -n/2 log s - 1/2 log det(K + r I),   s = y' (K + r I)^-1 y / n                  (2)
 
 An interval improved if m_n > m_(n-1), each smoothed with the data up to then. After `patience` intervals in a row that
-did not, and also if the last SLOW intervals raised the best score by less than its standard deviation, all members
+did not, and also if the last STALL_INTERVALS raised the best score by less than its standard deviation, all members
 start afresh, and the interval becomes `growth` times as long.
 
 All state is read from the history: a start is an observation without a parent after round 0.
@@ -31,10 +31,10 @@ from popbandits.typing import BoolArray, FloatArray, IntArray
 GRID = list(product((0.1, 0.2, 0.4, 0.8, 1.6), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
 """Candidate length-scales l and noise variances r."""
 
-SLOW = 15
+STALL_INTERVALS = 15
 """Number of intervals in which the best score must rise by its standard deviation."""
 
-LOOKED_AT = 64
+MAX_INTERVALS = 64
 """Maximum number of last intervals of a start that are smoothed."""
 
 
@@ -147,14 +147,14 @@ class Starts:
         return int(self.count.max())
 
     def best(self, history: History, interval: int, count: int) -> FloatArray:
-        """Return the best score at the end of each of the first `count` intervals of the start, the last LOOKED_AT."""
+        """Return the best score at the end of each of the first `count` intervals, the last MAX_INTERVALS of them."""
         indices = np.arange(len(history))
         age = history.column("round", indices) - self.born[history.column("member", indices)] + 1
         ends = (age > 0) & (age % interval == 0) & (age <= interval * count)
         best = np.full(count, np.nan)
         np.fmax.at(best, age[ends] // interval - 1, history.scores(indices[ends]))
         known: FloatArray = best[np.isfinite(best)]
-        return known[-LOOKED_AT:]
+        return known[-MAX_INTERVALS:]
 
 
 def _combine(members: IntArray, *parts: tuple[BoolArray, Callable[[IntArray], Picks]]) -> Picks:
@@ -197,7 +197,7 @@ def is_stuck(best: FloatArray, patience: int) -> bool:
     >>> is_stuck(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), 3), is_stuck(np.array([1.0, 5.0, 4.0, 3.0, 2.0]), 3)
     (False, True)
     """
-    if len(best) >= SLOW and np.max(best) - np.max(best[: 1 - SLOW]) < np.std(best, ddof=1):
+    if len(best) >= STALL_INTERVALS and np.max(best) - np.max(best[: 1 - STALL_INTERVALS]) < np.std(best, ddof=1):
         return True
     if len(best) <= patience:
         return False

@@ -25,7 +25,7 @@ from popbandits.selection.selection import Picks, Selection, stay
 from popbandits.selection.truncation import Ranking, rank, replaced_count
 from popbandits.typing import IntArray, is_whole
 
-INTERVALS = (1, 10, 25, 50)
+PAPER_INTERVALS = (1, 10, 25, 50)
 """The paper's intervals, in rounds, for 32 members."""
 
 
@@ -117,5 +117,5 @@ def default_intervals(size: int) -> tuple[int, ...]:
     [(1,), (1, 3), (1, 3, 10), (1, 10, 25, 50)]
     """
     if size >= 16:
-        return INTERVALS
+        return PAPER_INTERVALS
     return (1,) if size < 4 else (1, 3) if size < 12 else (1, 3, 10)

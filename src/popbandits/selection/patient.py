@@ -33,13 +33,13 @@ from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import rank, replace_members
 from popbandits.typing import BoolArray, IntArray, is_real, is_whole
 
-WARM_UP_ROUNDS = 10
+DEFAULT_WARM_UP_ROUNDS = 10
 """Rounds without replacement in a run without a set end."""
 
-ACCUMULATES = 0.3
+ACCUMULATION_THRESHOLD = 0.3
 """Evidence of accumulation (`accumulation`) that ends the warm-up."""
 
-LOOKED_AT = 512
+CHANGE_WINDOW = 512
 """Number of last observations from which the usual change of a score is estimated."""
 
 
@@ -94,7 +94,7 @@ class Patient(Selection):
         if self.warm_up >= 1:
             return int(self.warm_up)
         if rounds is None:
-            return WARM_UP_ROUNDS if self.warm_up else 0
+            return DEFAULT_WARM_UP_ROUNDS if self.warm_up else 0
         return math.ceil(self.warm_up * rounds)
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
@@ -113,7 +113,7 @@ class Patient(Selection):
         # would be spared for most of the run, and fast ones replaced while the others have hardly begun.
         settled = finished >= rounds if self.edition == 1 else np.full(len(finished), finished.mean() >= rounds)
         if self.adaptive and not settled.all():
-            settled |= accumulation(history) >= ACCUMULATES
+            settled |= accumulation(history) >= ACCUMULATION_THRESHOLD
         return settled
 
     def planned(self, rounds: int) -> "Patient":
@@ -136,7 +136,7 @@ class Patient(Selection):
 
     def _chance(self, history: History, members: int) -> float:
         """Return how far below the best score ever the best of some members can be by chance (way-back)."""
-        changes = [o.change for o in history[-LOOKED_AT:] if math.isfinite(o.change)]
+        changes = [o.change for o in history[-CHANGE_WINDOW:] if math.isfinite(o.change)]
         usual = float(median_abs_deviation(changes, scale="normal")) if changes else 0.0
         if self.edition == 1:
             return self.collapse * usual

@@ -13,7 +13,7 @@ from popbandits.rules import SHARE
 from popbandits.selection.selection import Picks, Selection, checkpoints, usable
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
-Judge = Callable[[IntArray], FloatArray]
+Scorer = Callable[[IntArray], FloatArray]
 """Scores at indices of the history, more is better; NaN if the interval failed, and for NOWHERE."""
 
 
@@ -59,9 +59,9 @@ def as_selection(selection: Selection | None, quantile: float | None, own: Selec
     return selection
 
 
-def truncate(history: History, members: IntArray, quantile: float, rng: np.random.Generator, judge: Judge) -> Picks:
-    """Select by truncation, with `judge` scoring each member's last interval."""
-    ranking = rank(history, quantile, rng, judge)
+def truncate(history: History, members: IntArray, quantile: float, rng: np.random.Generator, scorer: Scorer) -> Picks:
+    """Select by truncation, with `scorer` scoring each member's last interval."""
+    ranking = rank(history, quantile, rng, scorer)
     return replace_members(history, members, ranking.weak, ranking.draw(int(ranking.weak.sum()), rng))
 
 
@@ -94,14 +94,14 @@ class Ranking:
 
 
 def rank(
-    history: History, quantile: float, rng: np.random.Generator, judge: Judge, among: IntArray | None = None
+    history: History, quantile: float, rng: np.random.Generator, scorer: Scorer, among: IntArray | None = None
 ) -> Ranking:
     """Rank the members that have finished an interval; only those in `among`, if given."""
     standing = history.standing()
     begun = np.flatnonzero(standing.latest != NOWHERE)
     begun = begun if among is None else begun[np.isin(begun, among)]
     latest = usable(history, standing.latest[begun])
-    scores = judge(latest)
+    scores = scorer(latest)
     order = sort_best_first(scores, rng)
     count = replaced_count(len(order), quantile)
     failed, weak = np.zeros((2, len(standing.latest)), dtype=np.bool_)
@@ -111,7 +111,7 @@ def rank(
     strong = latest[top[~np.isnan(scores[top])]]
     if not len(strong):
         earlier = np.array(list(dict.fromkeys(checkpoints(history).tolist())), dtype=np.int64)
-        strong = earlier[sort_best_first(judge(earlier), rng)[: max(1, count)]]
+        strong = earlier[sort_best_first(scorer(earlier), rng)[: max(1, count)]]
     return Ranking(failed, weak, strong, begun[order])
 
 

@@ -11,7 +11,7 @@ from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.batched import Slot, applied_by, build_batch, scores_of
 from popbandits.errors import AgentError
 from popbandits.history import Config
-from popbandits.testing.agent_report import AnyRule, BatchRule, Costs, Rule
+from popbandits.testing.agent_report import AgentRule, AnyRule, BatchRule, Costs
 from popbandits.testing.trials import Trace, Trials
 
 
@@ -47,7 +47,7 @@ class BatchTrials(Trials):
     """Trains batches interval by interval, and notes which rules they break."""
 
     # A batch is one program, and its members one object.
-    rules: tuple[AnyRule, ...] = (*(rule for rule in Rule if rule != Rule.SHARED), *BatchRule)
+    rules: tuple[AnyRule, ...] = (*(rule for rule in AgentRule if rule != AgentRule.SHARED), *BatchRule)
 
     def __init__(self, make_agents: MakeAgents, size: int, folder: Path, progress: Callable[[str], object]):
         super().__init__(partial(SingleMember, make_agents=make_agents, size=size), folder, progress)

@@ -27,7 +27,7 @@ from typing import Any
 from popbandits.agent import MakeAgents
 from popbandits.history import Config
 from popbandits.space import Space
-from popbandits.testing.agent_report import BatchRule, Report, Rule
+from popbandits.testing.agent_report import AgentRule, BatchRule, Report
 from popbandits.testing.agents import AgentCheck, compare, first_contrasts
 from popbandits.testing.batch_trials import BatchTrials
 from popbandits.testing.trials import CheckAborted, Trace, same_score
@@ -110,7 +110,7 @@ class BatchCheck:
     def _well(self) -> bool:
         """Tell whether no problem was found that would affect other rules too; those of `applied` do not."""
         findings = self._trials.findings()
-        return not any(finding.status == "problem" and finding.rule != Rule.APPLIED for finding in findings)
+        return not any(finding.status == "problem" and finding.rule != AgentRule.APPLIED for finding in findings)
 
     def _configs(self, *first: Config) -> list[Config]:
         """Return one configuration for each member: those given for the first members, and c for the rest."""
@@ -212,7 +212,7 @@ class BatchCheck:
             try:
                 (sound,) = self._trials.train_all(agents, configs, why, [0])
             except CheckAborted:
-                if (raised := self._trials.retract(Rule.RUNS)) is None:
+                if (raised := self._trials.retract(AgentRule.RUNS)) is None:
                     raise
                 text = f"this could not be checked: with hyperparameters that are NaN, {raised.text}"
                 self._trials.note(BatchRule.DIVERGED, "warning", f"{text}\nan error of train fails all members")

@@ -28,7 +28,7 @@ from popbandits.errors import AgentError, DiskError, PopbanditsError
 from popbandits.history import Config
 from popbandits.storage.checkpoints import seal
 from popbandits.storage.disk import reason
-from popbandits.testing.agent_report import AnyRule, Costs, Finding, Rule, Status
+from popbandits.testing.agent_report import AgentRule, AnyRule, Costs, Finding, Status
 from popbandits.testing.overhead import time_idle_run
 from popbandits.wording import visible
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 Files = dict[str, str]
 """Checksums of a folder's files, by name."""
 
-_FRAMES = 5  # of a traceback
+_TRACEBACK_FRAMES = 5  # of a traceback
 _SEVERITY: dict[Status, int] = {"ok": 0, "warning": 1, "problem": 2}
 
 
@@ -81,7 +81,7 @@ class Trace:
 class Trials:
     """Trains agents interval by interval as a run does, and notes which rules they break."""
 
-    rules: tuple[AnyRule, ...] = tuple(Rule)
+    rules: tuple[AnyRule, ...] = tuple(AgentRule)
 
     def __init__(self, make_agent: MakeAgent, folder: Path, progress: Callable[[str], object]) -> None:
         self._make_agent, self._folder, self._progress = make_agent, folder, progress
@@ -109,7 +109,7 @@ class Trials:
                 f"could not use {error.filename or self._folder}: {reason(error)}; the check's own folder needs free "
                 "space, and save and load must leave all but the folder that they are given as it is"
             ) from error
-        self.confirm(Rule.RUNS)
+        self.confirm(AgentRule.RUNS)
 
     def note(self, rule: AnyRule, status: Status, text: str = "") -> None:
         """Record a finding; the most severe one of a rule is kept, the first among equals."""
@@ -188,18 +188,18 @@ class Trials:
 
     def judge(self, result: object, given: Config, config: Config) -> float:
         """Note whether `train` returned a finite score, and whether it changed the configuration."""
-        with self.give_up_on_error("reading what train returned", Rule.SCORE, PopbanditsError):
+        with self.give_up_on_error("reading what train returned", AgentRule.SCORE, PopbanditsError):
             score = call(as_outcome, result).score
         if math.isfinite(score):
-            self.confirm(Rule.SCORE)
+            self.confirm(AgentRule.SCORE)
         else:
             text = f"a score that is not finite means that the interval failed, got {score} with {config}"
-            self.note(Rule.SCORE, "warning", f"{text}; narrow the space if that happens often")
+            self.note(AgentRule.SCORE, "warning", f"{text}; narrow the space if that happens often")
         if given == config:
-            self.confirm(Rule.CONFIG)
+            self.confirm(AgentRule.CONFIG)
         else:
             text = f"train must not change its argument, got {given} where {config} was given"
-            self.note(Rule.CONFIG, "warning", f"{text}; let it work on a copy")
+            self.note(AgentRule.CONFIG, "warning", f"{text}; let it work on a copy")
         return score
 
     def judge_applied(self, config: Config, applied: Mapping[str, Any]) -> None:
@@ -207,7 +207,7 @@ class Trials:
         wrong = self._time("applied", lambda: differences(config, applied))
         self.reported |= set(list_compared(config, applied))
         text = f"got others: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
-        self.note(Rule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
+        self.note(AgentRule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
 
     def resume(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
         """Load a checkpoint, train for an interval, and save."""
@@ -219,8 +219,8 @@ class Trials:
         for files, who in ((before, "save, still writing after it returned,"), (fingerprint(moved), "load or train")):
             if changed := sorted({name for name, _ in files.items() ^ trace.files.items()}):
                 text = f"{who} changed {', '.join(changed)}; many members may load one checkpoint, so only read it"
-                self.note(Rule.UNCHANGED, "problem", text)
-        self.confirm(Rule.UNCHANGED)
+                self.note(AgentRule.UNCHANGED, "problem", text)
+        self.confirm(AgentRule.UNCHANGED)
         shutil.rmtree(moved)
         return after
 
@@ -249,13 +249,13 @@ class Trials:
 
     @contextmanager
     def give_up_on_error(
-        self, what: str, rule: AnyRule = Rule.RUNS, explained: type[PopbanditsError] = IncompleteAgent
+        self, what: str, rule: AnyRule = AgentRule.RUNS, explained: type[PopbanditsError] = IncompleteAgent
     ) -> Iterator[None]:
         """Give up if the block, which calls the agent's code, raises.
 
         Args:
             what: What the block does, for the finding.
-            rule: Rule that an error breaks.
+            rule: AgentRule that an error breaks.
             explained: Class of errors whose message says all; others are shown with their traceback.
         """
         try:
@@ -282,17 +282,17 @@ class Trials:
         try:
             self._time("load", lambda: agent.load(folder))
         except CheckAborted:
-            if (raised := self.retract(Rule.RUNS)) is None:
+            if (raised := self.retract(AgentRule.RUNS)) is None:
                 raise
             shutil.copytree(trace.checkpoint, trace.saved_at)
             with self.give_up_on_error("load"):
                 call(agent.load, trace.saved_at)
             self.give_up(
-                Rule.MOVED,
+                AgentRule.MOVED,
                 f"a run moves checkpoints, and load must find everything in the folder it is given, but {raised.text}\n"
                 "where it was saved, the checkpoint loads; let save write no path, or one relative to the folder",
             )
-        self.confirm(Rule.MOVED)
+        self.confirm(AgentRule.MOVED)
 
     def _rewrite(self, trace: Trace) -> Files | None:
         """Load a checkpoint into a new agent, save it again, and return its files; None if that fails.
@@ -373,5 +373,5 @@ def _unshare(content: bytes) -> bytes:
 
 def describe_error(what: str, error: BaseException) -> str:
     """Describe an error with the end of its traceback in the agent."""
-    lines = traceback.format_exception(type(error), error, agents_frames(error), limit=-_FRAMES, chain=False)
+    lines = traceback.format_exception(type(error), error, agents_frames(error), limit=-_TRACEBACK_FRAMES, chain=False)
     return f"{what} raised\n{''.join(lines).rstrip()}"

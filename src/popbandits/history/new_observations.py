@@ -12,7 +12,7 @@ from popbandits.space import Points, Space
 from popbandits.typing import IntArray
 
 
-class _Known(Protocol):
+class _GrowingHistory(Protocol):
     """What is asked of the history that observations are added to; `History` says what each returns."""
 
     space: Space
@@ -29,13 +29,13 @@ class _Known(Protocol):
     def at(self, name: str, place: int) -> Any: ...
 
 
-class Adding:
+class NewObservations:
     """New observations, checked against a history and encoded as columns; the history is not changed.
 
     A member that keeps its configuration reuses the encoding of its last row, to save time.
     """
 
-    def __init__(self, history: _Known, new: Sequence[Observation]):
+    def __init__(self, history: _GrowingHistory, new: Sequence[Observation]):
         self.history, self.new = history, new
         self.start = len(history)
         """Index of the first new observation."""
