@@ -11,7 +11,7 @@ import pytest
 
 from popbandits import PBT, Assignment, CoCaBO, resume
 from popbandits.engines.batched import Batched
-from popbandits.engines.work import Job, Report
+from popbandits.engines.work import Job, JobReport
 from popbandits.errors import ArgumentError
 from popbandits.run import Experiment
 from popbandits.run.replay import replay
@@ -106,7 +106,7 @@ def test_a_parent_is_copied_before_its_own_member_is_loaded_over_it(tmp_path: Pa
     done: list[Any] = []
     engine = Batched(partial(Counting, done=done), 3)
 
-    def do(*jobs: Job) -> list[Report]:
+    def do(*jobs: Job) -> list[JobReport]:
         for each in jobs:
             engine.submit(each)
         return engine.wait()

@@ -21,7 +21,7 @@ from popbandits.agent import Outcome
 from popbandits.engines import spawning, workers
 from popbandits.engines.batched import Batched
 from popbandits.engines.engine import MAX_EARLY_DEATHS as DEATHS
-from popbandits.engines.work import Failure, Job, Report
+from popbandits.engines.work import Failure, Job, JobReport
 from popbandits.engines.workers import MIN_START_TIMEOUT_SECONDS as START_LIMIT
 from popbandits.engines.workers import READY, Processes, ProcessWorker, Worker, WorkerEngine
 from popbandits.errors import RunError
@@ -60,7 +60,7 @@ class Puppet(Worker):
         """Be ready, and do the jobs of these members in turn."""
         self.theirs.send(READY)
         for member in members:
-            self.theirs.send(Report((member, 0), 1.0, Outcome(1.0)))
+            self.theirs.send(JobReport((member, 0), 1.0, Outcome(1.0)))
 
     def sent(self) -> list[int]:
         """The members whose jobs arrived."""
@@ -210,7 +210,7 @@ def test_waiting_costs_no_time_of_a_core() -> None:
     engine = Puppets(1, script=[Puppet.works])
     [(_, worker)] = engine.started
     engine.submit(job(0))
-    later = threading.Timer(0.5, worker.theirs.send, [Report((0, 0), 1.0, Outcome(1.0))])
+    later = threading.Timer(0.5, worker.theirs.send, [JobReport((0, 0), 1.0, Outcome(1.0))])
     later.start()
     before = time.thread_time()
     assert len(engine.wait()) == 1
@@ -279,7 +279,7 @@ def test_each_process_sees_one_gpu_in_turn_and_they_are_gone_after_the_end(
     engine = Processes(Sighted, 2)
     for member in range(2):
         engine.submit(job(member, tmp_path / str(member)))
-    reports: list[Report] = []
+    reports: list[JobReport] = []
     while len(reports) < 2:
         reports += engine.wait()
     engine.close()

@@ -20,7 +20,7 @@ from typing import Any
 from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.engine import Engine
 from popbandits.engines.making import IncompleteAgent
-from popbandits.engines.work import Failure, Job, Report, accept, call, dismiss, failure_of, is_ctrl_c, load_verified
+from popbandits.engines.work import Failure, Job, JobReport, accept, call, dismiss, failure_of, is_ctrl_c, load_verified
 from popbandits.errors import AgentError
 from popbandits.records import Key
 
@@ -58,7 +58,7 @@ class Batched(Engine):
         self._agents: BatchedAgents | None = None
         self._holds: list[Key | None] = [None] * size  # by slot: (member, round) of its state; None if unusable
 
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Do all queued jobs; the reports are in the same order."""
         jobs = list(self._queue)
         self._queue.clear()
@@ -69,7 +69,7 @@ class Batched(Engine):
         self._queue.clear()
         self._drop()
 
-    def _do(self, jobs: Sequence[Job]) -> list[Report]:
+    def _do(self, jobs: Sequence[Job]) -> list[JobReport]:
         """Do the jobs of different members in one call. Failures are in the reports."""
         start = time.perf_counter()
         ends: dict[Key, Outcome | Failure] = {}
@@ -84,7 +84,7 @@ class Batched(Engine):
         else:
             self._save(trained, ends)
         seconds = (time.perf_counter() - start) / len(jobs)  # An equal share each, so that they add up.
-        return [Report(job.assignment.key, seconds, ends[job.assignment.key]) for job in jobs]
+        return [JobReport(job.assignment.key, seconds, ends[job.assignment.key]) for job in jobs]
 
     def _drop(self) -> None:
         """Close the agents and drop them."""

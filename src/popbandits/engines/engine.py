@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 
 from popbandits.agent import MakeAgent
-from popbandits.engines.work import AgentPool, Job, Report
+from popbandits.engines.work import AgentPool, Job, JobReport
 from popbandits.errors import RunError
 
 MAX_EARLY_DEATHS = 5
@@ -29,7 +29,7 @@ class Engine(ABC):
             raise RunError(f"{workers} must be able to start, got {MAX_EARLY_DEATHS} in a row that {what}")
 
     @abstractmethod
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Wait until a job ends, and return the reports on all that ended; none only if there are no jobs."""
 
     @abstractmethod
@@ -44,7 +44,7 @@ class InProcess(Engine):
         super().__init__()
         self._pool = AgentPool(make_agent)
 
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Do the first job of the queue."""
         return [self._pool.do(self._queue.popleft())] if self._queue else []
 

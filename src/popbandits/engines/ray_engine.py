@@ -20,7 +20,7 @@ from typing import Any
 from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
 from popbandits.engines.watchdog import Watchdog
-from popbandits.engines.work import AgentPool, Failure, Job, Report, time_limit_failure
+from popbandits.engines.work import AgentPool, Failure, Job, JobReport, time_limit_failure
 from popbandits.errors import ArgumentError, CheckpointError
 from popbandits.extras import library
 from popbandits.scratch import scratch
@@ -41,11 +41,11 @@ class Host:
 
         return ray.get_runtime_context().get_node_id(), marker.exists()
 
-    def do(self, job: Job) -> Report:
+    def do(self, job: Job) -> JobReport:
         """Do a job in the run's folder."""
         return self._pool.do(job)
 
-    def do_apart(self, job: Job, source: bytes | None) -> tuple[Report, bytes | None]:
+    def do_apart(self, job: Job, source: bytes | None) -> tuple[JobReport, bytes | None]:
         """Do a job without access to the run's folder: checkpoints are sent as bytes."""
         with scratch() as folder:
             if source is not None:
@@ -113,9 +113,9 @@ class RayEngine(Engine):
         self._host: Any = ray.remote(**_options(resources or {}))(Host)
         self._workers += [self._start() for _ in range(workers)]
 
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Wait until a job is done, an actor dies, or one is past its deadline; return the reports."""
-        reports: list[Report] = []
+        reports: list[JobReport] = []
         while not reports and (self._queue or any(worker.job for worker in self._workers)):
             reports += self._send()
             coming = {worker.coming: worker for worker in self._workers if worker.coming is not None}
@@ -158,10 +158,10 @@ class RayEngine(Engine):
             return math.inf
         return max(0.0, worker.since + self.round_timeout - time.monotonic())
 
-    def _send(self) -> list[Report]:
+    def _send(self) -> list[JobReport]:
         """Send jobs to free actors, if possible to those that have the member's agent; return reports on the jobs
         whose checkpoint cannot be read."""
-        reports: list[Report] = []
+        reports: list[JobReport] = []
         free = [worker for worker in self._workers if worker.node is not None and worker.job is None]
         while self._queue and free:
             job = self._queue.popleft()
@@ -171,7 +171,7 @@ class RayEngine(Engine):
             try:
                 worker.coming = self._begin(worker, job)
             except CheckpointError as error:
-                reports.append(Report(job.assignment.key, 0.0, Failure("lost", str(error))))
+                reports.append(JobReport(job.assignment.key, 0.0, Failure("lost", str(error))))
                 continue
             free.remove(worker)
             worker.job, worker.since, self._homes[member] = job, time.monotonic(), worker
@@ -189,7 +189,7 @@ class RayEngine(Engine):
 
     # Answers
 
-    def _receive(self, worker: RayWorker) -> list[Report]:
+    def _receive(self, worker: RayWorker) -> list[JobReport]:
         """Handle an actor's answer, that it is ready or a report, or its death; return the reports."""
         errors = self._ray.exceptions
         try:
@@ -220,7 +220,7 @@ class RayEngine(Engine):
             verify(job.draft)
         return [report]
 
-    def _replace_dead(self, worker: RayWorker, error: Exception) -> list[Report]:
+    def _replace_dead(self, worker: RayWorker, error: Exception) -> list[JobReport]:
         """Replace an actor that died, alone or with its node; return a report if the job failed."""
         if self._is_node_lost(worker):
             self._put_back(worker)
@@ -242,12 +242,12 @@ class RayEngine(Engine):
             self._queue.appendleft(worker.job)
             worker.job = None
 
-    def _finish(self, worker: RayWorker, failure: Failure) -> list[Report]:
+    def _finish(self, worker: RayWorker, failure: Failure) -> list[JobReport]:
         """Replace an actor, and report on its job."""
         self._replace(worker)
         if worker.job is None:
             return []
-        return [Report(worker.job.assignment.key, time.monotonic() - worker.since, failure)]
+        return [JobReport(worker.job.assignment.key, time.monotonic() - worker.since, failure)]
 
     def _nodes(self, alive: bool) -> set[str]:
         return {node["NodeID"] for node in self._ray.nodes() if node["Alive"] is alive}

@@ -27,7 +27,14 @@ from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
 from popbandits.engines.slurm_job import BEGAN_FILE, do
 from popbandits.engines.spawning import spawning
-from popbandits.engines.work import MAX_TRACEBACK_CHARACTERS, Failure, Job, Report, describe_error, time_limit_failure
+from popbandits.engines.work import (
+    MAX_TRACEBACK_CHARACTERS,
+    Failure,
+    Job,
+    JobReport,
+    describe_error,
+    time_limit_failure,
+)
 from popbandits.errors import ArgumentError, DiskError, RunError
 from popbandits.extras import library
 from popbandits.settings import JobOptions
@@ -151,9 +158,9 @@ class SlurmEngine(Engine):
                 additional_parameters={"no-requeue": True, **given},
             )
 
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Submit what is queued; wait until a job ends or is past its deadline, and return the reports."""
-        reports: list[Report] = []
+        reports: list[JobReport] = []
         while not reports and (self._queue or self._running):
             self._send()
             with suppress(OSError):  # Any change makes a network file system look again what is in the folder.
@@ -209,7 +216,7 @@ class SlurmEngine(Engine):
         now, self._refusals = time.monotonic(), 0
         self._running += [SubmittedJob(*each, now) for each in zip(jobs, handles, leases, strict=True)]
 
-    def _look(self, each: SubmittedJob, states: dict[str, str] | None) -> list[Report]:
+    def _look(self, each: SubmittedJob, states: dict[str, str] | None) -> list[JobReport]:
         """Return the report on a job if it has ended or is past its deadline; submit it again if it was lost."""
         if each.began is None and (each.lease / BEGAN_FILE).exists():
             each.began, self._early_deaths = time.monotonic(), 0
@@ -238,7 +245,7 @@ class SlurmEngine(Engine):
         text = f"its job {each.handle.job_id} ended as {state}, without a result"
         return self._finish(each, Failure("died", text, each.tail()))
 
-    def _result(self, each: SubmittedJob) -> Report | None:
+    def _result(self, each: SubmittedJob) -> JobReport | None:
         """Return the report that a job wrote; None if there is none yet."""
         if self._local and not each.handle.done():
             return None
@@ -247,7 +254,7 @@ class SlurmEngine(Engine):
             return None
         with required("read", path):
             _, answer = pickle.loads(path.read_bytes())
-        if isinstance(answer, Report):
+        if isinstance(answer, JobReport):
             return answer
         text = answer.text if isinstance(answer, Failure) else str(answer)
         raise RunError(
@@ -278,15 +285,15 @@ class SlurmEngine(Engine):
             return None
         return dict(line.split() for line in answer.stdout.splitlines() if line.strip())
 
-    def _finish(self, each: SubmittedJob, end: Report | Failure) -> list[Report]:
+    def _finish(self, each: SubmittedJob, end: JobReport | Failure) -> list[JobReport]:
         """Forget a job, and return its report."""
         self._forget(each)
-        if isinstance(end, Report):
+        if isinstance(end, JobReport):
             return [end]
         seconds = 0.0 if each.began is None else time.monotonic() - each.began
-        return [Report(each.job.assignment.key, seconds, end)]
+        return [JobReport(each.job.assignment.key, seconds, end)]
 
-    def _put_back(self, each: SubmittedJob) -> list[Report]:
+    def _put_back(self, each: SubmittedJob) -> list[JobReport]:
         """Queue a job again. No agent is at fault, so that no failure is recorded."""
         self._forget(each)
         shutil.rmtree(each.job.draft, ignore_errors=True)

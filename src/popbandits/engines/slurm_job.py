@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from popbandits.engines.work import AgentPool, Failure, Job, Report, describe_error
+from popbandits.engines.work import AgentPool, Failure, Job, JobReport, describe_error
 
 BEGAN_FILE = "began"
 """Name of the file that a job makes in its lease when it begins to train."""
@@ -17,7 +17,7 @@ LEASE_CHECK_SECONDS = 2.0
 """Seconds between two looks of a job at its lease."""
 
 
-def do(packed: bytes, path: Sequence[str], job: Job, lease: Path) -> Report | Failure:
+def do(packed: bytes, path: Sequence[str], job: Job, lease: Path) -> JobReport | Failure:
     """Do a job, inside a job of SLURM; return a Failure if its agent cannot be imported there.
 
     Args:

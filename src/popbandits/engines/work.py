@@ -62,7 +62,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Report:
+class JobReport:
     """The result of a job: an outcome and a sealed draft, or a failure."""
 
     key: Key
@@ -105,7 +105,7 @@ class AgentPool:
         self._agents: dict[int, Agent] = {}
         self._abandoned = abandoned or threading.Event()  # Once set, no reports are awaited.
 
-    def do(self, job: Job) -> Report:
+    def do(self, job: Job) -> JobReport:
         """Do a job. Errors of the agent are in the report."""
         start = time.perf_counter()
         end: Outcome | Failure
@@ -118,7 +118,7 @@ class AgentPool:
             self._dismiss(job.assignment.member)  # Its state is unknown.
         if self._abandoned.is_set():
             shutil.rmtree(job.draft, ignore_errors=True)
-        return Report(job.assignment.key, time.perf_counter() - start, end)
+        return JobReport(job.assignment.key, time.perf_counter() - start, end)
 
     def close(self) -> None:
         """Close all agents."""

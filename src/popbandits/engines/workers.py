@@ -24,7 +24,7 @@ from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
 from popbandits.engines.generators import States, read_states, used_since
 from popbandits.engines.spawning import end_with, spawning
-from popbandits.engines.work import AgentPool, Failure, Job, Report, describe_error, time_limit_failure
+from popbandits.engines.work import AgentPool, Failure, Job, JobReport, describe_error, time_limit_failure
 from popbandits.errors import ArgumentError, PopbanditsWarning, RunError
 
 READY = "ready"
@@ -85,9 +85,9 @@ class WorkerEngine(Engine):
         worker.jobs.append(job)
         self._send(worker)
 
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Wait until a job is done, a worker dies, or one is past its deadline; return the reports."""
-        reports: list[Report] = []
+        reports: list[JobReport] = []
         while not reports and any(worker.job or worker.jobs for worker in self._workers):
             seconds = min(MAX_WAIT_SECONDS, *map(self._seconds_left, self._workers))
             ready = wait([worker.connection for worker in self._workers], seconds)
@@ -119,7 +119,7 @@ class WorkerEngine(Engine):
             with suppress(OSError):  # A broken pipe is noticed at the next read.
                 worker.connection.send(worker.job)
 
-    def _receive(self, number: int, worker: Worker) -> list[Report]:
+    def _receive(self, number: int, worker: Worker) -> list[JobReport]:
         """Handle a worker's message, that it is ready or a report, or its broken pipe; return the reports."""
         try:
             message = worker.connection.recv()
@@ -134,7 +134,7 @@ class WorkerEngine(Engine):
         self._send(worker)
         return [] if message == READY else [message]
 
-    def _replace(self, number: int, worker: Worker, failure: Failure) -> list[Report]:
+    def _replace(self, number: int, worker: Worker, failure: Failure) -> list[JobReport]:
         """Replace a worker by a new one, and report on its job."""
         worker.end()
         if not worker.ready:
@@ -144,7 +144,7 @@ class WorkerEngine(Engine):
         self._workers[number].jobs = worker.jobs
         if worker.job is None:
             return []
-        return [Report(worker.job.assignment.key, time.monotonic() - worker.since, failure)]
+        return [JobReport(worker.job.assignment.key, time.monotonic() - worker.since, failure)]
 
 
 def serve(connection: Connection, make_agent: MakeAgent, abandoned: threading.Event | None = None) -> None:
@@ -186,7 +186,7 @@ class Threads(WorkerEngine):
         self._watch()
         super().submit(job)
 
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Wait as other engines do; then warn if a global generator was used meanwhile."""
         self._watch()
         reports = super().wait()

@@ -13,7 +13,7 @@ from popbandits.wording import number, setting, visible
 if TYPE_CHECKING:
     import pandas
 
-OF_ALL = (
+COMMON_COLUMNS = (
     *("member", "round", "parent_member", "parent_round", "stage", "winning", "status"),
     *("score_before", "score", "change", "steps", "seconds", "fallback"),
 )
@@ -43,7 +43,7 @@ def frame(
 
     won = {step.key for step in winning}
     rows = [table_row(o, space, stage(o.parent), o.key in won) for o in observations]
-    names = [*OF_ALL, *(f"config.{name}" for name in space.names)]
+    names = [*COMMON_COLUMNS, *(f"config.{name}" for name in space.names)]
     found = dict.fromkeys(name for row in rows for name in row)
     table = pandas.DataFrame(rows, columns=[*names, *sorted(name for name in found if name not in names)])
     whole = {"parent_member": "Int64", "parent_round": "Int64"}  # Int64 holds missing values without becoming float.
@@ -70,11 +70,11 @@ def history_html(space: Space, lineage: Sequence[Observation], summary: str) -> 
 
 
 def table_row(o: Observation, space: Space, stage: int, winning: bool) -> dict[str, Any]:
-    """Map column names to an observation's values: OF_ALL, `config.` (active hyperparameters) and `metrics.`."""
+    """Map COMMON_COLUMNS, `config.` (active hyperparameters) and `metrics.` to an observation's values."""
     parent_member, parent_round = o.parent or (None, None)
     values = (o.member, o.round, parent_member, parent_round, stage, winning, o.status, o.score_before, o.score)
     return (
-        dict(zip(OF_ALL, (*values, o.change, o.steps, o.seconds, o.fallback), strict=True))
+        dict(zip(COMMON_COLUMNS, (*values, o.change, o.steps, o.seconds, o.fallback), strict=True))
         | {f"config.{name}": value for name, value in space.flatten(o.config).items()}
         | flat(o.metrics, "metrics.")
     )

@@ -8,20 +8,26 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from popbandits.deprecation import present_name
 from popbandits.history.archive import Archive
 from popbandits.records import Key, Observation, merit
 from popbandits.typing import IntArray
 
 Column = np.ndarray[Any, Any]
 
-NOWHERE = -1
+NO_INDEX = -1
 """Index of an observation that does not exist."""
 
 _NONE = array("i")
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return globals()[present_name(__name__, {"NOWHERE": "NO_INDEX", "Standing": "MemberStates"}, name)]
 
 
 class Observations:
@@ -77,7 +83,7 @@ class Indices:
         held = round_ - self._dropped.get(member, 0)
         if held >= 0 or self._archive is None:
             return self._of[member][held]
-        return self._archive.place(key)
+        return self._archive.index_of(key)
 
     def extend(self, member: int, indices: list[int]) -> None:
         """Add the indices of a member's next rounds, if there are any."""
@@ -170,7 +176,7 @@ class Columns:
         taken: Column = self.arrays[name][rows]
         return taken
 
-    def at(self, name: str, index: int) -> Any:
+    def value(self, name: str, index: int) -> Any:
         """Return the value of a column at one index."""
         if index >= self.complete_from:
             return self.arrays[name][index - self._dropped_count]
@@ -247,8 +253,8 @@ def _with_room(column: Column, more: int) -> Column:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The state of every member, as arrays by member; indices are NOWHERE for a member without such an observation."""
+class MemberStates:
+    """The state of every member, as arrays by member; indices are NO_INDEX for a member without such an observation."""
 
     finished: IntArray
     """Number of rounds finished."""
@@ -258,15 +264,15 @@ class Standing:
     """Index of the last completed observation."""
 
     @staticmethod
-    def of(size: int) -> "Standing":
+    def initial(size: int) -> "MemberStates":
         """Make the state of a history without observations."""
-        return Standing(np.zeros(size, np.int64), np.full(size, NOWHERE), np.full(size, NOWHERE))
+        return MemberStates(np.zeros(size, np.int64), np.full(size, NO_INDEX), np.full(size, NO_INDEX))
 
-    def copy(self) -> "Standing":
+    def copy(self) -> "MemberStates":
         """Return a copy, to be changed."""
-        return Standing(self.finished.copy(), self.latest.copy(), self.completed.copy())
+        return MemberStates(self.finished.copy(), self.latest.copy(), self.completed.copy())
 
-    def put(self, member: int, finished: int, latest: int, completed: int) -> None:
+    def set(self, member: int, finished: int, latest: int, completed: int) -> None:
         """Set the state of a member."""
         self.finished[member], self.latest[member], self.completed[member] = finished, latest, completed
 
@@ -274,7 +280,7 @@ class Standing:
         """Add observations with indices from `start` on; the score of a failed one is NaN."""
         if len(scores) == 1:  # The usual case in a run; for one row, arrays take several times as long.
             [score], [round_], [member] = scores, rounds, members
-            self.put(member, round_ + 1, start, start if score == score else int(self.completed[member]))
+            self.set(member, round_ + 1, start, start if score == score else int(self.completed[member]))
             return
         who, indices = np.array(members), np.arange(start, start + len(members))
         completed = ~np.isnan(scores)
@@ -289,7 +295,7 @@ class Incumbents:
     def __init__(self, sign: float) -> None:
         self._sign = sign
         self._indices = array("i")
-        self._merit = (-math.inf, NOWHERE, NOWHERE)
+        self._merit = (-math.inf, NO_INDEX, NO_INDEX)
 
     def extend(self, start: int, scores: Sequence[float], new: Sequence[Observation]) -> None:
         """Add observations with indices from `start` on; `scores` are times the sign, NaN if failed."""
@@ -300,6 +306,6 @@ class Incumbents:
                 self._merit = of
 
     def best(self, end: int) -> int:
-        """Return the index of the best of the first `end` observations, or NOWHERE."""
+        """Return the index of the best of the first `end` observations, or NO_INDEX."""
         count = bisect_left(self._indices, end)
-        return self._indices[count - 1] if count else NOWHERE
+        return self._indices[count - 1] if count else NO_INDEX

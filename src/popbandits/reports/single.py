@@ -155,7 +155,7 @@ def intervals(run: Run) -> tuple[list[str], list[list[Any]], str]:
     indices = range(len(history))
     note = "Click a heading to sort."
     if len(history) > ROWS:
-        won = sorted(history.place(key) for key in run.winning)[-ROWS // 2 :]
+        won = sorted(history.index_of(key) for key in run.winning)[-ROWS // 2 :]
         latest = range(len(history) - (ROWS - len(won)), len(history))
         indices = sorted({*won, *latest})  # type: ignore[assignment]
         folder = shlex.quote(str(run.directory))

@@ -22,7 +22,7 @@ import numpy as np
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Key
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.rules import SHARE, whole
 from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import as_selection, rank, replace_members
@@ -84,7 +84,7 @@ class Restarts(Selection):
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Restart members, select by `within` where an interval ends, and let the others continue."""
         starts = Starts.of(history)
-        age = (history.standing().finished - starts.born)[members]
+        age = (history.member_states().finished - starts.born)[members]
         ends = age % self.growth**starts.latest == 0
         over = starts.together and bool(ends.any()) and self._is_over(history, starts)
         again = (starts.count[members] < starts.latest) | (ends & over)
@@ -99,7 +99,7 @@ class Restarts(Selection):
 
     def _is_over(self, history: History, starts: "Starts") -> bool:
         """Tell whether the present start has stopped improving, and there is time for another."""
-        finished = history.standing().finished
+        finished = history.member_states().finished
         left = np.inf if history.rounds is None else history.rounds - finished.max()
         if left < 2 * self.growth ** (starts.latest + 1):  # As the paper's code: two intervals, or none.
             return False
@@ -131,7 +131,7 @@ class Starts:
         indices = np.arange(len(history))
         member, round_ = history.column("member", indices), history.column("round", indices)
         completed = np.isfinite(history.scores(indices))
-        size = len(history.standing().latest)
+        size = len(history.member_states().latest)
         first = np.full(size, np.iinfo(np.int64).max)
         np.minimum.at(first, member[completed], round_[completed])
         # A member without weights starts afresh too; that is not a restart.
@@ -159,7 +159,7 @@ class Starts:
 
 def _combine(members: IntArray, *parts: tuple[BoolArray, Callable[[IntArray], Picks]]) -> Picks:
     """Get the picks of each part of the members, and combine them."""
-    nowhere = np.full(len(members), NOWHERE)
+    nowhere = np.full(len(members), NO_INDEX)
     picks = Picks(nowhere, nowhere.copy(), np.zeros(len(members), dtype=np.bool_))
     for mask, ask in parts:
         if mask.any():
@@ -171,8 +171,8 @@ def _combine(members: IntArray, *parts: tuple[BoolArray, Callable[[IntArray], Pi
 def _restart(history: History, members: IntArray) -> Picks:
     """Start with new weights: odd members with a configuration that did well, the others with a new one."""
     kept = founders(history)
-    config = np.array([kept[m // 2] if m % 2 and m // 2 < len(kept) else NOWHERE for m in members.tolist()])
-    return Picks(np.full(len(members), NOWHERE), config, config == NOWHERE)
+    config = np.array([kept[m // 2] if m % 2 and m // 2 < len(kept) else NO_INDEX for m in members.tolist()])
+    return Picks(np.full(len(members), NO_INDEX), config, config == NO_INDEX)
 
 
 def founders(history: History) -> list[int]:

@@ -26,7 +26,7 @@ from scipy.stats import median_abs_deviation
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.rules import EDITION, FLAG, SHARE
 from popbandits.selection.accumulation import accumulation
 from popbandits.selection.selection import Picks, Selection, checkpoints
@@ -102,13 +102,13 @@ class Patient(Selection):
         ranking = rank(history, self.quantile, rng, history.scores)
         replaced = ranking.failed | (ranking.weak & self._settled(history))
         sources = ranking.draw(int(replaced.sum()), rng)
-        if len(sources) and (peak := self._lost_peak(history)) != NOWHERE:
+        if len(sources) and (peak := self._lost_peak(history)) != NO_INDEX:
             sources[:] = peak
         return replace_members(history, members, replaced, sources)
 
     def _settled(self, history: History) -> BoolArray:
         """Return by member whether its warm-up is over."""
-        finished, rounds = history.standing().finished, self.warm_up_rounds(history.rounds)
+        finished, rounds = history.member_states().finished, self.warm_up_rounds(history.rounds)
         # By the progress of all, which asynchronous members make at different speeds: by its own rounds, a slow member
         # would be spared for most of the run, and fast ones replaced while the others have hardly begun.
         settled = finished >= rounds if self.edition == 1 else np.full(len(finished), finished.mean() >= rounds)
@@ -125,14 +125,14 @@ class Patient(Selection):
         return replace(self, warm_up=self.warm_up_rounds(rounds))
 
     def _lost_peak(self, history: History) -> int:
-        """Return the index of the best checkpoint if every member has collapsed since, else NOWHERE."""
-        best, scores = history.best, history.scores(history.standing().latest)
+        """Return the index of the best checkpoint if every member has collapsed since, else NO_INDEX."""
+        best, scores = history.best, history.scores(history.member_states().latest)
         if best is None or np.isnan(scores).all():  # Failures say nothing about scores.
-            return NOWHERE
-        index = history.place(best.key)
+            return NO_INDEX
+        index = history.index_of(best.key)
         fallen = history.sign * best.score - float(np.nanmax(scores))
         collapsed = fallen > self._chance(history, int(np.isfinite(scores).sum()))
-        return index if collapsed and index in checkpoints(history) else NOWHERE
+        return index if collapsed and index in checkpoints(history) else NO_INDEX
 
     def _chance(self, history: History, members: int) -> float:
         """Return how far below the best score ever the best of some members can be by chance (way-back)."""

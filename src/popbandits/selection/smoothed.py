@@ -94,7 +94,7 @@ class Smoothed(Selection):
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick by the estimated skill."""
-        size = len(history.standing().latest)
+        size = len(history.member_states().latest)
         recent = history[-size * min(self.window, max(3, MAX_OBSERVATIONS // size)) :]
         model = estimate(recent, history.sign, self.noise)
         levels = {} if model is None else model.follow(recent)[0]

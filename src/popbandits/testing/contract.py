@@ -54,7 +54,7 @@ def require_resumable(build: Callable[..., Population], gain: Callable[[Assignme
         with TemporaryDirectory() as folder:
             whole.save(folder)
             stored = History.load(folder)
-        again = build(synchronous=synchronous, mode=mode, history=stored.until(length))
+        again = build(synchronous=synchronous, mode=mode, history=stored.prefix(length))
         for one, other in zip(whole, train_to_end(again, gain).history, strict=True):
             require(one == other, f"a run must resume as if it had not stopped, got {other} for {one}")
 

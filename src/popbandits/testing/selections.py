@@ -12,7 +12,7 @@ import numpy as np
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT
 from popbandits.history import Assignment, History, Mode, Observation
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, checkpoints
@@ -109,12 +109,12 @@ def picks_what_there_is(selection: Selection) -> None:
 def replaces_what_failed(selection: Selection) -> None:
     """Check that a member that failed loads completed weights, unless there are none or all members restart."""
     for name, history, members in _situations():
-        picks, standing = _ask(selection, history, members, name), history.standing()
-        restarted = bool((picks.weights == NOWHERE).all())
+        picks, states = _ask(selection, history, members, name), history.member_states()
+        restarted = bool((picks.weights == NO_INDEX).all())
         for member, index in zip(members.tolist(), picks.weights.tolist(), strict=True):
-            failed = history[int(standing.latest[member])].failed
+            failed = history[int(states.latest[member])].failed
             require(
-                not failed or index != NOWHERE or restarted or not len(checkpoints(history)),
+                not failed or index != NO_INDEX or restarted or not len(checkpoints(history)),
                 f"with {name}, member {member} failed and must load available weights, got a fresh start",
             )
 
@@ -124,7 +124,7 @@ def leaves_one_member_alone(selection: Selection) -> None:
     history = RANDOM_HISTORIES["a population of one"].build()
     picks = _ask(selection, history, np.array([0]), "a population of one")
     require(
-        picks.weights[0] in (history.standing().latest[0], NOWHERE),
+        picks.weights[0] in (history.member_states().latest[0], NO_INDEX),
         f"a population of one must continue with its own weights, got index {picks.weights[0]}",
     )
 
@@ -145,9 +145,9 @@ def decides_by_its_arguments_alone(selection: Selection) -> None:
 def leaves_its_arguments_alone(selection: Selection) -> None:
     """Check that the history and the members do not change."""
     for name, history, members in _situations():
-        before = copy.deepcopy((list(history), members.tolist(), vars(history.standing())))
+        before = copy.deepcopy((list(history), members.tolist(), vars(history.member_states())))
         _ask(selection, history, members, name)
-        after = list(history), members.tolist(), vars(history.standing())
+        after = list(history), members.tolist(), vars(history.member_states())
         require(repr(before) == repr(after), f"with {name}, a selection must not change its arguments")
 
 
@@ -161,7 +161,7 @@ def turns_with_the_direction(selection: Selection) -> None:
 def breaks_ties_at_random(selection: Selection) -> None:
     """Check that among members with equal scores, if some are replaced, they are not always the same."""
     history = RANDOM_HISTORIES["equal scores"].build()
-    own = history.standing().latest
+    own = history.member_states().latest
     replaced = np.array([_ask(selection, history, np.arange(4), "ties", s).weights != own for s in range(TIE_BREAKS)])
     always = replaced.any() and not replaced.all() and bool((replaced == replaced[0]).all())
     require(not always, f"ties must be broken at random, got members {np.flatnonzero(replaced[0])} every time")
@@ -201,7 +201,7 @@ def _situations() -> Iterator[tuple[str, History, Any]]:
 
 
 def _members(history: History) -> Any:
-    return np.flatnonzero(history.standing().latest != NOWHERE)
+    return np.flatnonzero(history.member_states().latest != NO_INDEX)
 
 
 def _ask(selection: Selection, history: History, members: Any, name: str, seed: int = 0) -> Picks:

@@ -96,7 +96,7 @@ def question(space: Any, situation: str = A_FEW_ROUNDS, mode: Mode = "max") -> Q
     """
     space = Space(space)
     history = SITUATIONS[situation](space, mode)
-    done = [o for o in history.backwards() if not o.failed][:2]
+    done = [o for o in reversed(history) if not o.failed][:2]
     others = space.decode(space.sample(1, np.random.default_rng(1)))
     if len(history) > 1:
         return Question(situation, space, history, others, [*done, None])
