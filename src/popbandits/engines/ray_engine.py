@@ -13,7 +13,7 @@ import tarfile
 import time
 import uuid
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,23 +55,23 @@ class Host:
             return report, pack(here.draft) if report.outcome is not None else None
 
 
+@dataclass(eq=False)  # Each is itself, also if it looks like another.
 class RayWorker:
     """An actor, as its engine sees it."""
 
-    def __init__(self, actor: Any, coming: Any, lost_before: frozenset[str]):
-        self.actor = actor
-        self.coming = coming
-        """Reference to its next answer: that it is ready, or a report; None if it has nothing to do."""
-        self.lost_before = lost_before
-        """Nodes that were lost already when it was requested."""
-        self.is_unreachable = False
-        """True if it was unreachable during its job, and has been asked if it is still alive."""
-        self.job: Job | None = None
-        self.since = 0.0
-        """Time at which its job was sent."""
-        self.node: str | None = None
-        """Its node; None until it is ready."""
-        self.sees_folder = False
+    actor: Any
+    coming: Any
+    """Reference to its next answer: that it is ready, or a report; None if it has nothing to do."""
+    lost_before: frozenset[str]
+    """Nodes that were lost already when it was requested."""
+    is_unreachable: bool = False
+    """True if it was unreachable during its job, and has been asked if it is still alive."""
+    job: Job | None = None
+    since: float = 0.0
+    """Time at which its job was sent."""
+    node: str | None = None
+    """Its node; None until it is ready."""
+    sees_folder: bool = False
 
 
 class RayEngine(Engine):

@@ -255,7 +255,7 @@ class Trials:
 
         Args:
             what: What the block does, for the finding.
-            rule: AgentRule that an error breaks.
+            rule: Rule that an error breaks.
             explained: Class of errors whose message says all; others are shown with their traceback.
         """
         try:
@@ -273,7 +273,12 @@ class Trials:
         draft.mkdir()
         self._time("save", lambda: agent.save(draft))
         self._size = sum(path.stat().st_size for path in draft.rglob("*") if path.is_file())
-        self._time("seal", lambda: seal(draft), explained=AgentError)
+        start = time.perf_counter()
+        try:
+            seal(draft)
+        except AgentError as error:
+            self.give_up(AgentRule.RUNS, str(error))
+        self._seconds["seal"].append(time.perf_counter() - start)
         draft.rename(checkpoint)
         return Trace(score, checkpoint, fingerprint(checkpoint), draft)
 
@@ -313,12 +318,10 @@ class Trials:
                 self._rewrites[trace] = fingerprint(folder)
         return self._rewrites[trace]
 
-    def _time(
-        self, what: str, do: Callable[[], T], named: str = "", explained: type[PopbanditsError] = IncompleteAgent
-    ) -> T:
+    def _time(self, what: str, do: Callable[[], T], named: str = "") -> T:
         """Call the agent's code, and add the seconds to those of `what`."""
         start = time.perf_counter()
-        with self.give_up_on_error(named or what, explained=explained):
+        with self.give_up_on_error(named or what):
             result = call(do)
         self._seconds[what].append(time.perf_counter() - start)
         return result
