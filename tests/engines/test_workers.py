@@ -13,6 +13,7 @@ from contextlib import suppress
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from popbandits.agent import Outcome
 from popbandits.engines import spawning, workers
 from popbandits.engines.batched import Batched
 from popbandits.engines.engine import MAX_EARLY_DEATHS as DEATHS
+from popbandits.engines.engine import Engine
+from popbandits.engines.ray_engine import RayEngine, RayWorker
 from popbandits.engines.work import Failure, Job, JobReport
 from popbandits.engines.workers import MIN_START_TIMEOUT_SECONDS as START_LIMIT
 from popbandits.engines.workers import READY, Processes, ProcessWorker, Worker, WorkerEngine
@@ -396,3 +399,15 @@ def test_a_process_ends_with_its_owner_or_before_it_and_takes_its_own_group_alon
             for path in tmp_path.iterdir():
                 with suppress(ValueError, ProcessLookupError):
                     os.kill(int(path.name), signal.SIGKILL)
+
+
+def test_a_checkpoint_lost_before_it_is_sent_to_an_actor_is_reported(tmp_path: Path) -> None:
+    engine = RayEngine.__new__(RayEngine)  # without a cluster
+    Engine.__init__(engine)
+    engine.round_timeout, engine._homes = None, {}
+    engine._ray = SimpleNamespace(wait=lambda coming, timeout: ([], []))
+    engine._workers = [RayWorker(None, None, frozenset(), node="free")]
+    engine.submit(Job(Assignment(0, 1, {}, (0, 0)), 0, tmp_path / "missing", tmp_path / "draft"))
+    (report,) = engine.wait()
+    assert report.failure is not None
+    assert report.failure.kind == "lost"

@@ -19,7 +19,7 @@ from typing import Any
 
 from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.engine import Engine
-from popbandits.engines.making import IncompleteAgent
+from popbandits.engines.making import IncompleteAgentError
 from popbandits.engines.work import Failure, Job, JobReport, accept, call, dismiss, failure_of, is_ctrl_c, load_verified
 from popbandits.errors import AgentError
 from popbandits.records import Key
@@ -161,7 +161,7 @@ def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
     try:
         signature(make_agents, follow_wrapped=False).bind(seeds)
     except TypeError:
-        raise IncompleteAgent(
+        raise IncompleteAgentError(
             f"engine='batched' calls make_agents with the list of all seeds, got {make_agents!r}, which does not take "
             "one; choose another engine for agents that are built one by one"
         ) from None
@@ -169,7 +169,7 @@ def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
         pass
     agents = call(make_agents, seeds)
     if missing := [name for name in BATCH_METHODS if not callable(getattr(agents, name, None))]:
-        raise IncompleteAgent(
+        raise IncompleteAgentError(
             f"batched agents have {', '.join(BATCH_METHODS)}, got {agents!r} without {', '.join(missing)}; add them, "
             "or choose another engine for agents that are built one by one"
         )

@@ -19,7 +19,7 @@ _HOW_TO_WRITE_AN_AGENT = (
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class IncompleteAgent(AgentError):
+class IncompleteAgentError(AgentError):
     """An agent cannot be built, or lacks a method of the contract."""
 
 
@@ -29,12 +29,12 @@ def build(make_agent: MakeAgent, seed: int) -> Agent:
     must = "make_agent(seed) must return an agent, an object with train, save and load"
     if agent is None or isinstance(agent, type):
         got = "None; return the agent" if agent is None else f"the class {agent.__name__}; call it"
-        raise IncompleteAgent(f"{must}, got {got}")
+        raise IncompleteAgentError(f"{must}, got {got}")
     if isinstance(agent, Real):
-        raise IncompleteAgent(f"{must}, got {agent!r}, as an objective function returns; {_HOW_TO_WRITE_AN_AGENT}")
+        raise IncompleteAgentError(f"{must}, got {agent!r}, as an objective function returns; {_HOW_TO_WRITE_AN_AGENT}")
     if missing := [name for name in AGENT_METHODS if not callable(getattr(agent, name, None))]:
         add = "add it" if len(missing) == 1 else "add them"
-        raise IncompleteAgent(
+        raise IncompleteAgentError(
             f"an agent has train, save and load, got {agent!r:.200} without {', '.join(missing)}; {add}"
         )
     return cast(Agent, agent)
@@ -49,13 +49,13 @@ def _make(make_agent: MakeAgent, seed: int) -> Agent:
     args, keywords = _arguments(list(called.parameters.values()), seed)
     name = getattr(make_agent, "__qualname__", repr(make_agent))
     if args and next(iter(called.parameters)) in _CONFIG_NAMES:
-        raise IncompleteAgent(_without_config(make_agent, name, called))
+        raise IncompleteAgentError(_without_config(make_agent, name, called))
     try:
         signature(make_agent, follow_wrapped=False).bind(*args, **keywords)  # A wrapper may fill in the rest.
     except TypeError:
         if _CONFIG_NAMES & called.parameters.keys():
-            raise IncompleteAgent(_without_config(make_agent, name, called)) from None
-        raise IncompleteAgent(
+            raise IncompleteAgentError(_without_config(make_agent, name, called)) from None
+        raise IncompleteAgentError(
             f"make_agent is called with a seed, and nothing else, got {name}{called}; give the other arguments with "
             "functools.partial, or in a function that takes the seed"
         ) from None

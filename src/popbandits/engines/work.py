@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar
 
 from popbandits.agent import Agent, MakeAgent, Outcome
-from popbandits.engines.making import IncompleteAgent, build
+from popbandits.engines.making import IncompleteAgentError, build
 from popbandits.errors import AgentError, CheckpointError, PopbanditsError
 from popbandits.records import Assignment, Key, plain, with_standard_error
 from popbandits.storage.checkpoints import seal, verify
@@ -185,7 +185,7 @@ def accept(agent: Checkpointable, job: Job, result: Any, abandoned: threading.Ev
     """Check the result of `train`, and save the agent to a sealed draft, unless the job was abandoned."""
     outcome = as_outcome(result)
     if not math.isfinite(outcome.score):
-        raise ScoreNotFinite(f"the score must be finite, got {outcome.score}")
+        raise NonFiniteScoreError(f"the score must be finite, got {outcome.score}")
     call(require_applied, agent, job.assignment.config)
     if abandoned is not None and abandoned.is_set():
         raise TimeoutError("the interval ended after its time limit")
@@ -227,7 +227,7 @@ def require_applied(agent: Checkpointable, config: Mapping[str, Any]) -> None:
         return
     wrong = differences(config, applied())
     if wrong:
-        raise HyperparameterMismatch(
+        raise HyperparameterMismatchError(
             "an agent must train with the hyperparameters it is given, but applied() says otherwise: "
             + "; ".join(wrong)
             + "; let train set them after a load, also those that the optimizer restored"
@@ -257,18 +257,18 @@ def _equal(asked: Any, applied: Any) -> bool:
     return bool(asked == applied)
 
 
-class HyperparameterMismatch(AgentError):
+class HyperparameterMismatchError(AgentError):
     """An agent did not train with the hyperparameters it was given."""
 
 
-class ScoreNotFinite(AgentError):
+class NonFiniteScoreError(AgentError):
     """NaN or an infinity: the interval failed."""
 
 
 _EXPLAINED: dict[FailureKind, type[PopbanditsError]] = {
-    "score": ScoreNotFinite,
-    "incomplete": IncompleteAgent,
-    "misapplied": HyperparameterMismatch,
+    "score": NonFiniteScoreError,
+    "incomplete": IncompleteAgentError,
+    "misapplied": HyperparameterMismatchError,
     "lost": CheckpointError,
 }
 """Errors whose message says all, by the kind of failure."""

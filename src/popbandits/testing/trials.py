@@ -22,7 +22,7 @@ from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
 from popbandits.engines.generators import read_states, used_since
-from popbandits.engines.making import IncompleteAgent, build
+from popbandits.engines.making import IncompleteAgentError, build
 from popbandits.engines.work import Checkpointable, agents_frames, announce, as_outcome, call, differences
 from popbandits.errors import AgentError, DiskError, PopbanditsError
 from popbandits.history import Config
@@ -249,7 +249,7 @@ class Trials:
 
     @contextmanager
     def give_up_on_error(
-        self, what: str, rule: AnyRule = AgentRule.RUNS, explained: type[PopbanditsError] = IncompleteAgent
+        self, what: str, rule: AnyRule = AgentRule.RUNS, explained: type[PopbanditsError] = IncompleteAgentError
     ) -> Iterator[None]:
         """Give up if the block, which calls the agent's code, raises.
 
