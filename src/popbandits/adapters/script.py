@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim import Optimizer
 
-from popbandits.adapters import optimizers, states
+from popbandits.adapters import optimizers
 from popbandits.adapters.seeding import SeededAgent
+from popbandits.adapters.states import restore_all, state_of
 from popbandits.agent import Outcome
 from popbandits.deprecation import present_name
 from popbandits.errors import AgentError
@@ -106,11 +107,11 @@ class ScriptRun:
         if not things:
             raise AgentError("keep() must name what training continues from, got nothing; name modules, optimizers")
         for name, thing in things.items():
-            states.state_of(name, thing)  # Raise now, not after training.
+            state_of(name, thing)  # Raise now, not after training.
         found = {name: thing for name, thing in things.items() if isinstance(thing, Optimizer)}
         built = optimizers.read_options(found, self._config)
         if self._states is not None:
-            things |= states.restore_all(things, self._states)
+            things |= restore_all(things, self._states)
         after = optimizers.read_options(found, self._config)
         self.applied = optimizers.confirmed(built, after, self._config)
         self._kept = KeptState(things)
@@ -120,7 +121,7 @@ class ScriptRun:
         """Return the current states of everything that is kept."""
         if self._kept is None:
             raise AgentError("a script must name what its training continues from, got no call of keep()")
-        return {name: states.state_of(name, thing) for name, thing in vars(self._kept).items()}
+        return {name: state_of(name, thing) for name, thing in vars(self._kept).items()}
 
 
 class ScriptAgent(SeededAgent):
