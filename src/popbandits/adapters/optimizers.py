@@ -87,7 +87,7 @@ def read_options(optimizers: Mapping[str, Optimizer], config: Mapping[str, Any])
 
 def confirmed(before: Mapping[str, Any], after: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values after a resume of the hyperparameters that were as asked before it: these must be so still."""
-    return {name: after[name] for name, value in before.items() if value == config[name]}
+    return {name: value for name, value in after.items() if name in before and before[name] == config[name]}
 
 
 def _named_options(

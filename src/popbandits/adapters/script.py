@@ -141,7 +141,7 @@ class ScriptAgent(SeededAgent):
     def train(self, config: dict[str, Any]) -> Score:
         """ScriptRun the script until it yields (or returns) its score."""
         with self._new_numbers() as seed:
-            run = ScriptRun(config, seed, self._interval, self._states)
+            run = ScriptRun(config, seed, self._next_interval, self._states)
             result: Any = self._script(config, run)
             steps = result if inspect.isgenerator(result) else iter([result])
             with closing(steps) if steps is result else nullcontext():  # Its `finally` blocks run at the end.

@@ -34,16 +34,16 @@ class SeededAgent:
     """Read by `popbandits check`: they are restored after an interval, so nothing else shows it."""
 
     def __init__(self, seed: int) -> None:
-        self._seed, self._intervals, self._interval = int(seed), 0, (0, 0)
+        self._seed, self._intervals, self._next_interval = int(seed), 0, (0, 0)
 
     def assigned(self, member: int, round: int) -> None:
         """Note which interval of the run comes next."""
-        self._interval = (member, round)
+        self._next_interval = (member, round)
 
     @contextmanager
     def _new_numbers(self) -> Iterator[int]:
         """Seed the global generators for the next interval, or for building; yield the seed."""
-        spawn_key = (self._intervals, *self._interval) if self._intervals else ()
+        spawn_key = (self._intervals, *self._next_interval) if self._intervals else ()
         self._intervals += 1
         seed = int(np.random.SeedSequence(self._seed, spawn_key=spawn_key).generate_state(1)[0]) % _SEED_LIMIT
         with seeded(seed):
