@@ -18,6 +18,7 @@ ROOT = Path(popbandits.__file__).parent
 
 FLOW = (
     "errors",
+    "deprecation",
     "extras",
     "scratch",
     "typing",
@@ -55,7 +56,7 @@ ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everyth
 ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "cli", "__main__"}
 ALLOWED["rl"] = {"errors", "extras", "typing", "agent"}  # An agent is anything with train, save and load.
 # So are these; two read spaces and histories.
-ALLOWED["adapters"] = {"errors", "extras", "scratch", "typing", "agent", "space", "history"}
+ALLOWED["adapters"] = {"errors", "deprecation", "extras", "scratch", "agent", "rules", "space", "history"}
 
 DEFERRED = {("popbandits.history.history", "popbandits.storage.store")}
 """Imports from the right, allowed when they are used: `History.load` and `History.save` are public, and users who

@@ -499,7 +499,7 @@ HISTORIES: dict[str, Case] = {
         "a parent comes first, got (0, 0) with (1, 4) unseen; append it",
     ),
     "an addition to an earlier state": (
-        lambda: History(SPACE).until(0).append(observed()),
+        lambda: History(SPACE).prefix(0).append(observed()),
         HistoryError,
         "an earlier state of a history is read-only; append to the history itself",
     ),

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from popbandits import History
-from popbandits.testing import Report, Rule, check_agent, check_batched
+from popbandits.testing import AgentRule as Rule
+from popbandits.testing import Report, check_agent, check_batched
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

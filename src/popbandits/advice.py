@@ -20,7 +20,7 @@ import numpy as np
 
 from popbandits.history import History, Key, Observation
 from popbandits.records import merit
-from popbandits.selection.smoothed import ENOUGH, LOOKED_AT, estimate
+from popbandits.selection.smoothed import MAX_OBSERVATIONS, MIN_GAINS, estimate
 from popbandits.space import Space
 from popbandits.space.parameters import Numerical
 from popbandits.typing import FloatArray
@@ -89,7 +89,7 @@ def advise(history: History, selection: str = "") -> list[Advice]:
 
 def count_recent(observations: int, size: int) -> int:
     """Return how many of the last observations of a run the rules need."""
-    return size * min(max(16, _third(observations, size) + 1), max(MIN_ROUNDS, LOOKED_AT // size))
+    return size * min(max(16, _third(observations, size) + 1), max(MIN_ROUNDS, MAX_OBSERVATIONS // size))
 
 
 def _third(observations: int, size: int) -> int:
@@ -129,7 +129,7 @@ def _noise(recent: Sequence[Observation], sign: float) -> float | None:
     told = [o.standard_error for o in scored if o.standard_error is not None]
     if told and len(told) == len(scored):
         return float(np.square(told).mean())
-    if sum(o.parent is not None and math.isfinite(o.change) for o in scored) < ENOUGH:
+    if sum(o.parent is not None and math.isfinite(o.change) for o in scored) < MIN_GAINS:
         return None
     model = estimate(recent, sign, None)
     return 0.0 if model is None else float(np.mean([model.noise(o) for o in scored]))

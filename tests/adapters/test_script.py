@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from popbandits import History, Outcome, resume, tune
-from popbandits.adapters.script import Run, ScriptAgent, script
+from popbandits.adapters.script import ScriptAgent, ScriptRun, script
 from popbandits.errors import AgentError
 from popbandits.testing import check_agent
 from tests.adapters.checking import flawless, saved
@@ -19,7 +19,7 @@ CLOSED: list[int] = []
 
 
 @script
-def cleanrl(config: dict[str, Any], run: Run) -> Any:
+def cleanrl(config: dict[str, Any], run: ScriptRun) -> Any:
     """Train as the scripts of cleanrl do: everything at the top, then a loop that anneals the learning rate."""
     network = nn.Linear(3, 1)
     optimizer = getattr(torch.optim, config["optimizer"])(network.parameters(), lr=config["lr"])
@@ -74,7 +74,7 @@ def test_a_script_is_closed_at_the_end_of_its_interval() -> None:
 
 
 def test_a_function_that_returns_its_score_will_do() -> None:
-    def train(config: dict[str, Any], run: Run) -> float:
+    def train(config: dict[str, Any], run: ScriptRun) -> float:
         return float(run.keep(count=config["start"]).count) + (0.5 if run.fresh else 0)
 
     agent = ScriptAgent(train, seed=0)
@@ -85,27 +85,27 @@ def run_once(body: Any) -> None:
     ScriptAgent(body, seed=0).train({"lr": 0.1})
 
 
-def keeps_twice(config: dict[str, Any], run: Run) -> Any:
+def keeps_twice(config: dict[str, Any], run: ScriptRun) -> Any:
     run.keep(a=1)
     run.keep(b=2)
     yield 0.0
 
 
-def keeps_nothing(config: dict[str, Any], run: Run) -> Any:
+def keeps_nothing(config: dict[str, Any], run: ScriptRun) -> Any:
     yield 0.0
 
 
-def keeps_no_names(config: dict[str, Any], run: Run) -> Any:
+def keeps_no_names(config: dict[str, Any], run: ScriptRun) -> Any:
     run.keep()
     yield 0.0
 
 
-def keeps_a_world(config: dict[str, Any], run: Run) -> Any:
+def keeps_a_world(config: dict[str, Any], run: ScriptRun) -> Any:
     run.keep(world=object())
     yield 0.0
 
 
-def ends(config: dict[str, Any], run: Run) -> Any:
+def ends(config: dict[str, Any], run: ScriptRun) -> Any:
     run.keep(a=1)
     yield from ()
 
@@ -126,7 +126,7 @@ def test_wrong_use_is_named(body: Any, message: str) -> None:
 
 
 def test_a_value_that_was_not_named_cannot_be_kept() -> None:
-    def train(config: dict[str, Any], run: Run) -> float:
+    def train(config: dict[str, Any], run: ScriptRun) -> float:
         run.keep(steps=0).step = 1  # type: ignore[attr-defined]
         return 0.0
 

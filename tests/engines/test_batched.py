@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from popbandits import PBT, Assignment, CoCaBO, resume
-from popbandits.engines.batched import Batch
-from popbandits.engines.work import Job
+from popbandits.engines.batched import Batched
+from popbandits.engines.work import Job, JobReport
 from popbandits.errors import ArgumentError
 from popbandits.run import Experiment
 from popbandits.run.replay import replay
@@ -104,11 +104,17 @@ def test_a_parent_is_copied_before_its_own_member_is_loaded_over_it(tmp_path: Pa
         return Job(Assignment(member, round_, config, parent), member, where, tmp_path / str((member, round_)))
 
     done: list[Any] = []
-    batch = Batch(partial(Counting, done=done), 3)
-    batch.do([job(member, 0) for member in range(3)])
-    batch.do([job(2, 1, (2, 0))])  # Now (0, 0) and (1, 0) are on disk only.
-    swapped = batch.do([job(0, 1, (1, 0)), job(1, 1, (2, 1)), job(2, 2, (0, 0))])
-    batch.close()
+    engine = Batched(partial(Counting, done=done), 3)
+
+    def do(*jobs: Job) -> list[JobReport]:
+        for each in jobs:
+            engine.submit(each)
+        return engine.wait()
+
+    do(*(job(member, 0) for member in range(3)))
+    do(job(2, 1, (2, 0)))  # Now (0, 0) and (1, 0) are on disk only.
+    swapped = do(job(0, 1, (1, 0)), job(1, 1, (2, 1)), job(2, 2, (0, 0)))
+    engine.close()
     assert [each[1:] for each in done if each[0] == "load"] == [(0, "(1, 0)"), (2, "(0, 0)")]
     single = Walker(0)
     for report, parent in zip(swapped, ((1, 0), (2, 1), (0, 0)), strict=True):

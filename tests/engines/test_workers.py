@@ -13,6 +13,7 @@ from contextlib import suppress
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,8 +21,12 @@ import pytest
 from popbandits.agent import Outcome
 from popbandits.engines import spawning, workers
 from popbandits.engines.batched import Batched
-from popbandits.engines.work import Failure, Job, Report
-from popbandits.engines.workers import READY, START_SECONDS, STARTS, Processes, ProcessWorker, Worker, WorkerEngine
+from popbandits.engines.engine import MAX_EARLY_DEATHS as DEATHS
+from popbandits.engines.engine import Engine
+from popbandits.engines.ray_engine import RayEngine, RayWorker
+from popbandits.engines.work import Failure, Job, JobReport
+from popbandits.engines.workers import MIN_START_TIMEOUT_SECONDS as START_LIMIT
+from popbandits.engines.workers import READY, Processes, ProcessWorker, Worker, WorkerEngine
 from popbandits.errors import RunError
 from popbandits.history import Assignment
 from popbandits.run import Experiment
@@ -58,7 +63,7 @@ class Puppet(Worker):
         """Be ready, and do the jobs of these members in turn."""
         self.theirs.send(READY)
         for member in members:
-            self.theirs.send(Report((member, 0), 1.0, Outcome(1.0)))
+            self.theirs.send(JobReport((member, 0), 1.0, Outcome(1.0)))
 
     def sent(self) -> list[int]:
         """The members whose jobs arrived."""
@@ -158,20 +163,20 @@ def works_and_dies(worker: Puppet) -> None:
 
 
 def test_workers_that_cannot_start_end_the_run() -> None:
-    engine = Puppets(1, script=[dies] * STARTS)
+    engine = Puppets(1, script=[dies] * DEATHS)
     engine.submit(job(0))
-    with pytest.raises(RunError, match=f"got {STARTS} in a row that its process ended with status 1 before their"):
+    with pytest.raises(RunError, match=f"got {DEATHS} in a row that its process ended with status 1 before their"):
         engine.wait()
 
 
-@pytest.mark.parametrize("more", [STARTS - 1, STARTS])
+@pytest.mark.parametrize("more", [DEATHS - 1, DEATHS])
 def test_one_worker_that_starts_lets_the_others_try_again(more: int) -> None:
-    engine = Puppets(1, script=[dies] * (STARTS - 1) + [works_and_dies] + [dies] * more + [lambda w: w.works(2)])
+    engine = Puppets(1, script=[dies] * (DEATHS - 1) + [works_and_dies] + [dies] * more + [lambda w: w.works(2)])
     engine.submit(job(0))
     (report,) = engine.wait()
     assert report.failure is not None
     engine.submit(job(2))
-    if more < STARTS:
+    if more < DEATHS:
         assert [report.key for report in engine.wait()] == [(2, 0)]
     else:
         with pytest.raises(RunError, match="workers must be able to start"):
@@ -188,27 +193,27 @@ def test_a_worker_that_cannot_build_agents_ends_the_run() -> None:
 def test_the_clock_of_an_interval_starts_with_its_job_and_that_of_a_start_is_longer() -> None:
     engine = Puppets(1, limit=5.0)
     [(_, worker)] = engine.started
-    assert 5.0 < engine._patience(worker) <= START_SECONDS
-    worker.since -= START_SECONDS
-    assert engine._patience(worker) == 0.0
+    assert 5.0 < engine._seconds_left(worker) <= START_LIMIT
+    worker.since -= START_LIMIT
+    assert engine._seconds_left(worker) == 0.0
     worker.works()
     engine._receive(0, worker)
-    assert engine._patience(worker) == math.inf  # it has nothing to do
+    assert engine._seconds_left(worker) == math.inf  # it has nothing to do
     engine.submit(job(0))
-    assert 0.0 < engine._patience(worker) <= 5.0
+    assert 0.0 < engine._seconds_left(worker) <= 5.0
     worker.since -= 5.0
     (report,) = engine.wait()
     assert report.failure == Failure("timeout", "did not end within 5 seconds")
     assert worker.ended
-    assert START_SECONDS < Puppets(1, limit=2 * START_SECONDS)._patience(Puppet()) <= 2 * START_SECONDS
-    assert Puppets(1)._patience(Puppet()) == math.inf
+    assert START_LIMIT < Puppets(1, limit=2 * START_LIMIT)._seconds_left(Puppet()) <= 2 * START_LIMIT
+    assert Puppets(1)._seconds_left(Puppet()) == math.inf
 
 
 def test_waiting_costs_no_time_of_a_core() -> None:
     engine = Puppets(1, script=[Puppet.works])
     [(_, worker)] = engine.started
     engine.submit(job(0))
-    later = threading.Timer(0.5, worker.theirs.send, [Report((0, 0), 1.0, Outcome(1.0))])
+    later = threading.Timer(0.5, worker.theirs.send, [JobReport((0, 0), 1.0, Outcome(1.0))])
     later.start()
     before = time.thread_time()
     assert len(engine.wait()) == 1
@@ -277,7 +282,7 @@ def test_each_process_sees_one_gpu_in_turn_and_they_are_gone_after_the_end(
     engine = Processes(Sighted, 2)
     for member in range(2):
         engine.submit(job(member, tmp_path / str(member)))
-    reports: list[Report] = []
+    reports: list[JobReport] = []
     while len(reports) < 2:
         reports += engine.wait()
     engine.close()
@@ -394,3 +399,15 @@ def test_a_process_ends_with_its_owner_or_before_it_and_takes_its_own_group_alon
             for path in tmp_path.iterdir():
                 with suppress(ValueError, ProcessLookupError):
                     os.kill(int(path.name), signal.SIGKILL)
+
+
+def test_a_checkpoint_lost_before_it_is_sent_to_an_actor_is_reported(tmp_path: Path) -> None:
+    engine = RayEngine.__new__(RayEngine)  # without a cluster
+    Engine.__init__(engine)
+    engine.round_timeout, engine._homes = None, {}
+    engine._ray = SimpleNamespace(wait=lambda coming, timeout: ([], []))
+    engine._workers = [RayWorker(None, None, frozenset(), node="free")]
+    engine.submit(Job(Assignment(0, 1, {}, (0, 0)), 0, tmp_path / "missing", tmp_path / "draft"))
+    (report,) = engine.wait()
+    assert report.failure is not None
+    assert report.failure.kind == "lost"

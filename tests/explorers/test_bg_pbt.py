@@ -144,7 +144,7 @@ def test_the_recorded_region_is_what_a_replay_of_the_whole_run_finds() -> None:
     bare = [replace(o, decision={k: v for k, v in o.decision.items() if k != "region"}) for o in history]
     replayed = History(history.space, bare, size=4)
     for record in records:
-        assert Region(**record) == region_after(replayed.until(4 * record["rounds"]), 0.4)
+        assert Region(**record) == region_after(replayed.prefix(4 * record["rounds"]), 0.4)
     assert region_after(history, 0.4) == region_after(replayed, 0.4)
 
 

@@ -73,7 +73,7 @@ def test_the_next_fit_starts_from_the_last(method: type[PB2Mix], stored: bool, f
     if stored:
         population.history.save(tmp_path)
         population = Population(MIXED, method(), rounds=8, explore="all", history=History.load(tmp_path))
-    recorded = [o.decision["theta"] for o in population.history.backwards() if "theta" in o.decision]
+    recorded = [o.decision["theta"] for o in reversed(population.history) if "theta" in o.decision]
     fits.clear()
     population.ask()
     assert fits
@@ -268,5 +268,5 @@ def test_a_variable_may_have_the_name_of_something_recorded(name: str, fits: lis
     assert all(o.fallback is None for o in history if o.round > 1)
     assert len(history[-1].decision["probabilities"][name]) == 2
     likelihood, guesses = fits[-1]
-    theta = next(o.decision["theta"] for o in history.until(16).backwards())
+    theta = next(o.decision["theta"] for o in reversed(history.prefix(16)))
     assert guesses[0][likelihood.structure.free].tolist() == theta, "the last fit was found"

@@ -17,7 +17,7 @@ from popbandits.errors import HistoryError
 from popbandits.history import History, Observation
 from popbandits.history import history as module
 from popbandits.history import rows as arrays
-from popbandits.history.memory import NOWHERE, Observations
+from popbandits.history.memory import NO_INDEX, Observations
 from popbandits.storage import Store
 from popbandits.testing import spaces
 
@@ -25,7 +25,7 @@ SPACE = spaces()["conditional numbers"]
 MEMBERS = 4
 EARLY = 8
 TAIL = 24
-"""What the sizes below come to: LOOK_BACK + IN_MEMORY + a round."""
+"""What the sizes below come to: MAX_LOOK_BACK + MIN_IN_MEMORY + a round."""
 MOST = 2 * TAIL + EARLY + 2 * MEMBERS + 1
 """Rows in memory: twice the tail, the first ones, where members stand, the best."""
 
@@ -34,11 +34,11 @@ MOST = 2 * TAIL + EARLY + 2 * MEMBERS + 1
 def _small() -> Iterator[None]:
     """Sizes at which a few hundred observations are a long run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "EARLY", EARLY)
-        patch.setattr(arrays, "LOOK_BACK", 12)
-        patch.setattr(module, "IN_MEMORY", TAIL - 12 - MEMBERS)
-        patch.setattr(module, "ROUNDS_BEHIND", 1)
-        patch.setattr(module, "AT_A_TIME", MEMBERS)
+        patch.setattr(arrays, "EARLY_OBSERVATIONS", EARLY)
+        patch.setattr(arrays, "MAX_LOOK_BACK", 12)
+        patch.setattr(module, "MIN_IN_MEMORY", TAIL - 12 - MEMBERS)
+        patch.setattr(module, "EXTRA_ROUNDS", 1)
+        patch.setattr(module, "MAX_ADDED_AT_ONCE", MEMBERS)
         yield
 
 
@@ -89,7 +89,7 @@ def made(mode: Any = "max", size: int | None = MEMBERS) -> History:
 def kept(store: Store, **about: Any) -> History:
     """All of a run's file, as a history that has forgotten much of it."""
     history = made(**about)
-    history.keep(store)
+    history.attach_archive(store)
     assert rows(history) < MOST < len(history)
     return history
 
@@ -109,7 +109,7 @@ def bits(value: Any) -> Any:
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, list | tuple):
         return [bits(each) for each in value]
-    if hasattr(value, "points") or hasattr(value, "latest"):  # Rows, Standing
+    if hasattr(value, "points") or hasattr(value, "latest"):  # Rows, MemberStates
         return {field.name: bits(getattr(value, field.name)) for field in fields(value)}
     return (bits(value.x), bits(value.h)) if hasattr(value, "h") else value
 
@@ -117,19 +117,19 @@ def bits(value: Any) -> Any:
 QUESTIONS: dict[str, Callable[[History], Any]] = {
     "all rows": lambda h: h.recent(),
     "recent rows": lambda h: [h.recent(window) for window in (1, 3, 9, 50, 1000)],
-    "remembered rows": lambda h: [h.remembered(window) for window in (1, 3, 9, 50, 1000, None)],
-    "standing": lambda h: h.standing() if h.size else None,
+    "remembered rows": lambda h: [h.informative(window) for window in (1, 3, 9, 50, 1000, None)],
+    "standing": lambda h: h.member_states() if h.size else None,
     "the best": lambda h: h.best,
     "members": lambda h: [(h.finished(m), h.latest(m), h.last_completed(m)) for m in range(-1, MEMBERS + 1)],
     "stages": lambda h: [h.stage(o.parent) for o in h],
-    "places": lambda h: [(h.place(o.key), h.find(o.key)) for o in h] + [h.find((0, 10**6)), h.find((99, 0))],
+    "places": lambda h: [(h.index_of(o.key), h.find(o.key)) for o in h] + [h.find((0, 10**6)), h.find((99, 0))],
     "scores": lambda h: [h.scores(np.arange(len(h))), h.scores(np.arange(len(h))[::-3])],
-    "the score of nothing": lambda h: h.scores(np.array([NOWHERE])),
+    "the score of nothing": lambda h: h.scores(np.array([NO_INDEX])),
     "intervals": lambda h: h.intervals(),
     "lineages": lambda h: [h.lineage(), *(h.lineage(o) for o in h[::9])],
     "a table": lambda h: h.to_pandas().to_json(double_precision=15),
     "what was lost": lambda h: h.lost,
-    "itself": lambda h: (list(h), list(h.backwards()), repr(h)),
+    "itself": lambda h: (list(h), list(reversed(h)), repr(h)),
 }
 
 
@@ -145,8 +145,8 @@ def test_a_history_answers_as_if_it_had_forgotten_nothing(seed: int, mode: Any, 
         for question, ask in QUESTIONS.items():
             assert bits(ask(kept(store, mode=mode, size=size))) == bits(ask(plain)), question
             for length in rng.integers(0, len(told) + 1, 2).tolist():
-                found = kept(store, mode=mode, size=size).until(length)
-                assert bits(ask(found)) == bits(ask(plain.until(length))), (question, length)
+                found = kept(store, mode=mode, size=size).prefix(length)
+                assert bits(ask(found)) == bits(ask(plain.prefix(length))), (question, length)
 
 
 @settings(deadline=None, max_examples=25)
@@ -159,14 +159,14 @@ def test_it_may_be_asked_for_anything_while_it_grows(seed: int, batches: list[in
     """The file lags behind by batches of any size, and what was read back for one question is there for others."""
     plain, history, told = made(), made(), iter(run(seed, sum(batches)))
     with stored([]) as store:
-        history.keep(store)
+        history.attach_archive(store)
         for batch, (question, percent) in zip(batches, asked, strict=False):
             waiting = [next(told) for _ in range(batch)]
             for observation in waiting:
                 plain.append(observation)
                 history.append(observation)
             length = len(plain) * percent // 100
-            assert bits(QUESTIONS[question](history.until(length))) == bits(QUESTIONS[question](plain.until(length)))
+            assert bits(QUESTIONS[question](history.prefix(length))) == bits(QUESTIONS[question](plain.prefix(length)))
             store.extend(waiting)
 
 
@@ -174,11 +174,11 @@ def test_a_view_made_before_something_was_forgotten_is_as_good_as_one_made_after
     told = run(5, 60)
     plain, history = (History(SPACE, told, size=MEMBERS) for _ in range(2))
     with stored(told) as store:
-        view = history.until(50)
-        history.keep(store)
+        view = history.prefix(50)
+        history.attach_archive(store)
         assert rows(history) < 60
         for ask in QUESTIONS.values():
-            assert bits(ask(view)) == bits(ask(plain.until(50)))
+            assert bits(ask(view)) == bits(ask(plain.prefix(50)))
 
 
 # What it costs
@@ -201,14 +201,14 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_memory_is_bounded_and_nothing_is_read_back_while_decisions_look_at_recent_rows(reads: list[int]) -> None:
     history, sizes = made(), []
     with stored([]) as store:
-        history.keep(store)
+        history.attach_archive(store)
         for told in in_fours(run(1, 3000)):
             for observation in told:
                 history.append(observation)
             store.extend(told)
-            history.remembered(2 * (TAIL - 12 - MEMBERS))
+            history.informative(2 * (TAIL - 12 - MEMBERS))
             history.recent(TAIL)
-            standing = history.standing()
+            standing = history.member_states()
             history.scores(np.concatenate([standing.latest, standing.completed]))
             assert rows(history) < MOST + 4
             assert sum(map(len, history._indices._of.values())) < MOST + 4
@@ -225,7 +225,7 @@ def test_a_store_knows_what_the_history_left_to_it() -> None:
     with stored(told) as store:
         for end, observation in enumerate(told):
             whole.append(observation)
-            assert store.place(observation.key) == end
+            assert store.index_of(observation.key) == end
             assert store.generations(observation.key) == len(whole.lineage(observation)) == whole.stage(observation.key)
             assert [store.finished(m, end + 1) for m in range(5)] == [whole.finished(m) for m in range(5)]
             line = [(*o.key, o.score) for o in whole.lineage(observation)]
@@ -237,13 +237,13 @@ def test_a_store_knows_what_the_history_left_to_it() -> None:
         assert store.best() == whole.best
         assert list(store.keys(70)) == [observation.key for observation in told[:70]]
         with pytest.raises(IndexError, match=r"holds no observation of \(99, 0\)"):
-            store.place((99, 0))
+            store.index_of((99, 0))
 
 
 def test_who_wants_everything_time_and_again_has_it_read_a_few_times_only(reads: list[int]) -> None:
     history = made()
     with stored([]) as store:
-        history.keep(store)
+        history.attach_archive(store)
         for told in in_fours(run(2, 1200)):
             for observation in told:
                 history.append(observation)
@@ -257,7 +257,7 @@ def test_what_was_read_back_for_a_view_is_there_for_the_history_and_forgotten_ag
     told = run(3, 400)
     with stored(told[:300]) as store:
         history = kept(store)
-        history.until(300 - 2 * TAIL - 5).recent(1)
+        history.prefix(300 - 2 * TAIL - 5).recent(1)
         assert rows(history) == 300
         assert history._columns._tail == 4 * TAIL
         assert len(reads) == 1
@@ -289,11 +289,11 @@ def test_reading_back_holds_few_observations_at_a_time(monkeypatch: pytest.Monke
 def test_a_file_that_lags_behind_does_not_have_the_rows_copied_again_and_again() -> None:
     told, history, copies = run(10, 600), made(), set()
     with stored(told[:4]) as store:
-        history.keep(store)
+        history.attach_archive(store)
         for place, observation in enumerate(told):
             history.append(observation) if place >= 4 else None
             store.extend([told[place - 100]]) if place >= 104 else None
-            copies.add(history._columns.whole_from)
+            copies.add(history._columns.complete_from)
     assert 10 <= len(copies) <= 600 / TAIL
 
 
@@ -303,13 +303,13 @@ def test_the_first_rows_and_where_members_stand_are_never_read_back(reads: list[
     told[best] = replace(told[best], score=100.0)
     with stored(told) as store:
         history = kept(store)
-        slow = history.standing().latest[MEMBERS - 1]
+        slow = history.member_states().latest[MEMBERS - 1]
         assert max(slow, best) < 300 - 2 * TAIL
         assert history.best == told[best]
         assert history.scores(np.array([slow, best]))[1] == 100.0
-        history.scores(history.standing().completed)
-        assert len(history.until(EARLY).recent())
-        for state in (history, history.until(100)):
+        history.scores(history.member_states().completed)
+        assert len(history.prefix(EARLY).recent())
+        for state in (history, history.prefix(100)):
             state.intervals()
             assert state.best
         assert all(history.last_completed(member) for member in range(MEMBERS))
@@ -322,7 +322,7 @@ def test_the_first_rows_and_where_members_stand_are_never_read_back(reads: list[
 def test_nothing_is_forgotten_that_the_file_does_not_have() -> None:
     told, history = run(6, 300), made()
     with stored([]) as store:
-        history.keep(store)
+        history.attach_archive(store)
         for observation in told[:200]:
             history.append(observation)
         assert rows(history) == 200
@@ -360,7 +360,7 @@ def test_a_history_in_bulk_is_to_the_last_bit_what_it_is_one_by_one(
     told, one_by_one = run(5, 400), made()
     for observation in told:
         one_by_one.append(observation)
-    monkeypatch.setattr(module, "AT_A_TIME", at_a_time)
+    monkeypatch.setattr(module, "MAX_ADDED_AT_ONCE", at_a_time)
     with stored(told) as store:
         read = list(store.observations())
     bulk = made()
@@ -370,8 +370,8 @@ def test_a_history_in_bulk_is_to_the_last_bit_what_it_is_one_by_one(
         assert column[:400].tobytes() == bulk._columns.arrays[name][:400].tobytes(), name
     assert bulk.best == one_by_one.best
     assert bulk.lost == one_by_one.lost
-    for field in fields(one_by_one.standing()):
-        assert (getattr(bulk.standing(), field.name) == getattr(one_by_one.standing(), field.name)).all()
+    for field in fields(one_by_one.member_states()):
+        assert (getattr(bulk.member_states(), field.name) == getattr(one_by_one.member_states(), field.name)).all()
 
 
 def test_of_observations_in_bulk_none_is_added_if_one_does_not_fit() -> None:

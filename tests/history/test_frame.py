@@ -8,7 +8,7 @@ import pytest
 
 from popbandits.errors import MissingExtraError
 from popbandits.history import History
-from popbandits.history.frame import SHOWN
+from popbandits.history.frame import MAX_SHOWN
 from popbandits.run import Result
 from tests.reports.played import HOSTILE, Clumsy, play, space
 
@@ -44,7 +44,7 @@ def test_an_empty_history_has_the_columns_all_the_same() -> None:
 
 def test_a_notebook_shows_the_end_of_the_winning_schedule(history: History) -> None:
     shown = history._repr_html_()
-    assert shown.count("<tr>") == 1 + min(SHOWN, len(history.lineage()))
+    assert shown.count("<tr>") == 1 + min(MAX_SHOWN, len(history.lineage()))
     assert f"{history.best.score:g}" in shown if history.best else False
 
 

@@ -43,7 +43,7 @@ def test_a_history_is_a_sequence_in_the_order_of_telling() -> None:
     history = History(SPACE, told)
     assert list(history) == told
     assert (history[0], history[-1], history[1:]) == (told[0], told[2], told[1:])
-    assert list(history.backwards()) == told[::-1]
+    assert list(reversed(history)) == told[::-1]
     assert told[1] in history
     with pytest.raises(IndexError):
         history[3]
@@ -207,7 +207,7 @@ def test_the_guess_does_not_depend_on_the_order_of_telling() -> None:
 def test_an_earlier_state_is_what_was_known_then() -> None:
     history = run(4, gain=lambda member, round_: float(member - round_))
     for length in (0, 1, 5, 12, 99):
-        view = history.until(length)
+        view = history.prefix(length)
         fresh = History(SPACE, list(history)[:length], size=3)
         assert view == fresh
         assert len(view) == min(length, 12)
@@ -219,7 +219,7 @@ def test_an_earlier_state_is_what_was_known_then() -> None:
         for window in (None, 4, 7):
             for one, other in (
                 (view.recent(window), fresh.recent(window)),
-                (view.remembered(window), fresh.remembered(window)),
+                (view.informative(window), fresh.informative(window)),
             ):
                 assert np.array_equal(one.points.x, other.points.x)
                 assert np.array_equal(one.change, other.change)
@@ -227,7 +227,7 @@ def test_an_earlier_state_is_what_was_known_then() -> None:
 
 def test_an_earlier_state_stays_what_it_was_while_the_history_grows() -> None:
     history = run(2)
-    view = history.until(4)
+    view = history.prefix(4)
     before = list(view), view.recent().change.tolist()
     for round_ in range(2, 50):
         for member in range(3):
@@ -318,7 +318,7 @@ def test_of_a_round_that_does_not_fit_the_same_members_are_seen_whatever_the_ord
     for round_ in range(3):
         for member in order:
             history.append(observed(member, round_))
-    for rows in (history.recent(2), history.remembered(2)):
+    for rows in (history.recent(2), history.informative(2)):
         assert 1 <= len(rows) <= 2
     assert history.recent(2).member.tolist() == [0, 1]
 
@@ -336,11 +336,11 @@ def test_remembered_rows_are_recent_ones_and_older_ones_that_were_new() -> None:
             config = {"x": (round_ // 5) / 10, "h": "ab"[member]}
             parent = None if round_ == 0 else (member, round_ - 1)
             history.append(observed(member, round_, config, parent=parent))
-    rows = history.remembered(24)
+    rows = history.informative(24)
     # The last 6 rounds; of the 7 earlier rounds with something new, those of every 2nd round.
     assert rows.round.tolist() == sorted([*range(34, 40), 0, 10, 20, 30] * 2)
-    assert history.remembered(None).round.tolist() == history.recent().round.tolist()
-    assert len(history.remembered(80)) == 80
+    assert history.informative(None).round.tolist() == history.recent().round.tolist()
+    assert len(history.informative(80)) == 80
 
 
 @settings(deadline=None)
@@ -350,7 +350,7 @@ def test_no_window_is_ever_exceeded(size: int, rounds: int, window: int, every: 
     for round_ in range(rounds):
         for member in range(size):
             history.append(observed(member, round_, {"x": (round_ // every) / 20}))
-    for rows in (history.recent(window), history.remembered(window)):
+    for rows in (history.recent(window), history.informative(window)):
         assert min(1, len(history)) <= len(rows) <= window
         places = list(zip(rows.round.tolist(), rows.member.tolist(), strict=True))
         assert places == sorted(set(places))
@@ -389,7 +389,7 @@ def test_looking_at_a_long_history_touches_a_bounded_part_of_it() -> None:
     history = History({"x": (0.0, 1.0)}, size=size)
     for place in range(size * rounds):
         history.append(Observation(place % size, place // size, config, score=1.0))
-    view = history.until(10_050)
+    view = history.prefix(10_050)
     assert view.latest(99) == history.find((99, 99))
     assert view.latest(0) == history.find((0, 100))
     counted: list[int] = []
@@ -401,10 +401,10 @@ def test_looking_at_a_long_history_touches_a_bounded_part_of_it() -> None:
 
     history._observations.__class__ = Counting
     assert len(history.recent(300)) == 300
-    assert len(history.remembered(300)) <= 300
-    assert history.standing().latest.tolist() == list(range(19_900, 20_000))
-    assert view.standing().latest.tolist() == [*range(10_000, 10_050), *range(9_950, 10_000)]
+    assert len(history.informative(300)) <= 300
+    assert history.member_states().latest.tolist() == list(range(19_900, 20_000))
+    assert view.member_states().latest.tolist() == [*range(10_000, 10_050), *range(9_950, 10_000)]
     assert counted == [], "arrays for decisions, no walk over observations"
-    assert history.until(9).latest(5) == history.find((5, 0))
+    assert history.prefix(9).latest(5) == history.find((5, 0))
     assert history.best == history.last_completed(99)
     assert counted == [5, 5, 19_999, 19_999]

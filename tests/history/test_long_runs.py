@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from popbandits.errors import HistoryError
 from popbandits.history import History, Observation
 from popbandits.history import history as module
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.storage import Store
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}
@@ -51,14 +51,14 @@ def test_any_state_of_a_history_knows_what_a_walk_over_it_would_find(
     observations = told(order, statuses, scores)
     history = History(SPACE, observations, mode=mode, size=4)
     for length in range(len(observations) + 1):
-        view, seen = history.until(length), observations[:length]
+        view, seen = history.prefix(length), observations[:length]
         for member in range(4):
             mine = [place for place, o in enumerate(seen) if o.member == member]
             completed = [place for place in mine if not seen[place].failed]
-            standing = view.standing()
+            standing = view.member_states()
             assert standing.finished[member] == view.finished(member) == len(mine)
-            assert standing.latest[member] == (mine[-1] if mine else NOWHERE)
-            assert standing.completed[member] == (completed[-1] if completed else NOWHERE)
+            assert standing.latest[member] == (mine[-1] if mine else NO_INDEX)
+            assert standing.completed[member] == (completed[-1] if completed else NO_INDEX)
             assert view.last_completed(member) == (seen[completed[-1]] if completed else None)
         done = [o for o in seen if not o.failed]
         best = max(done, key=lambda o: (history.sign * o.score, o.round, o.member), default=None)
@@ -79,12 +79,12 @@ def test_what_is_lost_is_no_evidence_of_anything() -> None:
         other = Observation(member, round_, {"x": 0.9, "h": "b"}, parent, score=9.0)
         history.append(lost) if member == 0 else None
         history.append(other)
-    for rows in (history.recent(), history.recent(6), history.remembered(8), history.remembered(4)):
+    for rows in (history.recent(), history.recent(6), history.informative(8), history.informative(4)):
         assert (0, 3) not in list(zip(rows.member.tolist(), rows.round.tolist(), strict=True))
         assert not rows.failed.any()
     assert len(history.recent()) == len(history) - 1
     assert history.lost == {(0, 2)}
-    assert history.until(6).lost == set()
+    assert history.prefix(6).lost == set()
 
 
 def test_a_configuration_that_was_lost_is_new_when_it_is_tried_at_last() -> None:
@@ -122,7 +122,7 @@ def test_a_lost_observation_survives_storage(tmp_path: Path) -> None:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """An empty file, of a run that keeps little in memory."""
-    monkeypatch.setattr(module, "IN_MEMORY", 10)
+    monkeypatch.setattr(module, "MIN_IN_MEMORY", 10)
     history = History(SPACE, size=3)
     history.save(tmp_path)
     with Store.open(tmp_path) as opened:
@@ -135,7 +135,7 @@ def held(history: History) -> int:
 
 def test_with_a_file_behind_it_a_history_holds_a_bounded_number_of_observations(store: Store) -> None:
     history, plain = History(SPACE, size=3), History(SPACE, size=3)
-    history.keep(store)
+    history.attach_archive(store)
     for observation in told([0, 1, 2, 2, 1] * 40, ["completed", "failed", "completed"]):
         history.append(observation)
         plain.append(observation)
@@ -143,19 +143,19 @@ def test_with_a_file_behind_it_a_history_holds_a_bounded_number_of_observations(
         assert held(history) <= 20
     assert len(history) == 200
     assert list(history) == list(plain)
-    assert list(history.backwards()) == list(plain)[::-1]
+    assert list(reversed(history)) == list(plain)[::-1]
     assert (history[3], history[-1], history[5:9]) == (plain[3], plain[-1], plain[5:9])
     assert history.find((1, 2)) == plain.find((1, 2))
     assert history.lineage() == plain.lineage()
     assert history.best == plain.best
-    assert history.until(40) == plain.until(40)
-    assert history.until(40).best == plain.until(40).best
-    assert np.array_equal(history.remembered(30).change, plain.remembered(30).change, equal_nan=True)
+    assert history.prefix(40) == plain.prefix(40)
+    assert history.prefix(40).best == plain.prefix(40).best
+    assert np.array_equal(history.informative(30).change, plain.informative(30).change, equal_nan=True)
 
 
 def test_nothing_is_dropped_before_the_file_has_it(store: Store) -> None:
     history, observations = History(SPACE, size=3), told([0, 1, 2] * 30)
-    history.keep(store)
+    history.attach_archive(store)
     for observation in observations:
         history.append(observation)
     assert held(history) == 90
@@ -170,7 +170,7 @@ def test_a_file_that_has_observations_already_fills_the_history(store: Store) ->
     store.extend(observations)
     for known in (0, 1, 47, 90):
         history = History(SPACE, observations[:known], size=3)
-        history.keep(store)
+        history.attach_archive(store)
         assert list(history) == observations
         assert held(history) <= 20
 
@@ -178,7 +178,7 @@ def test_a_file_that_has_observations_already_fills_the_history(store: Store) ->
 def test_the_file_of_another_run_is_refused(store: Store) -> None:
     store.extend(told([0, 1, 2]))
     with pytest.raises(HistoryError, match=r"run.sqlite: it holds another run; give the file of this one"):
-        History(SPACE, told([1, 2])).keep(store)
+        History(SPACE, told([1, 2])).attach_archive(store)
 
 
 def test_many_labels_and_members_fit_into_narrow_columns() -> None:

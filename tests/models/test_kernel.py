@@ -1,12 +1,14 @@
 """The mixed kernel against the paper's formula written out, and its properties."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from popbandits.models.kernel import Embedding, Inputs, Kernel, Pairs, from_paper, match, to_paper
+from popbandits.models.kernel import Embedding, Inputs, Kernel, Pairs, match
 
 
 def paper_kernel(x, h, t, x2, h2, t2, s1, s2, lam, length, eps1, eps2):
@@ -19,6 +21,20 @@ def paper_kernel(x, h, t, x2, h2, t2, s1, s2, lam, length, eps1, eps2):
             k_ht = s2 / h.shape[1] * np.sum(h[i] == h2[j]) * (1 - eps2) ** (gap / 2)
             k[i, j] = (1 - lam) * (k_xt + k_ht) + lam * k_xt * k_ht
     return k
+
+
+def from_paper(s1: float, s2: float, lam: float) -> tuple[float, float, float]:
+    """Convert (s1, s2, lambda) to (a, b, c)."""
+    return (1 - lam) * s1, (1 - lam) * s2, lam * s1 * s2
+
+
+def to_paper(a: float, b: float, c: float) -> tuple[float, float, float]:
+    """Convert (a, b, c) to (s1, s2, lambda): the root in [0, 1) of a b lam = c (1 - lam)^2."""
+    if c == 0:
+        return a, b, 0.0
+    half = 1 + a * b / (2 * c)  # lam^2 - 2 half lam + 1 = 0
+    lam = 1 / (half + math.sqrt(half * half - 1))
+    return a / (1 - lam), b / (1 - lam), lam
 
 
 def theta_of(s1, s2, lam, length, eps1, eps2, noise=0.1):

@@ -118,7 +118,7 @@ def test_a_queue_of_asynchronous_members_goes_on_in_the_same_order_wherever_it_w
         {"completed", "failed"} if method is CoCaBO else {"completed", "failed", "lost"}
     )
     for cut in range(len(whole) + 1):
-        assert list(run(whole.until(cut))) == list(whole), f"killed after {cut}"
+        assert list(run(whole.prefix(cut))) == list(whole), f"killed after {cut}"
 
 
 # Lost checkpoints
@@ -214,7 +214,7 @@ def test_a_run_in_which_checkpoints_are_lost_reaches_its_end_without_touching_on
     while not population.done:
         training += population.ask()
         for decision in population.decided:
-            assert decision.assignment.parent not in population.history.until(decision.known).lost
+            assert decision.assignment.parent not in population.history.prefix(decision.known).lost
         assignment = training.pop(int(rng.integers(len(training))))
         lost = assignment.parent is not None and rng.random() < 0.3
         population.tell(assignment, None if lost or rng.random() < 0.2 else score(population, assignment), lost=lost)
@@ -244,7 +244,12 @@ def test_a_population_made_from_a_runs_file_goes_on_from_it_and_holds_little(
     synchronous: bool, window: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds more if it looks at everything, and decides the same."""
-    sizes = {"history.IN_MEMORY": 4, "history.ROUNDS_BEHIND": 1, "rows.LOOK_BACK": 4, "rows.EARLY": 4}
+    sizes = {
+        "history.MIN_IN_MEMORY": 4,
+        "history.EXTRA_ROUNDS": 1,
+        "rows.MAX_LOOK_BACK": 4,
+        "rows.EARLY_OBSERVATIONS": 4,
+    }
     for name, size in sizes.items():
         monkeypatch.setattr(f"popbandits.history.{name}", size)
 
@@ -252,7 +257,7 @@ def test_a_population_made_from_a_runs_file_goes_on_from_it_and_holds_little(
         return Population(SPACE, PB2Fuse(window=window), size=2, rounds=20, synchronous=synchronous, history=history)
 
     whole = play(population()).history
-    whole.until(11).save(tmp_path)
+    whole.prefix(11).save(tmp_path)
     with Store.open(tmp_path) as store:
         resumed = population(store)
         while not resumed.done:

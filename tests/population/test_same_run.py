@@ -117,7 +117,7 @@ def test_a_run_resumed_at_any_point_is_the_uninterrupted_one(
     whole.save(tmp_path)
     stored = History.load(tmp_path)
     for cut in range(len(whole) + 1):
-        assert list(run(stored.until(cut))) == list(whole), f"resumed after {cut}"
+        assert list(run(stored.prefix(cut))) == list(whole), f"resumed after {cut}"
 
 
 @settings(max_examples=12, deadline=None)
@@ -137,7 +137,7 @@ def test_in_whatever_order_members_finish_a_resumed_run_gives_them_the_same(orde
         return Population(SPACE, PB2Mix(c1=5.0), size=3, rounds=4, synchronous=False, explore="all", history=history)
 
     whole = drive(population())
-    again = drive(population(whole.history.until(cut)))
+    again = drive(population(whole.history.prefix(cut)))
     assert list(again.history) == list(whole.history)
     assert again.done
 

@@ -204,7 +204,7 @@ def test_a_run_with_a_start_resumed_at_any_point_is_the_uninterrupted_one(explor
     whole = run()
     assert whole.find((0, 0)).config["optimizer"] == "adam"
     for cut in range(len(whole) + 1):
-        assert list(run(whole.until(cut))) == list(whole), f"resumed after {cut}"
+        assert list(run(whole.prefix(cut))) == list(whole), f"resumed after {cut}"
 
 
 # Refusals

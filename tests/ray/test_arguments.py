@@ -87,7 +87,7 @@ def test_what_is_drawn_and_not_tuned_is_copied_along_with_the_weights(restored: 
 
     scheduler = scheduled()
     stored = pickle.dumps(scheduler)
-    simulation = Simulation(scheduler, train, space, tmp_path, size=1, iterations=6, places=4)  # The grid makes four.
+    simulation = Simulation(scheduler, train, space, tmp_path, size=1, iterations=6, slots=4)  # The grid makes four.
     while not simulation.run(results=1 if restored else None):
         simulation = simulation.restored(pickle.loads(stored))
     history = History.load(tmp_path / "simulated")

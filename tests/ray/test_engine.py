@@ -9,7 +9,7 @@ import ray
 
 from popbandits import PBT, History, StopWhen, resume, tune
 from popbandits.engines.ray_engine import Host, RayEngine, pack, unpack
-from popbandits.engines.work import Report
+from popbandits.engines.work import JobReport
 from popbandits.errors import AgentError, RunError
 from popbandits.history import Observation
 from popbandits.run import Result
@@ -92,7 +92,7 @@ def test_a_report_that_does_not_come_through_is_made_again(
 
     def get_or_not(answer: Any) -> Any:
         report = get(answer)
-        if isinstance(report, Report) and not failed:
+        if isinstance(report, JobReport) and not failed:
             failed.append(report.key)
             raise ray.exceptions.ActorUnavailableError("out of reach", None)
         return report

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from popbandits import PBT, tune
-from popbandits.engines import ray_engine
+from popbandits.engines import engine, ray_engine
 from popbandits.history import Observation
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
@@ -43,7 +43,7 @@ class FirstTold(View):
 def test_the_engine_goes_on_without_the_node_of_a_member(
     moment: str, synchronous: bool, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_engine, "STARTS", 1)  # An actor that is lost with its node is none that cannot start.
+    monkeypatch.setattr(engine, "MAX_EARLY_DEATHS", 1)  # An actor lost with its node is none that cannot start.
     if moment == "starting":
         monkeypatch.setattr(ray_engine, "Host", Host)
     settings = {"method": PBT(), "rounds": 3, "synchronous": synchronous}

@@ -17,7 +17,7 @@ from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.ray.record import Record
 from popbandits.ray.space import population_size
 from popbandits.storage.store import Store
-from popbandits.testing.ray_simulation import AClass, Simulation, a_function
+from popbandits.testing.ray_simulation import ClassTrainable, Simulation, function_trainable
 from tests.ray.checking import check
 from tests.ray.trainables import PARAM_SPACE, gain
 
@@ -42,12 +42,12 @@ def simulation(scheduler: Any, folder: Path, **settings: Any) -> Simulation:
 
 
 @pytest.mark.parametrize("synch", [True, False])
-@pytest.mark.parametrize(("trainable", "places"), [(AClass, 4), (a_function, 2)])
+@pytest.mark.parametrize(("trainable", "slots"), [(ClassTrainable, 4), (function_trainable, 2)])
 @pytest.mark.parametrize("name", NAMES)
 def test_trials_train_what_the_population_decides(
-    name: str, trainable: Any, synch: bool, places: int, tmp_path: Path
+    name: str, trainable: Any, synch: bool, slots: int, tmp_path: Path
 ) -> None:
-    experiment = simulation(scheduled(name, synch=synch), tmp_path, trainable=trainable, places=places)
+    experiment = simulation(scheduled(name, synch=synch), tmp_path, trainable=trainable, slots=slots)
     assert experiment.run()
     assert all(trial.last_result["training_iteration"] >= 12 for trial in experiment.trials)
     history = check(tmp_path / "simulated", name, synch, 4)
@@ -59,7 +59,7 @@ def test_trials_train_what_the_population_decides(
 @pytest.mark.parametrize("synch", [True, False])
 def test_a_warm_up_is_a_share_of_what_tune_lets_a_trial_train(synch: bool, tmp_path: Path) -> None:
     scheduler = scheduled("PatientPBT", synch=synch, perturbation_interval=1, quantile_fraction=0.5)
-    assert simulation(scheduler, tmp_path, trainable=AClass, iterations=12).run()
+    assert simulation(scheduler, tmp_path, trainable=ClassTrainable, iterations=12).run()
     selection = Patient(0.5, warm_up=3)  # A quarter of twelve; without the end it would be ten.
     history = check(tmp_path / "simulated", "PatientPBT", synch, 4, selection=selection)
     copied = [o.round for o in history if o.parent is not None and o.parent[0] != o.member]
@@ -67,7 +67,7 @@ def test_a_warm_up_is_a_share_of_what_tune_lets_a_trial_train(synch: bool, tmp_p
 
 
 @pytest.mark.parametrize("selection", [MFPBT(0.5, (1, 2)), Restarts(0.5, patience=1)])
-@pytest.mark.parametrize(("trainable", "synch"), [(AClass, True), (a_function, False)])
+@pytest.mark.parametrize(("trainable", "synch"), [(ClassTrainable, True), (function_trainable, False)])
 def test_trials_go_on_with_what_a_selection_picks(
     selection: Selection, trainable: Any, synch: bool, tmp_path: Path
 ) -> None:
@@ -84,7 +84,7 @@ def test_trials_go_on_with_what_a_selection_picks(
 
 
 @pytest.mark.parametrize("synch", [True, False])
-@pytest.mark.parametrize("trainable", [AClass, a_function])
+@pytest.mark.parametrize("trainable", [ClassTrainable, function_trainable])
 @pytest.mark.parametrize("name", SOME)
 def test_restored_after_every_result_nothing_changes(name: str, trainable: Any, synch: bool, tmp_path: Path) -> None:
     scheduler = scheduled(name, synch=synch, perturbation_interval=1)
@@ -186,7 +186,7 @@ def test_results_without_what_is_needed_are_an_error_or_passed_over(tmp_path: Pa
 
 
 def test_a_function_that_never_has_a_checkpoint_is_an_error(tmp_path: Path) -> None:
-    experiment = simulation(scheduled(), tmp_path, trainable=a_function)
+    experiment = simulation(scheduled(), tmp_path, trainable=function_trainable)
     [trial, *_] = experiment.trials
     report = experiment.scheduler.on_trial_result
     assert report(experiment, trial, {"score": 1.0, "training_iteration": 3}) == "CONTINUE"

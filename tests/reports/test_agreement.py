@@ -197,7 +197,7 @@ def test_the_best_is_the_same_at_every_moment(played: Played, tmp_path: Path) ->
             store.write([observation])
             progress.told(observation)
             following.refresh()
-            then = whole.until(count)
+            then = whole.prefix(count)
             key = None if then.best is None else then.best.key
             assert status(tmp_path).best_key == key
             assert (None if progress.best is None else progress.best.key) == key

@@ -216,7 +216,7 @@ def test_warnings_are_those_of_the_history_and_go_when_they_no_longer_hold(tmp_p
 
 
 def test_warnings_of_another_run_that_took_the_folder_are_its_own(tmp_path: Path) -> None:
-    stuck_then_rising("lr").until(60).save(tmp_path)
+    stuck_then_rising("lr").prefix(60).save(tmp_path)
     followed, warned = LiveRun(tmp_path), WarningsUpdate()
     followed.refresh()
     warned.make(followed, 1)
@@ -369,7 +369,7 @@ def test_a_member_in_training_is_shown_with_what_changed(folder: Path, tmp_path:
         assert shown is not None
         assert shown["training"]
         assert shown["round"] == 1
-        before = known.space.flatten(known.history[known.history.place((number, 0))].config)
+        before = known.space.flatten(known.history[known.history.index_of((number, 0))].config)
         for one in shown["config"]:
             differs = before.get(one["name"], assignment.config.get(one["name"])) != assignment.config[one["name"]]
             assert (one["before"] is not None) == differs

@@ -93,7 +93,7 @@ def test_the_page_follows_a_run_through_its_kill_and_its_resume(browser: Browser
 
 def test_warnings_appear_as_text_while_they_hold_and_then_go(browser: Browser, tmp_path: Path) -> None:
     history = stuck_then_rising(f"lr {HOSTILE[9:60]}")
-    history.until(60).save(tmp_path / "stuck")
+    history.prefix(60).save(tmp_path / "stuck")
     with served(tmp_path) as server, opened(browser, f"http://localhost:{server.port}/run?run=stuck") as page:
         area = page.locator("#warned")
         expect(area).to_contain_text("Worth a look")

@@ -131,7 +131,7 @@ def test_a_page_can_be_used_with_the_keyboard_alone(page: Page) -> None:
 
 
 def test_warnings_stand_at_the_top_as_text(browser: Browser, tmp_path: Path) -> None:
-    stuck_then_rising(f"lr {HOSTILE[9:60]}").until(60).save(tmp_path / "run")
+    stuck_then_rising(f"lr {HOSTILE[9:60]}").prefix(60).save(tmp_path / "run")
     write_report([tmp_path / "run"], tmp_path / "report.html")
     for page in opened(browser, tmp_path / "report.html"):
         area = page.locator("section").first.locator(".warned")

@@ -14,11 +14,21 @@ from torch.distributions import Categorical
 from popbandits import rl
 from popbandits.errors import ArgumentError
 from popbandits.rl.demo import DEFAULTS, evaluate, make_agent, space
-from popbandits.rl.ppo import LANDER, PPO, Batch, Loss, Play, Scale, Settings, estimate_advantages, make_optimizer
+from popbandits.rl.ppo import (
+    LANDER,
+    PPO,
+    Loss,
+    Minibatch,
+    Play,
+    PPOSettings,
+    RunningScale,
+    estimate_advantages,
+    make_optimizer,
+)
 from popbandits.run.recipes import address
 from popbandits.space import Space
 
-SHORT = Settings(limit=60, copies=4, rollout=40, updates=2, minibatch=64, episodes=4)
+SHORT = PPOSettings(limit=60, copies=4, rollout=40, updates=2, minibatch=64, episodes=4)
 COMMON = {"lr": 1e-3, "clip": 0.2, "entropy": 0.01, "gae_lambda": 0.9, "epochs": 2}
 CONFIGS: dict[str, dict[str, Any]] = {
     "adam": {**COMMON, "optimizer": "adam", "beta1": 0.8, "beta2": 0.99},
@@ -94,7 +104,7 @@ def test_the_loss_is_that_of_the_paper_term_by_term() -> None:
     miss = sum((value - target) ** 2 for value, target in zip(values, targets, strict=True)) / 20
     bonus = float(policy.entropy().mean())
 
-    batch = Batch(*map(torch.from_numpy, (preferences, actions, before, advantages, targets)))
+    batch = Minibatch(*map(torch.from_numpy, (preferences, actions, before, advantages, targets)))
     loss = Loss(clip, entropy, value_weight)
     found = loss(*map(torch.from_numpy, (preferences, values)), batch)
     assert float(found) == pytest.approx(-gain + value_weight * miss / 2 - entropy * bonus, rel=1e-6)
@@ -103,7 +113,7 @@ def test_the_loss_is_that_of_the_paper_term_by_term() -> None:
 def test_a_scale_has_the_mean_and_deviation_of_everything_it_took_in() -> None:
     rng = np.random.default_rng(2)
     rows = rng.normal([3.0, -100.0], [0.1, 20.0], size=(500, 2))
-    scale = Scale(2)
+    scale = RunningScale(2)
     for part in np.array_split(rows, 7):
         scale.update(torch.from_numpy(part))
     # It begins as if it had seen a row of mean 0 and deviation 1.
@@ -112,7 +122,7 @@ def test_a_scale_has_the_mean_and_deviation_of_everything_it_took_in() -> None:
     np.testing.assert_allclose(scale.deviation**2, (1 + mean**2 + ((rows - mean) ** 2).sum(0)) / 501)
 
 
-FALLING = Settings(limit=30)
+FALLING = PPOSettings(limit=30)
 """Too short for the lander to reach the ground: only the time limit ends an episode."""
 
 

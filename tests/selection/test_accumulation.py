@@ -9,7 +9,7 @@ import pytest
 from popbandits.explorers.patient_pbt import TRUSTED
 from popbandits.history import History, Mode, Observation
 from popbandits.selection import Patient
-from popbandits.selection.accumulation import CHANCE, LOOKED_AT, ROUNDS, accumulation
+from popbandits.selection.accumulation import CHANCE, EVIDENCE_WINDOW, MIN_ROUNDS, accumulation
 from popbandits.typing import FloatArray
 from tests.selection.histories import SPACE
 
@@ -100,9 +100,9 @@ def test_a_population_in_which_some_learn_and_some_do_not_is_weak_evidence() -> 
 
 def test_too_few_rounds_are_no_evidence() -> None:
     """The first change has no change before it, and the first score no score before it."""
-    for rounds in range(ROUNDS + 2):
+    for rounds in range(MIN_ROUNDS + 2):
         assert accumulation(history_of(totals(rounds))) == 0.0
-    assert accumulation(history_of(totals(ROUNDS + 2))) == 1.0
+    assert accumulation(history_of(totals(MIN_ROUNDS + 2))) == 1.0
 
 
 def test_new_configurations_and_failures_are_not_compared() -> None:
@@ -114,7 +114,7 @@ def test_new_configurations_and_failures_are_not_compared() -> None:
 
 
 def test_only_recent_rounds_are_looked_at() -> None:
-    early, late = totals(30, 16), np.random.default_rng(0).normal(size=(LOOKED_AT // 16, 16))
+    early, late = totals(30, 16), np.random.default_rng(0).normal(size=(EVIDENCE_WINDOW // 16, 16))
     assert accumulation(history_of(np.concatenate([early, late]))) < 0
 
 
@@ -122,7 +122,7 @@ def test_one_member_is_never_compared() -> None:
     assert accumulation(history_of(totals(9, members=1))) == 0.0
 
 
-@pytest.mark.parametrize(("adaptive", "ends"), [(True, ROUNDS + 2), (False, 25)])
+@pytest.mark.parametrize(("adaptive", "ends"), [(True, MIN_ROUNDS + 2), (False, 25)])
 def test_a_warm_up_ends_early_if_scores_accumulate(adaptive: bool, ends: int) -> None:
     """A quarter of 100 rounds is 25."""
     for rounds in (ends - 1, ends):

@@ -26,7 +26,7 @@ def play(selection: Selection, score: Score, rounds: int = 20, synchronous: bool
     while not population.done:
         waiting += population.ask()
         assignment = waiting.pop(0 if synchronous else int(chance.integers(len(waiting))))
-        before = 0.0 if assignment.parent is None else history[history.place(assignment.parent)].score
+        before = 0.0 if assignment.parent is None else history[history.index_of(assignment.parent)].score
         population.tell(assignment, score(assignment, before, history.stage(assignment.parent)))
     return history
 
@@ -66,10 +66,10 @@ def test_half_of_a_new_start_keeps_the_first_configurations_that_came_furthest()
     history = play(Restarts(), stalling)
     [first] = starts(history)
     before = history[: 4 * first]
-    again = [history[history.place((member, first))].config for member in range(4)]
+    again = [history[history.index_of((member, first))].config for member in range(4)]
     reached = {o.key: max(each.score for each in before if history.lineage(each)[0] == o) for o in before[:4]}
     best = sorted(reached, key=lambda key: -reached[key])
-    assert again[1::2] == [history[history.place(key)].config for key in best[:2]]
+    assert again[1::2] == [history[history.index_of(key)].config for key in best[:2]]
     assert not [config for config in again[::2] if config in [o.config for o in before]]
 
 

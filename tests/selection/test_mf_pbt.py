@@ -17,7 +17,7 @@ EIGHT = [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
 
 
 def select(selection: MFPBT, history: History) -> Picks:
-    size = len(history.standing().latest)
+    size = len(history.member_states().latest)
     return selection.select(history, np.arange(size), np.random.default_rng(0))
 
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Observation
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
 from popbandits.run.recipes import prepare, recipe
 from popbandits.selection import Patient, Picks, Truncation
@@ -20,7 +20,7 @@ FALLING = [4.0, 3.0, 2.0, 1.0]
 
 
 def select(selection: Patient | Truncation, history: History, seed: int = 0) -> Picks:
-    size = len(history.standing().latest)
+    size = len(history.member_states().latest)
     return selection.select(history, np.arange(size), np.random.default_rng(seed))
 
 
@@ -105,7 +105,7 @@ def goes_back(selection: Patient, history: History) -> bool:
     picks = select(selection, history)
     loaded = picks.weights[picks.explores]
     assert len(loaded)
-    return not np.isin(loaded, [*history.standing().latest, NOWHERE]).any()
+    return not np.isin(loaded, [*history.member_states().latest, NO_INDEX]).any()
 
 
 @pytest.mark.parametrize("members", [4, 8, 16])
@@ -116,7 +116,7 @@ def test_luck_alone_hardly_ever_looks_like_a_collapse(members: int) -> None:
         history = trained_alone(np.random.default_rng(seed).normal(size=(30, members)))
         for rounds in (16, 30):
             for selection in returned:
-                returned[selection] += goes_back(selection, history.until(rounds * members))
+                returned[selection] += goes_back(selection, history.prefix(rounds * members))
     assert returned[now] <= 2 < 10 < returned[before]  # Of 50.
 
 

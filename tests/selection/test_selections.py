@@ -10,7 +10,7 @@ import pytest
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, RandomSearch
 from popbandits.history import History
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
 from popbandits.selection import MFPBT, Patient, Picks, Restarts, Selection, Smoothed, Truncation, TTest
 from popbandits.testing import SELECTION_CHECKS, check_selection
@@ -54,7 +54,7 @@ class ForgetsAMember(Spoilt):
 
 class LoadsLostOrFailedWeights(Spoilt):
     def spoil(self, picks: Picks, history: History, members: Any, rng: Any) -> Any:
-        return replace(picks, weights=history.standing().latest[members])
+        return replace(picks, weights=history.member_states().latest[members])
 
 
 class LoadsRemovedWeights(Spoilt):
@@ -64,13 +64,13 @@ class LoadsRemovedWeights(Spoilt):
 
 class KeepsNoConfiguration(Spoilt):
     def spoil(self, picks: Picks, history: History, members: Any, rng: Any) -> Any:
-        return replace(picks, config=np.full_like(picks.config, NOWHERE))
+        return replace(picks, config=np.full_like(picks.config, NO_INDEX))
 
 
 class GivesUpOnFailures(Spoilt):
     def spoil(self, picks: Picks, history: History, members: Any, rng: Any) -> Any:
-        failed = np.array([history[int(place)].failed for place in history.standing().latest[members]], dtype=bool)
-        weights = np.where(failed, NOWHERE, picks.weights)
+        failed = np.array([history[int(place)].failed for place in history.member_states().latest[members]], dtype=bool)
+        weights = np.where(failed, NO_INDEX, picks.weights)
         return Picks(weights, weights, picks.explores)
 
 
@@ -78,7 +78,7 @@ class LoadsFromTheBestEver(Spoilt):
     """Also for a population of one."""
 
     def spoil(self, picks: Picks, history: History, members: Any, rng: Any) -> Any:
-        best = [] if history.best is None or history.lost else [history.place(history.best.key)]
+        best = [] if history.best is None or history.lost else [history.index_of(history.best.key)]
         return picks if not best else replace(picks, weights=np.full_like(picks.weights, best[0]))
 
 
@@ -186,7 +186,7 @@ def test_an_explorer_perturbs_the_configuration_that_was_picked_from_the_weights
 
 
 def test_a_fresh_start_may_keep_a_configuration_or_explore() -> None:
-    population, (first, second) = second_round(Fixed((NOWHERE, NOWHERE), (1, NOWHERE), (False, True)))
+    population, (first, second) = second_round(Fixed((NO_INDEX, NO_INDEX), (1, NO_INDEX), (False, True)))
     assert first.parent is second.parent is None
     assert first.config == population.history[1].config
     assert second.config not in [o.config for o in population.history]
@@ -200,7 +200,10 @@ def test_a_fresh_start_may_keep_a_configuration_or_explore() -> None:
             ((0, 1), (0, 2), (False, False)),
             "must pick configurations of the history, indices 0 to 1, got index 2",
         ),
-        (((0, NOWHERE), (0, NOWHERE), (False, False)), "got index -1; NOWHERE is for fresh starts that explore"),
+        (
+            ((0, NO_INDEX), (0, NO_INDEX), (False, False)),
+            "got index -1; NO_INDEX is for fresh starts that explore",
+        ),
     ],
 )
 def test_a_population_refuses_picks_that_cannot_be(picks: Any, message: str) -> None:

@@ -195,7 +195,7 @@ def test_one_that_has_just_copied_is_left_alone() -> None:
         parent = None if t == 0 else (0, 6) if t == 7 else (1, t - 1)
         history.append(Observation(1, t, {"x": 0.5, "z": 0.5}, parent, score=1.0 + 0.1 * (t % 3)))
     members = np.arange(2)
-    before = TTest().select(history.until(14), members, np.random.default_rng(0))
+    before = TTest().select(history.prefix(14), members, np.random.default_rng(0))
     after = TTest().select(history, members, np.random.default_rng(0))
     assert (before.weights.tolist(), after.weights.tolist()) == ([12, 12], [14, 15])
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popbandits.history import History, Mode, Observation
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.selection import Truncation
 from popbandits.selection.truncation import replaced_count, sort_best_first
 from popbandits.space import Space
@@ -53,9 +53,9 @@ def copies(
     picks = Truncation(quantile).select(history, np.arange(len(scores)), np.random.default_rng(seed))
     assert picks.config.tolist() == picks.weights.tolist()
     for member in np.flatnonzero(~picks.explores).tolist():
-        assert picks.weights[member] == history.standing().latest[member]
+        assert picks.weights[member] == history.member_states().latest[member]
     return {
-        member: None if (place := int(picks.weights[member])) == NOWHERE else history[place].member
+        member: None if (place := int(picks.weights[member])) == NO_INDEX else history[place].member
         for member in np.flatnonzero(picks.explores).tolist()
     }
 

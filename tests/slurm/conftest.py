@@ -97,6 +97,6 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "slurm":
         request.getfixturevalue("slurm")
         monkeypatch.setattr(slurm_engine, "CHECK", 1.0)  # A test has only one cluster to ask, on a local disk.
-        monkeypatch.setattr(slurm_engine, "GRACE", 2.0)
-        monkeypatch.setattr(slurm_engine, "POLL", 0.1)
+        monkeypatch.setattr(slurm_engine, "RESULT_GRACE_SECONDS", 2.0)
+        monkeypatch.setattr(slurm_engine, "POLL_SECONDS", 0.1)
     return str(request.param)

@@ -83,7 +83,7 @@ def test_a_run_stops_when_an_agent_trains_with_other_hyperparameters(tmp_path: P
 
 
 def test_a_job_that_cannot_start_is_no_fault_of_its_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slurm_engine, "TIMEOUT_MIN", 0.0)  # So every job is ended before it begins.
+    monkeypatch.setattr(slurm_engine, "DEFAULT_TIMEOUT_MINUTES", 0.0)  # So every job is ended before it begins.
     with pytest.raises(RunError, match=r"SLURM jobs must be able to start, got 5 in a row that ended before"):
         tuned(Walker, tmp_path, "local", population=2)
     assert len(History.load(tmp_path)) == 0
@@ -284,6 +284,6 @@ def test_a_submission_that_fails_later_is_tried_again(
     shim.write_text(f'#!/bin/sh\necho x >> {calls}\ncase $(wc -l < {calls}) in 2|3) exit 1;; esac\nexec {real} "$@"\n')
     shim.chmod(0o700)
     monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr(slurm_engine, "RETRY", 0.5)
+    monkeypatch.setattr(slurm_engine, "RESUBMIT_SECONDS", 0.5)
     assert tuned(Walker, tmp_path / "run", cluster).history == in_process(tmp_path / "in-process", rounds=2)
     assert calls.read_text() == "x\n" * 4

@@ -96,7 +96,7 @@ def test_jobs_that_sbatch_may_have_submitted_although_it_failed_have_no_lease(
 ) -> None:
     tools, run = tmp_path / "bin", tmp_path / "run"
     tools.mkdir()
-    for name in slurm_engine.TOOLS:
+    for name in slurm_engine.SLURM_COMMANDS:
         (tools / name).write_text("#!/bin/sh\nls checkpoints >> leases\necho 'Socket timed out' >&2\nexit 1\n")
         (tools / name).chmod(0o700)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")

@@ -15,7 +15,8 @@ from rich.console import Console
 from popbandits.errors import AgentError, SpaceError
 from popbandits.space import Space
 from popbandits.storage.checkpoints import seal
-from popbandits.testing import Costs, Finding, Report, Rule, check_agent, spaces, trials
+from popbandits.testing import AgentRule as Rule
+from popbandits.testing import Costs, Finding, Report, check_agent, spaces, trials
 from popbandits.testing.contrasts import contrasts
 from popbandits.testing.overhead import time_idle_run
 from tests.testing import faulty_agents as agents

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from popbandits.errors import AgentError
-from popbandits.testing import BatchRule, Report, Rule, check_batched
+from popbandits.testing import AgentRule as Rule
+from popbandits.testing import BatchRule, Report, check_batched
 from popbandits.testing.agent_report import AnyRule
 from tests.testing import faulty_batches as batches
 from tests.testing.faulty_batches import SPACE, Sound
@@ -88,7 +89,8 @@ def test_when_train_refuses_nan_divergence_cannot_be_tried() -> None:
     report = check_batched(Picky, SPACE)
     (warning,) = report.warnings
     assert (report.ok, warning.rule) == (True, BatchRule.DIVERGED)
-    assert "train raised ValueError('lr must be a number')" in warning.text
+    assert "with hyperparameters that are NaN, train raised" in warning.text
+    assert "ValueError: lr must be a number" in warning.text
 
 
 def test_without_numbers_that_can_be_nan_divergence_stays_open() -> None:

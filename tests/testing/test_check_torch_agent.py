@@ -7,7 +7,8 @@ from typing import Any
 import ConfigSpace as cs
 import pytest
 
-from popbandits.testing import Rule, check_agent
+from popbandits.testing import AgentRule as Rule
+from popbandits.testing import check_agent
 
 torch = pytest.importorskip("torch")
 

@@ -1,6 +1,5 @@
 """The Trainer of Hugging Face's transformers as an agent."""
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,28 +10,27 @@ from typing import Any
 import torch
 
 from popbandits.adapters import optimizers
-from popbandits.adapters.seeding import Seeded
+from popbandits.adapters.seeding import SEEDS_FILE, ResumingAgent
 from popbandits.agent import Outcome
 from popbandits.errors import AgentError, ArgumentError
 from popbandits.extras import library
-from popbandits.scratch import own_folder
-from popbandits.typing import is_whole
+from popbandits.rules import whole
 
-QUIET: dict[str, Any] = {"report_to": "none", "disable_tqdm": True, "logging_strategy": "no"}
+QUIET_ARGUMENTS: dict[str, Any] = {"report_to": "none", "disable_tqdm": True, "logging_strategy": "no"}
 """Training arguments, unless others are given: a run has its own record and progress."""
 
-OURS = ("output_dir", "max_steps", "num_train_epochs", "seed", "data_seed", "save_strategy", "save_steps")
+ADAPTER_ARGUMENTS = ("output_dir", "max_steps", "num_train_epochs", "seed", "data_seed", "save_strategy", "save_steps")
 """Training arguments that the adapter sets."""
 
-_LEFT_OUT = ("rng_state.pth", "training_args.bin")
+_UNSAVED_FILES = ("rng_state.pth", "training_args.bin")
 """Files of a checkpoint that hold random states, which every interval seeds itself, and hyperparameters."""
 
 
-_TIMES = ("_runtime", "_per_second")
+_TIMING_SUFFIXES = ("_runtime", "_per_second")
 """Metrics that differ at every measurement; the record has the seconds of an interval anyway."""
 
 
-class TrainerAgent(Seeded):
+class TrainerAgent(ResumingAgent):
     """An agent that trains a transformers.Trainer for some optimizer steps in every interval.
 
         def make_trainer(config, arguments):
@@ -66,21 +64,20 @@ class TrainerAgent(Seeded):
         score: str = "eval_loss",
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        for name, value in (("steps", steps), ("total_steps", steps if total_steps is None else total_steps)):
-            if not is_whole(value, 1):
-                raise ArgumentError(f"{name} must be a whole number of at least 1, got {value!r}")
+        whole(1).check("steps", steps)
+        whole(1).or_none().check("total_steps", total_steps)
         pinned = {"dataloader_pin_memory": torch.cuda.is_available()}  # PyTorch warns about it without a GPU.
-        self._arguments = QUIET | pinned | dict(arguments or {})
-        if taken := sorted(set(OURS) & self._arguments.keys()):
-            raise ArgumentError(f"the adapter sets {', '.join(OURS)} itself, got {', '.join(taken)}; leave it out")
+        self._arguments = QUIET_ARGUMENTS | pinned | dict(arguments or {})
+        if taken := sorted(set(ADAPTER_ARGUMENTS) & self._arguments.keys()):
+            raise ArgumentError(
+                f"the adapter sets {', '.join(ADAPTER_ARGUMENTS)} itself, got {', '.join(taken)}; leave it out"
+            )
         if total_steps is None and self._arguments.setdefault("lr_scheduler_type", "constant") != "constant":
             schedule = self._arguments["lr_scheduler_type"]
             raise ArgumentError(f"a schedule needs the length of the run, got {schedule!r} without total_steps")
         super().__init__(seed)
         self._make_trainer, self._steps, self._total, self._score = make_trainer, steps, total_steps, score
-        self._done, self._optimizer = 0, ""
-        self._applied: dict[str, Any] = {}
-        self._folder, self._remove = own_folder(self)
+        self._optimizer = ""  # name of its class
 
     def train(self, config: dict[str, Any]) -> Outcome:
         """Build a trainer with the hyperparameters, resume, and train for some steps."""
@@ -91,39 +88,28 @@ class TrainerAgent(Seeded):
         with self._new_numbers() as number, _quiet(transformers):
             arguments = self._training_arguments(transformers.TrainingArguments, config, number, done)
             trainer = self._make_trainer(config, arguments)
-            restoring = _restoring(transformers.TrainerCallback)(trainer, config, self._optimizer, done)
+            restoring = _restore_trainer(transformers.TrainerCallback)(trainer, config, self._optimizer, done)
             trainer.add_callback(restoring)
             trainer.remove_callback(transformers.PrinterCallback)
             trainer.train(resume_from_checkpoint=str(self._last) if self._done else None)
-            metrics = {name: value for name, value in trainer.evaluate().items() if not name.endswith(_TIMES)}
+            metrics = {name: value for name, value in trainer.evaluate().items() if not name.endswith(_TIMING_SUFFIXES)}
         self._keep(Path(arguments.output_dir) / f"checkpoint-{done}")
         self._done, self._optimizer, self._applied = done, restoring.optimizer, restoring.applied
         if self._score not in metrics:
             raise AgentError(f"score must name a metric of evaluate, got {self._score!r} where are {sorted(metrics)}")
         return Outcome(metrics[self._score], self._steps, metrics)
 
-    def applied(self) -> dict[str, Any]:
-        """Return the hyperparameters that trainer, optimizer and model had when training began, after the resume."""
-        return self._applied
-
     def save(self, directory: Path) -> None:
         """Write the trainer's own checkpoint, which `from_pretrained` reads too."""
         shutil.copytree(self._last, directory, dirs_exist_ok=True)
-        (directory / "agent.json").write_text(
-            json.dumps(self._seeds() | {"steps": self._done, "optimizer": self._optimizer})
-        )
+        self._write_seeds(directory, steps=self._done, optimizer=self._optimizer)
 
     def load(self, directory: Path) -> None:
         """Load a checkpoint; the next interval resumes from it."""
-        saved = json.loads((directory / "agent.json").read_text())
-        self._set_seeds(saved)
+        saved = self._read_seeds(directory)
         self._done, self._optimizer = saved["steps"], saved["optimizer"]
         shutil.rmtree(self._last, ignore_errors=True)
-        shutil.copytree(directory, self._last, ignore=shutil.ignore_patterns("agent.json"))
-
-    def close(self) -> None:
-        """Remove the copy of the last checkpoint."""
-        self._remove()
+        shutil.copytree(directory, self._last, ignore=shutil.ignore_patterns(SEEDS_FILE))
 
     @property
     def _last(self) -> Path:
@@ -132,7 +118,7 @@ class TrainerAgent(Seeded):
     def _keep(self, checkpoint: Path) -> None:
         shutil.rmtree(self._last, ignore_errors=True)
         checkpoint.rename(self._last)
-        for name in _LEFT_OUT:
+        for name in _UNSAVED_FILES:
             (self._last / name).unlink(missing_ok=True)
 
     def _training_arguments(self, kind: Any, config: Mapping[str, Any], number: int, done: int) -> Any:
@@ -150,10 +136,10 @@ class TrainerAgent(Seeded):
         )
 
 
-def _restoring(base: type[Any]) -> Callable[..., Any]:
+def _restore_trainer(base: type[Any]) -> Callable[..., Any]:
     """Define the callback that ends an interval, and sets hyperparameters again after a resume."""
 
-    class Restoring(base):  # type: ignore[misc]
+    class RestoreTrainer(base):  # type: ignore[misc]
         def __init__(self, trainer: Any, config: dict[str, Any], optimizer: str, stop: int) -> None:
             self.trainer, self.config, self.stop = trainer, config, stop
             self.optimizer, self.applied = optimizer, dict[str, Any]()
@@ -173,8 +159,7 @@ def _restoring(base: type[Any]) -> Callable[..., Any]:
             self.optimizer = name
             optimizers.put_back(live, self._built)
             optimizers.put_back_rates(schedule)
-            # Values that were as asked before the resume must be so after it.
-            self.applied = {key: value for key, value in self._read().items() if self._told[key] == self.config[key]}
+            self.applied = optimizers.confirmed(self._told, self._read(), self.config)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.global_step >= self.stop:
@@ -193,7 +178,7 @@ def _restoring(base: type[Any]) -> Callable[..., Any]:
                     read[name] = getattr(owner, name)
             return read
 
-    return Restoring
+    return RestoreTrainer
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """A module of PyTorch Lightning as an agent."""
 
-import json
 import logging
 import pickle
 import shutil
@@ -11,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.adapters import optimizers
-from popbandits.adapters.seeding import Seeded
+from popbandits.adapters.seeding import ResumingAgent
 from popbandits.agent import Outcome
 from popbandits.errors import AgentError, ArgumentError
 from popbandits.extras import library
-from popbandits.scratch import own_folder
-from popbandits.typing import is_whole
+from popbandits.rules import whole
 
 CHECKPOINT = "model.ckpt"
 
-QUIET: dict[str, Any] = {
+QUIET_SETTINGS: dict[str, Any] = {
     "logger": False,
     "enable_checkpointing": False,
     "enable_progress_bar": False,
@@ -29,7 +27,7 @@ QUIET: dict[str, Any] = {
 """Settings of a trainer, unless others are given: a run has its own record, checkpoints and progress."""
 
 
-class LightningAgent(Seeded):
+class LightningAgent(ResumingAgent):
     """An agent that fits a LightningModule for some epochs in every interval.
 
         def make_agent(seed):
@@ -65,26 +63,22 @@ class LightningAgent(Seeded):
     ) -> None:
         if not callable(data):
             raise ArgumentError(f"data must be a function that builds loaders or a data module, got {data!r}")
-        if not is_whole(epochs, 1):
-            raise ArgumentError(f"epochs must be a whole number of at least 1, got {epochs!r}")
+        whole(1).check("epochs", epochs)
         super().__init__(seed)
         self._weights_only = weights_only
         self._module, self._data, self._score, self._epochs = module, data, score, epochs
-        self._settings = QUIET | dict(trainer or {})
+        self._settings = QUIET_SETTINGS | dict(trainer or {})
         if taken := sorted({"max_epochs", "max_steps"} & self._settings.keys()):
             raise ArgumentError(
                 f"an interval's length is set by epochs, got {', '.join(taken)} for the trainer; drop it"
             )
-        self._applied: dict[str, Any] = {}
-        self._done = 0
-        self._folder, self._remove = own_folder(self)
 
     def train(self, config: dict[str, Any]) -> Outcome:
         """Build the module with the hyperparameters, resume, and fit for some epochs."""
         lightning = library("lightning.pytorch", "lightning")
         last = self._folder / CHECKPOINT
         with self._new_numbers(), _quiet():
-            restoring = _restoring(lightning.Callback)(config)
+            restoring = _restore_options(lightning.Callback)(config)
             callbacks = [*self._settings.get("callbacks", []), restoring]
             total = self._done + self._epochs
             trainer = lightning.Trainer(**self._settings | {"max_epochs": total, "callbacks": callbacks})
@@ -105,31 +99,21 @@ class LightningAgent(Seeded):
             raise AgentError(f"score must name a logged metric, got {self._score!r} where there are {sorted(metrics)}")
         return Outcome(metrics[self._score], self._epochs, metrics)
 
-    def applied(self) -> dict[str, Any]:
-        """Return the hyperparameters that the module and its optimizers had when training began, after the resume."""
-        return self._applied
-
     def save(self, directory: Path) -> None:
         """Write Lightning's own checkpoint."""
         shutil.copyfile(self._folder / CHECKPOINT, directory / CHECKPOINT)
-        (directory / "agent.json").write_text(json.dumps(self._seeds() | {"epochs": self._done}))
+        self._write_seeds(directory, epochs=self._done)
 
     def load(self, directory: Path) -> None:
         """Load a checkpoint; the next interval resumes from it."""
-        saved = json.loads((directory / "agent.json").read_text())
-        self._set_seeds(saved)
-        self._done = saved["epochs"]
+        self._done = self._read_seeds(directory)["epochs"]
         shutil.copyfile(directory / CHECKPOINT, self._folder / CHECKPOINT)
 
-    def close(self) -> None:
-        """Remove the copy of the last checkpoint."""
-        self._remove()
 
-
-def _restoring(base: type[Any]) -> Callable[[dict[str, Any]], Any]:
+def _restore_options(base: type[Any]) -> Callable[[dict[str, Any]], Any]:
     """Define the callback that sets hyperparameters again after a resume; its base is Lightning's."""
 
-    class Restoring(base):  # type: ignore[misc]
+    class RestoreOptions(base):  # type: ignore[misc]
         def __init__(self, config: dict[str, Any]) -> None:
             self.config = config
             self.applied: dict[str, Any] = {}
@@ -153,19 +137,14 @@ def _restoring(base: type[Any]) -> Callable[[dict[str, Any]], Any]:
                 optimizers.put_back(optimizer, built)
             for schedule in trainer.lr_scheduler_configs:
                 optimizers.put_back_rates(schedule.scheduler)
-            # Values that were as asked before the resume must be so after it.
-            self.applied = {
-                name: value
-                for name, value in self._read(trainer, module).items()
-                if self._told.get(name) == self.config[name]
-            }
+            self.applied = optimizers.confirmed(self._told, self._read(trainer, module), self.config)
 
         def _read(self, trainer: Any, module: Any) -> dict[str, Any]:
             hyperparameters = {name: module.hparams[name] for name in self.config if name in module.hparams}
             named = {str(number): each for number, each in enumerate(trainer.optimizers)}
             return hyperparameters | optimizers.read_options(named, self.config)
 
-    return Restoring
+    return RestoreOptions
 
 
 @contextmanager

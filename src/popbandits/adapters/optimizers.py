@@ -85,6 +85,11 @@ def read_options(optimizers: Mapping[str, Optimizer], config: Mapping[str, Any])
     return read
 
 
+def confirmed(before: Mapping[str, Any], after: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values after a resume of the hyperparameters that were as asked before it: these must be so still."""
+    return {name: value for name, value in after.items() if name in before and before[name] == config[name]}
+
+
 def _named_options(
     optimizers: Mapping[str, Optimizer], config: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:

@@ -19,10 +19,10 @@ from popbandits.extras import library
 from popbandits.history import History, Key, Observation
 from popbandits.space import Space
 
-LEVELS = 256
+MAX_LEVELS = 256
 """Maximum levels of a range with a step; of more, this many are taken, evenly."""
 
-KEY = "popbandits"
+KEY_ATTRIBUTE = "popbandits"
 """User attribute of a trial: the member and the round of its interval."""
 
 
@@ -72,7 +72,7 @@ def write_to_optuna(run: History | str | Path, storage: Any, study_name: str) ->
             f"study {study_name!r} must {direction}, as the run does, got {' and '.join(directions)}; choose another "
             "study_name"
         )
-    known = {str(trial.user_attrs.get(KEY)): trial for trial in study.get_trials(deepcopy=False)}
+    known = {str(trial.user_attrs.get(KEY_ATTRIBUTE)): trial for trial in study.get_trials(deepcopy=False)}
     distributions = _as_distributions(history.space)
     curves: dict[Key, dict[int, float]] = {}
     new = []
@@ -99,7 +99,7 @@ def _trial(
     config = space.flatten(observation.config)
     attributes = {
         **observation.metrics,  # First: a metric may have one of our names, by which an interval is found again.
-        KEY: list(observation.key),
+        KEY_ATTRIBUTE: list(observation.key),
         "member": observation.member,
         "round": observation.round,
         "parent": None if observation.parent is None else list(observation.parent),
@@ -157,7 +157,7 @@ def _levels(low: float, high: float, step: float) -> Iterator[float]:
     ([0.0, 0.1, 0.2, 0.3], [2, 5, 8])
     """
     last = int((high - low) / step + 1e-9)
-    for index in np.unique(np.rint(np.linspace(0, last, min(last + 1, LEVELS)))):
+    for index in np.unique(np.rint(np.linspace(0, last, min(last + 1, MAX_LEVELS)))):
         value = low + int(index) * step
         yield value if isinstance(value, int) else float(f"{value:.12g}")
 

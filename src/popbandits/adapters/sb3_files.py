@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from popbandits.errors import AgentError
 
-_PASSING = (
+_TRANSIENT_ATTRIBUTES = (
     "start_time",
     "ep_info_buffer",
     "ep_success_buffer",
@@ -24,7 +24,7 @@ _PASSING = (
 )
 """Attributes with times, or with the state of environments, which is not saved."""
 
-_BUILT = {
+_KNOWN_ATTRIBUTES = {
     *("policy_class", "observation_space", "action_space", "rollout_buffer_class", "replay_buffer_class"),
     *("rollout_buffer_kwargs", "replay_buffer_kwargs", "action_noise", "learning_rate", "lr_schedule", "train_freq"),
     *("clip_range", "clip_range_vf", "exploration_schedule", "_last_lstm_states"),
@@ -32,17 +32,17 @@ _BUILT = {
 """Attributes that SB3 pickles, and that every model of an agent has: what it was built with, hyperparameters, which an
 interval sets, and the state of environments."""
 
-_FIRST_DAY = (1980, 1, 1, 0, 0, 0)
-_NUMBERS = "numbers"
+_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+_NUMBERS_KEY = "numbers"
 
 
 def save_model(model: Any, path: Path) -> None:
     """Write a model so that equal models give equal files; `PPO.load(path)` and the like read it."""
     written = io.BytesIO()
-    model.save(written, exclude=_PASSING)
+    model.save(written, exclude=_TRANSIENT_ATTRIBUTES)
     with zipfile.ZipFile(written) as source, zipfile.ZipFile(path, "w") as target:
         for name in source.namelist():  # SB3 writes a time stamp for each.
-            target.writestr(zipfile.ZipInfo(name, _FIRST_DAY), source.read(name))
+            target.writestr(zipfile.ZipInfo(name, _ZIP_DATE), source.read(name))
 
 
 def load_model(model: Any, path: Path) -> Any:
@@ -53,7 +53,7 @@ def load_model(model: Any, path: Path) -> Any:
     with zipfile.ZipFile(path) as file:
         data = json.loads(file.read("data"))
     pickled = {name for name, value in data.items() if isinstance(value, dict) and ":serialized:" in value}
-    built = {name: vars(model)[name] for name in pickled & _BUILT if name in vars(model)}
+    built = {name: vars(model)[name] for name in pickled & _KNOWN_ATTRIBUTES if name in vars(model)}
     if "policy_kwargs" in pickled:
         built["policy_kwargs"] = _policy_arguments(model, data["policy_kwargs"])
     unknown = sorted(pickled - built.keys())
@@ -106,14 +106,14 @@ def save_replay(buffer: Any, path: Path) -> None:
     arrays: dict[str, Any] = {
         name: array[:rows] if len(array) == buffer.buffer_size else array for name, array in _arrays(buffer)
     }
-    np.savez(path, **arrays | {_NUMBERS: np.array(json.dumps(numbers))})
+    np.savez(path, **arrays | {_NUMBERS_KEY: np.array(json.dumps(numbers))})
 
 
 def load_replay(buffer: Any, path: Path) -> None:
     """Fill a new replay buffer with the saved rows."""
     objects = any(array.dtype.hasobject for _, array in _arrays(buffer))  # The infos of environments may be.
     with np.load(path, allow_pickle=objects) as saved:
-        vars(buffer).update(json.loads(str(saved[_NUMBERS])))
+        vars(buffer).update(json.loads(str(saved[_NUMBERS_KEY])))
         for name, array in _arrays(buffer):
             array[: len(saved[name])] = saved[name]
 

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from popbandits.errors import AgentError
 from popbandits.extras import library
 
-FIXED = {
+FIXED_ARGUMENTS = {
     *("policy", "env", "policy_kwargs", "device", "seed", "use_sde", "action_noise", "_init_setup_model"),
     *("buffer_size", "replay_buffer_class", "replay_buffer_kwargs", "optimize_memory_usage"),
     *("rollout_buffer_class", "rollout_buffer_kwargs", "use_rms_prop", "rms_prop_eps"),
@@ -22,10 +22,12 @@ FIXED = {
 }
 """Arguments of a constructor that are fixed for a model, or do not affect learning."""
 
-_TECHNICAL = {"lr", "betas", "maximize", "foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay"}
+_UNTUNED_OPTIONS = {
+    *("lr", "betas", "maximize", "foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay")
+}
 """Options of an optimizer that are not for tuning; its learning rate is the model's."""
 
-_EXPLORATION = {
+_EXPLORATION_ATTRIBUTES = {
     "exploration_initial_eps": "start",
     "exploration_final_eps": "end",
     "exploration_fraction": "end_fraction",
@@ -42,14 +44,14 @@ def changeable(model: Any) -> set[str]:
         name
         for base in type(model).__mro__[:-1]
         for name in inspect.signature(base).parameters
-        if name not in FIXED and name in vars(model)
+        if name not in FIXED_ARGUMENTS and name in vars(model)
     }
     if _is_off_policy(model):
         arguments -= {"n_steps"}  # The replay buffer was built for it.
     if getattr(model, "ent_coef_optimizer", None) is not None:
         arguments -= {"ent_coef"}  # It is learnt.
     own = {name for optimizer in _own_optimizers(model).values() for name in optimizer.defaults}
-    return arguments | {"optimizer"} | own - _TECHNICAL
+    return arguments | {"optimizer"} | own - _UNTUNED_OPTIONS
 
 
 def put(model: Any, config: Mapping[str, Any]) -> None:
@@ -88,7 +90,7 @@ def take_back(model: Any, names: set[str], built: Mapping[str, Any]) -> None:
     """
     if "optimizer" in names:
         _put_optimizer(model, built["optimizer"])
-        names = names | {name for each in _own_optimizers(model).values() for name in each.defaults} - _TECHNICAL
+        names = names | {name for each in _own_optimizers(model).values() for name in each.defaults} - _UNTUNED_OPTIONS
     for name in names - {"optimizer"}:
         if name in vars(model):
             _put(model, name, built[name])
@@ -128,8 +130,8 @@ def _put(model: Any, name: str, value: Any) -> None:
             model.ent_coef_tensor = torch.tensor(float(value), device=model.device)
         case "train_freq":
             model._convert_train_freq()
-        case _ if name in _EXPLORATION and hasattr(model, "exploration_schedule"):
-            setattr(model.exploration_schedule, _EXPLORATION[name], value)
+        case _ if name in _EXPLORATION_ATTRIBUTES and hasattr(model, "exploration_schedule"):
+            setattr(model.exploration_schedule, _EXPLORATION_ATTRIBUTES[name], value)
 
 
 def _read(model: Any, name: str, asked: Any) -> Any:
@@ -149,8 +151,8 @@ def _read(model: Any, name: str, asked: Any) -> Any:
         case "train_freq":
             frequency, unit = model.train_freq
             return (frequency, unit.value) if isinstance(asked, tuple) else frequency
-        case _ if name in _EXPLORATION and hasattr(model, "exploration_schedule"):
-            return getattr(model.exploration_schedule, _EXPLORATION[name])
+        case _ if name in _EXPLORATION_ATTRIBUTES and hasattr(model, "exploration_schedule"):
+            return getattr(model.exploration_schedule, _EXPLORATION_ATTRIBUTES[name])
         case _ if name in vars(model):
             value = getattr(model, name)
             return value(1.0) if callable(value) else value

@@ -5,18 +5,20 @@ from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from functools import update_wrapper
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.optim import Optimizer
 
-from popbandits.adapters import keeping, optimizers
-from popbandits.adapters.seeding import Seeded
+from popbandits.adapters import optimizers
+from popbandits.adapters.seeding import SeededAgent
+from popbandits.adapters.states import restore_all, state_of
 from popbandits.agent import Outcome
+from popbandits.deprecation import present_name
 from popbandits.errors import AgentError
 
 Score = float | Outcome
-Script = Callable[[dict[str, Any], "Run"], Generator[Score, Any, Any] | Score]
+Script = Callable[[dict[str, Any], "ScriptRun"], Generator[Score, Any, Any] | Score]
 
 
 def script(function: Script) -> Callable[[int], "ScriptAgent"]:
@@ -42,7 +44,7 @@ def script(function: Script) -> Callable[[int], "ScriptAgent"]:
     (True, {'lr': 0.2})
 
     Args:
-        function: Generator function of the hyperparameters and a `Run`, which yields a score or an `Outcome`.
+        function: Generator function of the hyperparameters and a `ScriptRun`, which yields a score or an `Outcome`.
     """
 
     def make_agent(seed: int) -> ScriptAgent:
@@ -53,7 +55,7 @@ def script(function: Script) -> Callable[[int], "ScriptAgent"]:
     return make_agent
 
 
-class Kept:
+class KeptState:
     """State of a script, as attributes; plain values are changed by assignment: `kept.steps += 1`."""
 
     def __init__(self, things: dict[str, Any]) -> None:
@@ -65,33 +67,33 @@ class Kept:
         self.__dict__[name] = value
 
 
-class Run:
+class ScriptRun:
     """Information for a script about its interval, and `keep`, which names its state.
 
     Args:
         config: Hyperparameters of the interval.
         seed: Seed of the interval.
-        place: Member and round.
+        interval: Member and round.
         states: State at the end of the last interval. None for a fresh start.
     """
 
     def __init__(
-        self, config: dict[str, Any], seed: int, place: tuple[int, int], states: dict[str, Any] | None
+        self, config: dict[str, Any], seed: int, interval: tuple[int, int], states: dict[str, Any] | None
     ) -> None:
         self.seed = seed
         """Seed for environments; Python's, NumPy's and PyTorch's global generators are already seeded."""
-        self.member, self.round = place
+        self.member, self.round = interval
         self.applied: dict[str, Any] = {}
         """Hyperparameters read back from the optimizers after `keep`."""
         self._config, self._states = config, states
-        self._kept: Kept | None = None
+        self._kept: KeptState | None = None
 
     @property
     def fresh(self) -> bool:
         """True if this is a fresh start."""
         return self._states is None
 
-    def keep(self, **things: Any) -> Kept:
+    def keep(self, **things: Any) -> KeptState:
         """Name the state that training continues from, and restore it. Call it once, when everything is built.
 
         Modules, schedules and generators are restored in place. So are optimizers, except for their options, which stay
@@ -105,24 +107,24 @@ class Run:
         if not things:
             raise AgentError("keep() must name what training continues from, got nothing; name modules, optimizers")
         for name, thing in things.items():
-            keeping.state_of(name, thing)  # Raise now, not after training.
+            state_of(name, thing)  # Raise now, not after training.
         found = {name: thing for name, thing in things.items() if isinstance(thing, Optimizer)}
         built = optimizers.read_options(found, self._config)
         if self._states is not None:
-            things |= keeping.restore_all(things, self._states)
+            things |= restore_all(things, self._states)
         after = optimizers.read_options(found, self._config)
-        self.applied = {name: after[name] for name in built if built[name] == self._config[name]}
-        self._kept = Kept(things)
+        self.applied = optimizers.confirmed(built, after, self._config)
+        self._kept = KeptState(things)
         return self._kept
 
     def states(self) -> dict[str, Any]:
         """Return the current states of everything that is kept."""
         if self._kept is None:
             raise AgentError("a script must name what its training continues from, got no call of keep()")
-        return {name: keeping.state_of(name, thing) for name, thing in vars(self._kept).items()}
+        return {name: state_of(name, thing) for name, thing in vars(self._kept).items()}
 
 
-class ScriptAgent(Seeded):
+class ScriptAgent(SeededAgent):
     """An agent that runs a script from its top to its next `yield` in every interval.
 
     Args:
@@ -137,9 +139,9 @@ class ScriptAgent(Seeded):
         self._applied: dict[str, Any] = {}
 
     def train(self, config: dict[str, Any]) -> Score:
-        """Run the script until it yields (or returns) its score."""
+        """ScriptRun the script until it yields (or returns) its score."""
         with self._new_numbers() as seed:
-            run = Run(config, seed, self._place, self._states)
+            run = ScriptRun(config, seed, self._next_interval, self._states)
             result: Any = self._script(config, run)
             steps = result if inspect.isgenerator(result) else iter([result])
             with closing(steps) if steps is result else nullcontext():  # Its `finally` blocks run at the end.
@@ -163,3 +165,9 @@ class ScriptAgent(Seeded):
         saved = torch.load(directory / "script.pt", weights_only=True)
         self._set_seeds(saved)
         self._states = saved["kept"]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return globals()[present_name(__name__, {"Run": "ScriptRun", "Kept": "KeptState"}, name)]

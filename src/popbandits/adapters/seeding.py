@@ -1,17 +1,22 @@
 """Random numbers of an interval, for training code that draws from the global generators."""
 
+import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-_LARGEST = 2**31  # NumPy's and Gymnasium's seeds, in any version, are below it.
+from popbandits.scratch import own_folder
+
+SEEDS_FILE = "agent.json"
+_SEED_LIMIT = 2**31  # NumPy's and Gymnasium's seeds, in any version, are below it.
 
 
-class Seeded:
+class SeededAgent:
     """Base of agents that seed every interval by its position in the run.
 
     No generator's state has to be saved: an interval's seed follows from the seed of the first ancestor, the number of
@@ -29,18 +34,18 @@ class Seeded:
     """Read by `popbandits check`: they are restored after an interval, so nothing else shows it."""
 
     def __init__(self, seed: int) -> None:
-        self._seed, self._intervals, self._place = int(seed), 0, (0, 0)
+        self._seed, self._intervals, self._next_interval = int(seed), 0, (0, 0)
 
     def assigned(self, member: int, round: int) -> None:
         """Note which interval of the run comes next."""
-        self._place = (member, round)
+        self._next_interval = (member, round)
 
     @contextmanager
     def _new_numbers(self) -> Iterator[int]:
         """Seed the global generators for the next interval, or for building; yield the seed."""
-        spawn_key = (self._intervals, *self._place) if self._intervals else ()
+        spawn_key = (self._intervals, *self._next_interval) if self._intervals else ()
         self._intervals += 1
-        seed = int(np.random.SeedSequence(self._seed, spawn_key=spawn_key).generate_state(1)[0]) % _LARGEST
+        seed = int(np.random.SeedSequence(self._seed, spawn_key=spawn_key).generate_state(1)[0]) % _SEED_LIMIT
         with seeded(seed):
             yield seed
 
@@ -50,6 +55,38 @@ class Seeded:
 
     def _set_seeds(self, saved: dict[str, Any]) -> None:
         self._seed, self._intervals = saved["seed"], saved["intervals"]
+
+    def _write_seeds(self, directory: Path, **more: Any) -> None:
+        """Write the seeds and other plain values to a checkpoint."""
+        (directory / SEEDS_FILE).write_text(json.dumps(self._seeds() | more))
+
+    def _read_seeds(self, directory: Path) -> dict[str, Any]:
+        """Set the seeds that a checkpoint holds, and return all values of `_write_seeds`."""
+        saved: dict[str, Any] = json.loads((directory / SEEDS_FILE).read_text())
+        self._set_seeds(saved)
+        return saved
+
+
+class ResumingAgent(SeededAgent):
+    """Base of agents whose library resumes from a checkpoint of its own, which they have in a temporary folder.
+
+    Args:
+        seed: Seed of the agent.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._applied: dict[str, Any] = {}
+        self._done = 0  # epochs or steps so far
+        self._folder, self._remove_folder = own_folder(self)
+
+    def applied(self) -> dict[str, Any]:
+        """Return the hyperparameters that were in use when training began, after the resume."""
+        return self._applied
+
+    def close(self) -> None:
+        """Remove the copy of the last checkpoint."""
+        self._remove_folder()
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Any algorithm of Stable-Baselines3 as an agent."""
 
-import json
 import math
 import pickle
 import warnings
@@ -11,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from popbandits.adapters import sb3_files, sb3_hyperparameters
-from popbandits.adapters.seeding import Seeded, seeded
+from popbandits.adapters.seeding import SeededAgent, seeded
 from popbandits.agent import Outcome
 from popbandits.errors import AgentError, ArgumentError
 from popbandits.extras import library
-from popbandits.typing import is_whole
+from popbandits.rules import whole
 
 
-class SB3Agent(Seeded):
+class SB3Agent(SeededAgent):
     """An agent that trains a model of Stable-Baselines3 (or sb3-contrib) for some steps in every interval.
 
         def make_agent(seed):
@@ -57,9 +56,8 @@ class SB3Agent(Seeded):
     ) -> None:
         if not (isinstance(env, str) or callable(env)):
             raise ArgumentError(f"env must be a name or a function that builds an environment, got {env!r}")
-        for name, value, least in (("steps", steps, 1), ("episodes", episodes, 0)):
-            if not is_whole(value, least):
-                raise ArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        whole(1).check("steps", steps)
+        whole(0).check("episodes", episodes)
         super().__init__(seed)
         self._steps, self._episodes = steps, episodes
         self._config: dict[str, Any] = {}
@@ -103,13 +101,12 @@ class SB3Agent(Seeded):
             sb3_files.save_replay(model.replay_buffer, directory / "replay.npz")
         if (scales := model.get_vec_normalize_env()) is not None:
             sb3_files.save_scales(scales, directory / "scales.npz")
-        (directory / "agent.json").write_text(json.dumps(self._seeds() | {"tuned": sorted(self._tuned)}))
+        self._write_seeds(directory, tuned=sorted(self._tuned))
 
     def load(self, directory: Path) -> None:
         """Load a checkpoint; its hyperparameters are replaced by those of the next interval."""
-        saved = json.loads((directory / "agent.json").read_text())
-        self._set_seeds(saved)
-        self._tuned |= set(saved["tuned"])  # Schedules stay those of the model in memory, and are reset if inactive.
+        tuned = self._read_seeds(directory)["tuned"]
+        self._tuned |= set(tuned)  # Schedules stay those of the model in memory, and are reset if inactive.
         old = self.model
         with seeded(0), warnings.catch_warnings():  # Building a model seeds the global generators.
             warnings.filterwarnings("ignore", "`n_steps=")  # SB3 takes its own n-step buffer for a user's.

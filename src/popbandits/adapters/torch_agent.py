@@ -8,13 +8,14 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from popbandits.adapters import keeping, optimizers
-from popbandits.adapters.seeding import Seeded
+from popbandits.adapters import optimizers
+from popbandits.adapters.seeding import SeededAgent
+from popbandits.adapters.states import restore_all, state_of
 from popbandits.agent import Outcome
 from popbandits.errors import AgentError
 
 
-class TorchAgent(Seeded):
+class TorchAgent(SeededAgent):
     """Base of an agent that defines `build` and `interval`, and names its state in `kept`.
 
     `kept` names the attributes that training continues from: modules, optimizers, schedules, generators, tensors,
@@ -95,7 +96,7 @@ class TorchAgent(Seeded):
 
     def save(self, directory: Path) -> None:
         """Write the attributes named in `kept`."""
-        states = {name: keeping.state_of(name, getattr(self, name)) for name in self.kept}
+        states = {name: state_of(name, getattr(self, name)) for name in self.kept}
         torch.save({"kept": states, **self._seeds()}, directory / "agent.pt")
 
     def load(self, directory: Path) -> None:
@@ -103,7 +104,7 @@ class TorchAgent(Seeded):
         saved = torch.load(directory / "agent.pt", weights_only=True)
         self._set_seeds(saved)
         things = {name: getattr(self, name) for name in self.kept}
-        for name, thing in keeping.restore_all(things, saved["kept"]).items():
+        for name, thing in restore_all(things, saved["kept"]).items():
             setattr(self, name, thing)
 
     def _optimizers(self) -> dict[str, Optimizer]:

@@ -19,44 +19,12 @@ from typing import Any
 
 from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.engine import Engine
-from popbandits.engines.making import Incomplete
-from popbandits.engines.work import (
-    Failure,
-    Job,
-    Report,
-    accept,
-    call,
-    dismiss,
-    failure_of,
-    is_ctrl_c,
-    load_verified,
-)
+from popbandits.engines.making import IncompleteAgentError
+from popbandits.engines.work import Failure, Job, JobReport, accept, call, dismiss, failure_of, is_ctrl_c, load_verified
 from popbandits.errors import AgentError
 from popbandits.records import Key
 
-METHODS = ("train", "copy", "reset", "save", "load")
-
-
-class Batched(Engine):
-    """An engine that collects the jobs of a round, and does them in one call."""
-
-    def __init__(self, make_agents: MakeAgents, size: int):
-        self._batch = Batch(make_agents, size)
-        self._jobs: list[Job] = []
-
-    def submit(self, job: Job) -> None:
-        """Queue a job."""
-        self._jobs.append(job)
-
-    def wait(self) -> list[Report]:
-        """Do all queued jobs; the reports are in the same order."""
-        jobs, self._jobs = self._jobs, []
-        return self._batch.do(jobs) if jobs else []
-
-    def close(self) -> None:
-        """Close the agents."""
-        self._jobs.clear()
-        self._batch.close()
+BATCH_METHODS = ("train", "copy", "reset", "save", "load")
 
 
 @dataclass(frozen=True)
@@ -81,15 +49,27 @@ class Slot:
         return self.used
 
 
-class Batch:
-    """The members in memory, and the interval that each has done last."""
+class Batched(Engine):
+    """An engine that collects the jobs of a round, and does them in one call; members stay in memory."""
 
     def __init__(self, make_agents: MakeAgents, size: int):
+        super().__init__()
         self._make_agents, self._size = make_agents, size
         self._agents: BatchedAgents | None = None
         self._holds: list[Key | None] = [None] * size  # by slot: (member, round) of its state; None if unusable
 
-    def do(self, jobs: Sequence[Job]) -> list[Report]:
+    def wait(self) -> list[JobReport]:
+        """Do all queued jobs; the reports are in the same order."""
+        jobs = list(self._queue)
+        self._queue.clear()
+        return self._do(jobs) if jobs else []
+
+    def close(self) -> None:
+        """Close the agents."""
+        self._queue.clear()
+        self._drop()
+
+    def _do(self, jobs: Sequence[Job]) -> list[JobReport]:
         """Do the jobs of different members in one call. Failures are in the reports."""
         start = time.perf_counter()
         ends: dict[Key, Outcome | Failure] = {}
@@ -100,13 +80,13 @@ class Batch:
                 raise
             for job in jobs:
                 ends.setdefault(job.assignment.key, failure_of(error, job.draft))
-            self.close()  # Its state is unknown.
+            self._drop()  # Its state is unknown.
         else:
             self._save(trained, ends)
         seconds = (time.perf_counter() - start) / len(jobs)  # An equal share each, so that they add up.
-        return [_report(job.assignment.key, seconds, ends[job.assignment.key]) for job in jobs]
+        return [JobReport(job.assignment.key, seconds, ends[job.assignment.key]) for job in jobs]
 
-    def close(self) -> None:
+    def _drop(self) -> None:
         """Close the agents and drop them."""
         dismiss(self._agents)
         self._agents, self._holds = None, [None] * self._size
@@ -176,25 +156,21 @@ class Batch:
                 full = failure if failure.kind == "disk" else None
 
 
-def _report(key: Key, seconds: float, end: Outcome | Failure) -> Report:
-    return Report(key, seconds, failure=end) if isinstance(end, Failure) else Report(key, seconds, end)
-
-
 def build_batch(make_agents: MakeAgents, seeds: list[int]) -> BatchedAgents:
     """Build batched agents, and check that they have all methods."""
     try:
         signature(make_agents, follow_wrapped=False).bind(seeds)
     except TypeError:
-        raise Incomplete(
+        raise IncompleteAgentError(
             f"engine='batched' calls make_agents with the list of all seeds, got {make_agents!r}, which does not take "
             "one; choose another engine for agents that are built one by one"
         ) from None
     except ValueError:  # Some builtins have no signature.
         pass
     agents = call(make_agents, seeds)
-    if missing := [name for name in METHODS if not callable(getattr(agents, name, None))]:
-        raise Incomplete(
-            f"batched agents have {', '.join(METHODS)}, got {agents!r} without {', '.join(missing)}; add them, "
+    if missing := [name for name in BATCH_METHODS if not callable(getattr(agents, name, None))]:
+        raise IncompleteAgentError(
+            f"batched agents have {', '.join(BATCH_METHODS)}, got {agents!r} without {', '.join(missing)}; add them, "
             "or choose another engine for agents that are built one by one"
         )
     return agents

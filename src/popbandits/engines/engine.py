@@ -4,18 +4,32 @@ from abc import ABC, abstractmethod
 from collections import deque
 
 from popbandits.agent import MakeAgent
-from popbandits.engines.work import Bench, Job, Report
+from popbandits.engines.work import AgentPool, Job, JobReport
+from popbandits.errors import RunError
+
+MAX_EARLY_DEATHS = 5
+"""Number of workers in a row that may die before a first job; the last one ends the run."""
 
 
 class Engine(ABC):
     """An engine does jobs and reports on each exactly once, whatever happens to agents and workers."""
 
-    @abstractmethod
+    def __init__(self) -> None:
+        self._queue: deque[Job] = deque()
+        self._early_deaths = 0  # in a row
+
     def submit(self, job: Job) -> None:
-        """Accept a job; a member has one job at a time."""
+        """Queue a job; a member has one job at a time."""
+        self._queue.append(job)
+
+    def _count_early_death(self, workers: str, what: str) -> None:
+        """Count a worker that died before its first job; raise if too many did in a row."""
+        self._early_deaths += 1
+        if self._early_deaths >= MAX_EARLY_DEATHS:
+            raise RunError(f"{workers} must be able to start, got {MAX_EARLY_DEATHS} in a row that {what}")
 
     @abstractmethod
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Wait until a job ends, and return the reports on all that ended; none only if there are no jobs."""
 
     @abstractmethod
@@ -27,18 +41,14 @@ class InProcess(Engine):
     """An engine that does one job after another in the calling thread; debuggers and profilers see everything."""
 
     def __init__(self, make_agent: MakeAgent):
-        self._bench = Bench(make_agent)
-        self._jobs: deque[Job] = deque()
+        super().__init__()
+        self._pool = AgentPool(make_agent)
 
-    def submit(self, job: Job) -> None:
-        """Queue a job."""
-        self._jobs.append(job)
-
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Do the first job of the queue."""
-        return [self._bench.do(self._jobs.popleft())] if self._jobs else []
+        return [self._pool.do(self._queue.popleft())] if self._queue else []
 
     def close(self) -> None:
         """Close the agents."""
-        self._jobs.clear()
-        self._bench.close()
+        self._queue.clear()
+        self._pool.close()

@@ -8,18 +8,18 @@ from typing import cast
 from popbandits.agent import Agent, MakeAgent
 from popbandits.errors import AgentError
 
-METHODS = ("train", "save", "load")
-_SEEDS = {"seed", "random_seed", "rng_seed", "random_state", "s"}
+AGENT_METHODS = ("train", "save", "load")
+_SEED_NAMES = {"seed", "random_seed", "rng_seed", "random_state", "s"}
 """Names of an optional parameter that takes the seed; any required one does."""
-_CONFIGS = {"config", "configs", "configuration", "cfg", "conf", "hparams", "hyperparameters", "params", "trial"}
+_CONFIG_NAMES = {"config", "configs", "configuration", "cfg", "conf", "hparams", "hyperparameters", "params", "trial"}
 """Names of a parameter that does not expect a seed."""
-_CLASS = (
+_HOW_TO_WRITE_AN_AGENT = (
     "write a class whose train(config) trains for one interval and returns the score, with save and load for its state"
 )
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class Incomplete(AgentError):
+class IncompleteAgentError(AgentError):
     """An agent cannot be built, or lacks a method of the contract."""
 
 
@@ -29,12 +29,14 @@ def build(make_agent: MakeAgent, seed: int) -> Agent:
     must = "make_agent(seed) must return an agent, an object with train, save and load"
     if agent is None or isinstance(agent, type):
         got = "None; return the agent" if agent is None else f"the class {agent.__name__}; call it"
-        raise Incomplete(f"{must}, got {got}")
+        raise IncompleteAgentError(f"{must}, got {got}")
     if isinstance(agent, Real):
-        raise Incomplete(f"{must}, got {agent!r}, as an objective function returns; {_CLASS}")
-    if missing := [name for name in METHODS if not callable(getattr(agent, name, None))]:
+        raise IncompleteAgentError(f"{must}, got {agent!r}, as an objective function returns; {_HOW_TO_WRITE_AN_AGENT}")
+    if missing := [name for name in AGENT_METHODS if not callable(getattr(agent, name, None))]:
         add = "add it" if len(missing) == 1 else "add them"
-        raise Incomplete(f"an agent has train, save and load, got {agent!r:.200} without {', '.join(missing)}; {add}")
+        raise IncompleteAgentError(
+            f"an agent has train, save and load, got {agent!r:.200} without {', '.join(missing)}; {add}"
+        )
     return cast(Agent, agent)
 
 
@@ -46,14 +48,14 @@ def _make(make_agent: MakeAgent, seed: int) -> Agent:
         return make_agent(seed)
     args, keywords = _arguments(list(called.parameters.values()), seed)
     name = getattr(make_agent, "__qualname__", repr(make_agent))
-    if args and next(iter(called.parameters)) in _CONFIGS:
-        raise Incomplete(_without_config(make_agent, name, called))
+    if args and next(iter(called.parameters)) in _CONFIG_NAMES:
+        raise IncompleteAgentError(_without_config(make_agent, name, called))
     try:
         signature(make_agent, follow_wrapped=False).bind(*args, **keywords)  # A wrapper may fill in the rest.
     except TypeError:
-        if _CONFIGS & called.parameters.keys():
-            raise Incomplete(_without_config(make_agent, name, called)) from None
-        raise Incomplete(
+        if _CONFIG_NAMES & called.parameters.keys():
+            raise IncompleteAgentError(_without_config(make_agent, name, called)) from None
+        raise IncompleteAgentError(
             f"make_agent is called with a seed, and nothing else, got {name}{called}; give the other arguments with "
             "functools.partial, or in a function that takes the seed"
         ) from None
@@ -63,7 +65,7 @@ def _make(make_agent: MakeAgent, seed: int) -> Agent:
 def _arguments(parameters: Sequence[Parameter], seed: int) -> tuple[tuple[int, ...], dict[str, int]]:
     """Return the seed as the argument that these parameters want it as; nothing if they want none."""
     first = parameters[0] if parameters else None
-    if first is not None and first.kind in _POSITIONAL and first.name in _SEEDS:
+    if first is not None and first.kind in _POSITIONAL and first.name in _SEED_NAMES:
         return (seed,), {}
     if any(one.name == "seed" and one.kind in (*_POSITIONAL, Parameter.KEYWORD_ONLY) for one in parameters):
         return (), {"seed": seed}
@@ -77,4 +79,4 @@ def _without_config(make_agent: MakeAgent, name: str, called: Signature) -> str:
     got = f"make_agent is called with a seed, and nothing else, got {name}{called}"
     if isclass(make_agent):
         return f"{got}; hyperparameters change as it trains: take them in train(config), and the seed or nothing here"
-    return f"{got}, which looks like an objective function; {_CLASS}"
+    return f"{got}, which looks like an objective function; {_HOW_TO_WRITE_AN_AGENT}"

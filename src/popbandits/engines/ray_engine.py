@@ -12,18 +12,16 @@ import shutil
 import tarfile
 import time
 import uuid
-from collections import deque
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
-from popbandits.engines.witness import Witness
-from popbandits.engines.work import Bench, Failure, Job, Report
-from popbandits.engines.workers import STARTS
-from popbandits.errors import ArgumentError, CheckpointError, RunError
+from popbandits.engines.watchdog import Watchdog
+from popbandits.engines.work import AgentPool, Failure, Job, JobReport, time_limit_failure
+from popbandits.errors import ArgumentError, CheckpointError
 from popbandits.extras import library
 from popbandits.scratch import scratch
 from popbandits.settings import Resources
@@ -35,7 +33,7 @@ class Host:
     """The class that an actor runs."""
 
     def __init__(self, make_agent: MakeAgent):
-        self._bench = Bench(make_agent)
+        self._pool = AgentPool(make_agent)
 
     def ready(self, marker: Path) -> tuple[str, bool]:
         """Return the actor's node, and whether it sees the run's folder."""
@@ -43,37 +41,37 @@ class Host:
 
         return ray.get_runtime_context().get_node_id(), marker.exists()
 
-    def do(self, job: Job) -> Report:
+    def do(self, job: Job) -> JobReport:
         """Do a job in the run's folder."""
-        return self._bench.do(job)
+        return self._pool.do(job)
 
-    def do_apart(self, job: Job, source: bytes | None) -> tuple[Report, bytes | None]:
+    def do_apart(self, job: Job, source: bytes | None) -> tuple[JobReport, bytes | None]:
         """Do a job without access to the run's folder: checkpoints are sent as bytes."""
         with scratch() as folder:
             if source is not None:
                 unpack(source, folder / "source")
             here = replace(job, source=None if source is None else folder / "source", draft=folder / "draft")
-            report = self._bench.do(here)
+            report = self._pool.do(here)
             return report, pack(here.draft) if report.outcome is not None else None
 
 
-class Seat:
+@dataclass(eq=False)  # Each is itself, also if it looks like another.
+class RayWorker:
     """An actor, as its engine sees it."""
 
-    def __init__(self, actor: Any, coming: Any, lost_before: frozenset[str]):
-        self.actor = actor
-        self.coming = coming
-        """Reference to its next answer: that it is ready, or a report; None if it has nothing to do."""
-        self.lost_before = lost_before
-        """Nodes that were lost already when it was requested."""
-        self.is_doubtful = False
-        """True if it was unreachable during its job, and has been asked if it is still alive."""
-        self.job: Job | None = None
-        self.since = 0.0
-        """Time at which its job was sent."""
-        self.node: str | None = None
-        """Its node; None until it is ready."""
-        self.sees_folder = False
+    actor: Any
+    coming: Any
+    """Reference to its next answer: that it is ready, or a report; None if it has nothing to do."""
+    lost_before: frozenset[str]
+    """Nodes that were lost already when it was requested."""
+    is_unreachable: bool = False
+    """True if it was unreachable during its job, and has been asked if it is still alive."""
+    job: Job | None = None
+    since: float = 0.0
+    """Time at which its job was sent."""
+    node: str | None = None
+    """Its node; None until it is ready."""
+    sees_folder: bool = False
 
 
 class RayEngine(Engine):
@@ -87,20 +85,19 @@ class RayEngine(Engine):
         resources: Resources | None = None,
         round_timeout: float | None = None,
     ):
+        super().__init__()
         self._ray = ray = library("ray", "ray", "engine='ray'")
         self._started_ray = not ray.is_initialized()
         if self._started_ray:  # It connects to the cluster of RAY_ADDRESS, or starts one on this machine.
             ray.init(include_dashboard=False, log_to_driver=False)
         self.round_timeout = round_timeout
-        self._queue: deque[Job] = deque()
-        self._homes: dict[int, Seat] = {}  # by member: where it trained last
-        self._early_deaths = 0
-        self._seats: list[Seat] = []
+        self._homes: dict[int, RayWorker] = {}  # by member: where it trained last
+        self._workers: list[RayWorker] = []
         # A temporary name among the checkpoints: if the run is killed, it is removed on resume.
         self._marker = directory.resolve() / CHECKPOINTS / f"seen-{uuid.uuid4().hex}-0"
         self._marker.mkdir(parents=True)
         # Ray ends this process at once, from C++, if the raylet of this machine dies.
-        self._witness = Witness(
+        self._watchdog = Watchdog(
             "popbandits: the run's process ended while it was connected to Ray. If Ray says above that a raylet was "
             "terminated, it was this machine's, often for lack of memory, and Ray then ends every process that is "
             f"connected to it. Everything so far is in {directory}; resume it with: {resume_command(directory)}"
@@ -114,34 +111,29 @@ class RayEngine(Engine):
                 f"({error}); build what it holds inside the function"
             ) from None
         self._host: Any = ray.remote(**_options(resources or {}))(Host)
-        self._seats += [self._start() for _ in range(workers)]
+        self._workers += [self._start() for _ in range(workers)]
 
-    def submit(self, job: Job) -> None:
-        """Queue a job."""
-        self._queue.append(job)
-        self._send()
-
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Wait until a job is done, an actor dies, or one is past its deadline; return the reports."""
-        reports: list[Report] = []
-        while not reports and (self._queue or any(seat.job for seat in self._seats)):
+        reports: list[JobReport] = []
+        while not reports and (self._queue or any(worker.job for worker in self._workers)):
             reports += self._send()
-            coming = {seat.coming: seat for seat in self._seats if seat.coming is not None}
-            patience = 0.0 if reports else min(map(self._patience, self._seats))
-            done, _ = self._ray.wait(list(coming), timeout=None if patience == math.inf else patience)
+            coming = {worker.coming: worker for worker in self._workers if worker.coming is not None}
+            seconds = 0.0 if reports else min(map(self._seconds_left, self._workers))
+            done, _ = self._ray.wait(list(coming), timeout=None if seconds == math.inf else seconds)
             for answer in done:
                 reports += self._receive(coming[answer])
-            for seat in [seat for seat in self._seats if self._patience(seat) == 0]:
-                reports += self._give_up(seat)
+            for worker in [worker for worker in self._workers if self._seconds_left(worker) == 0]:
+                reports += self._finish(worker, time_limit_failure(self.round_timeout))
         return reports
 
     def close(self) -> None:
         """End every actor, and Ray if this engine started it."""
-        for seat in self._seats:
-            self._ray.kill(seat.actor)
-        self._seats.clear()
+        for worker in self._workers:
+            self._ray.kill(worker.actor)
+        self._workers.clear()
         self._queue.clear()
-        self._witness.dismiss()
+        self._watchdog.dismiss()
         with suppress(OSError):
             self._marker.rmdir()
         if self._started_ray:
@@ -149,77 +141,77 @@ class RayEngine(Engine):
 
     # Actors
 
-    def _start(self) -> Seat:
+    def _start(self) -> RayWorker:
         lost = frozenset(self._nodes(alive=False))
         actor = self._host.remote(self._make_agent)
-        return Seat(actor, actor.ready.remote(self._marker), lost)
+        return RayWorker(actor, actor.ready.remote(self._marker), lost)
 
-    def _replace(self, seat: Seat) -> None:
+    def _replace(self, worker: RayWorker) -> None:
         """Replace an actor by a new one."""
-        self._ray.kill(seat.actor)
-        self._seats[self._seats.index(seat)] = self._start()
-        self._homes = {member: home for member, home in self._homes.items() if home is not seat}
+        self._ray.kill(worker.actor)
+        self._workers[self._workers.index(worker)] = self._start()
+        self._homes = {member: home for member, home in self._homes.items() if home is not worker}
 
-    def _patience(self, seat: Seat) -> float:
+    def _seconds_left(self, worker: RayWorker) -> float:
         """Return the seconds that its job may still take. Waiting for resources has no limit."""
-        if self.round_timeout is None or seat.job is None:
+        if self.round_timeout is None or worker.job is None:
             return math.inf
-        return max(0.0, seat.since + self.round_timeout - time.monotonic())
+        return max(0.0, worker.since + self.round_timeout - time.monotonic())
 
-    def _send(self) -> list[Report]:
+    def _send(self) -> list[JobReport]:
         """Send jobs to free actors, if possible to those that have the member's agent; return reports on the jobs
         whose checkpoint cannot be read."""
-        reports: list[Report] = []
-        free = [seat for seat in self._seats if seat.node is not None and seat.job is None]
+        reports: list[JobReport] = []
+        free = [worker for worker in self._workers if worker.node is not None and worker.job is None]
         while self._queue and free:
             job = self._queue.popleft()
             member = job.assignment.member
             home = self._homes.get(member)
-            seat = home if home in free else free[0]
+            worker = home if home in free else free[0]
             try:
-                seat.coming = self._begin(seat, job)
+                worker.coming = self._begin(worker, job)
             except CheckpointError as error:
-                reports.append(Report(job.assignment.key, 0.0, failure=Failure("lost", str(error))))
+                reports.append(JobReport(job.assignment.key, 0.0, Failure("lost", str(error))))
                 continue
-            free.remove(seat)
-            seat.job, seat.since, self._homes[member] = job, time.monotonic(), seat
+            free.remove(worker)
+            worker.job, worker.since, self._homes[member] = job, time.monotonic(), worker
         return reports
 
-    def _begin(self, seat: Seat, job: Job) -> Any:
-        if seat.sees_folder:
-            return seat.actor.do.remote(job)
+    def _begin(self, worker: RayWorker, job: Job) -> Any:
+        if worker.sees_folder:
+            return worker.actor.do.remote(job)
         if job.source is None:
-            return seat.actor.do_apart.remote(job, None)
+            return worker.actor.do_apart.remote(job, None)
         verify(job.source)
         with required("read", job.source):
             content = pack(job.source)
-        return seat.actor.do_apart.remote(job, self._ray.put(content))
+        return worker.actor.do_apart.remote(job, self._ray.put(content))
 
     # Answers
 
-    def _receive(self, seat: Seat) -> list[Report]:
+    def _receive(self, worker: RayWorker) -> list[JobReport]:
         """Handle an actor's answer, that it is ready or a report, or its death; return the reports."""
         errors = self._ray.exceptions
         try:
-            answer = self._ray.get(seat.coming)
+            answer = self._ray.get(worker.coming)
         except errors.RayTaskError as error:
-            return self._finish(seat, Failure("raised", f"{type(error).__name__}: {error}"[:1000]))
+            return self._finish(worker, Failure("raised", f"{type(error).__name__}: {error}"[:1000]))
         except errors.ActorUnavailableError:  # Ray does not know yet whether it or its node is dead.
-            seat.is_doubtful, seat.coming = seat.job is not None, seat.actor.ready.remote(self._marker)
+            worker.is_unreachable, worker.coming = (worker.job is not None, worker.actor.ready.remote(self._marker))
             return []
         except errors.RayError as error:
-            return self._bury(seat, error)
-        seat.coming = None
-        if seat.node is None:
-            (seat.node, seat.sees_folder), self._early_deaths = answer, 0
+            return self._replace_dead(worker, error)
+        worker.coming = None
+        if worker.node is None:
+            (worker.node, worker.sees_folder), self._early_deaths = answer, 0
             return []
-        if seat.is_doubtful:
-            self._put_back(seat)  # It is alive, but its report was lost.
-            self._replace(seat)
+        if worker.is_unreachable:
+            self._put_back(worker)  # It is alive, but its report was lost.
+            self._replace(worker)
             return []
-        job, seat.job = seat.job, None
+        job, worker.job = worker.job, None
         assert job is not None
-        if seat.sees_folder:
+        if worker.sees_folder:
             return [answer]
         report, content = answer
         if content is not None:
@@ -228,39 +220,34 @@ class RayEngine(Engine):
             verify(job.draft)
         return [report]
 
-    def _bury(self, seat: Seat, error: Exception) -> list[Report]:
+    def _replace_dead(self, worker: RayWorker, error: Exception) -> list[JobReport]:
         """Replace an actor that died, alone or with its node; return a report if the job failed."""
-        if self._is_node_lost(seat):
-            self._put_back(seat)
-        elif seat.node is None:
-            self._early_deaths += 1
-            if self._early_deaths >= STARTS:
-                raise RunError(f"Ray's actors must be able to start, got {STARTS} in a row that died first: {error}")
-        return self._finish(seat, Failure("died", f"its actor died: {str(error).splitlines()[0]}"))
+        if self._is_node_lost(worker):
+            self._put_back(worker)
+        elif worker.node is None:
+            self._count_early_death("Ray's actors", f"died first: {error}")
+        return self._finish(worker, Failure("died", f"its actor died: {str(error).splitlines()[0]}"))
 
-    def _is_node_lost(self, seat: Seat) -> bool:
-        if seat.node is not None:
-            return seat.node not in self._nodes(alive=True)
+    def _is_node_lost(self, worker: RayWorker) -> bool:
+        if worker.node is not None:
+            return worker.node not in self._nodes(alive=True)
         # It died before it could report its node.
-        return not self._nodes(alive=False) <= seat.lost_before
+        return not self._nodes(alive=False) <= worker.lost_before
 
-    def _put_back(self, seat: Seat) -> None:
+    def _put_back(self, worker: RayWorker) -> None:
         """Queue an actor's job again. No agent is at fault, so that no failure is recorded."""
-        if seat.job is not None:
-            self._ray.kill(seat.actor)
-            shutil.rmtree(seat.job.draft, ignore_errors=True)
-            self._queue.appendleft(seat.job)
-            seat.job = None
+        if worker.job is not None:
+            self._ray.kill(worker.actor)
+            shutil.rmtree(worker.job.draft, ignore_errors=True)
+            self._queue.appendleft(worker.job)
+            worker.job = None
 
-    def _give_up(self, seat: Seat) -> list[Report]:
-        return self._finish(seat, Failure("timeout", f"did not end within {self.round_timeout:g} seconds"))
-
-    def _finish(self, seat: Seat, failure: Failure) -> list[Report]:
+    def _finish(self, worker: RayWorker, failure: Failure) -> list[JobReport]:
         """Replace an actor, and report on its job."""
-        self._replace(seat)
-        if seat.job is None:
+        self._replace(worker)
+        if worker.job is None:
             return []
-        return [Report(seat.job.assignment.key, time.monotonic() - seat.since, failure=failure)]
+        return [JobReport(worker.job.assignment.key, time.monotonic() - worker.since, failure)]
 
     def _nodes(self, alive: bool) -> set[str]:
         return {node["NodeID"] for node in self._ray.nodes() if node["Alive"] is alive}

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 import uuid
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,10 +25,16 @@ from typing import Any
 
 from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
-from popbandits.engines.slurm_job import BEGAN, do
+from popbandits.engines.slurm_job import BEGAN_FILE, do
 from popbandits.engines.spawning import spawning
-from popbandits.engines.work import TRACEBACK, Failure, Job, Report
-from popbandits.engines.workers import STARTS
+from popbandits.engines.work import (
+    MAX_TRACEBACK_CHARACTERS,
+    Failure,
+    Job,
+    JobReport,
+    describe_error,
+    time_limit_failure,
+)
 from popbandits.errors import ArgumentError, DiskError, RunError
 from popbandits.extras import library
 from popbandits.settings import JobOptions
@@ -38,32 +43,32 @@ from popbandits.storage.disk import required
 from popbandits.storage.schema import is_plain
 from popbandits.wording import error_text
 
-FOLDER = "slurm"
+LOG_FOLDER = "slurm"
 """Name of the folder for the logs of jobs, in a run's folder."""
-TIMEOUT_MIN = 60
+DEFAULT_TIMEOUT_MINUTES = 60
 """Time limit of a job in minutes, unless another is given."""
-LOST = {"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"}
+LOST_STATES = {"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED"}
 """States of a job that ended through no fault of its agent."""
-ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "ENDED"}
+ENDED_STATES = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "ENDED"}
 """Other states of a job that has ended; ours is the last, of a job that SLURM no longer knows."""
-TOOLS = ("sbatch", "srun", "squeue", "scancel")
+SLURM_COMMANDS = ("sbatch", "srun", "squeue", "scancel")
 """Commands of SLURM that are called; submitit looks for srun."""
-_SENT = re.compile(
+_MESSAGE_FILES = re.compile(
     r"[0-9_]+_(submitted|result)\.pkl|[0-9a-f]{32}\.pkl|[0-9_]+_submission\.sh|\.submission_file_[0-9a-f]{32}\.sh"
 )
 """Names of files by which submitit talks to jobs."""
-POLL, LOCAL_POLL = 1.0, 0.05
+POLL_SECONDS, LOCAL_POLL_SECONDS = 1.0, 0.05
 """Seconds between two looks for results."""
-CHECK = 15.0
+STATE_CHECK_SECONDS = 15.0
 """Seconds between two questions to SLURM for the states of jobs."""
-GRACE = 30.0
+RESULT_GRACE_SECONDS = 30.0
 """Seconds in which the result of a job that has ended may still appear: network file systems show new files late."""
-RETRY, TRIES = 60.0, 10
+RESUBMIT_SECONDS, MAX_REFUSALS = 60.0, 10
 """Seconds until a refused submission is tried again, and how often in a row."""
 
 
 @dataclass
-class Submitted:
+class SubmittedJob:
     """A job that was submitted and not reported on yet."""
 
     job: Job
@@ -87,7 +92,7 @@ class Submitted:
     def tail(self) -> str:
         """Return the end of its log."""
         with suppress(OSError):
-            return self.log.read_text("utf-8", "replace")[-TRACEBACK:]
+            return self.log.read_text("utf-8", "replace")[-MAX_TRACEBACK_CHARACTERS:]
         return ""
 
 
@@ -102,14 +107,15 @@ class SlurmEngine(Engine):
         options: JobOptions | None = None,
         round_timeout: float | None = None,
     ):
+        super().__init__()
         cloudpickle = library("cloudpickle", "slurm", "engine='slurm'")
         submitit = library("submitit", "slurm", "engine='slurm'")
         given: dict[str, Any] = dict(options or {})
         self._local = given.pop("cluster", "slurm") == "local"
-        if not self._local and (missing := [tool for tool in TOOLS if shutil.which(tool) is None]):
+        if not self._local and (missing := [tool for tool in SLURM_COMMANDS if shutil.which(tool) is None]):
             raise RunError(
-                f"engine='slurm' calls {', '.join(TOOLS)}, and {missing[0]} is not on the PATH; start the run where "
-                "sbatch works, such as a login node, or try it on this machine with slurm={'cluster': 'local'} "
+                f"engine='slurm' calls {', '.join(SLURM_COMMANDS)}, and {missing[0]} is not on the PATH; start the run "
+                "where sbatch works, such as a login node, or try it on this machine with slurm={'cluster': 'local'} "
                 "(--slurm cluster=local)"
             )
         try:
@@ -117,18 +123,17 @@ class SlurmEngine(Engine):
         except Exception as error:  # Whatever the objects that it holds raise.
             raise ArgumentError(
                 f"engine='slurm' sends the agent's maker to other processes, got {make_agent!r}, which cannot be "
-                f"pickled ({type(error).__name__}: {error_text(error)}); build what it holds inside the function"
+                f"pickled ({describe_error(error)}); build what it holds inside the function"
             ) from None
         self._workers, self.round_timeout = workers, round_timeout
-        self._minutes = float(given.pop("timeout_min", TIMEOUT_MIN))
-        self._queue: deque[Job] = deque()
-        self._running: list[Submitted] = []
-        self._early_deaths, self._checked = 0, -math.inf
-        self._refusals, self._not_before = TRIES, -math.inf  # The first refusal is final: the options are wrong.
+        self._minutes = float(given.pop("timeout_min", DEFAULT_TIMEOUT_MINUTES))
+        self._running: list[SubmittedJob] = []
+        self._checked = -math.inf
+        self._refusals, self._not_before = MAX_REFUSALS, -math.inf  # The first refusal is final: the options are wrong.
         directory = directory.resolve()
         digest = hashlib.sha256(os.fsencode(directory)).hexdigest()
         self._name = f"{re.sub('[^A-Za-z0-9_.-]', '-', directory.name)}-{digest[:12]}"
-        self._folder = directory / FOLDER
+        self._folder = directory / LOG_FOLDER
         # Temporary names among the checkpoints: what a killed run leaves is removed on resume.
         self._leases, self._token, self._numbers = directory / CHECKPOINTS, f"seen-{uuid.uuid4().hex}", count()
         if self._folder.is_symlink():  # Files in it are removed.
@@ -153,13 +158,9 @@ class SlurmEngine(Engine):
                 additional_parameters={"no-requeue": True, **given},
             )
 
-    def submit(self, job: Job) -> None:
-        """Queue a job."""
-        self._queue.append(job)
-
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Submit what is queued; wait until a job ends or is past its deadline, and return the reports."""
-        reports: list[Report] = []
+        reports: list[JobReport] = []
         while not reports and (self._queue or self._running):
             self._send()
             with suppress(OSError):  # Any change makes a network file system look again what is in the folder.
@@ -168,7 +169,7 @@ class SlurmEngine(Engine):
             for each in list(self._running):
                 reports += self._look(each, states)
             if not reports:
-                time.sleep(LOCAL_POLL if self._local else POLL)
+                time.sleep(LOCAL_POLL_SECONDS if self._local else POLL_SECONDS)
         return reports
 
     def close(self) -> None:
@@ -207,17 +208,17 @@ class SlurmEngine(Engine):
         except RuntimeError as error:  # Those of submitit are.
             for lease in leases:  # sbatch may fail although SLURM has taken the jobs: these must not train then.
                 shutil.rmtree(lease, ignore_errors=True)
-            self._refusals, self._not_before = self._refusals + 1, time.monotonic() + RETRY
-            if self._refusals > TRIES:
+            self._refusals, self._not_before = self._refusals + 1, time.monotonic() + RESUBMIT_SECONDS
+            if self._refusals > MAX_REFUSALS:
                 raise RunError(f"SLURM must accept the jobs of a run, got: {error_text(error)}; see slurm=") from error
             self._queue.extendleft(reversed(jobs))
             return
         now, self._refusals = time.monotonic(), 0
-        self._running += [Submitted(*each, now) for each in zip(jobs, handles, leases, strict=True)]
+        self._running += [SubmittedJob(*each, now) for each in zip(jobs, handles, leases, strict=True)]
 
-    def _look(self, each: Submitted, states: dict[str, str] | None) -> list[Report]:
+    def _look(self, each: SubmittedJob, states: dict[str, str] | None) -> list[JobReport]:
         """Return the report on a job if it has ended or is past its deadline; submit it again if it was lost."""
-        if each.began is None and (each.lease / BEGAN).exists():
+        if each.began is None and (each.lease / BEGAN_FILE).exists():
             each.began, self._early_deaths = time.monotonic(), 0
         if (report := self._result(each)) is not None:
             return self._finish(each, report)
@@ -227,18 +228,14 @@ class SlurmEngine(Engine):
             if each.began is None or self.round_timeout is None or time.monotonic() < each.began + self.round_timeout:
                 return []
             self._cancel(each)
-            return self._finish(each, Failure("timeout", f"did not end within {self.round_timeout:g} seconds"))
-        if not self._local and time.monotonic() < each.ended + GRACE:
+            return self._finish(each, time_limit_failure(self.round_timeout))
+        if not self._local and time.monotonic() < each.ended + RESULT_GRACE_SECONDS:
             return []
-        if state in LOST:
+        if state in LOST_STATES:
             return self._put_back(each)
         if each.began is None:
-            self._early_deaths += 1
-            if self._early_deaths >= STARTS:
-                raise RunError(
-                    f"SLURM jobs must be able to start, got {STARTS} in a row that ended before their agent was built, "
-                    f"the last as {state}; see {each.log}\n{each.tail()}".rstrip()
-                )
+            end = f"the last as {state}; see {each.log}\n{each.tail()}".rstrip()
+            self._count_early_death("SLURM jobs", f"ended before their agent was built, {end}")
             return self._put_back(each)
         if state in ("TIMEOUT", "DEADLINE"):
             text = (
@@ -248,7 +245,7 @@ class SlurmEngine(Engine):
         text = f"its job {each.handle.job_id} ended as {state}, without a result"
         return self._finish(each, Failure("died", text, each.tail()))
 
-    def _result(self, each: Submitted) -> Report | None:
+    def _result(self, each: SubmittedJob) -> JobReport | None:
         """Return the report that a job wrote; None if there is none yet."""
         if self._local and not each.handle.done():
             return None
@@ -257,7 +254,7 @@ class SlurmEngine(Engine):
             return None
         with required("read", path):
             _, answer = pickle.loads(path.read_bytes())
-        if isinstance(answer, Report):
+        if isinstance(answer, JobReport):
             return answer
         text = answer.text if isinstance(answer, Failure) else str(answer)
         raise RunError(
@@ -265,7 +262,7 @@ class SlurmEngine(Engine):
             "put its folder on PYTHONPATH; nodes must see both"
         )
 
-    def _state(self, each: Submitted, states: dict[str, str] | None) -> str | None:
+    def _state(self, each: SubmittedJob, states: dict[str, str] | None) -> str | None:
         """Return the state of a job that has ended; None if it has not, or if that is unknown."""
         if self._local:
             if not each.handle.done():
@@ -274,11 +271,11 @@ class SlurmEngine(Engine):
         if states is None:
             return None
         state = states.get(each.handle.job_id, "ENDED")
-        return state if state in LOST | ENDED else None
+        return state if state in LOST_STATES | ENDED_STATES else None
 
     def _states(self) -> dict[str, str] | None:
         """Return the states of all jobs as SLURM knows them; None if it was asked just now, or does not answer."""
-        if self._local or time.monotonic() < self._checked + CHECK:
+        if self._local or time.monotonic() < self._checked + STATE_CHECK_SECONDS:
             return None
         self._checked = time.monotonic()
         # --all: else jobs in hidden partitions are not listed, and would be taken for ended.
@@ -288,22 +285,22 @@ class SlurmEngine(Engine):
             return None
         return dict(line.split() for line in answer.stdout.splitlines() if line.strip())
 
-    def _finish(self, each: Submitted, end: Report | Failure) -> list[Report]:
+    def _finish(self, each: SubmittedJob, end: JobReport | Failure) -> list[JobReport]:
         """Forget a job, and return its report."""
         self._forget(each)
-        if isinstance(end, Report):
+        if isinstance(end, JobReport):
             return [end]
         seconds = 0.0 if each.began is None else time.monotonic() - each.began
-        return [Report(each.job.assignment.key, seconds, failure=end)]
+        return [JobReport(each.job.assignment.key, seconds, end)]
 
-    def _put_back(self, each: Submitted) -> list[Report]:
+    def _put_back(self, each: SubmittedJob) -> list[JobReport]:
         """Queue a job again. No agent is at fault, so that no failure is recorded."""
         self._forget(each)
         shutil.rmtree(each.job.draft, ignore_errors=True)
         self._queue.appendleft(each.job)
         return []
 
-    def _forget(self, each: Submitted) -> None:
+    def _forget(self, each: SubmittedJob) -> None:
         self._running.remove(each)
         paths = each.handle.paths
         shutil.rmtree(each.lease, ignore_errors=True)
@@ -311,7 +308,7 @@ class SlurmEngine(Engine):
             with suppress(OSError):
                 path.unlink()
 
-    def _cancel(self, each: Submitted) -> None:
+    def _cancel(self, each: SubmittedJob) -> None:
         """End a job, and wait for the end of one that is a child of this process."""
         if not self._local:
             each.handle.cancel(check=False)
@@ -334,7 +331,7 @@ class SlurmEngine(Engine):
         """Remove what jobs were sent and what they returned; their logs stay."""
         for path in self._folder.iterdir():
             is_folder = path.is_dir() and not path.is_symlink()  # No job makes one, and none is read.
-            if _SENT.fullmatch(path.name) and not is_folder:
+            if _MESSAGE_FILES.fullmatch(path.name) and not is_folder:
                 with required("remove", path):
                     path.unlink(missing_ok=True)
 

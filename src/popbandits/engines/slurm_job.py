@@ -9,16 +9,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from popbandits.engines.work import Bench, Failure, Job, Report
-from popbandits.wording import error_text
+from popbandits.engines.work import AgentPool, Failure, Job, JobReport, describe_error
 
-BEGAN = "began"
+BEGAN_FILE = "began"
 """Name of the file that a job makes in its lease when it begins to train."""
-WATCH = 2.0
+LEASE_CHECK_SECONDS = 2.0
 """Seconds between two looks of a job at its lease."""
 
 
-def do(packed: bytes, path: Sequence[str], job: Job, lease: Path) -> Report | Failure:
+def do(packed: bytes, path: Sequence[str], job: Job, lease: Path) -> JobReport | Failure:
     """Do a job, inside a job of SLURM; return a Failure if its agent cannot be imported there.
 
     Args:
@@ -33,11 +32,11 @@ def do(packed: bytes, path: Sequence[str], job: Job, lease: Path) -> Report | Fa
     try:
         make_agent = pickle.loads(packed)
     except BaseException as error:
-        return Failure("raised", f"{type(error).__name__}: {error_text(error)}")
-    (lease / BEGAN).touch()
-    bench = Bench(make_agent)
-    report = bench.do(job)
-    bench.close()
+        return Failure("raised", describe_error(error))
+    (lease / BEGAN_FILE).touch()
+    pool = AgentPool(make_agent)
+    report = pool.do(job)
+    pool.close()
     return report
 
 
@@ -63,7 +62,7 @@ def _end_without(lease: Path) -> None:
 
     def watch() -> None:
         while True:
-            time.sleep(WATCH)
+            time.sleep(LEASE_CHECK_SECONDS)
             look()
 
     look()

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar
 
 from popbandits.agent import Agent, MakeAgent, Outcome
-from popbandits.engines.making import Incomplete, build
+from popbandits.engines.making import IncompleteAgentError, build
 from popbandits.errors import AgentError, CheckpointError, PopbanditsError
 from popbandits.records import Assignment, Key, plain, with_standard_error
 from popbandits.storage.checkpoints import seal, verify
@@ -25,7 +25,7 @@ from popbandits.wording import error_text, storable
 
 T = TypeVar("T")
 
-TRACEBACK = 20_000
+MAX_TRACEBACK_CHARACTERS = 20_000
 """Maximum number of characters of a traceback that are recorded, from its end."""
 
 
@@ -42,11 +42,14 @@ class Job:
     """Folder to save to."""
 
 
+FailureKind = Literal["raised", "score", "timeout", "died", "lost", "incomplete", "misapplied", "disk"]
+
+
 @dataclass(frozen=True)
 class Failure:
     """The reason why a job has no outcome."""
 
-    kind: Literal["raised", "score", "timeout", "died", "lost", "incomplete", "misapplied", "disk"]
+    kind: FailureKind
     """`lost`: the parent's checkpoint is missing or damaged. `incomplete`: the agent lacks a method. `incomplete`,
     `misapplied` and `disk` end the run."""
     text: str
@@ -59,16 +62,30 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Report:
+class JobReport:
     """The result of a job: an outcome and a sealed draft, or a failure."""
 
     key: Key
     seconds: float
-    outcome: Outcome | None = None
-    failure: Failure | None = None
+    end: Outcome | Failure
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The outcome; None if the job failed."""
+        return None if isinstance(self.end, Failure) else self.end
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure; None if there is an outcome."""
+        return self.end if isinstance(self.end, Failure) else None
 
 
-class Checkpointed(Protocol):
+def time_limit_failure(seconds: float | None) -> Failure:
+    """Describe an interval that took longer than its time limit."""
+    return Failure("timeout", f"did not end within {seconds:g} seconds")
+
+
+class Checkpointable(Protocol):
     """Anything with checkpoints: an agent, or one member of a batch."""
 
     def save(self, directory: Path, /) -> None:
@@ -80,7 +97,7 @@ class Checkpointed(Protocol):
         ...
 
 
-class Bench:
+class AgentPool:
     """The agents of a worker's members, which stay in memory between intervals."""
 
     def __init__(self, make_agent: MakeAgent, abandoned: threading.Event | None = None):
@@ -88,20 +105,20 @@ class Bench:
         self._agents: dict[int, Agent] = {}
         self._abandoned = abandoned or threading.Event()  # Once set, no reports are awaited.
 
-    def do(self, job: Job) -> Report:
+    def do(self, job: Job) -> JobReport:
         """Do a job. Errors of the agent are in the report."""
         start = time.perf_counter()
+        end: Outcome | Failure
         try:
-            outcome = self._train(job)
-            failure = None
+            end = self._train(job)
         except BaseException as error:
             if is_ctrl_c(error):
                 raise
-            outcome, failure = None, failure_of(error, job.draft)
+            end = failure_of(error, job.draft)
             self._dismiss(job.assignment.member)  # Its state is unknown.
         if self._abandoned.is_set():
             shutil.rmtree(job.draft, ignore_errors=True)
-        return Report(job.assignment.key, time.perf_counter() - start, outcome, failure)
+        return JobReport(job.assignment.key, time.perf_counter() - start, end)
 
     def close(self) -> None:
         """Close all agents."""
@@ -158,17 +175,17 @@ def dismiss(agent: object) -> None:
                 raise
 
 
-def load_verified(agent: Checkpointed, source: Path) -> None:
+def load_verified(agent: Checkpointable, source: Path) -> None:
     """Verify a checkpoint and load it."""
     verify(source)
     call(agent.load, source)
 
 
-def accept(agent: Checkpointed, job: Job, result: Any, abandoned: threading.Event | None = None) -> Outcome:
+def accept(agent: Checkpointable, job: Job, result: Any, abandoned: threading.Event | None = None) -> Outcome:
     """Check the result of `train`, and save the agent to a sealed draft, unless the job was abandoned."""
     outcome = as_outcome(result)
     if not math.isfinite(outcome.score):
-        raise _NoScore(f"the score must be finite, got {outcome.score}")
+        raise NonFiniteScoreError(f"the score must be finite, got {outcome.score}")
     call(require_applied, agent, job.assignment.config)
     if abandoned is not None and abandoned.is_set():
         raise TimeoutError("the interval ended after its time limit")
@@ -204,13 +221,13 @@ def as_outcome(result: Any) -> Outcome:
     return Outcome(score, None if steps is None else float(steps), metrics, given.standard_error)
 
 
-def require_applied(agent: Checkpointed, config: Mapping[str, Any]) -> None:
+def require_applied(agent: Checkpointable, config: Mapping[str, Any]) -> None:
     """Raise unless the hyperparameters that an agent reports it trained with are those it was given."""
     if not callable(applied := getattr(agent, "applied", None)):
         return
     wrong = differences(config, applied())
     if wrong:
-        raise Misapplied(
+        raise HyperparameterMismatchError(
             "an agent must train with the hyperparameters it is given, but applied() says otherwise: "
             + "; ".join(wrong)
             + "; let train set them after a load, also those that the optimizer restored"
@@ -240,12 +257,21 @@ def _equal(asked: Any, applied: Any) -> bool:
     return bool(asked == applied)
 
 
-class Misapplied(AgentError):
+class HyperparameterMismatchError(AgentError):
     """An agent did not train with the hyperparameters it was given."""
 
 
-class _NoScore(AgentError):
+class NonFiniteScoreError(AgentError):
     """NaN or an infinity: the interval failed."""
+
+
+_EXPLAINED: dict[FailureKind, type[PopbanditsError]] = {
+    "score": NonFiniteScoreError,
+    "incomplete": IncompleteAgentError,
+    "misapplied": HyperparameterMismatchError,
+    "lost": CheckpointError,
+}
+"""Errors whose message says all, by the kind of failure."""
 
 
 def agents_frames(error: BaseException) -> TracebackType | None:
@@ -263,26 +289,29 @@ _PACKAGE = Path(__file__).parent.parent
 _CALLERS = {_PACKAGE / name for name in ("engines", "adapters", "testing")}
 
 
+def describe_error(error: BaseException) -> str:
+    """Return the class and the message of an error.
+
+    >>> describe_error(ValueError("the loss exploded")), describe_error(KeyboardInterrupt())
+    ('ValueError: the loss exploded', 'KeyboardInterrupt')
+    """
+    said = error_text(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
 def failure_of(error: BaseException, draft: Path) -> Failure:
     """Convert an error to a Failure; `draft` is the folder that the agent was to write to."""
-    name, said = type(error).__name__, error_text(error)
-    text = f"{name}: {said}" if said else name
+    for kind, errors in _EXPLAINED.items():
+        if isinstance(error, errors):
+            return Failure(kind, str(error))
     frames = agents_frames(error)
     if frames is None and not isinstance(error, PopbanditsError):  # Our messages say all; other errors may be bugs.
         frames = error.__traceback__
     try:
-        trace = "".join(traceback.format_exception(type(error), error, frames))[-TRACEBACK:] if frames else ""
+        lines = traceback.format_exception(type(error), error, frames) if frames else []
     except BaseException:  # A user's exception may raise when it is formatted.
-        trace = ""
-    match error:
-        case _NoScore():
-            return Failure("score", str(error))
-        case Incomplete():
-            return Failure("incomplete", str(error))
-        case Misapplied():
-            return Failure("misapplied", str(error))
-        case CheckpointError():
-            return Failure("lost", str(error))
+        lines = []
+    trace = "".join(lines)[-MAX_TRACEBACK_CHARACTERS:]
     if (refused := fault(error, draft)) is not None:
         return Failure("disk", refused, trace)
-    return Failure("raised", text[:1000], trace)
+    return Failure("raised", describe_error(error)[:1000], trace)

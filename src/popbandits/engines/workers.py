@@ -24,16 +24,13 @@ from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
 from popbandits.engines.generators import States, read_states, used_since
 from popbandits.engines.spawning import end_with, spawning
-from popbandits.engines.work import Bench, Failure, Job, Report
+from popbandits.engines.work import AgentPool, Failure, Job, JobReport, describe_error, time_limit_failure
 from popbandits.errors import ArgumentError, PopbanditsWarning, RunError
-from popbandits.wording import error_text
 
 READY = "ready"
-STARTS = 5
-"""Number of deaths in a row before a first job that end the run."""
-START_SECONDS = 120.0
+MIN_START_TIMEOUT_SECONDS = 120.0
 """Minimum time limit for the start of a process, which imports everything that its agents need."""
-TICK = 1.0
+MAX_WAIT_SECONDS = 1.0
 """Maximum seconds of one wait: a signal may have arrived just before it, and workers may have died."""
 
 
@@ -68,8 +65,8 @@ class WorkerEngine(Engine):
     """An engine that sends jobs to workers, and replaces workers that hang or die."""
 
     def __init__(self, make_agent: MakeAgent, workers: int, round_timeout: float | None = None):
+        super().__init__()
         self.make_agent, self.round_timeout = make_agent, round_timeout
-        self._early_deaths = 0
         self._workers: list[Worker] = []
         try:
             for number in range(workers):
@@ -88,20 +85,19 @@ class WorkerEngine(Engine):
         worker.jobs.append(job)
         self._send(worker)
 
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Wait until a job is done, a worker dies, or one is past its deadline; return the reports."""
-        reports: list[Report] = []
+        reports: list[JobReport] = []
         while not reports and any(worker.job or worker.jobs for worker in self._workers):
-            patience = min(TICK, *map(self._patience, self._workers))
-            ready = wait([worker.connection for worker in self._workers], patience)
+            seconds = min(MAX_WAIT_SECONDS, *map(self._seconds_left, self._workers))
+            ready = wait([worker.connection for worker in self._workers], seconds)
             for number, worker in enumerate(self._workers):
                 if worker.connection in ready:
                     reports += self._receive(number, worker)
                 elif worker.is_dead() and not worker.connection.poll():
                     reports += self._replace(number, worker, Failure("died", worker.death() or "its worker ended"))
-                elif self._patience(worker) == 0:
-                    limit = f"did not end within {self.round_timeout:g} seconds"
-                    reports += self._replace(number, worker, Failure("timeout", limit))
+                elif self._seconds_left(worker) == 0:
+                    reports += self._replace(number, worker, time_limit_failure(self.round_timeout))
         return reports
 
     def close(self) -> None:
@@ -110,11 +106,11 @@ class WorkerEngine(Engine):
             worker.end()
         self._workers.clear()
 
-    def _patience(self, worker: Worker) -> float:
+    def _seconds_left(self, worker: Worker) -> float:
         """Return the seconds that it may still take."""
         if self.round_timeout is None or (worker.ready and worker.job is None):
             return math.inf
-        limit = self.round_timeout if worker.ready else max(self.round_timeout, START_SECONDS)
+        limit = self.round_timeout if worker.ready else max(self.round_timeout, MIN_START_TIMEOUT_SECONDS)
         return max(0.0, worker.since + limit - time.monotonic())
 
     def _send(self, worker: Worker) -> None:
@@ -123,7 +119,7 @@ class WorkerEngine(Engine):
             with suppress(OSError):  # A broken pipe is noticed at the next read.
                 worker.connection.send(worker.job)
 
-    def _receive(self, number: int, worker: Worker) -> list[Report]:
+    def _receive(self, number: int, worker: Worker) -> list[JobReport]:
         """Handle a worker's message, that it is ready or a report, or its broken pipe; return the reports."""
         try:
             message = worker.connection.recv()
@@ -138,31 +134,27 @@ class WorkerEngine(Engine):
         self._send(worker)
         return [] if message == READY else [message]
 
-    def _replace(self, number: int, worker: Worker, failure: Failure) -> list[Report]:
+    def _replace(self, number: int, worker: Worker, failure: Failure) -> list[JobReport]:
         """Replace a worker by a new one, and report on its job."""
         worker.end()
         if not worker.ready:
-            self._early_deaths += 1
-            if self._early_deaths >= STARTS:
-                raise RunError(
-                    f"workers must be able to start, got {STARTS} in a row that {failure.text} before their first job; "
-                    "in a script, call tune below `if __name__ == '__main__':`"
-                )
+            fix = "in a script, call tune below `if __name__ == '__main__':`"
+            self._count_early_death("workers", f"{failure.text} before their first job; {fix}")
         self._workers[number] = self.start(number)
         self._workers[number].jobs = worker.jobs
         if worker.job is None:
             return []
-        return [Report(worker.job.assignment.key, time.monotonic() - worker.since, failure=failure)]
+        return [JobReport(worker.job.assignment.key, time.monotonic() - worker.since, failure)]
 
 
 def serve(connection: Connection, make_agent: MakeAgent, abandoned: threading.Event | None = None) -> None:
     """Do one job after another until the pipe is closed."""
-    bench = Bench(make_agent, abandoned)
+    pool = AgentPool(make_agent, abandoned)
     with suppress(EOFError, OSError):
         connection.send(READY)
         while True:
-            connection.send(bench.do(connection.recv()))
-    bench.close()
+            connection.send(pool.do(connection.recv()))
+    pool.close()
 
 
 class ThreadWorker(Worker):
@@ -194,7 +186,7 @@ class Threads(WorkerEngine):
         self._watch()
         super().submit(job)
 
-    def wait(self) -> list[Report]:
+    def wait(self) -> list[JobReport]:
         """Wait as other engines do; then warn if a global generator was used meanwhile."""
         self._watch()
         reports = super().wait()
@@ -292,7 +284,7 @@ def _serve_alone(connection: Connection, line: Connection, packed: bytes) -> Non
     try:
         make_agent = pickle.loads(packed)
     except BaseException as error:
-        connection.send(Failure("raised", f"{type(error).__name__}: {error_text(error)}"))
+        connection.send(Failure("raised", describe_error(error)))
         return
     serve(connection, make_agent)
 

@@ -173,7 +173,7 @@ def region_after(history: History, first: float) -> Region:
     """Compute the trust region after the completed rounds of a history; `first` is the initial L."""
     size = history.size or 0
     rounds = min((history.finished(member) for member in range(size)), default=0)
-    known = next((o.decision["region"] for o in history.backwards() if "region" in o.decision), None)
+    known = next((o.decision["region"] for o in reversed(history) if "region" in o.decision), None)
     region = Region(first) if known is None else Region(**known)
     for round_ in range(region.rounds, rounds):
         finished = [o for member in range(size) if (o := history.find((member, round_))) is not None]

@@ -23,7 +23,7 @@ from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.pb2_fuse import PB2Fuse
 from popbandits.explorers.pbt import Perturbation
 from popbandits.history import Config, History, Observation
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.rules import EDITION, FLAG, PROBABILITY, real
 from popbandits.selection import Patient
 from popbandits.selection.accumulation import accumulation
@@ -124,7 +124,7 @@ class PatientPBT(Perturbation):
         if not self.crossover or history.size is None:
             return own
         others = self._donors(history, rng)
-        others = others[others != history.place(parent.key)]
+        others = others[others != history.index_of(parent.key)]
         if not len(others):
             return own
         other = space.encode([history[int(rng.choice(others))].config])
@@ -133,12 +133,12 @@ class PatientPBT(Perturbation):
 
     def _donors(self, history: History, rng: np.random.Generator) -> IntArray:
         """Return the last intervals of the members that may pass on values: not of those that truncation replaces."""
-        standing = history.standing()
+        states = history.member_states()
         if self.edition == 1:
-            last, may = standing.completed, standing.completed != NOWHERE
+            last, may = states.completed, states.completed != NO_INDEX
         else:
             weak = rank(history, Patient.quantile, rng, history.scores).weak
-            last, may = standing.latest, ~weak & (standing.latest != NOWHERE)
+            last, may = states.latest, ~weak & (states.latest != NO_INDEX)
         donors: IntArray = last[may]
         return donors
 

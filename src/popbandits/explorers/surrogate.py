@@ -203,7 +203,7 @@ class Models:
 
     def __init__(self, explorer: ModelExplorer, space: Space, history: History, since: int = 0):
         self.explorer, self.space, self.history = explorer, space, history
-        rows = history.remembered(explorer.window)
+        rows = history.informative(explorer.window)
         self.rows = rows[rows.round >= since] if since else rows
         self._fitted: dict[tuple[int, ...], Surrogate] = {}
 
@@ -265,7 +265,7 @@ class Models:
         size = self.history.size or 1
         found = [
             observation
-            for observation in islice(self.history.backwards(), -(-len(self.rows) // size) * size)
+            for observation in islice(reversed(self.history), -(-len(self.rows) // size) * size)
             if "theta" in observation.decision and observation.decision.get("scope", []) == scope
         ]
         return max(found, key=lambda o: (o.round, o.member)).decision if found else {}

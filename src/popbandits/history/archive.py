@@ -31,7 +31,7 @@ class Archive(Protocol):
     def keys(self, count: int) -> Iterator[Key]:
         """Yield member and round of the first `count` observations, in order."""
 
-    def place(self, key: Key) -> int:
+    def index_of(self, key: Key) -> int:
         """Return the index of the observation of (member, round)."""
 
     def finished(self, member: int, end: int) -> int:

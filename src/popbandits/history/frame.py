@@ -13,12 +13,12 @@ from popbandits.wording import number, setting, visible
 if TYPE_CHECKING:
     import pandas
 
-OF_ALL = (
+COMMON_COLUMNS = (
     *("member", "round", "parent_member", "parent_round", "stage", "winning", "status"),
     *("score_before", "score", "change", "steps", "seconds", "fallback"),
 )
 """Columns that every run has."""
-SHOWN = 10
+MAX_SHOWN = 10
 """Number of intervals of the winning lineage shown in a notebook."""
 
 
@@ -43,13 +43,10 @@ def frame(
 
     won = {step.key for step in winning}
     rows = [table_row(o, space, stage(o.parent), o.key in won) for o in observations]
-    names = [*OF_ALL, *(f"config.{name}" for name in space.names)]
+    names = [*COMMON_COLUMNS, *(f"config.{name}" for name in space.names)]
     found = dict.fromkeys(name for row in rows for name in row)
     table = pandas.DataFrame(rows, columns=[*names, *sorted(name for name in found if name not in names)])
-    whole = {
-        "parent_member": "Int64",
-        "parent_round": "Int64",
-    }  # Int64 holds missing values without becoming float.
+    whole = {"parent_member": "Int64", "parent_round": "Int64"}  # Int64 holds missing values without becoming float.
     numbers = dict.fromkeys(("score_before", "score", "change", "steps", "seconds"), "float64")
     return table.astype({**whole, **numbers})
 
@@ -62,22 +59,22 @@ def history_html(space: Space, lineage: Sequence[Observation], summary: str) -> 
         "<tr>"
         + "".join(f"<td>{escape(cell)}</td>" for cell in (str(o.member), str(o.round), number(o.score), *cells))
         + "</tr>"
-        for o in lineage[-SHOWN:]
+        for o in lineage[-MAX_SHOWN:]
         for config in [space.flatten(o.config)]
         for cells in [[setting(config[name])[:80] if name in config else "" for name in names]]
     )
-    part = "" if len(lineage) <= SHOWN else f", its last {SHOWN} of {len(lineage)} intervals"
+    part = "" if len(lineage) <= MAX_SHOWN else f", its last {MAX_SHOWN} of {len(lineage)} intervals"
     caption = f"The winning lineage{part}"
     table = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<p>{escape(summary)}</p>" + (table if lineage else "")
 
 
 def table_row(o: Observation, space: Space, stage: int, winning: bool) -> dict[str, Any]:
-    """Map column names to an observation's values: OF_ALL, `config.` (active hyperparameters) and `metrics.`."""
+    """Map COMMON_COLUMNS, `config.` (active hyperparameters) and `metrics.` to an observation's values."""
     parent_member, parent_round = o.parent or (None, None)
     values = (o.member, o.round, parent_member, parent_round, stage, winning, o.status, o.score_before, o.score)
     return (
-        dict(zip(OF_ALL, (*values, o.change, o.steps, o.seconds, o.fallback), strict=True))
+        dict(zip(COMMON_COLUMNS, (*values, o.change, o.steps, o.seconds, o.fallback), strict=True))
         | {f"config.{name}": value for name, value in space.flatten(o.config).items()}
         | flat(o.metrics, "metrics.")
     )

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from popbandits.deprecation import present_name
 from popbandits.errors import HistoryError
 from popbandits.history import rows
-from popbandits.history.adding import Adding
 from popbandits.history.archive import Archive
-from popbandits.history.memory import NOWHERE, Bests, Column, Columns, Indices, Observations, Standing
+from popbandits.history.memory import NO_INDEX, Column, Columns, Incumbents, Indices, MemberStates, Observations
+from popbandits.history.new_observations import NewObservations
 from popbandits.history.rows import Rows
 from popbandits.records import Config, Key, Observation
 from popbandits.rules import whole
@@ -26,24 +27,36 @@ from popbandits.typing import Directory, FloatArray, IntArray
 if TYPE_CHECKING:
     import pandas
 
-_ABOUT: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
+_METADATA: dict[str, Any] = {"mode": "max", "size": None, "rounds": None}
 """Metadata in a run's file that concerns the history, with defaults."""
 
-AT_A_TIME = 8192
+MAX_ADDED_AT_ONCE = 8192
 """Maximum number of observations added at a time."""
 
-IN_MEMORY = 4096
+MIN_IN_MEMORY = 4096
 """Minimum number of the last observations held in memory when an archive has the others."""
 
-ROUNDS_BEHIND = 16
+EXTRA_ROUNDS = 16
 """Number of rounds whose columns stay in memory beyond those that a decision uses: a resumed run decides for a slow
 member from the history as it was when that member became idle."""
+
+
+FORMER_NAMES = {
+    "place": "index_of",
+    "standing": "member_states",
+    "at": "value",
+    "keep": "attach_archive",
+    "remembered": "informative",
+    "until": "prefix",
+    "backwards": "__reversed__",
+}
+"""Present names of methods, by former name."""
 
 
 class History(Sequence[Observation]):
     """Every observation of a run, in the order in which they were reported.
 
-    A decision depends only on this and the seed, so a resumed run decides like an uninterrupted one. `until` returns
+    A decision depends only on this and the seed, so a resumed run decides like an uninterrupted one. `prefix` returns
     the history at an earlier time, without copying.
 
     Args:
@@ -77,10 +90,10 @@ class History(Sequence[Observation]):
         self._columns = Columns(len(self.space.numerical), len(labels), max(labels, default=0))
         self._indices = Indices()
         self._archive: Archive | None = None  # It has the observations dropped from memory.
-        self._standing = None if size is None else Standing.of(size)
-        self._bests = Bests(self.sign)
+        self._member_states = None if size is None else MemberStates.initial(size)
+        self._incumbents = Incumbents(self.sign)
         self._lost: dict[Key, int] = {}  # lost checkpoint -> index of the observation that reports it
-        self._length: int | None = None  # length of a view made by `until`
+        self._length: int | None = None  # length of a view made by `prefix`
         self.extend(observations)
 
     @property
@@ -90,46 +103,48 @@ class History(Sequence[Observation]):
 
     def append(self, observation: Observation) -> None:
         """Add an observation; the rounds of a member must be added in order."""
-        self._take([observation])
+        self._add([observation])
 
     def extend(self, observations: Iterable[Observation]) -> None:
         """Add observations in order; this is much faster than `append` for each."""
         left = iter(observations)
         with _no_garbage_collection():
-            while some := list(islice(left, AT_A_TIME)):
-                self._take(some)
+            while some := list(islice(left, MAX_ADDED_AT_ONCE)):
+                self._add(some)
 
-    def _take(self, new: Sequence[Observation]) -> None:
+    def _add(self, new: Sequence[Observation]) -> None:
         """Add all of the observations, or none if one is invalid."""
         if self._length is not None:
             raise HistoryError("an earlier state of a history is read-only; append to the history itself")
-        adding = Adding(self, new)
-        columns = adding.columns()
-        self._columns.put(len(new), columns)
+        added = NewObservations(self, new)
+        columns = added.columns()
+        self._columns.append(len(new), columns)
         self._observations.extend(new)
-        for member, added in adding.rows.items():
-            self._indices.extend(member, [adding.start + row for row in added])
-        self._summarize(adding.start, new, columns)
-        self._forget()
+        for member, rows_of_member in added.rows.items():
+            self._indices.extend(member, [added.start + row for row in rows_of_member])
+        self._summarize(added.start, new, columns)
+        self._drop_old()
 
     def _summarize(self, start: int, new: Sequence[Observation], columns: Mapping[str, Any]) -> None:
         """Update the lost checkpoints, the best and the state of members, so that no search is needed later."""
         for row in compress(range(len(new)), columns["lost"]):
             if (parent := new[row].parent) is not None:
                 self._lost.setdefault(parent, start + row)
-        self._bests.extend(start, columns["score"], new)
-        if self._standing is not None:
-            self._standing.extend(start, columns["score"], columns["round"], columns["member"])
+        self._incumbents.extend(start, columns["score"], new)
+        if self._member_states is not None:
+            self._member_states.extend(start, columns["score"], columns["round"], columns["member"])
 
-    def _forget(self) -> None:
+    def _drop_old(self) -> None:
         """Drop from memory what no decision uses any more, if enough has accumulated; the archive has it."""
-        if self._archive is not None and self._columns.forget(self._wanted):
-            self._indices.offload(self._columns.whole_from, self._archive)
+        if self._archive is not None and self._columns.drop_old(self._wanted):
+            self._indices.offload(self._columns.complete_from, self._archive)
 
     def _wanted(self) -> IntArray:
         """Return the indices that a decision uses at any age: the first ones, each member's last ones, and the best."""
-        completed = [] if self._standing is None else self._standing.completed.tolist()
-        return np.array([*range(rows.EARLY), *self._indices.latest(), *completed, self._bests.of(len(self))])
+        completed = [] if self._member_states is None else self._member_states.completed.tolist()
+        return np.array(
+            [*range(rows.EARLY_OBSERVATIONS), *self._indices.latest(), *completed, self._incumbents.best(len(self))]
+        )
 
     def __len__(self) -> int:
         return len(self._observations) if self._length is None else self._length
@@ -176,7 +191,7 @@ class History(Sequence[Observation]):
 
         return frame(self.space, self, self.stage, self.lineage())
 
-    def until(self, length: int) -> "History":
+    def prefix(self, length: int) -> "History":
         """Return a read-only view of the first `length` observations, without copying."""
         view = History.__new__(History)
         view.__dict__.update(self.__dict__)
@@ -189,9 +204,9 @@ class History(Sequence[Observation]):
 
     def find(self, key: Key) -> Observation | None:
         """Return the observation of (member, round), or None."""
-        return self._observations[self.place(key)] if 0 <= key[1] < self.finished(key[0]) else None
+        return self._observations[self.index_of(key)] if 0 <= key[1] < self.finished(key[0]) else None
 
-    def place(self, key: Key) -> int:
+    def index_of(self, key: Key) -> int:
         """Return the index of the observation of (member, round)."""
         return self._indices[key]
 
@@ -199,59 +214,59 @@ class History(Sequence[Observation]):
         """Count the intervals that the weights of `parent` have been trained for, its own included; 0 for None."""
         if parent is None:
             return 0
-        index = self.place(parent)
+        index = self.index_of(parent)
         if self._archive is not None and not self._columns.holds(index):  # A slow member's parent may be old.
             return self._archive.generations(parent)
-        return int(self._columns.at("stage", index)) + 1
+        return int(self._columns.value("stage", index)) + 1
 
     def latest(self, member: int) -> Observation | None:
         """Return the last observation of a member, or None."""
         finished = self.finished(member)
-        return self._observations[self.place((member, finished - 1))] if finished else None
+        return self._observations[self.index_of((member, finished - 1))] if finished else None
 
     def last_completed(self, member: int) -> Observation | None:
         """Return the last completed observation of a member, or None."""
         index = self._completed(member)
-        return None if index == NOWHERE else self._observations[index]
+        return None if index == NO_INDEX else self._observations[index]
 
     def _completed(self, member: int) -> int:
         finished = self.finished(member)
-        if finished and self._standing is not None and self._standing.completed[member] < len(self):
-            return int(self._standing.completed[member])
-        back = (self.place((member, round_)) for round_ in range(finished - 1, -1, -1))
-        return next((index for index in back if math.isfinite(self._columns.at("score", index))), NOWHERE)
+        if finished and self._member_states is not None and self._member_states.completed[member] < len(self):
+            return int(self._member_states.completed[member])
+        back = (self.index_of((member, round_)) for round_ in range(finished - 1, -1, -1))
+        return next((index for index in back if math.isfinite(self._columns.value("score", index))), NO_INDEX)
 
-    def standing(self) -> Standing:
+    def member_states(self) -> MemberStates:
         """Return the state of every member; the size must be known. It is valid until something is appended."""
-        assert self._standing is not None, "the size is unknown"
+        assert self._member_states is not None, "the size is unknown"
         end = len(self)
         if end == len(self._observations):
-            return self._standing
+            return self._member_states
         # Members with later observations are set back to their state at that time.
-        then = self._standing.copy()
+        then = self._member_states.copy()
         for member in np.flatnonzero(then.latest >= end).tolist():
             finished = self.finished(member)
-            latest = self.place((member, finished - 1)) if finished else NOWHERE
-            then.put(member, finished, latest, self._completed(member))
+            latest = self.index_of((member, finished - 1)) if finished else NO_INDEX
+            then.set(member, finished, latest, self._completed(member))
         return then
 
     def intervals(self) -> tuple[IntArray, IntArray]:
         """Return the members and the rounds of all observations, in order."""
         return self._indices.intervals(len(self))
 
-    def scores(self, places: IntArray) -> FloatArray:
-        """Return the scores at these indices, times `sign`; NaN if the interval failed, and for NOWHERE."""
-        found, known = np.full(len(places), np.nan), places != NOWHERE
-        found[known] = self._columns.take("score", places[known])
+    def scores(self, indices: IntArray) -> FloatArray:
+        """Return the scores at these indices, times `sign`; NaN if the interval failed, and for NO_INDEX."""
+        found, known = np.full(len(indices), np.nan), indices != NO_INDEX
+        found[known] = self._columns.take("score", indices[known])
         return found
 
-    def column(self, name: str, places: IntArray) -> Column:
+    def column(self, name: str, indices: IntArray) -> Column:
         """Return the values at these indices of a column that decisions are made from."""
-        return self._columns.take(name, places)
+        return self._columns.take(name, indices)
 
-    def at(self, name: str, place: int) -> Any:
+    def value(self, name: str, index: int) -> Any:
         """Return the value of a column at one index."""
-        return self._columns.at(name, place)
+        return self._columns.value(name, index)
 
     @property
     def lost(self) -> set[Key]:
@@ -261,8 +276,8 @@ class History(Sequence[Observation]):
     @property
     def best(self) -> Observation | None:
         """The completed observation with the best score; ties go to the later round, then the higher member."""
-        index = self._bests.of(len(self))
-        return None if index == NOWHERE else self._observations[index]
+        index = self._incumbents.best(len(self))
+        return None if index == NO_INDEX else self._observations[index]
 
     def lineage(self, observation: Observation | None = None) -> list[Observation]:
         """List an observation and its ancestors, the first ancestor first; by default, of the best observation."""
@@ -281,9 +296,9 @@ class History(Sequence[Observation]):
     def recent(self, window: int | None = None) -> Rows:
         """Return the last `window` observations as arrays (whole rounds if the size is known), by round and member."""
         end = len(self)
-        return rows.cut(self._columns, end, rows.recent(self._columns, end, self.size or 1, window))
+        return rows.rows_at(self._columns, end, rows.recent_indices(self._columns, end, self.size or 1, window))
 
-    def remembered(self, window: int | None = None) -> Rows:
+    def informative(self, window: int | None = None) -> Rows:
         """Return up to `window` informative observations as arrays, by round and member.
 
         Half are the most recent observations. The other half are older ones whose configuration was new then; if there
@@ -293,11 +308,12 @@ class History(Sequence[Observation]):
         end = len(self)
         if window is None or end <= window:
             return self.recent()
-        return rows.cut(self._columns, end, rows.remembered(self._columns, end, self.size or 1, window))
+        return rows.rows_at(self._columns, end, rows.informative_indices(self._columns, end, self.size or 1, window))
 
-    def backwards(self) -> Iterator[Observation]:
-        """Iterate over the observations, the latest first."""
-        return (self._observations[i] for i in range(len(self) - 1, -1, -1))
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self, present_name("History", FORMER_NAMES, name))
 
     def save(self, directory: Directory) -> None:
         """Write the history to a run's folder, or append what is new if the folder holds its beginning.
@@ -306,7 +322,7 @@ class History(Sequence[Observation]):
         """
         from popbandits.storage.store import Store  # Only `load` and `save` lead from a history to files.
 
-        about = {name: getattr(self, name) for name in _ABOUT}
+        about = {name: getattr(self, name) for name in _METADATA}
         with Store.open_or_create(directory, self.space, about) as store:
             if len(store) > len(self) or not self._agrees(store):
                 raise HistoryError(f"{store.path} holds another run, or one that went further; give another directory")
@@ -319,10 +335,10 @@ class History(Sequence[Observation]):
 
         with reading(directory) as store:
             about = store.about
-            known = {name: about.get(name, default) for name, default in _ABOUT.items()}
+            known = {name: about.get(name, default) for name, default in _METADATA.items()}
             return History(store.space, store.observations(), **known)
 
-    def keep(self, archive: Archive) -> None:
+    def attach_archive(self, archive: Archive) -> None:
         """Leave old observations to an archive, such as a run's file, so that memory does not grow with the run.
 
         Observations that only the archive has are appended. From then on the caller must also write each observation
@@ -333,12 +349,12 @@ class History(Sequence[Observation]):
             if not self._agrees(archive):
                 raise HistoryError("it holds another run; give the file of this one")
         size = self.size or 1
-        enough = max(IN_MEMORY, 2 * size)
+        enough = max(MIN_IN_MEMORY, 2 * size)
         self._observations.offload(archive, enough)
-        tail = rows.LOOK_BACK + IN_MEMORY + ROUNDS_BEHIND * size
+        tail = rows.MAX_LOOK_BACK + MIN_IN_MEMORY + EXTRA_ROUNDS * size
         self._columns.offload(archive, tail, partial(_read_columns, self.space, self.mode, archive, enough))
         self._archive = archive
-        self._forget()
+        self._drop_old()
         with archive.blamed():
             self.extend(archive.observations(after=len(self)))
 

@@ -8,20 +8,26 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from popbandits.deprecation import present_name
 from popbandits.history.archive import Archive
 from popbandits.records import Key, Observation, merit
 from popbandits.typing import IntArray
 
 Column = np.ndarray[Any, Any]
 
-NOWHERE = -1
+NO_INDEX = -1
 """Index of an observation that does not exist."""
 
 _NONE = array("i")
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return globals()[present_name(__name__, {"NOWHERE": "NO_INDEX", "Standing": "MemberStates"}, name)]
 
 
 class Observations:
@@ -65,7 +71,7 @@ class Indices:
 
     def __init__(self) -> None:
         self._of: dict[int, array[int]] = {}
-        self._left: dict[int, int] = {}  # by member: number of first rounds that the archive looks up
+        self._dropped: dict[int, int] = {}  # by member: number of first rounds that the archive looks up
         self._archive: Archive | None = None
 
     def __len__(self) -> int:
@@ -74,10 +80,10 @@ class Indices:
 
     def __getitem__(self, key: Key) -> int:
         member, round_ = key
-        held = round_ - self._left.get(member, 0)
+        held = round_ - self._dropped.get(member, 0)
         if held >= 0 or self._archive is None:
             return self._of[member][held]
-        return self._archive.place(key)
+        return self._archive.index_of(key)
 
     def extend(self, member: int, indices: list[int]) -> None:
         """Add the indices of a member's next rounds, if there are any."""
@@ -90,15 +96,15 @@ class Indices:
         for member, indices in self._of.items():
             count = min(bisect_left(indices, before), len(indices) - 1)
             del indices[:count]
-            self._left[member] = self._left.get(member, 0) + count
+            self._dropped[member] = self._dropped.get(member, 0) + count
 
     def finished(self, member: int, end: int) -> int:
         """Count a member's rounds among the first `end` observations."""
         indices = self._of.get(member, _NONE)
-        left = self._left.get(member, 0)
-        if left and self._archive is not None and end <= indices[0]:
+        dropped = self._dropped.get(member, 0)
+        if dropped and self._archive is not None and end <= indices[0]:
             return self._archive.finished(member, end)
-        return left + bisect_left(indices, end)
+        return dropped + bisect_left(indices, end)
 
     def latest(self) -> list[int]:
         """Return the index of each member's last round."""
@@ -113,9 +119,9 @@ class Indices:
             keys = np.fromiter(self._archive.keys(before), np.dtype((np.int64, 2)), before)
             members[:before], rounds[:before] = keys.T
         for member, indices in self._of.items():
-            mine, left = np.array(indices, np.int64), self._left.get(member, 0)
+            mine, dropped = np.array(indices, np.int64), self._dropped.get(member, 0)
             new = (mine >= before) & (mine < end)
-            members[mine[new]], rounds[mine[new]] = member, left + np.flatnonzero(new)
+            members[mine[new]], rounds[mine[new]] = member, dropped + np.flatnonzero(new)
         return members, rounds
 
 
@@ -144,16 +150,17 @@ class Columns:
             name: np.empty((64, *shape), dtype) for name, (dtype, shape) in shapes.items()
         }
         self._length = 0  # dropped rows included
-        self._marks: IntArray = np.zeros(1, np.int64)  # indices of the rows before `whole_from`, and `whole_from`
-        self.whole_from = 0
+        # Indices of the rows before `complete_from`, and `complete_from` itself.
+        self._kept_indices: IntArray = np.zeros(1, np.int64)
+        self.complete_from = 0
         """Index from which on no row is missing."""
         self._archive: Archive | None = None
         self._tail = 0
         self._read: Callable[[int], Columns]
 
-    def put(self, count: int, values: Mapping[str, Any]) -> None:
+    def append(self, count: int, values: Mapping[str, Any]) -> None:
         """Add rows, given by column; if they do not fit, at least double the capacity."""
-        row = self._length - self._forgotten
+        row = self._length - self._dropped_count
         if row + count > len(self.arrays["member"]):
             self.arrays = {name: _with_room(column, max(row, count)) for name, column in self.arrays.items()}
         for name, value in values.items():
@@ -169,10 +176,10 @@ class Columns:
         taken: Column = self.arrays[name][rows]
         return taken
 
-    def at(self, name: str, index: int) -> Any:
+    def value(self, name: str, index: int) -> Any:
         """Return the value of a column at one index."""
-        if index >= self.whole_from:
-            return self.arrays[name][index - self._forgotten]
+        if index >= self.complete_from:
+            return self.arrays[name][index - self._dropped_count]
         return self.take(name, np.array([index]))[0]
 
     def offload(self, archive: Archive, tail: int, read: Callable[[int], "Columns"]) -> None:
@@ -184,38 +191,38 @@ class Columns:
 
     def holds(self, index: int) -> bool:
         """Tell whether a row is in memory."""
-        return index >= self.whole_from or index in self._marks[:-1]
+        return index >= self.complete_from or index in self._kept_indices[:-1]
 
-    def forget(self, wanted: Callable[[], IntArray]) -> bool:
+    def drop_old(self, wanted: Callable[[], IntArray]) -> bool:
         """Drop the rows before the tail, except the wanted indices, if they are as many as the tail's.
 
         Return whether rows were dropped.
         """
-        if self._archive is None or self._length - self.whole_from < 2 * self._tail:
+        if self._archive is None or self._length - self.complete_from < 2 * self._tail:
             return False
         end = min(len(self._archive), self._length - self._tail)
-        if end - self.whole_from < self._tail:  # The archive lags behind; dropping a few rows is not worth a copy.
+        if end - self.complete_from < self._tail:  # The archive lags behind; dropping a few rows is not worth a copy.
             return False
         indices = wanted()
         kept = np.unique(indices[(indices >= 0) & (indices < end)])
         rows = self._rows(np.concatenate([kept, np.arange(end, self._length)]))
         self.arrays = {name: _with_room(column[rows], self._tail) for name, column in self.arrays.items()}
-        self._marks, self.whole_from = np.append(kept, end), end
+        self._kept_indices, self.complete_from = np.append(kept, end), end
         return True
 
     @property
-    def _forgotten(self) -> int:
-        return self.whole_from - (len(self._marks) - 1)
+    def _dropped_count(self) -> int:
+        return self.complete_from - (len(self._kept_indices) - 1)
 
     def _rows(self, indices: IntArray) -> IntArray:
         """Return the rows of these indices; read everything back if one is missing."""
-        oldest = int(indices.min(initial=self.whole_from))
-        if oldest >= self.whole_from:
-            return indices - self._forgotten
+        oldest = int(indices.min(initial=self.complete_from))
+        if oldest >= self.complete_from:
+            return indices - self._dropped_count
         assert oldest >= 0, f"indices count from 0, got {oldest}"
-        near = np.minimum(indices, self.whole_from)
-        rows = np.searchsorted(self._marks, near)
-        missing = indices[self._marks[rows] != near]
+        near = np.minimum(indices, self.complete_from)
+        rows = np.searchsorted(self._kept_indices, near)
+        missing = indices[self._kept_indices[rows] != near]
         if not len(missing):
             found: IntArray = rows + (indices - near)
             return found
@@ -227,13 +234,13 @@ class Columns:
 
         The tail grows by doubling, so that repeated use of all rows reads them back only a few times.
         """
-        before = self._read(self.whole_from)
-        own = slice(len(self._marks) - 1, self._length - self._forgotten)
+        before = self._read(self.complete_from)
+        own = slice(len(self._kept_indices) - 1, self._length - self._dropped_count)
         self.arrays = {
-            name: np.concatenate([before.arrays[name][: self.whole_from], column[own]])
+            name: np.concatenate([before.arrays[name][: self.complete_from], column[own]])
             for name, column in self.arrays.items()
         }
-        self._marks, self.whole_from = np.zeros(1, np.int64), 0
+        self._kept_indices, self.complete_from = np.zeros(1, np.int64), 0
         while self._tail < self._length - oldest:
             self._tail *= 2
 
@@ -246,8 +253,8 @@ def _with_room(column: Column, more: int) -> Column:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The state of every member, as arrays by member; indices are NOWHERE for a member without such an observation."""
+class MemberStates:
+    """The state of every member, as arrays by member; indices are NO_INDEX for a member without such an observation."""
 
     finished: IntArray
     """Number of rounds finished."""
@@ -257,15 +264,15 @@ class Standing:
     """Index of the last completed observation."""
 
     @staticmethod
-    def of(size: int) -> "Standing":
+    def initial(size: int) -> "MemberStates":
         """Make the state of a history without observations."""
-        return Standing(np.zeros(size, np.int64), np.full(size, NOWHERE), np.full(size, NOWHERE))
+        return MemberStates(np.zeros(size, np.int64), np.full(size, NO_INDEX), np.full(size, NO_INDEX))
 
-    def copy(self) -> "Standing":
+    def copy(self) -> "MemberStates":
         """Return a copy, to be changed."""
-        return Standing(self.finished.copy(), self.latest.copy(), self.completed.copy())
+        return MemberStates(self.finished.copy(), self.latest.copy(), self.completed.copy())
 
-    def put(self, member: int, finished: int, latest: int, completed: int) -> None:
+    def set(self, member: int, finished: int, latest: int, completed: int) -> None:
         """Set the state of a member."""
         self.finished[member], self.latest[member], self.completed[member] = finished, latest, completed
 
@@ -273,7 +280,7 @@ class Standing:
         """Add observations with indices from `start` on; the score of a failed one is NaN."""
         if len(scores) == 1:  # The usual case in a run; for one row, arrays take several times as long.
             [score], [round_], [member] = scores, rounds, members
-            self.put(member, round_ + 1, start, start if score == score else int(self.completed[member]))
+            self.set(member, round_ + 1, start, start if score == score else int(self.completed[member]))
             return
         who, indices = np.array(members), np.arange(start, start + len(members))
         completed = ~np.isnan(scores)
@@ -282,13 +289,13 @@ class Standing:
         self.completed[who[completed]] = indices[completed]
 
 
-class Bests:
+class Incumbents:
     """The indices of observations that were the best so far, to find the best at any length of a history."""
 
     def __init__(self, sign: float) -> None:
         self._sign = sign
         self._indices = array("i")
-        self._merit = (-math.inf, NOWHERE, NOWHERE)
+        self._merit = (-math.inf, NO_INDEX, NO_INDEX)
 
     def extend(self, start: int, scores: Sequence[float], new: Sequence[Observation]) -> None:
         """Add observations with indices from `start` on; `scores` are times the sign, NaN if failed."""
@@ -298,7 +305,7 @@ class Bests:
                 self._indices.append(start + row)
                 self._merit = of
 
-    def of(self, end: int) -> int:
-        """Return the index of the best of the first `end` observations, or NOWHERE."""
+    def best(self, end: int) -> int:
+        """Return the index of the best of the first `end` observations, or NO_INDEX."""
         count = bisect_left(self._indices, end)
-        return self._indices[count - 1] if count else NOWHERE
+        return self._indices[count - 1] if count else NO_INDEX

@@ -8,14 +8,14 @@ from popbandits.history.memory import Columns
 from popbandits.space import Points
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
-EARLY = 10_000
+EARLY_OBSERVATIONS = 10_000
 """Number of first observations that are searched for rounds 0 and 1."""
 
-LOOK_BACK = 20_000
-"""Maximum number of observations that `remembered` looks back, so that its cost does not grow with the history."""
+MAX_LOOK_BACK = 20_000
+"""Maximum number of observations that `informative_indices` looks back: its cost does not grow with the history."""
 
 
-FENCE = 3.0
+FENCE_RANGES = 3.0
 """Number of quartile ranges below the lower quartile from which a fall is a collapse, for the bandit (Tukey's outer
 fence): normal changes reach it once in 800,000 times."""
 
@@ -61,8 +61,8 @@ class Rows:
         """Return the change scaled to [0, 1], for the bandit; 0 for failures, and for all if all are equal.
 
         Paper: gains are in [0, 1], not how they get there. Here: from the least to the largest change, where a collapse
-        (`fenced`, beyond FENCE) counts as a fall to the fence, because one collapse would make all other gains nearly
-        equal for as long as it is in the window. A leap upwards stays as it is: it is what the bandit looks for.
+        (`fenced`, beyond FENCE_RANGES) counts as a fall to the fence, because one collapse would make all other gains
+        nearly equal for as long as it is in the window. A leap upwards stays as it is: it is what the bandit looks for.
 
         >>> no, change = np.zeros(4, dtype=bool), np.array([1.0, 3.0, np.nan, 2.0])
         >>> rows = Rows(None, no, no, no, change, no, no, no)
@@ -83,10 +83,10 @@ def _fence(change: FloatArray) -> float:
     if not len(known):
         return -np.inf
     low, high = np.quantile(known, [0.25, 0.75])
-    return float(low - FENCE * (high - low)) if high - low > 1e-12 * np.abs(known).max() else -np.inf
+    return float(low - FENCE_RANGES * (high - low)) if high - low > 1e-12 * np.abs(known).max() else -np.inf
 
 
-def recent(columns: Columns, end: int, size: int, window: int | None) -> IntArray:
+def recent_indices(columns: Columns, end: int, size: int, window: int | None) -> IntArray:
     """Return the indices of the last observations: whole rounds, so that the order within a round never matters."""
     start = 0 if window is None else max(0, end - window)
     whole = -(-start // size) * size
@@ -97,11 +97,11 @@ def recent(columns: Columns, end: int, size: int, window: int | None) -> IntArra
     return indices[np.argsort(columns.take("member", indices), kind="stable")][:window]
 
 
-def remembered(columns: Columns, end: int, size: int, window: int) -> IntArray:
+def informative_indices(columns: Columns, end: int, size: int, window: int) -> IntArray:
     """Return the indices of recent observations, and of older new ones, thinned by doubling strides of rounds."""
-    last = recent(columns, end, size, window // 2)
+    last = recent_indices(columns, end, size, window // 2)
     start = int(last.min(initial=end))
-    older = np.arange(max(0, start - -(-LOOK_BACK // size) * size), start)  # whole rounds
+    older = np.arange(max(0, start - -(-MAX_LOOK_BACK // size) * size), start)  # whole rounds
     older = older[columns.take("new", older)]
     round_ = columns.take("round", older)
     room, stride = window - window // 2, 1
@@ -115,7 +115,7 @@ def remembered(columns: Columns, end: int, size: int, window: int) -> IntArray:
     return np.concatenate([older, last])
 
 
-def cut(columns: Columns, end: int, indices: IntArray) -> Rows:
+def rows_at(columns: Columns, end: int, indices: IntArray) -> Rows:
     """Return the rows at these indices of a history of length `end`, by round and member, without lost ones."""
     indices = indices[~columns.take("lost", indices)]
     indices = indices[np.lexsort((columns.take("member", indices), columns.take("round", indices)))]
@@ -142,7 +142,7 @@ def _untrained(columns: Columns, end: int) -> float:
     Paper: silent. Here: guessed, because after three rounds a third of the data would be thrown away. The models know
     that it is a guess, common to all fresh starts.
     """
-    early = np.arange(min(end, EARLY))
+    early = np.arange(min(end, EARLY_OBSERVATIONS))
     head = {name: columns.take(name, early) for name in ("fresh", "new", "round", "before", "score")}
     first, change = head["score"][head["fresh"]], head["score"] - head["before"]
     twice = (head["round"] == 1) & np.isfinite(change)

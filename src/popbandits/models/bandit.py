@@ -28,7 +28,7 @@ from popbandits.errors import ArgumentError
 from popbandits.typing import FloatArray, IntArray
 
 # Lowest log weight relative to the largest: such an arm is not played, and exp does not underflow.
-_LOWEST = -700.0
+_MIN_LOG_WEIGHT = -700.0
 _TOLERANCE = 1e-9  # A number this close to an integer counts as that integer.
 
 
@@ -118,12 +118,7 @@ class TVEXP3M:
         return np.minimum(expected, 1.0) if plays < self.arms else expected  # 1 + 1e-16 is no probability.
 
     def draw(
-        self,
-        log_weights: FloatArray,
-        plays: int,
-        rng: np.random.Generator,
-        round: int = 0,
-        feedback: int | None = None,
+        self, log_weights: FloatArray, plays: int, rng: np.random.Generator, round: int = 0, feedback: int | None = None
     ) -> IntArray:
         """Draw k arms in random order, distinct for k < C, each `expected_plays` times on average (step 10)."""
         counts = dependent_rounding(self.expected_plays(log_weights, plays, round, feedback), rng)
@@ -155,7 +150,7 @@ class TVEXP3M:
         """Return the weights after the cap, their sum, and ν (infinite without a cap): steps 3 to 8."""
         assert len(log_weights) == self.arms
         heaviest = max(log_weights)
-        lowest = heaviest + _LOWEST
+        lowest = heaviest + _MIN_LOG_WEIGHT
         weights = [exp((value if value > lowest else lowest) - heaviest) for value in log_weights]
         total = sum(weights)
         cap = inf

@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 from popbandits.models.kernel import LENGTH, NOISE, R1, R2, A, B, C, Embedding, Inputs, Kernel, Pairs
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
-FAILED = 1e10
+FAILED_OBJECTIVE = 1e10
 """Objective for a theta whose matrix cannot be factorised: the line search backs off from it."""
 
 
@@ -93,12 +93,7 @@ def bounds(structure: Structure) -> FloatArray:
     return box
 
 
-PRIOR = {
-    "amplitude": (0.8, 0.8),
-    "length": (0.08, 0.9),
-    "rate": (0.1, 1.0),
-    "noise": (0.05, 1.5),
-}
+PRIOR = {"amplitude": (0.8, 0.8), "length": (0.08, 0.9), "rate": (0.1, 1.0), "noise": (0.05, 1.5)}
 """p_hyp of the paper's MAP fit: medians, and deviations of the logarithms."""
 
 
@@ -125,15 +120,15 @@ def starts(structure: Structure) -> FloatArray:
     return guesses
 
 
-OFFSET = 1.0
+OFFSET_VARIANCE = 1.0
 """Prior variance, in units of y's, of an unknown offset that some rows share."""
 
 
 class Likelihood:
     """log p(y | theta) and its gradient for fixed data; reuses its buffers, so one object serves one thread.
 
-    `shifted` marks rows whose y has a common unknown offset. OFFSET is added to K where both rows have it, which
-    integrates the offset out.
+    `shifted` marks rows whose y has a common unknown offset. OFFSET_VARIANCE is added to K where both rows have it,
+    which integrates the offset out.
     """
 
     def __init__(self, structure: Structure, inputs: Inputs, y: FloatArray, shifted: BoolArray | None = None):
@@ -160,12 +155,12 @@ class Likelihood:
         k = e * factor
         k[:agree] += b * q
         k[:n] += noise
-        k[self.shifted] += OFFSET
+        k[self.shifted] += OFFSET_VARIANCE
         self.buffer[pairs.index] = k
         matrix = self.buffer.reshape((n, n), order="F")
         _, info = lapack.dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
         if info:
-            return -FAILED, np.zeros_like(theta)
+            return -FAILED_OBJECTIVE, np.zeros_like(theta)
         alpha, _ = lapack.dpotrs(matrix, self.y, lower=1)
         value = -0.5 * self.y @ alpha - np.log(np.diagonal(matrix)).sum() - 0.5 * n * np.log(2 * np.pi)
         lapack.dpotri(matrix, lower=1, overwrite_c=1)
@@ -218,7 +213,7 @@ def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60, use_p
         options = {"maxiter": iterations, "ftol": 1e-6, "gtol": 1e-3}
         result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options=options)
         evaluations += result.nfev
-        if result.fun < FAILED and (best is None or -result.fun > best.log_posterior):
+        if result.fun < FAILED_OBJECTIVE and (best is None or -result.fun > best.log_posterior):
             best = Fit(likelihood.structure.theta(result.x), float(-result.fun), evaluations)
     if best is None:
         raise NotFittedError(
@@ -250,7 +245,7 @@ class Posterior:
         kernel = Kernel(theta, structure.owner)
         matrix = np.asfortranarray(kernel(inputs, inputs))
         if shifted is not None:
-            matrix[np.ix_(shifted, shifted)] += OFFSET
+            matrix[np.ix_(shifted, shifted)] += OFFSET_VARIANCE
         noise = float(np.exp(theta[NOISE]))
         for jitter in (0.0, 1e-8, 1e-6, 1e-4):
             factor, info = lapack.dpotrf(matrix + (noise + jitter) * np.eye(len(y)), lower=1, clean=1)

@@ -8,7 +8,7 @@ The code uses a = (1 - lam) s1, b = (1 - lam) s2, c = lam s1 s2, r = -log(1 - ep
 
     k = E (a + c Q) + b Q,   E = exp(-|x - x'|^2 / l - r1 |t - t'| / 2),   Q = match * exp(-r2 |t - t'| / 2)
 
-which is linear in (a, b, c), and a bijection with (s1, s2, lam): see `from_paper` and `to_paper`.
+which is linear in (a, b, c), and a bijection with (s1, s2, lam): lam is the root in [0, 1) of a b lam = c (1 - lam)^2.
 
 | symbol | meaning | shape |
 |---|---|---|
@@ -19,7 +19,6 @@ which is linear in (a, b, c), and a bijection with (s1, s2, lam): see `from_pape
 | theta | log a, log b, log c, log l_1..l_k, log r1, log r2, log noise | (6 + k,) |
 """
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -180,25 +179,3 @@ class Pairs:
         groups = [np.flatnonzero(owner == k) for k in range(lengths)] if lengths > 1 else [slice(None)]
         # |x - x'|^2, one row for each length-scale
         self.squares = np.stack([distances(inputs.z[:, g], inputs.z[:, g]).ravel()[self.index] for g in groups])
-
-
-def from_paper(s1: float, s2: float, lam: float) -> tuple[float, float, float]:
-    """Convert (s1, s2, lambda) to (a, b, c).
-
-    >>> from_paper(2.0, 1.0, 0.5)
-    (1.0, 0.5, 1.0)
-    """
-    return (1 - lam) * s1, (1 - lam) * s2, lam * s1 * s2
-
-
-def to_paper(a: float, b: float, c: float) -> tuple[float, float, float]:
-    """Convert (a, b, c) to (s1, s2, lambda): the root in [0, 1) of a b lam = c (1 - lam)^2.
-
-    >>> to_paper(1.0, 0.5, 1.0)
-    (2.0, 1.0, 0.5)
-    """
-    if c == 0:
-        return a, b, 0.0
-    half = 1 + a * b / (2 * c)  # lam^2 - 2 half lam + 1 = 0
-    lam = 1 / (half + math.sqrt(half * half - 1))
-    return a / (1 - lam), b / (1 - lam), lam

@@ -13,7 +13,7 @@ from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal, as_explorer
 from popbandits.history import Assignment, Config, Decision, History, Key, Observation
 from popbandits.history.archive import Archive
-from popbandits.history.memory import Standing
+from popbandits.history.memory import MemberStates
 from popbandits.methods import choose
 from popbandits.population.initial import initial_points
 from popbandits.population.start import Start, resolve
@@ -117,7 +117,7 @@ class Population:
         given = () if isinstance(history, Archive) else history
         self.history = History(self.space, given, mode=mode, size=self.size, rounds=self.rounds)
         if isinstance(history, Archive):
-            self.history.keep(history)
+            self.history.attach_archive(history)
         self.decided: list[Decision] = []
         """Decisions of the last `ask` and what they were based on, in the order of its assignments; without times."""
         self._ready: dict[Key, Decision] = {}  # decided, but not returned by `ask` yet
@@ -129,7 +129,7 @@ class Population:
         self._first = initial_points(self.space, self.size, self._rng(INITIAL))
         self._check_history()
         # Members to decide for, in asynchronous mode: the one idle for longest comes first.
-        self._idle = deque(np.argsort(self.history.standing().latest, kind="stable").tolist())
+        self._idle = deque(np.argsort(self.history.member_states().latest, kind="stable").tolist())
 
     def ask(self) -> list[Assignment]:
         """Return the assignments that can train now, in the order of deciding; none while a round is incomplete."""
@@ -215,7 +215,7 @@ class Population:
 
     def _plan_round(self, round_: int) -> None:
         """Decide all members' assignments of a synchronous round, from the rounds before it."""
-        decided = self._decide(range(self.size), round_, self.history.until(round_ * self.size), (round_,))
+        decided = self._decide(range(self.size), round_, self.history.prefix(round_ * self.size), (round_,))
         self._ready |= {d.assignment.key: d for d in decided if self.history.finished(d.assignment.member) == round_}
 
     def _plan_member(self, member: int) -> None:
@@ -223,7 +223,7 @@ class Population:
         round_ = self.history.finished(member)
         if self.rounds is not None and round_ >= self.rounds:
             return
-        known = self.history.until(self.history.place((member, round_ - 1)) + 1 if round_ else 0)
+        known = self.history.prefix(self.history.index_of((member, round_ - 1)) + 1 if round_ else 0)
         [self._ready[member, round_]] = self._decide([member], round_, known, (round_, member))
 
     def _decide(self, members: Sequence[int], round_: int, known: History, stream: tuple[int, ...]) -> list[Decision]:
@@ -242,7 +242,7 @@ class Population:
         if self.synchronous:
             pending = Pending([(m, round_) for m in carried], lambda key: carried[key[0]])
         else:
-            pending = Pending(self._find_others(members[0], known.standing()) if exploring else [], self._config)
+            pending = Pending(self._find_others(members[0], known.member_states()) if exploring else [], self._config)
         sources = [parents[m] for m in exploring]
         proposals = self._explore(sources, known, pending, stream)
         given = tuple(pending.keys[-RECORDED:])
@@ -253,12 +253,12 @@ class Population:
             decided[m] = Decision(assignment, len(known), given, explored=True)
         return [decided[m] for m in members]
 
-    def _find_others(self, member: int, standing: Standing) -> list[Key]:
+    def _find_others(self, member: int, states: MemberStates) -> list[Key]:
         """Return the intervals that the other members were training then: all that had a round left."""
-        going = np.ones(self.size, dtype=np.bool_) if self.rounds is None else standing.finished < self.rounds
+        going = np.ones(self.size, dtype=np.bool_) if self.rounds is None else states.finished < self.rounds
         going[member] = False
         others = np.flatnonzero(going)
-        return list(zip(others.tolist(), standing.finished[others].tolist(), strict=True))
+        return list(zip(others.tolist(), states.finished[others].tolist(), strict=True))
 
     def _config(self, key: Key) -> Config:
         """Return the configuration of an interval that is pending or was finished since."""
@@ -266,7 +266,7 @@ class Population:
             return assignment.config
         if (decision := self._ready.get(key)) is not None:
             return decision.assignment.config
-        return self.history[self.history.place(key)].config
+        return self.history[self.history.index_of(key)].config
 
     def _select(self, known: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Select the weights and configuration that members continue with, if the method exploits."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ray.tune.utils import flatten_dict
 
-from popbandits.engines.work import Misapplied, differences
+from popbandits.engines.work import HyperparameterMismatchError, differences
 from popbandits.errors import ArgumentError, RunError
 from popbandits.history import Assignment, Observation
 from popbandits.ray.record import TIME
@@ -66,7 +66,7 @@ def check_applied(trial: str, assignment: Assignment, result: Result) -> None:
     for entry in ("config", APPLIED):
         reported = {name: result[key] for name in asked if (key := f"{entry}/{name}") in result}
         if wrong := differences(asked, reported):
-            raise Misapplied(
+            raise HyperparameterMismatchError(
                 f"trial {trial} must train with the hyperparameters it is given, but its result's {entry!r} says "
                 f"otherwise: {'; '.join(wrong)}; set them after loading a checkpoint, and in reset_config"
             )

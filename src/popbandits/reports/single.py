@@ -153,7 +153,7 @@ def interval_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
     indices = range(len(history))
     note = "Click a heading to sort."
     if len(history) > MAX_INTERVAL_ROWS:
-        won = sorted(history.place(key) for key in run.winning)[-MAX_INTERVAL_ROWS // 2 :]
+        won = sorted(history.index_of(key) for key in run.winning)[-MAX_INTERVAL_ROWS // 2 :]
         latest = range(len(history) - (MAX_INTERVAL_ROWS - len(won)), len(history))
         indices = sorted({*won, *latest})  # type: ignore[assignment]
         folder = shlex.quote(str(run.directory))

@@ -39,7 +39,7 @@ from popbandits.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
-class Settings:
+class PPOSettings:
     """Settings that are not tuned."""
 
     environment: str = "LunarLander-v3"
@@ -66,7 +66,7 @@ class Settings:
     """Maximum norm of the gradient."""
 
 
-LANDER = Settings()
+LANDER = PPOSettings()
 
 
 class PPO:
@@ -76,7 +76,7 @@ class PPO:
     beta1 and beta2 (adam), smoothing (rmsprop) or momentum (sgd).
     """
 
-    def __init__(self, seed: int, settings: Settings = LANDER):
+    def __init__(self, seed: int, settings: PPOSettings = LANDER):
         use_one_thread()
         self.settings = settings
         self.generator = torch.Generator().manual_seed(seed)
@@ -180,12 +180,12 @@ class PPO:
                 rollout.rewards, values, rollout.terminated, rollout.over, self.settings.gamma, self.gae_lambda
             )
         columns = (rollout.seen[:-1], rollout.actions, before, advantages, advantages + values[:-1])
-        batch = Batch(*(column[real] for column in columns))
+        batch = Minibatch(*(column[real] for column in columns))
         count = len(batch.seen)
         for _ in range(self.epochs):
             order = torch.randperm(count, generator=self.generator)
             parts = math.ceil(count / self.settings.minibatch)
-            for minibatch in map(Batch, *(column[order].tensor_split(parts) for column in batch)):
+            for minibatch in map(Minibatch, *(column[order].tensor_split(parts) for column in batch)):
                 preferences, values = network(minibatch.seen)
                 self.optimizer.zero_grad()
                 self.loss(preferences, values, minibatch).backward()  # type: ignore[no-untyped-call]
@@ -193,7 +193,7 @@ class PPO:
                 self.optimizer.step()
 
 
-class Batch(NamedTuple):
+class Minibatch(NamedTuple):
     """Transitions to learn from, one per row."""
 
     seen: Tensor
@@ -219,7 +219,7 @@ class Loss:
     entropy: float
     value_weight: float
 
-    def __call__(self, preferences: Tensor, values: Tensor, batch: Batch) -> Tensor:
+    def __call__(self, preferences: Tensor, values: Tensor, batch: Minibatch) -> Tensor:
         """Compute the loss of a minibatch from the outputs of policy and critic."""
         logarithms = log_softmax(preferences, -1)
         ratio = (log_probability(batch.actions, logarithms) - batch.before).exp()
@@ -290,8 +290,8 @@ class Network(nn.Module):
         super().__init__()
         self.policy = _make_perceptron([inputs, hidden, hidden, actions], 0.01, generator)
         self.critic = _make_perceptron([inputs, hidden, hidden, 1], 1.0, generator)
-        self.observed = Scale(inputs)
-        self.rewarded = Scale(1)
+        self.observed = RunningScale(inputs)
+        self.rewarded = RunningScale(1)
 
     def forward(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """Compute preferences for the actions, (..., A), and values, (...)."""
@@ -320,7 +320,7 @@ def _make_perceptron(widths: list[int], last_gain: float, generator: torch.Gener
     return nn.Sequential(*layers[:-1])
 
 
-class Scale(nn.Module):
+class RunningScale(nn.Module):
     """Running mean and deviation; a module, so that it is saved with the weights."""
 
     count: Tensor
@@ -378,7 +378,7 @@ class Step(NamedTuple):
 class Play:
     """N running environments; they cannot be saved in a checkpoint."""
 
-    def __init__(self, settings: Settings, copies: int, generator: torch.Generator):
+    def __init__(self, settings: PPOSettings, copies: int, generator: torch.Generator):
         seeds = torch.randint(2**31 - 1, (copies,), generator=generator).tolist()
         self.environments = envpool.make_gymnasium(
             settings.environment, num_envs=copies, seed=seeds, num_threads=1, max_episode_steps=settings.limit

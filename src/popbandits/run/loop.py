@@ -18,7 +18,7 @@ from types import FrameType
 import numpy as np
 
 from popbandits.engines.engine import Engine
-from popbandits.engines.work import Failure, Job, Report
+from popbandits.engines.work import Failure, Job, JobReport
 from popbandits.errors import AgentError, DiskError, HistoryError, RunError
 from popbandits.history import Assignment, Event, Key
 from popbandits.population import Population
@@ -148,7 +148,7 @@ class Loop:
             engine.submit(job)
         self._waiting.clear()
 
-    def _accept(self, report: Report) -> None:
+    def _accept(self, report: JobReport) -> None:
         """Record the result of a job."""
         job = self._jobs.pop(report.key)
         failure, outcome = report.failure, report.outcome

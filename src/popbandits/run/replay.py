@@ -9,7 +9,7 @@ from typing import Any
 from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.engines.batched import Batched
 from popbandits.engines.engine import Engine, InProcess
-from popbandits.engines.work import Job, Report
+from popbandits.engines.work import Job, JobReport
 from popbandits.errors import HistoryError, RunError
 from popbandits.history import Assignment, History, Observation
 from popbandits.run.loop import agent_seed
@@ -96,5 +96,5 @@ def replay(
     return Replay(used, tuple(lineage), tuple(scores))
 
 
-def _why(report: Report) -> str:
+def _why(report: JobReport) -> str:
     return "" if report.failure is None else f"{report.failure.text}\n{report.failure.traceback}".rstrip()

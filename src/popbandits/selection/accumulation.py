@@ -24,10 +24,10 @@ import numpy as np
 from popbandits.history import History
 from popbandits.typing import FloatArray, IntArray
 
-LOOKED_AT = 512
+EVIDENCE_WINDOW = 512
 """Number of last observations that are looked at; with more members than a quarter of it, evidence is never enough."""
 
-ROUNDS = 3
+MIN_ROUNDS = 3
 """Number of rounds with a pair to compare that evidence needs; fewer are as good as none."""
 
 CHANCE = 0.5 - math.log(2) / math.pi
@@ -36,7 +36,7 @@ CHANCE = 0.5 - math.log(2) / math.pi
 
 def accumulation(history: History) -> float:
     """Return the smaller of the two marks, at most 1; 0 while there is too little evidence."""
-    rows = history.recent(LOOKED_AT)
+    rows = history.recent(EVIDENCE_WINDOW)
     if not len(rows):
         return 0.0
     known = np.isfinite(rows.change) & ~rows.guessed
@@ -69,4 +69,4 @@ def _concordance(rounds: IntArray, a: FloatArray, b: FloatArray) -> float | None
             agreed += int((np.sign(a[here][i] - a[here][j]) * np.sign(b[here][i] - b[here][j])).sum())
             pairs += len(i)
             compared += 1
-    return agreed / pairs if compared >= ROUNDS else None
+    return agreed / pairs if compared >= MIN_ROUNDS else None

@@ -8,7 +8,7 @@ process over x = 0 .. 1 and standardised y, with a Matern-5/2 kernel:
     log L = -n/2 log s - 1/2 log det(K + r I),   s = y' (K + r I)^-1 y / n                  (2)
 
 An interval improved if m_n > m_(n-1), each smoothed with the data up to then. After `patience` intervals in a row that
-did not, and also if the last SLOW intervals raised the best score by less than its standard deviation, all members
+did not, and also if the last STALL_INTERVALS raised the best score by less than its standard deviation, all members
 start afresh, and the interval becomes `growth` times as long.
 
 All state is read from the history: a start is an observation without a parent after round 0.
@@ -22,7 +22,7 @@ import numpy as np
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Key
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.rules import SHARE, whole
 from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import as_selection, rank, replace_members
@@ -31,10 +31,10 @@ from popbandits.typing import BoolArray, FloatArray, IntArray
 GRID = list(product((0.1, 0.2, 0.4, 0.8, 1.6), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
 """Candidate length-scales l and noise variances r."""
 
-SLOW = 15
+STALL_INTERVALS = 15
 """Number of intervals in which the best score must rise by its standard deviation."""
 
-LOOKED_AT = 64
+MAX_INTERVALS = 64
 """Maximum number of last intervals of a start that are smoothed."""
 
 
@@ -84,7 +84,7 @@ class Restarts(Selection):
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Restart members, select by `within` where an interval ends, and let the others continue."""
         starts = Starts.of(history)
-        age = (history.standing().finished - starts.born)[members]
+        age = (history.member_states().finished - starts.born)[members]
         ends = age % self.growth**starts.latest == 0
         over = starts.together and bool(ends.any()) and self._is_over(history, starts)
         again = (starts.count[members] < starts.latest) | (ends & over)
@@ -99,7 +99,7 @@ class Restarts(Selection):
 
     def _is_over(self, history: History, starts: "Starts") -> bool:
         """Tell whether the present start has stopped improving, and there is time for another."""
-        finished = history.standing().finished
+        finished = history.member_states().finished
         left = np.inf if history.rounds is None else history.rounds - finished.max()
         if left < 2 * self.growth ** (starts.latest + 1):  # As the paper's code: two intervals, or none.
             return False
@@ -131,7 +131,7 @@ class Starts:
         indices = np.arange(len(history))
         member, round_ = history.column("member", indices), history.column("round", indices)
         completed = np.isfinite(history.scores(indices))
-        size = len(history.standing().latest)
+        size = len(history.member_states().latest)
         first = np.full(size, np.iinfo(np.int64).max)
         np.minimum.at(first, member[completed], round_[completed])
         # A member without weights starts afresh too; that is not a restart.
@@ -147,19 +147,19 @@ class Starts:
         return int(self.count.max())
 
     def best(self, history: History, interval: int, count: int) -> FloatArray:
-        """Return the best score at the end of each of the first `count` intervals of the start, the last LOOKED_AT."""
+        """Return the best score at the end of each of the first `count` intervals, the last MAX_INTERVALS of them."""
         indices = np.arange(len(history))
         age = history.column("round", indices) - self.born[history.column("member", indices)] + 1
         ends = (age > 0) & (age % interval == 0) & (age <= interval * count)
         best = np.full(count, np.nan)
         np.fmax.at(best, age[ends] // interval - 1, history.scores(indices[ends]))
         known: FloatArray = best[np.isfinite(best)]
-        return known[-LOOKED_AT:]
+        return known[-MAX_INTERVALS:]
 
 
 def _combine(members: IntArray, *parts: tuple[BoolArray, Callable[[IntArray], Picks]]) -> Picks:
     """Get the picks of each part of the members, and combine them."""
-    nowhere = np.full(len(members), NOWHERE)
+    nowhere = np.full(len(members), NO_INDEX)
     picks = Picks(nowhere, nowhere.copy(), np.zeros(len(members), dtype=np.bool_))
     for mask, ask in parts:
         if mask.any():
@@ -171,8 +171,8 @@ def _combine(members: IntArray, *parts: tuple[BoolArray, Callable[[IntArray], Pi
 def _restart(history: History, members: IntArray) -> Picks:
     """Start with new weights: odd members with a configuration that did well, the others with a new one."""
     kept = founders(history)
-    config = np.array([kept[m // 2] if m % 2 and m // 2 < len(kept) else NOWHERE for m in members.tolist()])
-    return Picks(np.full(len(members), NOWHERE), config, config == NOWHERE)
+    config = np.array([kept[m // 2] if m % 2 and m // 2 < len(kept) else NO_INDEX for m in members.tolist()])
+    return Picks(np.full(len(members), NO_INDEX), config, config == NO_INDEX)
 
 
 def founders(history: History) -> list[int]:
@@ -197,7 +197,7 @@ def is_stuck(best: FloatArray, patience: int) -> bool:
     >>> is_stuck(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), 3), is_stuck(np.array([1.0, 5.0, 4.0, 3.0, 2.0]), 3)
     (False, True)
     """
-    if len(best) >= SLOW and np.max(best) - np.max(best[: 1 - SLOW]) < np.std(best, ddof=1):
+    if len(best) >= STALL_INTERVALS and np.max(best) - np.max(best[: 1 - STALL_INTERVALS]) < np.std(best, ddof=1):
         return True
     if len(best) <= patience:
         return False

@@ -25,7 +25,7 @@ from popbandits.selection.selection import Picks, Selection, stay
 from popbandits.selection.truncation import Ranking, rank, replaced_count
 from popbandits.typing import IntArray, is_whole
 
-INTERVALS = (1, 10, 25, 50)
+PAPER_INTERVALS = (1, 10, 25, 50)
 """The paper's intervals, in rounds, for 32 members."""
 
 
@@ -60,7 +60,7 @@ class MFPBT(Selection):
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick for the groups one after another."""
-        everyone = np.arange(len(history.standing().latest))
+        everyone = np.arange(len(history.member_states().latest))
         intervals = default_intervals(len(everyone)) if self.intervals is None else self.intervals
         intervals = intervals[: max(1, len(everyone) // 2)]
         group = everyone % len(intervals)
@@ -75,17 +75,17 @@ class MFPBT(Selection):
         self, history: History, picks: Picks, own: IntArray, interval: IntArray, rng: np.random.Generator
     ) -> None:
         """Change the picks of a group's members; `interval` holds one entry for every member of the population."""
-        standing = history.standing()
+        states = history.member_states()
         inside = rank(history, self.quantile, rng, history.scores, own)
         outside = rank(history, self.quantile, rng, history.scores, np.setdiff1d(np.arange(len(interval)), own))
         due = np.zeros(len(interval), dtype=np.bool_)
-        due[own] = standing.finished[own] % interval[own] == 0
+        due[own] = states.finished[own] % interval[own] == 0
         replaced = inside.failed | (inside.weak & due)
         picks.weights[replaced] = picks.config[replaced] = inside.draw(int(replaced.sum()), rng)
         picks.explores[replaced] = True
         strangers = outside.order[~outside.failed[outside.order]].tolist()
         for member in self._migrants(inside)[: len(strangers)]:  # The best of each meet first.
-            index, own_best = standing.latest[[strangers[0], inside.order[0]]]
+            index, own_best = states.latest[[strangers[0], inside.order[0]]]
             theirs, mine = history.scores(np.array([index, picks.weights[member]]))
             if due[member] and theirs > mine:
                 other = strangers.pop(0)
@@ -117,5 +117,5 @@ def default_intervals(size: int) -> tuple[int, ...]:
     [(1,), (1, 3), (1, 3, 10), (1, 10, 25, 50)]
     """
     if size >= 16:
-        return INTERVALS
+        return PAPER_INTERVALS
     return (1,) if size < 4 else (1, 3) if size < 12 else (1, 3, 10)

@@ -26,20 +26,20 @@ from scipy.stats import median_abs_deviation
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.rules import EDITION, FLAG, SHARE
 from popbandits.selection.accumulation import accumulation
 from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import rank, replace_members
 from popbandits.typing import BoolArray, IntArray, is_real, is_whole
 
-WARM_UP_ROUNDS = 10
+DEFAULT_WARM_UP_ROUNDS = 10
 """Rounds without replacement in a run without a set end."""
 
-ACCUMULATES = 0.3
+ACCUMULATION_THRESHOLD = 0.3
 """Evidence of accumulation (`accumulation`) that ends the warm-up."""
 
-LOOKED_AT = 512
+CHANGE_WINDOW = 512
 """Number of last observations from which the usual change of a score is estimated."""
 
 
@@ -94,7 +94,7 @@ class Patient(Selection):
         if self.warm_up >= 1:
             return int(self.warm_up)
         if rounds is None:
-            return WARM_UP_ROUNDS if self.warm_up else 0
+            return DEFAULT_WARM_UP_ROUNDS if self.warm_up else 0
         return math.ceil(self.warm_up * rounds)
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
@@ -102,18 +102,18 @@ class Patient(Selection):
         ranking = rank(history, self.quantile, rng, history.scores)
         replaced = ranking.failed | (ranking.weak & self._settled(history))
         sources = ranking.draw(int(replaced.sum()), rng)
-        if len(sources) and (peak := self._lost_peak(history)) != NOWHERE:
+        if len(sources) and (peak := self._lost_peak(history)) != NO_INDEX:
             sources[:] = peak
         return replace_members(history, members, replaced, sources)
 
     def _settled(self, history: History) -> BoolArray:
         """Return by member whether its warm-up is over."""
-        finished, rounds = history.standing().finished, self.warm_up_rounds(history.rounds)
+        finished, rounds = history.member_states().finished, self.warm_up_rounds(history.rounds)
         # By the progress of all, which asynchronous members make at different speeds: by its own rounds, a slow member
         # would be spared for most of the run, and fast ones replaced while the others have hardly begun.
         settled = finished >= rounds if self.edition == 1 else np.full(len(finished), finished.mean() >= rounds)
         if self.adaptive and not settled.all():
-            settled |= accumulation(history) >= ACCUMULATES
+            settled |= accumulation(history) >= ACCUMULATION_THRESHOLD
         return settled
 
     def planned(self, rounds: int) -> "Patient":
@@ -125,18 +125,18 @@ class Patient(Selection):
         return replace(self, warm_up=self.warm_up_rounds(rounds))
 
     def _lost_peak(self, history: History) -> int:
-        """Return the index of the best checkpoint if every member has collapsed since, else NOWHERE."""
-        best, scores = history.best, history.scores(history.standing().latest)
+        """Return the index of the best checkpoint if every member has collapsed since, else NO_INDEX."""
+        best, scores = history.best, history.scores(history.member_states().latest)
         if best is None or np.isnan(scores).all():  # Failures say nothing about scores.
-            return NOWHERE
-        index = history.place(best.key)
+            return NO_INDEX
+        index = history.index_of(best.key)
         fallen = history.sign * best.score - float(np.nanmax(scores))
         collapsed = fallen > self._chance(history, int(np.isfinite(scores).sum()))
-        return index if collapsed and index in checkpoints(history) else NOWHERE
+        return index if collapsed and index in checkpoints(history) else NO_INDEX
 
     def _chance(self, history: History, members: int) -> float:
         """Return how far below the best score ever the best of some members can be by chance (way-back)."""
-        changes = [o.change for o in history[-LOOKED_AT:] if math.isfinite(o.change)]
+        changes = [o.change for o in history[-CHANGE_WINDOW:] if math.isfinite(o.change)]
         usual = float(median_abs_deviation(changes, scale="normal")) if changes else 0.0
         if self.edition == 1:
             return self.collapse * usual

@@ -1,9 +1,9 @@
 """The contract of a selection: it picks what each member begins its next interval with.
 
 For each such member a selection picks the weights to load, the configuration to take, and whether the explorer changes
-that configuration. It may use only the history: `history.standing().finished` holds the round that each member is about
-to begin, a member's number can name its sub-population (`mf_pbt`), and an observation without a parent after round 0 is
-a restart (`ipbt`).
+that configuration. It may use only the history: `history.member_states().finished` holds the round that each member is
+about to begin, a member's number can name its sub-population (`mf_pbt`), and an observation without a parent after
+round 0 is a restart (`ipbt`).
 
 Picks cannot ask for changed weights, such as IPBT's shrunk ones (0.2 w + 0.1 fresh). That would need an agent that can
 shrink, one more array in `Picks`, and a field of `Assignment`.
@@ -17,7 +17,7 @@ import numpy as np
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Observation
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.typing import BoolArray, IntArray
 
 
@@ -25,12 +25,12 @@ from popbandits.typing import BoolArray, IntArray
 class Picks:
     """What members continue with: arrays with one entry for each member to pick for.
 
-    Indices point into the history; NOWHERE (-1) for none.
+    Indices point into the history; NO_INDEX (-1) for none.
 
     Args:
-        weights: Indices of the observations whose checkpoints are loaded; NOWHERE for a fresh start. `checkpoints` of
+        weights: Indices of the observations whose checkpoints are loaded; NO_INDEX for a fresh start. `checkpoints` of
             `popbandits.selection.selection` returns the available ones.
-        config: Indices of the observations whose configurations are taken; NOWHERE only if a fresh start explores.
+        config: Indices of the observations whose configurations are taken; NO_INDEX only if a fresh start explores.
         explores: Whether the explorer changes that configuration. For a fresh start it gets no parent.
     """
 
@@ -45,7 +45,7 @@ class Picks:
     def parent(self, row: int, history: History) -> Observation | None:
         """Return the parent for the explorer: the observation of the weights, with the picked configuration."""
         weights, config = int(self.weights[row]), int(self.config[row])
-        if weights == NOWHERE:
+        if weights == NO_INDEX:
             return None
         return history[weights] if config == weights else replace(history[weights], config=history[config].config)
 
@@ -84,29 +84,29 @@ class Selection:
 
 
 def usable(history: History, indices: IntArray) -> IntArray:
-    """Return the indices, with NOWHERE for those whose checkpoint was lost."""
-    lost = [history.place(key) for key in history.lost]
-    return np.where(np.isin(indices, lost), NOWHERE, indices) if lost else indices
+    """Return the indices, with NO_INDEX for those whose checkpoint was lost."""
+    lost = [history.index_of(key) for key in history.lost]
+    return np.where(np.isin(indices, lost), NO_INDEX, indices) if lost else indices
 
 
 def checkpoints(history: History) -> IntArray:
     """Return the indices whose weights can be loaded: every member's last completed interval, and the best one."""
-    best = NOWHERE if history.best is None else history.place(history.best.key)
-    indices = usable(history, np.append(history.standing().completed, best))
-    available: IntArray = indices[indices != NOWHERE]
+    best = NO_INDEX if history.best is None else history.index_of(history.best.key)
+    indices = usable(history, np.append(history.member_states().completed, best))
+    available: IntArray = indices[indices != NO_INDEX]
     return available
 
 
 def stay(history: History, members: IntArray) -> Picks:
     """Let each member continue with its own weights; one whose last interval did not complete explores."""
-    standing = history.standing()
-    own = usable(history, standing.completed)[members]
-    return Picks(own, own, own != standing.latest[members])
+    states = history.member_states()
+    own = usable(history, states.completed)[members]
+    return Picks(own, own, own != states.latest[members])
 
 
 def start_afresh(members: IntArray) -> Picks:
     """Start members with new weights and a configuration from the explorer."""
-    nowhere = np.full(len(members), NOWHERE)
+    nowhere = np.full(len(members), NO_INDEX)
     return Picks(nowhere, nowhere, np.ones(len(members), dtype=np.bool_))
 
 
@@ -115,17 +115,17 @@ def check_picks(picks: object, history: History, members: IntArray, name: str) -
     count = len(members)
     if not isinstance(picks, Picks) or [len(part) for part in vars(picks).values()] != [count] * 3:
         raise ArgumentError(f"{name} must return Picks for {count} members, got {picks!r}")
-    wrong = ~np.isin(picks.weights, np.append(checkpoints(history), NOWHERE))
+    wrong = ~np.isin(picks.weights, np.append(checkpoints(history), NO_INDEX))
     if wrong.any():
         raise ArgumentError(
             f"{name} must pick weights that are kept, the last completed ones of a member or the best, "
             f"got index {picks.weights[wrong][0]}; choose among checkpoints(history)"
         )
-    open_ = (picks.config == NOWHERE) & (picks.weights == NOWHERE) & picks.explores
+    open_ = (picks.config == NO_INDEX) & (picks.weights == NO_INDEX) & picks.explores
     wrong = ~open_ & ((picks.config < 0) | (picks.config >= len(history)))
     if wrong.any():
         raise ArgumentError(
             f"{name} must pick configurations of the history, indices 0 to {len(history) - 1}, "
-            f"got index {picks.config[wrong][0]}; NOWHERE is for fresh starts that explore"
+            f"got index {picks.config[wrong][0]}; NO_INDEX is for fresh starts that explore"
         )
     return picks

@@ -34,7 +34,7 @@ The variances have the greatest likelihood over the recent intervals, dead branc
 Copying depends only on scores, which are all in the product, so selection does not bias it; cutting at JUMP keeps
 collapses from counting as noise. A gain y - y_parent has the variance v + q + 2 r, which is estimated by the median
 absolute deviation, a robust scale. How it is shared among the three is searched on a GRID. A model with noise is used
-only if its log L is higher by EVIDENCE. In the first rounds, with fewer than ENOUGH gains, noise that was not reported
+only if its log L is higher by MIN_EVIDENCE. In the first rounds, with fewer than MIN_GAINS, noise that was not reported
 counts as 0.
 """
 
@@ -53,16 +53,16 @@ from popbandits.typing import FloatArray, IntArray
 JUMP = 3.0
 """Number of standard deviations from its prediction beyond which a score counts as a leap or a collapse."""
 
-ENOUGH = 12
+MIN_GAINS = 12
 """Minimum number of gains for an estimate."""
 
-EVIDENCE = 2.0
+MIN_EVIDENCE = 2.0
 """Increase of the log-likelihood for which a model with noise is used."""
 
 GRID = [(noise, slope) for noise in (0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 0.99) for slope in (0.02, 0.2, 0.8)]
 """Candidate shares: of 2 r in the variance of gains, and of v in the rest."""
 
-LOOKED_AT = 512
+MAX_OBSERVATIONS = 512
 """Maximum number of observations for an estimate: a large population looks back over fewer rounds."""
 
 
@@ -94,18 +94,18 @@ class Smoothed(Selection):
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick by the estimated skill."""
-        size = len(history.standing().latest)
-        recent = history[-size * min(self.window, max(3, LOOKED_AT // size)) :]
+        size = len(history.member_states().latest)
+        recent = history[-size * min(self.window, max(3, MAX_OBSERVATIONS // size)) :]
         model = estimate(recent, history.sign, self.noise)
         levels = {} if model is None else model.follow(recent)[0]
 
-        def judge(indices: IntArray) -> FloatArray:
+        def scorer(indices: IntArray) -> FloatArray:
             scores = history.scores(indices)
             for row in np.flatnonzero(~np.isnan(scores)).tolist() if levels else ():
                 scores[row] = levels.get(history[int(indices[row])].key, scores[row])
             return scores
 
-        return truncate(history, members, self.quantile, rng, judge)
+        return truncate(history, members, self.quantile, rng, scorer)
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def estimate(recent: Sequence[Observation], sign: float, noise: float | None) ->
     """Return the model of greatest likelihood; None if there are too few gains, or there is no noise."""
     gains = np.array([sign * o.change for o in recent if o.parent is not None and math.isfinite(o.change)])
     reported = any(o.standard_error for o in recent)
-    if len(gains) < ENOUGH or (noise == 0 and not reported):
+    if len(gains) < MIN_GAINS or (noise == 0 and not reported):
         return None
     d = float(np.median(gains))
     scale = 1.4826 * float(np.median(np.abs(gains - d)))
@@ -171,6 +171,6 @@ def estimate(recent: Sequence[Observation], sign: float, noise: float | None) ->
         return Trend(sign, d, slope * rest, (1 - slope) * rest, share * total / 2 if noise is None else noise**2)
 
     models = [model(*shares) for shares in GRID]
-    worth = [m.follow(recent)[1] + (EVIDENCE if m.r == 0 else 0.0) for m in models]
+    worth = [m.follow(recent)[1] + (MIN_EVIDENCE if m.r == 0 else 0.0) for m in models]
     best = models[int(np.argmax(worth))]
     return best if best.r > 0 or reported else None

@@ -49,17 +49,17 @@ class TTest(Selection):
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick another member's weights if they are significantly better."""
-        standing = history.standing()
+        states = history.member_states()
         ranking = rank(history, self.quantile, rng, history.scores)
-        sound = np.flatnonzero((standing.latest >= 0) & ~ranking.failed)
-        weights, replaced = standing.latest.copy(), ranking.failed.copy()
+        sound = np.flatnonzero((states.latest >= 0) & ~ranking.failed)
+        weights, replaced = states.latest.copy(), ranking.failed.copy()
         weights[replaced] = ranking.draw(int(replaced.sum()), rng)
         for member in members[~replaced[members]].tolist():
             others = sound[sound != member]
             if not len(others):
                 continue
-            rival = int(standing.latest[others[rng.integers(len(others))]])
-            if self._is_better(history, rival, int(standing.latest[member])):
+            rival = int(states.latest[others[rng.integers(len(others))]])
+            if self._is_better(history, rival, int(states.latest[member])):
                 weights[member], replaced[member] = rival, True
         return replace_members(history, members, replaced, weights[replaced])
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History
-from popbandits.history.memory import NOWHERE
+from popbandits.history.memory import NO_INDEX
 from popbandits.rules import SHARE
 from popbandits.selection.selection import Picks, Selection, checkpoints, usable
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
-Judge = Callable[[IntArray], FloatArray]
-"""Scores at indices of the history, more is better; NaN if the interval failed, and for NOWHERE."""
+Scorer = Callable[[IntArray], FloatArray]
+"""Scores at indices of the history, more is better; NaN if the interval failed, and for NO_INDEX."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,18 @@ def as_selection(selection: Selection | None, quantile: float | None, own: Selec
     return selection
 
 
-def truncate(history: History, members: IntArray, quantile: float, rng: np.random.Generator, judge: Judge) -> Picks:
-    """Select by truncation, with `judge` scoring each member's last interval."""
-    ranking = rank(history, quantile, rng, judge)
+def truncate(history: History, members: IntArray, quantile: float, rng: np.random.Generator, scorer: Scorer) -> Picks:
+    """Select by truncation, with `scorer` scoring each member's last interval."""
+    ranking = rank(history, quantile, rng, scorer)
     return replace_members(history, members, ranking.weak, ranking.draw(int(ranking.weak.sum()), rng))
 
 
 def replace_members(history: History, members: IntArray, replaced: BoolArray, sources: IntArray) -> Picks:
     """Let the replaced members (a mask) explore from one source each, in order, and the others continue."""
-    standing = history.standing()
-    weights = usable(history, standing.completed).copy()
+    states = history.member_states()
+    weights = usable(history, states.completed).copy()
     weights[replaced] = sources
-    return Picks(weights, weights, weights != standing.latest)[members]
+    return Picks(weights, weights, weights != states.latest)[members]
 
 
 @dataclass(frozen=True)
@@ -87,31 +87,31 @@ class Ranking:
     """Ranked members, best first; those that failed last."""
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
-        """Draw `count` indices of strong weights; NOWHERE, a fresh start, if there are none."""
+        """Draw `count` indices of strong weights; NO_INDEX, a fresh start, if there are none."""
         if not len(self.strong):
-            return np.full(count, NOWHERE)
+            return np.full(count, NO_INDEX)
         return self.strong[rng.integers(len(self.strong), size=count)]
 
 
 def rank(
-    history: History, quantile: float, rng: np.random.Generator, judge: Judge, among: IntArray | None = None
+    history: History, quantile: float, rng: np.random.Generator, scorer: Scorer, among: IntArray | None = None
 ) -> Ranking:
     """Rank the members that have finished an interval; only those in `among`, if given."""
-    standing = history.standing()
-    begun = np.flatnonzero(standing.latest != NOWHERE)
+    states = history.member_states()
+    begun = np.flatnonzero(states.latest != NO_INDEX)
     begun = begun if among is None else begun[np.isin(begun, among)]
-    latest = usable(history, standing.latest[begun])
-    scores = judge(latest)
+    latest = usable(history, states.latest[begun])
+    scores = scorer(latest)
     order = sort_best_first(scores, rng)
     count = replaced_count(len(order), quantile)
-    failed, weak = np.zeros((2, len(standing.latest)), dtype=np.bool_)
+    failed, weak = np.zeros((2, len(states.latest)), dtype=np.bool_)
     failed[begun] = weak[begun] = np.isnan(scores)
     weak[begun[order[len(order) - count :]]] = True
     top = order[: max(1, count)]
     strong = latest[top[~np.isnan(scores[top])]]
     if not len(strong):
         earlier = np.array(list(dict.fromkeys(checkpoints(history).tolist())), dtype=np.int64)
-        strong = earlier[sort_best_first(judge(earlier), rng)[: max(1, count)]]
+        strong = earlier[sort_best_first(scorer(earlier), rng)[: max(1, count)]]
     return Ranking(failed, weak, strong, begun[order])
 
 

@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from popbandits.deprecation import present_name
 from popbandits.errors import ArgumentError, HistoryError, PopbanditsError, WriteError
 from popbandits.history.archive import Archive
 from popbandits.records import Decision, Event, Key, Observation
@@ -219,12 +220,17 @@ class Store(Archive):
                 "SELECT member, round FROM observation WHERE id <= ? ORDER BY id", [count]
             )
 
-    def place(self, key: Key) -> int:
+    def index_of(self, key: Key) -> int:
         """Return the index of the observation of (member, round)."""
         found = self._one("SELECT MAX(id) - 1 FROM observation WHERE member = ? AND round = ?", *key)
         if found is None:
             raise IndexError(f"{self.path} holds no observation of {key}, got a request for it")
         return int(found)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self, present_name("Store", {"place": "index_of"}, name))
 
     def finished(self, member: int, end: int) -> int:
         """Count the observations of a member among the first `end`."""

@@ -17,10 +17,13 @@ An agent is trained for a few intervals; the report says what is wrong, how to f
     print(check_agent(make_agent, space))  # or check_batched(make_agents, space)
 """
 
-from popbandits.testing.agent_report import BatchRule, Costs, Finding, Report, Rule
+from typing import TYPE_CHECKING, Any
+
+from popbandits.deprecation import present_name
+from popbandits.testing.agent_report import AgentRule, BatchRule, Costs, Finding, Report
 from popbandits.testing.agents import check_agent
 from popbandits.testing.batches import check_batched
-from popbandits.testing.contract import EXPLORER_CHECKS, check_explorer
+from popbandits.testing.explorers import EXPLORER_CHECKS, check_explorer
 from popbandits.testing.selections import SELECTION_CHECKS, check_selection
 from popbandits.testing.situations import SITUATIONS, Question, question, toy_history, toy_score
 from popbandits.testing.spaces import spaces
@@ -29,12 +32,12 @@ __all__ = [
     "EXPLORER_CHECKS",
     "SELECTION_CHECKS",
     "SITUATIONS",
+    "AgentRule",
     "BatchRule",
     "Costs",
     "Finding",
     "Question",
     "Report",
-    "Rule",
     "check_agent",
     "check_batched",
     "check_explorer",
@@ -44,3 +47,8 @@ __all__ = [
     "toy_history",
     "toy_score",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        return globals()[present_name(__name__, {"Rule": "AgentRule"}, name)]

@@ -20,7 +20,7 @@ _WIDTH = 100
 _MARGIN = 10
 
 
-class Rule(StrEnum):
+class AgentRule(StrEnum):
     """Rules for an agent, in the order of a report."""
 
     RUNS = "make_agent, train, save and load run without errors"
@@ -49,7 +49,7 @@ class BatchRule(StrEnum):
     SIZE = "a member trains alike in a batch of one"
 
 
-AnyRule = Rule | BatchRule
+AnyRule = AgentRule | BatchRule
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Costs:
 class Report:
     """The findings of `check_agent`: print it to read them; `ok` and `findings` are for programs.
 
-    >>> report = Report((Finding(Rule.SCORE, "ok"), Finding(Rule.SEED, "warning", "got 1.0 and 2.0")))
+    >>> report = Report((Finding(AgentRule.SCORE, "ok"), Finding(AgentRule.SEED, "warning", "got 1.0 and 2.0")))
     >>> report.ok
     True
     >>> print(report)
@@ -150,7 +150,7 @@ class Report:
     """One finding for each rule that could be checked."""
     costs: Costs | None = None
     """None if the agent failed before they were measured."""
-    rules: tuple[AnyRule, ...] = tuple(Rule)
+    rules: tuple[AnyRule, ...] = tuple(AgentRule)
     """All rules."""
 
     @property
@@ -187,7 +187,7 @@ class Report:
             yield Text.assemble(line, Text(finding.rule))
             if finding.text:
                 yield Padding(Text(finding.text), (0, 0, 0, _MARGIN))
-        tried = {finding.rule for finding in self.findings} | {Rule.APPLIED}  # applied() is optional
+        tried = {finding.rule for finding in self.findings} | {AgentRule.APPLIED}  # applied() is optional
         for rule in self.rules:
             if rule not in tried:
                 yield Text(f"{'open':<{_MARGIN}}{rule}", style="dim")

@@ -23,7 +23,7 @@ finding from a spread is never more than a warning.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
@@ -36,16 +36,16 @@ from popbandits.errors import ArgumentError, RunError
 from popbandits.history import Config
 from popbandits.settings import EngineName
 from popbandits.space import Space
-from popbandits.testing.agent_report import Report, Rule
-from popbandits.testing.contrasts import contrasts
+from popbandits.testing.agent_report import AgentRule, Report
+from popbandits.testing.contrasts import Contrast, contrasts
 from popbandits.testing.overhead import time_process
 from popbandits.testing.spread import Spread
 from popbandits.testing.trials import Trace, Trials, same_score
 
-FIRST_TRIES = 3
+MAX_FIRST_CONTRASTS = 3
 """Maximum number of first configurations to try until one gives a finite score."""
 
-LOADS = 6
+SPREAD_LOADS = 6
 """Number of new agents that load one checkpoint to measure the random spread of scores."""
 
 
@@ -89,14 +89,14 @@ def check_agent(
     space = Space(space)
     with TemporaryDirectory(prefix="popbandits-check-", ignore_cleanup_errors=True) as folder:
         trials = Trials(make_agent, Path(folder), progress)
-        trials.carry_out(Check(trials, space, seed, each).run)
+        trials.carry_out(AgentCheck(trials, space, seed, each).run)
         _judge_generators(trials, engine)
         costs = trials.costs(population, rounds)
         if costs is not None and engine == "processes":
             try:
                 costs = replace(costs, start=costs.start + time_process(make_agent, Path(folder)))
             except (ArgumentError, RunError) as error:
-                trials.note(Rule.RUNS, "problem", str(error))
+                trials.note(AgentRule.RUNS, "problem", str(error))
         return Report(trials.findings(), costs)
 
 
@@ -104,20 +104,20 @@ def _judge_generators(trials: Trials, engine: EngineName) -> None:
     """Note whether the agent used generators that members in threads would share."""
     used = [f"{method} uses the global generator of {library}" for library, method in trials.shared.items()]
     if not used:
-        trials.note(Rule.SHARED, "ok")
+        trials.confirm(AgentRule.SHARED)
     elif engine == "threads":
         trials.note(
-            Rule.SHARED,
+            AgentRule.SHARED,
             "warning",
             f"{', '.join(used)}, which all threads share: the same seed may not give the same history; use "
             "engine='processes', or draw from generators of the agent's own, such as numpy.random.default_rng(seed)",
         )
     else:
         text = "with engine='threads', members share it, and the same seed may not give the same history"
-        trials.note(Rule.SHARED, "ok", f"{', '.join(used)}: {text}")
+        trials.note(AgentRule.SHARED, "ok", f"{', '.join(used)}: {text}")
 
 
-class Check:
+class AgentCheck:
     """The intervals in order, and the conclusions from them."""
 
     def __init__(self, trials: Trials, space: Space, seed: int, each: bool) -> None:
@@ -136,8 +136,7 @@ class Check:
             self._veteran = veteran
             loaded = self._resume(self._start)
             if self._trials.alike(loaded, self._onward):
-                self._trials.note(Rule.COMPLETE, "ok")
-                self._trials.note(Rule.ALIKE, "ok")
+                self._trials.confirm(AgentRule.COMPLETE, AgentRule.ALIKE)
                 self._vary(loaded)
                 return
         self._veteran = None
@@ -149,18 +148,13 @@ class Check:
 
     def _begin(self) -> None:
         """Train intervals 1 and 2, with a configuration that gives a finite score."""
-        for contrast in islice(contrasts(self._space, self._seed), FIRST_TRIES):
+        for contrast in first_contrasts(self._trials, self._space, self._seed, "agent"):
             self._contrast = contrast
             with self._trials.agent(self._seed) as agent:
-                self._start = self._trials.train(agent, contrast.first, "a new agent")
+                self._start = self._trials.train(agent, self._contrast.first, "a new agent")
                 if math.isfinite(self._start.score):
-                    self._onward = self._trials.train(agent, contrast.first, "it continues in memory")
+                    self._onward = self._trials.train(agent, self._contrast.first, "it continues in memory")
                     return
-        self._trials.give_up(
-            Rule.SCORE,
-            f"a new agent must reach a finite score, got none with {FIRST_TRIES} configurations, the last one "
-            f"{self._contrast.first}; narrow the space, or look at what train returns",
-        )
 
     def _repeat(self) -> None:
         """Train interval 3, which also shows whether files can be compared."""
@@ -168,7 +162,7 @@ class Check:
             again = self._trials.train(agent, self._contrast.first, "a new agent of the same seed")
         self._repeatable = self._trials.alike(self._start, again)
         if self._repeatable:
-            self._trials.note(Rule.SEED, "ok")
+            self._trials.confirm(AgentRule.SEED)
             return
         text = f"two new agents of seed {self._seed}, trained with equal values, got {compare(self._start, again)}"
         if same_score(self._start, again):
@@ -179,7 +173,7 @@ class Check:
             )
         else:
             text += "; no run can be repeated: draw everything random from generators that the seed determines"
-        self._trials.note(Rule.SEED, "warning", text)
+        self._trials.note(AgentRule.SEED, "warning", text)
 
     def _explain(self, loaded: Trace) -> Trace | Spread:
         """Note why a load and memory differ. Return the interval of a new agent after a load, or their spread."""
@@ -199,7 +193,7 @@ class Check:
                 ", and so do those of one seed: training is not deterministic; draw everything random, environments "
                 "included, from generators that load restores, and choose deterministic kernels on a GPU"
             )
-        for seed in range(self._third_seed + 1, self._third_seed + 1 + LOADS - len(loads)):
+        for seed in range(self._third_seed + 1, self._third_seed + 1 + SPREAD_LOADS - len(loads)):
             loads.append(self._resume(self._start, why="by a new agent of yet another seed", seed=seed))
         spread = Spread(trace.score for trace in loads)
         text = f"agents of two seeds load the same checkpoint, got {compare(new, third)}{cause}, unless it is meant"
@@ -213,21 +207,21 @@ class Check:
                 f". An agent that has trained before got {loaded.score!r} from that checkpoint, beyond that spread; "
                 "let load replace everything, and train keep nothing of earlier intervals"
             )
-        self._trials.note(Rule.ALIKE, "warning", text)
+        self._trials.note(AgentRule.ALIKE, "warning", text)
         complete, score = spread.holds(self._onward.score), self._onward.score
         text = f"an agent that continues in memory got {score!r}, {{}} the spread of those that load what it saved"
         if complete is False:
             text = f"{text.format('beyond')}; save the optimizer's state, normalisers and counters too"
-            self._trials.note(Rule.COMPLETE, "warning", text)
+            self._trials.note(AgentRule.COMPLETE, "warning", text)
         elif complete:
-            self._trials.note(Rule.COMPLETE, "ok", text.format("within"))
+            self._trials.note(AgentRule.COMPLETE, "ok", text.format("within"))
 
     def _explain_memory(self, loaded: Trace, new: Trace) -> None:
         """Note what an agent's memory changes, given that seeds change nothing."""
         if self._trials.alike(new, self._onward):
-            self._trials.note(Rule.COMPLETE, "ok")
+            self._trials.confirm(AgentRule.COMPLETE)
             self._trials.note(
-                Rule.ALIKE,
+                AgentRule.ALIKE,
                 "problem",
                 "an agent that has trained before and a new one load the same checkpoint and must train alike, got "
                 f"{compare(loaded, new)}; let load replace everything, and train keep no hyperparameters, buffers or "
@@ -237,9 +231,9 @@ class Check:
         left = ", and load does not replace what the agent had before"
         if self._trials.alike(loaded, new):
             left = ""
-            self._trials.note(Rule.ALIKE, "ok")
+            self._trials.confirm(AgentRule.ALIKE)
         self._trials.note(
-            Rule.COMPLETE,
+            AgentRule.COMPLETE,
             "problem",
             "an agent that continues in memory and one that loads what it saved must train alike, got "
             f"{compare(self._onward, new)}: something is not saved or not restored{left}; save the optimizer's state, "
@@ -259,7 +253,7 @@ class Check:
             silent, unclear = self._silent(single, reference)
         if unclear:
             self._trials.note(
-                Rule.HELD,
+                AgentRule.HELD,
                 "warning",
                 f"{', '.join(unclear)}: whatever their values, the score was {reference.score!r}, and files cannot be "
                 "compared; let train return a finer score, or give the agent applied()",
@@ -270,20 +264,19 @@ class Check:
         seen = f"another value must show, got the score {reference.score!r} with either and no other difference"
         if stale:
             self._trials.note(
-                Rule.HELD,
+                AgentRule.HELD,
                 "problem",
                 f"{', '.join(stale)}: {seen}, though it shows in an agent that did not load: the old value came back; "
                 "let train set it every time, in the optimizer too, after what restores the optimizer's state",
             )
         if ignored:
             self._trials.note(
-                Rule.USED,
+                AgentRule.USED,
                 "problem" if ignored == [everything] else "warning",
                 f"{', '.join(ignored)}: {seen}; let train use it, unless an interval is too short for it to matter, or "
                 "make it conditional if it matters with some values of other hyperparameters only",
             )
-        self._trials.note(Rule.HELD, "ok")
-        self._trials.note(Rule.USED, "ok")
+        self._trials.confirm(AgentRule.HELD, AgentRule.USED)
 
     def _vary_by_chance(self, spread: Spread) -> None:
         """Train intervals 6 and later if training is not deterministic: judge by `applied`, or else by scores."""
@@ -298,14 +291,13 @@ class Check:
             unclear = [name for name, trace in tries.items() if spread.holds(trace.score) is not False]
         if unclear:
             self._trials.note(
-                Rule.HELD,
+                AgentRule.HELD,
                 "warning",
                 f"{', '.join(unclear)}: this cannot be decided, since other values led to scores within the spread of "
                 f"equal ones ({spread}); give the agent applied(), which returns what it trained with",
             )
-        elif all(finding.rule != Rule.APPLIED or finding.status == "ok" for finding in self._trials.findings()):
-            self._trials.note(Rule.HELD, "ok")
-            self._trials.note(Rule.USED, "ok")
+        elif all(finding.rule != AgentRule.APPLIED or finding.status == "ok" for finding in self._trials.findings()):
+            self._trials.confirm(AgentRule.HELD, AgentRule.USED)
 
     def _silent(self, tries: dict[str, Config], reference: Trace) -> tuple[dict[str, Config], list[str]]:
         """Return the changes that have no effect after a load, and those that cannot be decided."""
@@ -351,6 +343,17 @@ class Check:
                 self._settled[each] = self._resume(each, why="with the first values again")
         one, other = self._settled[trace], self._settled[reference]
         return not (same_score(one, other) and one.files == other.files)
+
+
+def first_contrasts(trials: Trials, space: Space, seed: int, who: str) -> Iterator[Contrast]:
+    """Yield contrasts to find one with a finite score; give up after MAX_FIRST_CONTRASTS."""
+    for contrast in islice(contrasts(space, seed), MAX_FIRST_CONTRASTS):
+        yield contrast
+    trials.give_up(
+        AgentRule.SCORE,
+        f"a new {who} must reach a finite score, got none with {MAX_FIRST_CONTRASTS} configurations, the last one "
+        f"{contrast.first}; narrow the space, or look at what train returns",
+    )
 
 
 def compare(one: Trace, other: Trace) -> str:

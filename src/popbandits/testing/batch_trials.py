@@ -1,23 +1,21 @@
 """Observed training intervals of a batch of agents, and an adapter of one member to an agent."""
 
 import copy
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.batched import Slot, applied_by, build_batch, scores_of
-from popbandits.engines.work import call
 from popbandits.errors import AgentError
 from popbandits.history import Config
-from popbandits.testing.agent_report import AnyRule, BatchRule, Costs, Rule
-from popbandits.testing.trials import Trace, Trials, describe_error, of_agent
+from popbandits.testing.agent_report import AgentRule, AnyRule, BatchRule, Costs
+from popbandits.testing.trials import Trace, Trials
 
 
-class Alone:
+class SingleMember:
     """One member of a batch as an agent: the others are its copies, like members that are not due in a run."""
 
     def __init__(self, seed: int, make_agents: MakeAgents, size: int):
@@ -49,10 +47,10 @@ class BatchTrials(Trials):
     """Trains batches interval by interval, and notes which rules they break."""
 
     # A batch is one program, and its members one object.
-    rules: tuple[AnyRule, ...] = (*(rule for rule in Rule if rule != Rule.SHARED), *BatchRule)
+    rules: tuple[AnyRule, ...] = (*(rule for rule in AgentRule if rule != AgentRule.SHARED), *BatchRule)
 
     def __init__(self, make_agents: MakeAgents, size: int, folder: Path, progress: Callable[[str], object]):
-        super().__init__(partial(Alone, make_agents=make_agents, size=size), folder, progress)
+        super().__init__(partial(SingleMember, make_agents=make_agents, size=size), folder, progress)
         self._make_agents = make_agents
         self.size = size
 
@@ -61,38 +59,20 @@ class BatchTrials(Trials):
         costs = super().costs(population, rounds)
         return None if costs is None else replace(costs, batched=True)
 
-    @contextmanager
-    def batch(self, seeds: list[int]) -> Iterator[BatchedAgents]:
+    def batch(self, seeds: list[int]) -> AbstractContextManager[BatchedAgents]:
         """Build a batch, and close it at the end."""
-        agents = self._time("build", lambda: build_batch(self._make_agents, seeds), "make_agents")
-        try:
-            yield agents
-        finally:
-            if callable(close := getattr(agents, "close", None)):
-                self._time("close", close)
+        return self._build(lambda: build_batch(self._make_agents, seeds), "make_agents")
 
     def train_all(
-        self, agents: BatchedAgents, configs: Sequence[Config], why: str, watched: Sequence[int], survive: bool = True
+        self, agents: BatchedAgents, configs: Sequence[Config], why: str, watched: Sequence[int]
     ) -> list[Trace]:
-        """Train every member for an interval, save those in `watched`, and return their traces.
-
-        An error of `train` is noted as a problem if `survive`, and raised if not.
-        """
+        """Train every member for an interval, save those in `watched`, and return their traces."""
         self._progress(f"interval {self.intervals + 1}: {why}")
         given = copy.deepcopy(list(configs))
         self._time("assigned", lambda: announce_all(agents, len(configs)))
-        start = time.perf_counter()
-        try:
-            returned = call(agents.train, given)
-        except BaseException as error:
-            if survive and of_agent(error):
-                self.give_up(Rule.RUNS, describe_error("train", error))
-            raise
-        self._seconds["train"].append(time.perf_counter() - start)
-        try:
+        returned = self._time("train", lambda: agents.train(given))
+        with self.give_up_on_error("applied", explained=AgentError):
             scores, used = scores_of(returned, len(configs)), applied_by(agents, len(configs))
-        except AgentError as error:
-            self.give_up(Rule.RUNS, str(error))
         traces = []
         for member in watched:
             score = self.judge(scores[member], given[member], configs[member])

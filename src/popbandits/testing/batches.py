@@ -20,7 +20,6 @@ If no rule is broken so far, one member is checked as an agent, with the interva
 
 import math
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,13 +27,12 @@ from typing import Any
 from popbandits.agent import MakeAgents
 from popbandits.history import Config
 from popbandits.space import Space
-from popbandits.testing.agent_report import BatchRule, Report, Rule
-from popbandits.testing.agents import FIRST_TRIES, Check, compare
+from popbandits.testing.agent_report import AgentRule, BatchRule, Report
+from popbandits.testing.agents import AgentCheck, compare, first_contrasts
 from popbandits.testing.batch_trials import BatchTrials
-from popbandits.testing.contrasts import contrasts
-from popbandits.testing.trials import Trace, of_agent, same_score
+from popbandits.testing.trials import CheckAborted, Trace, same_score
 
-LEAST = 4
+MIN_SIZE = 4
 """Minimum number of members of the checked batch."""
 
 
@@ -79,12 +77,12 @@ def check_batched(
     """
     space = Space(space)
     with TemporaryDirectory(prefix="popbandits-check-", ignore_cleanup_errors=True) as folder:
-        trials = BatchTrials(make_agents, max(LEAST, population), Path(folder), progress)
-        trials.carry_out(lambda: _BatchCheck(trials, space, seed).run(each))
+        trials = BatchTrials(make_agents, max(MIN_SIZE, population), Path(folder), progress)
+        trials.carry_out(lambda: BatchCheck(trials, space, seed).run(each))
         return Report(trials.findings(), trials.costs(population, rounds), trials.rules)
 
 
-class _BatchCheck:
+class BatchCheck:
     """The intervals in order, and the conclusions from them."""
 
     def __init__(self, trials: BatchTrials, space: Space, seed: int) -> None:
@@ -93,6 +91,7 @@ class _BatchCheck:
         self._others = list(range(seed + trials.size, seed + 2 * trials.size))
 
     def run(self, each: bool) -> None:
+        """Train the intervals, and note the findings."""
         self._begin()
         if repeatable := self._repeat():
             if not self._company():
@@ -104,14 +103,14 @@ class _BatchCheck:
                 self._diverge()
             self._size()
         if self._well():
-            Check(self._trials, self._space, self._seed, each).run()
+            AgentCheck(self._trials, self._space, self._seed, each).run()
         if repeatable and self._well():
             self._memory()
 
     def _well(self) -> bool:
         """Tell whether no problem was found that would affect other rules too; those of `applied` do not."""
         findings = self._trials.findings()
-        return not any(finding.status == "problem" and finding.rule != Rule.APPLIED for finding in findings)
+        return not any(finding.status == "problem" and finding.rule != AgentRule.APPLIED for finding in findings)
 
     def _configs(self, *first: Config) -> list[Config]:
         """Return one configuration for each member: those given for the first members, and c for the rest."""
@@ -119,7 +118,7 @@ class _BatchCheck:
 
     def _begin(self) -> None:
         """Train intervals 1 and 2, with a configuration that training survives."""
-        for contrast in islice(contrasts(self._space, self._seed), FIRST_TRIES):
+        for contrast in first_contrasts(self._trials, self._space, self._seed, "member"):
             self._contrast, c, d = contrast, contrast.first, contrast.second
             with self._trials.batch(self._seeds) as agents:
                 self._start = self._trials.train_all(agents, self._configs(c, d), "a new batch", [0, 1])
@@ -127,11 +126,6 @@ class _BatchCheck:
                     self._trials.copy(agents, 1, 0, 0)
                     self._copied = self._trials.train_all(agents, self._configs(c, d, d), "after copies", [0, 1, 2])
                     return
-        self._trials.give_up(
-            Rule.SCORE,
-            f"a new member must reach a finite score, got none with {FIRST_TRIES} configurations, the last one "
-            f"{self._contrast.first}; narrow the space, or look at what train returns",
-        )
 
     def _repeat(self) -> bool:
         """Train intervals 3 and 4; tell whether intervals can be compared. If not, the check of one member says why."""
@@ -148,7 +142,7 @@ class _BatchCheck:
     def _same(self, rule: BatchRule, got: Trace, expected: Trace, text: str) -> bool:
         """Note whether a rule holds; `text` states the rule and, after the first "; ", the fix."""
         if self._trials.alike(got, expected):
-            self._trials.note(rule, "ok")
+            self._trials.confirm(rule)
             return True
         seen, _, fix = text.partition("; ")
         self._trials.note(rule, "problem", f"{seen}, got {compare(got, expected)}; {fix}")
@@ -216,12 +210,12 @@ class _BatchCheck:
         with self._trials.batch(self._seeds) as agents:
             configs, why = self._configs(c, broken, broken, broken), "three members diverge"
             try:
-                (sound,) = self._trials.train_all(agents, configs, why, [0], survive=False)
-            except BaseException as error:
-                if not of_agent(error):
+                (sound,) = self._trials.train_all(agents, configs, why, [0])
+            except CheckAborted:
+                if (raised := self._trials.retract(AgentRule.RUNS)) is None:
                     raise
-                text = f"this could not be checked: with hyperparameters that are NaN, train raised {error!r}"
-                self._trials.note(BatchRule.DIVERGED, "warning", f"{text}; an error of train fails all members")
+                text = f"this could not be checked: with hyperparameters that are NaN, {raised.text}"
+                self._trials.note(BatchRule.DIVERGED, "warning", f"{text}\nan error of train fails all members")
                 return
             text = "a member must train alike next to members that become NaN; let nothing be summed over members"
             if not self._same(BatchRule.DIVERGED, sound, self._start[0], text):
@@ -246,7 +240,7 @@ class _BatchCheck:
         with self._trials.batch([self._seed]) as agents:
             (alone,) = self._trials.train_all(agents, [self._contrast.first], "a batch of one", [0])
         if math.isclose(alone.score, self._start[0].score, rel_tol=1e-3, abs_tol=1e-6):
-            self._trials.note(BatchRule.SIZE, "ok")
+            self._trials.confirm(BatchRule.SIZE)
             return
         self._trials.note(
             BatchRule.SIZE,

@@ -1,272 +1,77 @@
-"""The rules for explorers on every space, one check each: AssertionError if one is broken."""
+"""Parts of the contract suites that explorers and selections share; a broken rule is an AssertionError."""
 
 import copy
-import json
-import pickle
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from popbandits.errors import SpaceError
-from popbandits.explorers import Explorer, Proposal, as_explorer
-from popbandits.history import Config, History, Mode
+from popbandits.engines.generators import read_states, used_since
+from popbandits.history import Assignment, History, Mode
 from popbandits.population import Population
-from popbandits.space import Space
-from popbandits.testing.situations import SITUATIONS, USUAL, Question, question, toy_score
-from popbandits.testing.spaces import spaces
 
-Check = Callable[[Explorer, Any], None]
-_MODES: tuple[Mode, Mode] = ("max", "min")
+RUNS: tuple[tuple[bool, Mode], ...] = ((True, "max"), (False, "min"))
+"""Kinds of runs that are tried: whether synchronous, and the mode."""
 
 
-def check_explorer(explorer: Any, space: Any = None) -> None:
-    """Raise AssertionError, with the rule and the situation, if the explorer breaks a rule.
-
-    `space` is anything a `Population` takes; without it, all of `spaces()` are used.
-    """
-    explorer = as_explorer(explorer)
-    for name, given in (spaces() if space is None else {"given": space}).items():
-        for rule, check in EXPLORER_CHECKS.items():
-            try:
-                check(copy.deepcopy(explorer), given)  # a check must not depend on those before it
-            except AssertionError as error:
-                raise AssertionError(f"{rule}, on the space {name!r}: {error}") from error
+def run_checks(checks: Mapping[str, Callable[..., None]], subject: Any, *arguments: Any, where: str = "") -> None:
+    """Run every check on a copy of the subject; name the rule and the place in the error."""
+    for rule, check in checks.items():
+        try:
+            check(copy.deepcopy(subject), *arguments)  # a check must not depend on those before it
+        except AssertionError as error:
+            raise AssertionError(f"{rule}{where}: {error}") from error
 
 
-def proposes_legal_configurations(explorer: Explorer, space: Any) -> None:
-    """Check that in any situation configurations are within bounds, of declared types, active only, not forbidden."""
-    for situation in SITUATIONS:
-        asked = question(space, situation)
-        for config in _configs(_ask(explorer, asked)):
-            _check_config(explorer, asked.space, config, situation)
-
-
-def proposes_for_each_member(explorer: Explorer, space: Any) -> None:
-    """Check that each member gets a proposal, and that `explore` and `explore_round` agree."""
-    asked = question(space)
-    parent = asked.parents[0]
-    for parents in ([parent], [parent, None, parent, parent]):
-        got = _ask(explorer, replace(asked, parents=parents))
-        _require(
-            len(got) == len(parents) and all(isinstance(each, Proposal) for each in got),
-            f"{_name(explorer)} must return a Proposal for each of {len(parents)} members, got {got!r}",
-        )
-    rng = np.random.default_rng(0)
-    one = explorer.explore(asked.space, asked.history, asked.pending, parent, rng)
-    same = _configs(_ask(explorer, replace(asked, parents=[parent])))
-    _require(
-        _equal([one], same),
-        f"{_name(explorer)}.explore and explore_round must agree on one member, got {one!r} and {same!r}",
-    )
-
-
-def decides_by_its_arguments_alone(explorer: Explorer, space: Any) -> None:
-    """Check that equal arguments and generators give equal answers, and that no other randomness is used."""
-    asked = question(space)
-    np.random.random(), random.random()  # noqa: NPY002 - so that seeding them again is seen
-    state = _global_state()
-    first, second = _ask(explorer, asked), _ask(explorer, asked)
-    _require(
-        _equal(_configs(first), _configs(second)) and _equal(_decisions(first), _decisions(second)),
-        f"{_name(explorer)} must answer the same when asked the same with equal generators, "
-        f"got {_configs(first)} and {_configs(second)}",
-    )
-    _require(
-        state == _global_state(),
-        f"{_name(explorer)} must draw from the generator it is given, it used a global one",
-    )
-
-
-def leaves_its_arguments_alone(explorer: Explorer, space: Any) -> None:
-    """Check that the space, the history, the pending configurations and the parents do not change."""
-    for name in (USUAL, "one observation"):
-        asked = question(space, name)
-        before = _snapshot(asked)
-        _ask(explorer, asked)
-        for part, value in _snapshot(asked).items():
-            _require(
-                _equal(value, before[part]),
-                f"{_name(explorer)} must not change its arguments: {part} was {before[part]!r}, is {value!r}",
-            )
-
-
-def has_no_memory(explorer: Explorer, space: Any) -> None:
-    """Check that a new pickled copy answers like the original after use."""
-    try:
-        unused = pickle.loads(pickle.dumps(explorer))
-    except Exception as error:
-        raise AssertionError(f"{_name(explorer)} must survive pickle, got {error!r}") from error
-    for name in ("an empty history", "some failures"):
-        _ask(explorer, question(space, name), seed=1)
-    used, fresh = (_configs(_ask(each, question(space))) for each in (explorer, unused))
-    _require(
-        _equal(used, fresh),
-        f"{_name(explorer)} must not remember what it was asked, got {used} where a new copy says {fresh}",
-    )
-
-
-def records_plain_decisions(explorer: Explorer, space: Any) -> None:
-    """Check that decisions survive JSON: strings, numbers, booleans, None, lists, and dicts with string keys."""
-    for name in (USUAL, "failures only"):
-        for decision in _decisions(_ask(explorer, question(space, name))):
-            try:
-                again = json.loads(json.dumps(decision, allow_nan=False))
-            except (TypeError, ValueError) as error:
-                raise AssertionError(
-                    f"{_name(explorer)} must record plain values, got {decision!r}: {error}"
-                ) from error
-            _require(
-                _equal(again, decision),
-                f"{_name(explorer)} must record what JSON gives back, got {decision!r} for {again!r}",
-            )
-
-
-def turns_with_the_direction(explorer: Explorer, space: Any) -> None:
-    """Check that the decision is the same with mode="min" and every score negated."""
-    up, down = (_configs(_ask(explorer, question(space, mode=mode))) for mode in _MODES)
-    _require(
-        _equal(up, down),
-        f"{_name(explorer)} must minimise as it maximises (Rows and history.sign turn scores), got {up} and {down}",
-    )
-
-
-def carries_a_whole_run(explorer: Explorer, space: Any) -> None:
-    """Check that a population finishes, with failures on the way, in synchronous and asynchronous runs."""
-    for synchronous, mode in zip((True, False), _MODES, strict=True):
-        population = _population(explorer, space, synchronous, mode)
-        _train(explorer, population)
-        for observation in population.history:
-            _check_config(explorer, population.space, observation.config, f"a run in mode {mode!r}")
-
-
-def resumes_where_it_stopped(explorer: Explorer, space: Any) -> None:
-    """Check that a run that was stored, stopped and resumed has the same history as one that was not."""
-    for synchronous, mode in zip((False, True), _MODES, strict=True):
-        whole = _population(explorer, space, synchronous, mode)
-        _train(explorer, whole)
-        with TemporaryDirectory() as folder:
-            whole.history.save(folder)
-            stored = History.load(folder)
-        again = _population(explorer, space, synchronous, mode, stored.until(4))  # in the middle of a round
-        _train(explorer, again)
-        for one, other in zip(whole.history, again.history, strict=True):
-            _require(one == other, f"{_name(explorer)} must resume as if it had not stopped, got {other} for {one}")
-
-
-EXPLORER_CHECKS: dict[str, Check] = {
-    check.__name__.replace("_", " "): check
-    for check in (
-        proposes_legal_configurations,
-        proposes_for_each_member,
-        decides_by_its_arguments_alone,
-        leaves_its_arguments_alone,
-        has_no_memory,
-        records_plain_decisions,
-        turns_with_the_direction,
-        carries_a_whole_run,
-        resumes_where_it_stopped,
-    )
-}
-"""Every rule, by its name."""
-
-
-# Helpers of the checks
-
-
-def _require(rule_holds: bool, message: str) -> None:
+def require(rule_holds: bool, message: str) -> None:
     """Do what `assert` does, also with python -O."""
     if not rule_holds:
         raise AssertionError(message)
 
 
-def _name(explorer: object) -> str:
-    return type(explorer).__name__
+@contextmanager
+def require_own_generator(name: str) -> Iterator[None]:
+    """Check that the block leaves the global random generators as they are."""
+    np.random.random(), random.random()  # noqa: NPY002 - so that seeding them again is seen
+    before = read_states()
+    yield
+    require(not used_since(before), f"{name} must draw from the generator it is given, it used a global one")
 
 
-def _ask(explorer: Explorer, asked: Question, seed: int = 0) -> list[Proposal]:
-    rng = np.random.default_rng(seed)
-    try:
-        return explorer.explore_round(asked.space, asked.history, asked.pending, asked.parents, rng)
-    except Exception as error:
-        raise AssertionError(f"{_name(explorer)} must cope with {asked.name}, got {error!r}") from error
+def require_resumable(build: Callable[..., Population], gain: Callable[[Assignment], float], length: int) -> None:
+    """Check that a run that was stored, stopped and resumed has the same history as one that was not.
+
+    Args:
+        build: Function that builds the population, from keyword arguments `synchronous`, `mode` and `history`.
+        gain: Change of the score in an interval, as in `train_to_end`.
+        length: Number of observations after which the run stops, in the middle of a round.
+    """
+    for synchronous, mode in RUNS:
+        whole = train_to_end(build(synchronous=synchronous, mode=mode), gain).history
+        with TemporaryDirectory() as folder:
+            whole.save(folder)
+            stored = History.load(folder)
+        again = build(synchronous=synchronous, mode=mode, history=stored.prefix(length))
+        for one, other in zip(whole, train_to_end(again, gain).history, strict=True):
+            require(one == other, f"a run must resume as if it had not stopped, got {other} for {one}")
 
 
-def _configs(proposals: Sequence[Proposal]) -> list[Config]:
-    return [proposal.config for proposal in proposals]
-
-
-def _decisions(proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
-    return [dict(proposal.decision) for proposal in proposals]
-
-
-def _check_config(explorer: Explorer, space: Space, config: Config, situation: str) -> None:
-    where = f"with {situation}, {_name(explorer)} must propose"
-    try:
-        written = space.nest(space.check(config))
-    except SpaceError as error:
-        raise AssertionError(f"{where} legal configurations, got {config!r}: {error}") from error
-    _require(
-        _equal(config, written),
-        f"{where} configurations as the space writes them (native types, constants, groups), "
-        f"got {config!r} for {written!r}",
-    )
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Compare value and type, recursively; NaN equals NaN."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(_equal, a, b))
-    try:
-        return bool(a == b or (a != a and b != b))
-    except ValueError:  # arrays
-        return repr(a) == repr(b)
-
-
-def _global_state() -> tuple[Any, ...]:
-    legacy = np.random.get_state(legacy=False)  # noqa: NPY002
-    return repr(legacy), random.getstate()
-
-
-def _snapshot(asked: Question) -> dict[str, Any]:
-    """Copy everything that an explorer could change."""
-    parts = {
-        "history": list(asked.history),
-        "pending": list(asked.pending),
-        "parents": list(asked.parents),
-        "space": repr(asked.space),
-        "encoded history": asked.history.recent().points.x.tolist(),
-    }
-    return copy.deepcopy(parts)
-
-
-def _population(
-    explorer: Explorer, space: Any, synchronous: bool, mode: Mode, history: Sequence[Any] = ()
-) -> Population:
-    return Population(space, explorer, size=3, rounds=3, seed=5, mode=mode, synchronous=synchronous, history=history)
-
-
-def _train(explorer: Explorer, population: Population) -> None:
-    """Train a run to its end, telling out of order; one interval fails."""
-    sign, space = population.history.sign, population.space
-    waiting: list[Any] = []
+def train_to_end(population: Population, gain: Callable[[Assignment], float]) -> Population:
+    """Train a run to its end, telling out of order; one interval fails, and one member's scores have an error."""
+    history, waiting = population.history, list[Assignment]()
     while not population.done:
         try:
             waiting += population.ask()
         except Exception as error:
-            raise AssertionError(
-                f"{_name(explorer)} must carry a run to its end, got {error!r} at {len(population.history)}"
-            ) from error
+            raise AssertionError(f"a run must go on to its end, got {error!r} at {len(history)}") from error
         # The order depends only on what is pending, so that a resumed run has the same one.
         assignment = max(waiting, key=lambda each: ((each.member * 2 + each.round) % 5, each.member))
         waiting.remove(assignment)
-        parent = None if assignment.parent is None else population.history.find(assignment.parent)
-        score = (0.0 if parent is None else parent.score) + sign * toy_score(space, assignment.config)
-        population.tell(assignment, np.nan if assignment.key == (1, 1) else score)
+        parent = None if assignment.parent is None else history.find(assignment.parent)
+        score = (0.0 if parent is None else parent.score) + history.sign * gain(assignment)
+        failed, error_known = assignment.key == (1, 1), assignment.member == 2
+        population.tell(assignment, np.nan if failed else score, standard_error=0.5 if error_known else None)
+    return population

@@ -10,9 +10,9 @@ from popbandits.history import Config
 from popbandits.space import Points, Space
 from popbandits.typing import FloatArray
 
-_DRAWS = 512
-_ATTEMPTS = 20
-_APART = 0.25  # share of a number's range beyond which a gap counts as 1
+_DRAWS_PER_ATTEMPT = 512
+_MAX_ATTEMPTS = 20
+_FULL_GAP = 0.25  # share of a number's range beyond which a gap counts as 1
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def _legal(space: Space, rng: np.random.Generator) -> FloatArray:
     """Draw quantiles of at least two legal points."""
     d, width = len(space.numerical), len(space.numerical) + len(space.categorical)
     found = np.empty((0, width))
-    for attempt in range(_ATTEMPTS):
-        u = rng.random((_DRAWS, width))
+    for attempt in range(_MAX_ATTEMPTS):
+        u = rng.random((_DRAWS_PER_ATTEMPT, width))
         if attempt == 0:
             u[:, :d] = 0.2 + 0.6 * u[:, :d]
         found = np.concatenate([found, u[space.legal(space.from_quantiles(u))]])
@@ -75,7 +75,7 @@ def _legal(space: Space, rng: np.random.Generator) -> FloatArray:
             return found
     raise SpaceError(
         f"the check of an agent needs at least two legal configurations, got {len(found)} among "
-        f"{_ATTEMPTS * _DRAWS} draws; drop a forbidden clause or narrow the ranges it restricts"
+        f"{_MAX_ATTEMPTS * _DRAWS_PER_ATTEMPT} draws; drop a forbidden clause or narrow the ranges it restricts"
     )
 
 
@@ -91,7 +91,7 @@ def _gaps(points: Points) -> FloatArray:
     gaps = np.zeros((len(points), d + m))
     for column in range(d + m):
         values = _column(points, column)
-        apart = np.abs(values - values[0]) / (_APART if column < d else 1)
+        apart = np.abs(values - values[0]) / (_FULL_GAP if column < d else 1)
         one = np.isnan(values) != np.isnan(values[0])
         gaps[:, column] = np.where(one, 1.0, np.nan_to_num(apart)).clip(0, 1)
     return gaps

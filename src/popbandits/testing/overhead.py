@@ -15,7 +15,7 @@ SPACE = {"x": (0.0, 1.0)}
 MEMBERS, ROUNDS = 2, 4
 
 
-class Idle:
+class IdleAgent:
     """An agent that does nothing."""
 
     def train(self, config: dict[str, Any]) -> float:
@@ -54,7 +54,7 @@ def time_idle_run() -> tuple[float, float]:
     with TemporaryDirectory(prefix="popbandits-check-", ignore_cleanup_errors=True) as folder:
         begun = time.perf_counter()
         # An agent without a name that can be imported: nothing is signed for this run.
-        tune(lambda seed: Idle(), SPACE, population=MEMBERS, rounds=ROUNDS, directory=folder, progress=clock)
+        tune(lambda seed: IdleAgent(), SPACE, population=MEMBERS, rounds=ROUNDS, directory=folder, progress=clock)
         whole = time.perf_counter() - begun
     counted = clock.ends[MEMBERS - 1 :]
     if len(counted) < 2:  # A Ctrl-C stopped the run.
@@ -72,6 +72,6 @@ def time_process(make_agent: MakeAgent, folder: Path) -> float:
     return time.perf_counter() - started
 
 
-def _make_idle(make_agent: MakeAgent, seed: int) -> Idle:
+def _make_idle(make_agent: MakeAgent, seed: int) -> IdleAgent:
     """Build an agent that does nothing, in a process that has imported what builds the user's."""
-    return Idle()
+    return IdleAgent()

@@ -1,6 +1,6 @@
 """A Ray Tune experiment without a cluster: real trials, a real generator and a real scheduler, in one process.
 
-A function call replaces training in an actor, so that only the scheduler is measured, and a thousand intervals take
+A function call reslots training in an actor, so that only the scheduler is measured, and a thousand intervals take
 seconds. Trials run in turns, as on a cluster with fewer slots than trials. Ray's classes, which have few types, are Any
 here.
 """
@@ -27,15 +27,15 @@ Step = Callable[[State, Mapping[str, Any], np.random.Generator], float]
 """Function that trains a state (empty at first) for one iteration in place, and returns the score."""
 
 
-class AClass(Trainable):
+class ClassTrainable(Trainable):
     """A class trainable for Tune, which is told when to save."""
 
 
-def a_function(config: dict[str, Any]) -> None:
+def function_trainable(config: dict[str, Any]) -> None:
     """Stand in for a function trainable, which saves whenever it reports."""
 
 
-class Saved(_FutureTrainingResult):
+class FinishedSave(_FutureTrainingResult):
     """A finished save."""
 
     def __init__(self, result: _TrainingResult):
@@ -57,16 +57,16 @@ class Simulation:
         folder: Path,
         size: int,
         iterations: int,
-        places: int | None = None,
+        slots: int | None = None,
         seed: int = 0,
-        trainable: Any = AClass,
+        trainable: Any = ClassTrainable,
     ):
         self.scheduler, self.step, self.iterations = scheduler, step, iterations
-        self.places, self.rng = places or size, np.random.default_rng(seed)
+        self.slots, self.rng = slots or size, np.random.default_rng(seed)
         self.seconds = 0.0
         """Processor time spent in the scheduler."""
         self.search_alg = BasicVariantGenerator(random_state=seed)
-        self.function = trainable is a_function
+        self.function = trainable is function_trainable
         experiment = Experiment(
             "simulated",
             trainable,
@@ -125,7 +125,7 @@ class Simulation:
         self.states.pop(trial, None)
         trial.set_status(Trial.PAUSED)
 
-    def _schedule_trial_save(self, trial: Any, result: Mapping[str, Any] | None = None) -> Saved:
+    def _schedule_trial_save(self, trial: Any, result: Mapping[str, Any] | None = None) -> FinishedSave:
         storage = trial.storage
         storage.current_checkpoint_index += 1
         path = Path(storage.checkpoint_fs_path)
@@ -134,7 +134,7 @@ class Simulation:
         (path / "state.json").write_text(json.dumps(self.states[trial]))
         storage.current_checkpoint_index -= 1  # as on an actor; the driver counts when it registers the checkpoint
         self.saved[trial] = _TrainingResult(Checkpoint(str(path)), dict(result or trial.last_result))
-        return Saved(self.saved[trial])
+        return FinishedSave(self.saved[trial])
 
     # The experiment
 
@@ -151,7 +151,7 @@ class Simulation:
 
     def _start(self) -> None:
         """Start waiting trials in the free slots."""
-        free = self.places - sum(trial.status == Trial.RUNNING for trial in self.trials)
+        free = self.slots - sum(trial.status == Trial.RUNNING for trial in self.trials)
         for _ in range(free):
             trial = self._timed(self.scheduler.choose_trial_to_run, self)
             trial = trial or next((each for each in self.trials if each.status == Trial.PENDING), None)

@@ -2,26 +2,26 @@
 
 import copy
 import pickle
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT
-from popbandits.history import History, Mode, Observation
-from popbandits.history.memory import NOWHERE
+from popbandits.history import Assignment, History, Mode, Observation
+from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, checkpoints
+from popbandits.testing.contract import require, require_own_generator, require_resumable, run_checks
 
-Check = Callable[[Selection], None]
+SelectionCheck = Callable[[Selection], None]
 SPACE = {"x": (0.0, 1.0)}
-SEEDS = 40
-"""Number of generators with which a random choice is repeated."""
+TIE_BREAKS = 40
+"""Number of generators with which a choice among equal scores is repeated."""
 
 
 def check_selection(selection: Selection) -> None:
@@ -30,15 +30,11 @@ def check_selection(selection: Selection) -> None:
     >>> from popbandits.selection import Truncation
     >>> check_selection(Truncation(quantile=0.5))
     """
-    for rule, check in SELECTION_CHECKS.items():
-        try:
-            check(copy.deepcopy(selection))  # a check must not depend on those before it
-        except AssertionError as error:
-            raise AssertionError(f"{rule}: {error}") from error
+    run_checks(SELECTION_CHECKS, selection)
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomHistory:
     """Settings of a random history; each member continues from itself, or at times from member 0."""
 
     size: int = 4
@@ -55,7 +51,7 @@ class Drawn:
     errors: bool = False
     """True if scores come with standard errors."""
 
-    def history(self, seed: int = 0, mode: Mode = "max") -> History:
+    def build(self, seed: int = 0, mode: Mode = "max") -> History:
         """Draw the history; a mode of "min" negates the scores and changes nothing else."""
         rng = np.random.default_rng(seed)
         made = History(SPACE, mode=mode, size=self.size, rounds=100)
@@ -85,20 +81,20 @@ class Drawn:
         return made
 
 
-DRAWN: dict[str, Drawn] = {
-    "some rounds": Drawn(),
-    "the first round": Drawn(rounds=1),
-    "a population of one": Drawn(size=1),
-    "a population of one, failing": Drawn(size=1, collapse=True),
-    "a large population": Drawn(size=13, rounds=4),
-    "some failures": Drawn(size=6, fails=0.3),
-    "everyone failing": Drawn(collapse=True),
-    "everyone always failing": Drawn(fails=1.0),
-    "a lost checkpoint": Drawn(lost=True),
-    "a lost checkpoint, everyone failing": Drawn(lost=True, collapse=True),
-    "equal scores": Drawn(ties=True),
-    "members at different rounds": Drawn(size=6, uneven=True),
-    "standard errors": Drawn(errors=True),
+RANDOM_HISTORIES: dict[str, RandomHistory] = {
+    "some rounds": RandomHistory(),
+    "the first round": RandomHistory(rounds=1),
+    "a population of one": RandomHistory(size=1),
+    "a population of one, failing": RandomHistory(size=1, collapse=True),
+    "a large population": RandomHistory(size=13, rounds=4),
+    "some failures": RandomHistory(size=6, fails=0.3),
+    "everyone failing": RandomHistory(collapse=True),
+    "everyone always failing": RandomHistory(fails=1.0),
+    "a lost checkpoint": RandomHistory(lost=True),
+    "a lost checkpoint, everyone failing": RandomHistory(lost=True, collapse=True),
+    "equal scores": RandomHistory(ties=True),
+    "members at different rounds": RandomHistory(size=6, uneven=True),
+    "standard errors": RandomHistory(errors=True),
 }
 """Histories to check a selection with, by name."""
 
@@ -113,81 +109,71 @@ def picks_what_there_is(selection: Selection) -> None:
 def replaces_what_failed(selection: Selection) -> None:
     """Check that a member that failed loads completed weights, unless there are none or all members restart."""
     for name, history, members in _situations():
-        picks, standing = _ask(selection, history, members, name), history.standing()
-        restarted = bool((picks.weights == NOWHERE).all())
+        picks, states = _ask(selection, history, members, name), history.member_states()
+        restarted = bool((picks.weights == NO_INDEX).all())
         for member, index in zip(members.tolist(), picks.weights.tolist(), strict=True):
-            failed = history[int(standing.latest[member])].failed
-            _require(
-                not failed or index != NOWHERE or restarted or not len(checkpoints(history)),
+            failed = history[int(states.latest[member])].failed
+            require(
+                not failed or index != NO_INDEX or restarted or not len(checkpoints(history)),
                 f"with {name}, member {member} failed and must load available weights, got a fresh start",
             )
 
 
 def leaves_one_member_alone(selection: Selection) -> None:
     """Check that a population of one continues with its own last weights."""
-    history = DRAWN["a population of one"].history()
+    history = RANDOM_HISTORIES["a population of one"].build()
     picks = _ask(selection, history, np.array([0]), "a population of one")
-    _require(
-        picks.weights[0] in (history.standing().latest[0], NOWHERE),
+    require(
+        picks.weights[0] in (history.member_states().latest[0], NO_INDEX),
         f"a population of one must continue with its own weights, got index {picks.weights[0]}",
     )
 
 
 def decides_by_its_arguments_alone(selection: Selection) -> None:
     """Check that equal arguments and generators give equal picks, also by a pickled copy, without other randomness."""
-    unused = pickle.loads(pickle.dumps(selection))
-    np.random.random(), random.random()  # noqa: NPY002 - so that seeding them again is seen
-    before = repr(np.random.get_state(legacy=False)), random.getstate()  # noqa: NPY002
-    for name, history, members in _situations():
-        first, second = (_ask(selection, history, members, name, seed=3) for _ in range(2))
-        fresh = _ask(pickle.loads(pickle.dumps(unused)), history, members, name, seed=3)
-        _require(
-            _same(first, second) and _same(first, fresh),
-            f"with {name}, equal questions must have equal answers, got {first}, {second} and {fresh}",
-        )
-    after = repr(np.random.get_state(legacy=False)), random.getstate()  # noqa: NPY002
-    _require(before == after, "a selection must draw from the generator it is given, it used a global one")
+    unused = pickle.dumps(selection)
+    with require_own_generator(type(selection).__name__):
+        for name, history, members in _situations():
+            first, second = (_ask(selection, history, members, name, seed=3) for _ in range(2))
+            fresh = _ask(pickle.loads(unused), history, members, name, seed=3)
+            require(
+                _same(first, second) and _same(first, fresh),
+                f"with {name}, equal questions must have equal answers, got {first}, {second} and {fresh}",
+            )
 
 
 def leaves_its_arguments_alone(selection: Selection) -> None:
     """Check that the history and the members do not change."""
     for name, history, members in _situations():
-        before = copy.deepcopy((list(history), members.tolist(), vars(history.standing())))
+        before = copy.deepcopy((list(history), members.tolist(), vars(history.member_states())))
         _ask(selection, history, members, name)
-        after = list(history), members.tolist(), vars(history.standing())
-        _require(repr(before) == repr(after), f"with {name}, a selection must not change its arguments")
+        after = list(history), members.tolist(), vars(history.member_states())
+        require(repr(before) == repr(after), f"with {name}, a selection must not change its arguments")
 
 
 def turns_with_the_direction(selection: Selection) -> None:
     """Check that the picks are the same with mode="min" and every score negated."""
-    for name, drawn in DRAWN.items():
-        up, down = (_ask(selection, h, _members(h), name) for h in (drawn.history(), drawn.history(mode="min")))
-        _require(_same(up, down), f"with {name}, it must minimise as it maximises (history.sign), got {up} and {down}")
+    for name, settings in RANDOM_HISTORIES.items():
+        up, down = (_ask(selection, h, _members(h), name) for h in (settings.build(), settings.build(mode="min")))
+        require(_same(up, down), f"with {name}, it must minimise as it maximises (history.sign), got {up} and {down}")
 
 
 def breaks_ties_at_random(selection: Selection) -> None:
     """Check that among members with equal scores, if some are replaced, they are not always the same."""
-    history = DRAWN["equal scores"].history()
-    own = history.standing().latest
-    replaced = np.array([_ask(selection, history, np.arange(4), "ties", s).weights != own for s in range(SEEDS)])
+    history = RANDOM_HISTORIES["equal scores"].build()
+    own = history.member_states().latest
+    replaced = np.array([_ask(selection, history, np.arange(4), "ties", s).weights != own for s in range(TIE_BREAKS)])
     always = replaced.any() and not replaced.all() and bool((replaced == replaced[0]).all())
-    _require(not always, f"ties must be broken at random, got members {np.flatnonzero(replaced[0])} every time")
+    require(not always, f"ties must be broken at random, got members {np.flatnonzero(replaced[0])} every time")
 
 
 def resumes_where_it_stopped(selection: Selection) -> None:
     """Check that a run that was stored, stopped and resumed has the same history as one that was not."""
-    modes: tuple[Mode, Mode] = ("max", "min")
-    for synchronous, mode in zip((True, False), modes, strict=True):
-        whole = _train(_population(selection, synchronous, mode))
-        with TemporaryDirectory() as folder:
-            whole.history.save(folder)
-            stored = History.load(folder)
-        again = _train(_population(selection, synchronous, mode, stored.until(17)))  # in the middle of a round
-        for one, other in zip(whole.history, again.history, strict=True):
-            _require(one == other, f"a run must resume as if it had not stopped, got {other} for {one}")
+    build = partial(Population, SPACE, PBT(), size=3, rounds=12, seed=5, selection=selection)
+    require_resumable(build, _gain, length=17)
 
 
-SELECTION_CHECKS: dict[str, Check] = {
+SELECTION_CHECKS: dict[str, SelectionCheck] = {
     check.__name__.replace("_", " "): check
     for check in (
         picks_what_there_is,
@@ -206,22 +192,16 @@ SELECTION_CHECKS: dict[str, Check] = {
 # Helpers of the checks
 
 
-def _require(rule_holds: bool, message: str) -> None:
-    """Do what `assert` does, also with python -O."""
-    if not rule_holds:
-        raise AssertionError(message)
-
-
 def _situations() -> Iterator[tuple[str, History, Any]]:
     """Yield a name, a history, and the members that have finished an interval."""
-    for name, drawn in DRAWN.items():
+    for name, settings in RANDOM_HISTORIES.items():
         for seed in range(2):
-            history = drawn.history(seed)
+            history = settings.build(seed)
             yield name, history, _members(history)
 
 
 def _members(history: History) -> Any:
-    return np.flatnonzero(history.standing().latest != NOWHERE)
+    return np.flatnonzero(history.member_states().latest != NO_INDEX)
 
 
 def _ask(selection: Selection, history: History, members: Any, name: str, seed: int = 0) -> Picks:
@@ -238,24 +218,7 @@ def _same(one: Picks, other: Picks) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(other).values(), strict=True))
 
 
-def _population(selection: Selection, synchronous: bool, mode: Mode, history: Any = ()) -> Population:
-    return Population(
-        SPACE, PBT(), 3, rounds=12, seed=5, mode=mode, synchronous=synchronous, history=history, selection=selection
-    )
-
-
-def _train(population: Population) -> Population:
-    """Train a run to its end, telling out of order; one interval fails, and some scores have a standard error."""
-    sign = population.history.sign
-    waiting: list[Any] = []
-    while not population.done:
-        waiting += population.ask()
-        # The order depends only on what is pending, so that a resumed run has the same one.
-        assignment = max(waiting, key=lambda each: ((each.member * 2 + each.round) % 5, each.member))
-        waiting.remove(assignment)
-        parent = None if assignment.parent is None else population.history.find(assignment.parent)
-        noise = float(np.random.default_rng(assignment.key).normal())
-        score = (0.0 if parent is None else parent.score) + sign * (assignment.config["x"] + noise)
-        error = 0.5 if assignment.member == 2 else None
-        population.tell(assignment, np.nan if assignment.key == (1, 1) else score, standard_error=error)
-    return population
+def _gain(assignment: Assignment) -> float:
+    """Return the change of the score in an interval: its value of x, and noise."""
+    x: float = assignment.config["x"]
+    return x + float(np.random.default_rng(assignment.key).normal())

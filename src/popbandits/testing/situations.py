@@ -72,10 +72,10 @@ def toy_history(
     return history
 
 
-USUAL = "a few rounds"
+A_FEW_ROUNDS = "a few rounds"
 
 SITUATIONS: dict[str, Callable[[Space, Mode], History]] = {
-    USUAL: lambda space, mode: toy_history(space, mode=mode),
+    A_FEW_ROUNDS: lambda space, mode: toy_history(space, mode=mode),
     "an empty history": lambda space, mode: toy_history(space, 0, mode=mode),
     "one observation": lambda space, mode: toy_history(space, 1, 1, mode=mode),
     "equal scores": lambda space, mode: toy_history(space, score=lambda value, index: 1.0, mode=mode),
@@ -88,7 +88,7 @@ SITUATIONS: dict[str, Callable[[Space, Mode], History]] = {
 """Histories in every state, by name."""
 
 
-def question(space: Any, situation: str = USUAL, mode: Mode = "max") -> Question:
+def question(space: Any, situation: str = A_FEW_ROUNDS, mode: Mode = "max") -> Question:
     """Build a question: two members continue from the latest completed observations, one starts afresh, one is pending.
 
     >>> question({"x": (0.0, 1.0)}, "one observation").parents[0].key
@@ -96,7 +96,7 @@ def question(space: Any, situation: str = USUAL, mode: Mode = "max") -> Question
     """
     space = Space(space)
     history = SITUATIONS[situation](space, mode)
-    done = [o for o in history.backwards() if not o.failed][:2]
+    done = [o for o in reversed(history) if not o.failed][:2]
     others = space.decode(space.sample(1, np.random.default_rng(1)))
     if len(history) > 1:
         return Question(situation, space, history, others, [*done, None])

@@ -14,78 +14,56 @@ def spaces() -> dict[str, Space]:
     >>> list(spaces())[:3]
     ['one float', 'a log float', 'integers']
     """
-    return {name: Space(written()) for name, written in _WRITTEN.items()}
+    return {name: Space(build()) for name, build in _SPACES.items()}
+
+
+def _conditional(
+    hyperparameters: dict[str, Any], *conditions: tuple[str, Callable[..., Any], str, Any]
+) -> cs.ConfigurationSpace:
+    """Build a space from hyperparameters and conditions: child, kind of condition, parent, value of the parent."""
+    made = cs.ConfigurationSpace(hyperparameters)
+    made.add(*(kind(made[child], made[parent], value) for child, kind, parent, value in conditions))
+    return made
 
 
 def _conditional_numbers() -> cs.ConfigurationSpace:
-    made = cs.ConfigurationSpace(
-        {
-            "optimizer": ["sgd", "adam", "none"],
-            "momentum": (0.0, 0.99),
-            "beta": cs.Float("beta", (0.8, 0.999)),
-            "warmup": (0, 10),
-            "clip": (0.1, 1.0),
-        }
+    numbers = {"momentum": (0.0, 0.99), "beta": cs.Float("beta", (0.8, 0.999)), "warmup": (0, 10), "clip": (0.1, 1.0)}
+    return _conditional(
+        {"optimizer": ["sgd", "adam", "none"], **numbers},
+        ("momentum", cs.EqualsCondition, "optimizer", "sgd"),
+        ("beta", cs.EqualsCondition, "optimizer", "adam"),
+        ("warmup", cs.InCondition, "optimizer", ["sgd", "adam"]),
     )
-    made.add(
-        cs.EqualsCondition(made["momentum"], made["optimizer"], "sgd"),
-        cs.EqualsCondition(made["beta"], made["optimizer"], "adam"),
-        cs.InCondition(made["warmup"], made["optimizer"], ["sgd", "adam"]),
-    )
-    return made
 
 
 def _conditional_labels() -> cs.ConfigurationSpace:
-    made = cs.ConfigurationSpace(
-        {
-            "network": ["mlp", "cnn", "resnet"],
-            "pooling": ["max", "mean"],
-            "activation": ["relu", "tanh", "elu"],
-            "note": cs.Constant("note", "pooled"),
-            "lr": (0.0, 1.0),
-        }
+    labels = {"network": ["mlp", "cnn", "resnet"], "pooling": ["max", "mean"], "activation": ["relu", "tanh", "elu"]}
+    return _conditional(
+        {**labels, "note": cs.Constant("note", "pooled"), "lr": (0.0, 1.0)},
+        ("pooling", cs.InCondition, "network", ["cnn", "resnet"]),
+        ("activation", cs.NotEqualsCondition, "network", "resnet"),
+        ("note", cs.EqualsCondition, "pooling", "max"),
     )
-    made.add(
-        cs.InCondition(made["pooling"], made["network"], ["cnn", "resnet"]),
-        cs.NotEqualsCondition(made["activation"], made["network"], "resnet"),
-        cs.EqualsCondition(made["note"], made["pooling"], "max"),
-    )
-    return made
 
 
 def _nested_conditions() -> cs.ConfigurationSpace:
     """Build a space with chains of conditions: a label activates an integer, the integer a float, the float a label."""
-    made = cs.ConfigurationSpace(
-        {
-            "kind": ["deep", "flat"],
-            "depth": (1, 6),
-            "dropout": (0.0, 0.9),
-            "schedule": ["linear", "cosine"],
-            "power": cs.Float("power", (0.1, 10.0), log=True),
-            "size": cs.OrdinalHyperparameter("size", ["s", "m", "l"]),
-            "margin": (0.0, 1.0),
-        }
+    size, power = cs.OrdinalHyperparameter("size", ["s", "m", "l"]), cs.Float("power", (0.1, 10.0), log=True)
+    labels = {"kind": ["deep", "flat"], "schedule": ["linear", "cosine"], "size": size}
+    return _conditional(
+        {**labels, "depth": (1, 6), "dropout": (0.0, 0.9), "power": power, "margin": (0.0, 1.0)},
+        ("depth", cs.EqualsCondition, "kind", "deep"),
+        ("dropout", cs.GreaterThanCondition, "depth", 2),
+        ("schedule", cs.GreaterThanCondition, "dropout", 0.3),
+        ("power", cs.EqualsCondition, "schedule", "cosine"),
+        ("margin", cs.GreaterThanCondition, "size", "s"),
     )
-    made.add(
-        cs.EqualsCondition(made["depth"], made["kind"], "deep"),
-        cs.GreaterThanCondition(made["dropout"], made["depth"], 2),
-        cs.GreaterThanCondition(made["schedule"], made["dropout"], 0.3),
-        cs.EqualsCondition(made["power"], made["schedule"], "cosine"),
-        cs.GreaterThanCondition(made["margin"], made["size"], "s"),
-    )
-    return made
 
 
 def _forbidden() -> cs.ConfigurationSpace:
     """Build a space that forbids a pair of labels, a label with a range, an order of two numbers, and a level."""
     made = cs.ConfigurationSpace(
-        {
-            "loss": ["l1", "l2", "huber"],
-            "norm": ["batch", "layer"],
-            "low": (0.0, 1.0),
-            "high": (0.0, 1.0),
-            "k": (1, 5),
-        }
+        {"loss": ["l1", "l2", "huber"], "norm": ["batch", "layer"], "low": (0.0, 1.0), "high": (0.0, 1.0), "k": (1, 5)}
     )
     made["high"].default_value = 1.0  # ConfigSpace wants a legal default.
     made.add(
@@ -112,7 +90,7 @@ def _priors() -> cs.ConfigurationSpace:
     )
 
 
-_WRITTEN: dict[str, Callable[[], Any]] = {
+_SPACES: dict[str, Callable[[], Any]] = {
     "one float": lambda: {"lr": (0.0, 1.0)},
     "a log float": lambda: {"lr": cs.Float("lr", (1e-5, 1e-1), log=True)},
     "integers": lambda: {"depth": (1, 4), "width": (-100, 1000)},
@@ -122,34 +100,18 @@ _WRITTEN: dict[str, Callable[[], Any]] = {
         "power": cs.OrdinalHyperparameter("power", [1, 10, 100]),
     },
     "labels of every type": lambda: {"choice": ["relu", 3, 0.5, True, None, (3, "same")], "lr": (0.0, 1.0)},
-    "several categoricals": lambda: {
-        "a": ["x", "y"],
-        "b": ["x", "y", "z"],
-        "c": [True, False],
-        "lr": (0.0, 1.0),
-    },
+    "several categoricals": lambda: {"a": ["x", "y"], "b": ["x", "y", "z"], "c": [True, False], "lr": (0.0, 1.0)},
     "conditional numbers": _conditional_numbers,
     "conditional labels": _conditional_labels,
     "nested conditions": _nested_conditions,
     "forbidden clauses": _forbidden,
-    "constants": lambda: {
-        "seed": 7,
-        "name": None,
-        "lr": (0.0, 1.0),
-        "only": ["one"],
-        "aug": ["crop", "flip"],
-    },
+    "constants": lambda: {"seed": 7, "name": None, "lr": (0.0, 1.0), "only": ["one"], "aug": ["crop", "flip"]},
     "a nested dict": lambda: {
         "optimizer": {"lr": (0.1, 1.0), "kind": {"name": ["sgd", "adam"], "nesterov": [True, False]}},
         "depth": (1, 5),
     },
     "categoricals only": lambda: {"a": ["x", "y", "z"], "b": [1, 2]},
-    "numbers only": lambda: {
-        "a": (0.0, 1.0),
-        "b": cs.Float("b", (1e-3, 1e3), log=True),
-        "c": (0, 9),
-        "d": (-1.0, 1.0),
-    },
+    "numbers only": lambda: {"a": (0.0, 1.0), "b": cs.Float("b", (1e-3, 1e3), log=True), "c": (0, 9), "d": (-1.0, 1.0)},
     "twenty labels": lambda: {"arm": [f"arm {i}" for i in range(20)], "x": (0.0, 1.0)},
     "priors and weights": _priors,
 }

@@ -8,9 +8,9 @@ from scipy.special import stdtrit
 
 from popbandits.wording import number
 
-_P = 0.005
+_P_VALUE = 0.005
 """Two-sided probability that a score falls beyond the spread by chance, if scores are normal."""
-_LEAST = 3
+_MIN_SCORES = 3
 """Minimum number of scores of a spread."""
 
 
@@ -30,15 +30,15 @@ class Spread:
 
     def holds(self, score: float) -> bool | None:
         """Tell whether chance explains another score; None if too few scores are finite."""
-        if len(self._scores) < _LEAST or not math.isfinite(score):
+        if len(self._scores) < _MIN_SCORES or not math.isfinite(score):
             return None
         n, middle = len(self._scores), statistics.fmean(self._scores)
-        limit = float(stdtrit(n - 1, 1 - _P / 2)) * statistics.stdev(self._scores) * math.sqrt(1 + 1 / n)
+        limit = float(stdtrit(n - 1, 1 - _P_VALUE / 2)) * statistics.stdev(self._scores) * math.sqrt(1 + 1 / n)
         return abs(score - middle) <= limit + 1e-12 * abs(middle)  # for rounding
 
     def __str__(self) -> str:
         count = f"of {len(self._all)} loads"
-        if len(self._scores) < _LEAST:
+        if len(self._scores) < _MIN_SCORES:
             return f"{len(self._scores)} finite scores {count}"
         middle, deviation = statistics.fmean(self._scores), statistics.stdev(self._scores)
         ends = f"from {number(min(self._scores))} to {number(max(self._scores))}"

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -22,13 +22,13 @@ from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
 from popbandits.engines.generators import read_states, used_since
-from popbandits.engines.making import Incomplete, build
-from popbandits.engines.work import Checkpointed, agents_frames, announce, as_outcome, call, differences
+from popbandits.engines.making import IncompleteAgentError, build
+from popbandits.engines.work import Checkpointable, agents_frames, announce, as_outcome, call, differences
 from popbandits.errors import AgentError, DiskError, PopbanditsError
 from popbandits.history import Config
 from popbandits.storage.checkpoints import seal
 from popbandits.storage.disk import reason
-from popbandits.testing.agent_report import AnyRule, Costs, Finding, Rule, Status
+from popbandits.testing.agent_report import AgentRule, AnyRule, Costs, Finding, Status
 from popbandits.testing.overhead import time_idle_run
 from popbandits.wording import visible
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 Files = dict[str, str]
 """Checksums of a folder's files, by name."""
 
-_FRAMES = 5  # of a traceback
+_TRACEBACK_FRAMES = 5  # of a traceback
 _SEVERITY: dict[Status, int] = {"ok": 0, "warning": 1, "problem": 2}
 
 
@@ -67,11 +67,6 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def of_agent(error: BaseException) -> bool:
-    """Tell whether an error that an agent's code raised is a finding, rather than the end of the check."""
-    return not isinstance(error, CtrlC | CheckAborted)
-
-
 @dataclass(frozen=True, eq=False)
 class Trace:
     """The result of an interval."""
@@ -86,7 +81,7 @@ class Trace:
 class Trials:
     """Trains agents interval by interval as a run does, and notes which rules they break."""
 
-    rules: tuple[AnyRule, ...] = tuple(Rule)
+    rules: tuple[AnyRule, ...] = tuple(AgentRule)
 
     def __init__(self, make_agent: MakeAgent, folder: Path, progress: Callable[[str], object]) -> None:
         self._make_agent, self._folder, self._progress = make_agent, folder, progress
@@ -114,13 +109,17 @@ class Trials:
                 f"could not use {error.filename or self._folder}: {reason(error)}; the check's own folder needs free "
                 "space, and save and load must leave all but the folder that they are given as it is"
             ) from error
-        self.note(Rule.RUNS, "ok")
+        self.confirm(AgentRule.RUNS)
 
     def note(self, rule: AnyRule, status: Status, text: str = "") -> None:
         """Record a finding; the most severe one of a rule is kept, the first among equals."""
         known = self._findings.get(rule)
         if known is None or _SEVERITY[status] > _SEVERITY[known.status]:
             self._findings[rule] = Finding(rule, status, visible(text))
+
+    def retract(self, rule: AnyRule) -> Finding | None:
+        """Return a finding, if there is one, and drop it, because another rule says better what is wrong."""
+        return self._findings.pop(rule, None)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return the findings, in the order of the rules."""
@@ -150,17 +149,20 @@ class Trials:
         """Number of trained intervals."""
         return len(self._seconds["train"])
 
-    @contextmanager
-    def agent(self, seed: int) -> Iterator[Agent]:
+    def agent(self, seed: int) -> AbstractContextManager[Agent]:
         """Build an agent, and close it at the end."""
-        with self._watch("make_agent"):
-            agent = self._time("build", lambda: build(self._make_agent, seed), "make_agent")
-        if getattr(agent, "uses_global_generators", False):
+        return self._build(lambda: build(self._make_agent, seed), "make_agent")
+
+    @contextmanager
+    def _build(self, make: Callable[[], T], named: str) -> Iterator[T]:
+        with self._watch(named):
+            made = self._time("build", make, named)
+        if getattr(made, "uses_global_generators", False):
             self.shared.setdefault("random, numpy.random and torch", "train")
         try:
-            yield agent
+            yield made
         finally:
-            if callable(close := getattr(agent, "close", None)):
+            if callable(close := getattr(made, "close", None)):
                 self._time("close", close)
 
     def train(self, agent: Agent, config: Config, why: str) -> Trace:
@@ -186,24 +188,18 @@ class Trials:
 
     def judge(self, result: object, given: Config, config: Config) -> float:
         """Note whether `train` returned a finite score, and whether it changed the configuration."""
-        try:
+        with self.give_up_on_error("reading what train returned", AgentRule.SCORE, PopbanditsError):
             score = call(as_outcome, result).score
-        except PopbanditsError as error:
-            self.give_up(Rule.SCORE, str(error))
-        except BaseException as error:
-            if not of_agent(error):
-                raise
-            self.give_up(Rule.SCORE, describe_error("reading what train returned", error))
         if math.isfinite(score):
-            self.note(Rule.SCORE, "ok")
+            self.confirm(AgentRule.SCORE)
         else:
             text = f"a score that is not finite means that the interval failed, got {score} with {config}"
-            self.note(Rule.SCORE, "warning", f"{text}; narrow the space if that happens often")
+            self.note(AgentRule.SCORE, "warning", f"{text}; narrow the space if that happens often")
         if given == config:
-            self.note(Rule.CONFIG, "ok")
+            self.confirm(AgentRule.CONFIG)
         else:
             text = f"train must not change its argument, got {given} where {config} was given"
-            self.note(Rule.CONFIG, "warning", f"{text}; let it work on a copy")
+            self.note(AgentRule.CONFIG, "warning", f"{text}; let it work on a copy")
         return score
 
     def judge_applied(self, config: Config, applied: Mapping[str, Any]) -> None:
@@ -211,7 +207,7 @@ class Trials:
         wrong = self._time("applied", lambda: differences(config, applied))
         self.reported |= set(list_compared(config, applied))
         text = f"got others: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
-        self.note(Rule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
+        self.note(AgentRule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
 
     def resume(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
         """Load a checkpoint, train for an interval, and save."""
@@ -220,14 +216,11 @@ class Trials:
         before = self._time("verify", lambda: fingerprint(moved))
         self._load(agent, trace, moved)
         after = self.train(agent, config, why)
-        for files, who in (
-            (before, "save, still writing after it returned,"),
-            (fingerprint(moved), "load or train"),
-        ):
+        for files, who in ((before, "save, still writing after it returned,"), (fingerprint(moved), "load or train")):
             if changed := sorted({name for name, _ in files.items() ^ trace.files.items()}):
                 text = f"{who} changed {', '.join(changed)}; many members may load one checkpoint, so only read it"
-                self.note(Rule.UNCHANGED, "problem", text)
-        self.note(Rule.UNCHANGED, "ok")
+                self.note(AgentRule.UNCHANGED, "problem", text)
+        self.confirm(AgentRule.UNCHANGED)
         shutil.rmtree(moved)
         return after
 
@@ -244,51 +237,67 @@ class Trials:
         """Remove a checkpoint that is no longer needed."""
         shutil.rmtree(trace.checkpoint)
 
+    def confirm(self, *rules: AnyRule) -> None:
+        """Record that rules hold."""
+        for rule in rules:
+            self.note(rule, "ok")
+
     def give_up(self, rule: AnyRule, text: str) -> NoReturn:
         """Note a problem after which nothing more can be checked."""
         self.note(rule, "problem", text)
         raise CheckAborted
 
-    def _save(self, agent: Checkpointed, score: float) -> Trace:
+    @contextmanager
+    def give_up_on_error(
+        self, what: str, rule: AnyRule = AgentRule.RUNS, explained: type[PopbanditsError] = IncompleteAgentError
+    ) -> Iterator[None]:
+        """Give up if the block, which calls the agent's code, raises.
+
+        Args:
+            what: What the block does, for the finding.
+            rule: Rule that an error breaks.
+            explained: Class of errors whose message says all; others are shown with their traceback.
+        """
+        try:
+            yield
+        except (CtrlC, CheckAborted):
+            raise
+        except explained as error:
+            self.give_up(rule, str(error))
+        except BaseException as error:
+            self.give_up(rule, describe_error(what, error))
+
+    def _save(self, agent: Checkpointable, score: float) -> Trace:
         number = next(self._numbers)
         draft, checkpoint = self._folder / f"draft-{number}", self._folder / f"checkpoint-{number}"
         draft.mkdir()
         self._time("save", lambda: agent.save(draft))
+        self._size = sum(path.stat().st_size for path in draft.rglob("*") if path.is_file())
         start = time.perf_counter()
         try:
-            self._size = sum(path.stat().st_size for path in draft.rglob("*") if path.is_file())
             seal(draft)
         except AgentError as error:
-            self.give_up(Rule.RUNS, str(error))
+            self.give_up(AgentRule.RUNS, str(error))
         self._seconds["seal"].append(time.perf_counter() - start)
         draft.rename(checkpoint)
         return Trace(score, checkpoint, fingerprint(checkpoint), draft)
 
     def _load(self, agent: Agent, trace: Trace, folder: Path) -> None:
-        start = time.perf_counter()
+        """Load a checkpoint; if that fails, note whether it loads from where it was saved, and give up."""
         try:
-            call(agent.load, folder)
-        except BaseException as error:
-            if not of_agent(error):
+            self._time("load", lambda: agent.load(folder))
+        except CheckAborted:
+            if (raised := self.retract(AgentRule.RUNS)) is None:
                 raise
-            self._explain_load(agent, trace, describe_error("load", error))
-        self._seconds["load"].append(time.perf_counter() - start)
-        self.note(Rule.MOVED, "ok")
-
-    def _explain_load(self, agent: Agent, trace: Trace, error: str) -> NoReturn:
-        """Give up on an agent whose load raised; try first whether it loads from where the checkpoint was saved."""
-        shutil.copytree(trace.checkpoint, trace.saved_at)
-        try:
-            call(agent.load, trace.saved_at)
-        except BaseException as again:
-            if not of_agent(again):
-                raise
-            self.give_up(Rule.RUNS, error)
-        self.give_up(
-            Rule.MOVED,
-            f"a run moves checkpoints, and load must find everything in the folder it is given, but {error}\n"
-            "where it was saved, the checkpoint loads; let save write no path, or one relative to the folder",
-        )
+            shutil.copytree(trace.checkpoint, trace.saved_at)
+            with self.give_up_on_error("load"):
+                call(agent.load, trace.saved_at)
+            self.give_up(
+                AgentRule.MOVED,
+                f"a run moves checkpoints, and load must find everything in the folder it is given, but {raised.text}\n"
+                "where it was saved, the checkpoint loads; let save write no path, or one relative to the folder",
+            )
+        self.confirm(AgentRule.MOVED)
 
     def _rewrite(self, trace: Trace) -> Files | None:
         """Load a checkpoint into a new agent, save it again, and return its files; None if that fails.
@@ -310,15 +319,10 @@ class Trials:
         return self._rewrites[trace]
 
     def _time(self, what: str, do: Callable[[], T], named: str = "") -> T:
+        """Call the agent's code, and add the seconds to those of `what`."""
         start = time.perf_counter()
-        try:
+        with self.give_up_on_error(named or what):
             result = call(do)
-        except Incomplete as error:
-            self.give_up(Rule.RUNS, str(error))
-        except BaseException as error:
-            if not of_agent(error):
-                raise
-            self.give_up(Rule.RUNS, describe_error(named or what, error))
         self._seconds[what].append(time.perf_counter() - start)
         return result
 
@@ -372,5 +376,5 @@ def _unshare(content: bytes) -> bytes:
 
 def describe_error(what: str, error: BaseException) -> str:
     """Describe an error with the end of its traceback in the agent."""
-    lines = traceback.format_exception(type(error), error, agents_frames(error), limit=-_FRAMES, chain=False)
+    lines = traceback.format_exception(type(error), error, agents_frames(error), limit=-_TRACEBACK_FRAMES, chain=False)
     return f"{what} raised\n{''.join(lines).rstrip()}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.errors import HistoryError
-from popbandits.history.frame import OF_ALL, cell, table_row
+from popbandits.history.frame import COMMON_COLUMNS, cell, table_row
 from popbandits.population import Population
 from popbandits.storage.disk import absolute_path
 from popbandits.trackers.tracker import Entry, Tracker
@@ -36,7 +36,7 @@ class CSVTracker(Tracker):
         """Read what the files have, and cut off a row that a kill left incomplete."""
         self._file = self.path or directory / FILE
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        names = [*OF_ALL, *(f"config.{name}" for name in population.space.names)]
+        names = [*COMMON_COLUMNS, *(f"config.{name}" for name in population.space.names)]
         self._first = [_on_a_line(name) for name in names if name != "winning"]
         self._columns = {}
         written: Counter[int] = Counter()
@@ -101,7 +101,7 @@ def _on_a_line(value: Any) -> str:
 
 def _is_missing(name: str, value: Any) -> bool:
     """Tell whether a cell stays empty; a hyperparameter whose label is None is not missing."""
-    return (value is None and name in OF_ALL) or value != value
+    return (value is None and name in COMMON_COLUMNS) or value != value
 
 
 def _lines(rows: list[dict[str, Any]], columns: list[str]) -> bytes:

@@ -62,7 +62,7 @@ class WandbTracker(Tracker):
                 self._logged[number] = run.starting_step
         if self.per_member:
             return dict(enumerate(self._logged))
-        known = population.history.until(self._logged[0])
+        known = population.history.prefix(self._logged[0])
         return {member: known.finished(member) for member in range(population.size)}
 
     def write(self, entry: Entry) -> None:

@@ -93,7 +93,7 @@ def costs(given: Sequence[Trial]) -> Table:
         history, size = one.run.history, one.settings["environments"]
         # The count is copied with the weights; a failed interval has none.
         ended = [
-            o.metrics["episodes"] - (history[history.place(o.parent)].metrics["episodes"] if o.parent else 0)
+            o.metrics["episodes"] - (history[history.index_of(o.parent)].metrics["episodes"] if o.parent else 0)
             for o in history
             if "episodes" in o.metrics
         ]

@@ -12,7 +12,7 @@ from popbandits.space import Points, Space
 from popbandits.typing import IntArray
 
 
-class _Known(Protocol):
+class _GrowingHistory(Protocol):
     """What is asked of the history that observations are added to; `History` says what each returns."""
 
     space: Space
@@ -22,20 +22,20 @@ class _Known(Protocol):
     def sign(self) -> float: ...
     def __len__(self) -> int: ...
     def finished(self, member: int) -> int: ...
-    def place(self, key: Key) -> int: ...
+    def index_of(self, key: Key) -> int: ...
     def stage(self, parent: Key | None) -> int: ...
     def latest(self, member: int) -> Observation | None: ...
-    def column(self, name: str, places: IntArray) -> Any: ...
-    def at(self, name: str, place: int) -> Any: ...
+    def column(self, name: str, indices: IntArray) -> Any: ...
+    def value(self, name: str, index: int) -> Any: ...
 
 
-class Adding:
+class NewObservations:
     """New observations, checked against a history and encoded as columns; the history is not changed.
 
     A member that keeps its configuration reuses the encoding of its last row, to save time.
     """
 
-    def __init__(self, history: _Known, new: Sequence[Observation]):
+    def __init__(self, history: _GrowingHistory, new: Sequence[Observation]):
         self.history, self.new = history, new
         self.start = len(history)
         """Index of the first new observation."""
@@ -71,7 +71,7 @@ class Adding:
         """Return the columns x and h."""
         make, known = self._make, self._look_up
         if len(self.new) == 1 and known:  # The usual case in a run; for one row, arrays take several times as long.
-            return [self.history.at("x", known[0])], [self.history.at("h", known[0])]
+            return [self.history.value("x", known[0])], [self.history.value("h", known[0])]
         encoded = [self.history.space.encode(make)] if make else []
         if known:
             indices = np.array(known, np.int64)
@@ -121,7 +121,7 @@ class Adding:
             elif mine:
                 encodings.append(encodings[mine[-1]])
             else:
-                self._look_up.append(history.place((member, round_ - 1)))
+                self._look_up.append(history.index_of((member, round_ - 1)))
                 encodings.append(-len(self._look_up))
             carried = last is not None and same and last.status != "lost"
             news.append(not carried and observation.status != "lost")

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from popbandits.adapters import optimizers
 from popbandits.errors import AgentError
 
-_ARRAY = "numpy array"
+_ARRAY_KEY = "numpy array"
 
 
 def state_of(name: str, thing: Any) -> Any:
@@ -74,7 +74,7 @@ def _plain(name: str, value: Any) -> Any:
     if value is None or isinstance(value, torch.Tensor) or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return {_ARRAY: torch.from_numpy(value.copy())}
+        return {_ARRAY_KEY: torch.from_numpy(value.copy())}
     if type(value) in (list, tuple):
         return type(value)(_plain(name, each) for each in value)
     if type(value) is dict:
@@ -89,7 +89,6 @@ def _unplain(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(_unplain, value))
     if type(value) is dict:
-        return (
-            value[_ARRAY].numpy() if value.keys() == {_ARRAY} else {key: _unplain(each) for key, each in value.items()}
-        )
+        whole = {key: _unplain(each) for key, each in value.items()}
+        return value[_ARRAY_KEY].numpy() if value.keys() == {_ARRAY_KEY} else whole
     return value

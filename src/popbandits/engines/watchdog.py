@@ -8,7 +8,7 @@ PROGRAM = "import sys\nif not sys.stdin.buffer.read(1):\n    print(sys.argv[1], 
 """Wait for a byte; print the text if there is none, because the process that would send it has ended."""
 
 
-class Witness:
+class Watchdog:
     """A process that prints a text if this process ends before `dismiss` is called, even if it is killed.
 
     Args:
