@@ -19,7 +19,7 @@ from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
 from popbandits.history import Assignment, Event, Mode
 from popbandits.methods import choose
-from popbandits.population import Population
+from popbandits.population import Plan, Population
 from popbandits.population.start import Start, from_record
 from popbandits.ray import trials
 from popbandits.ray.actors import KeptActors, has_actor
@@ -271,18 +271,21 @@ class PopulationScheduler(TrialScheduler):
         if self._custom is not None:
             fixed = shared_constants(trial.config, of_generator(generator), space)
             explorer = CustomExplorer(explorer, self._custom, fixed)
-        return Population(
-            space,
-            explorer,
+        plan = Plan.make(
+            space=space,
+            method=explorer,
             size=size,
             rounds=None,
             seed=self._seed,
             mode=self._mode,
-            selection=self._selected(trial),
+            quantile=None,
+            explore=None,
             synchronous=self._synch,
-            history=history,
+            initial_score=None,
             start=start,
+            selection=self._selected(trial),
         )
+        return Population.of(plan, history)
 
     def _selected(self, trial: AnyTrial) -> Selection:
         """Return the selection, planned for the rounds that Tune's stopping criterion allows, if it has one."""

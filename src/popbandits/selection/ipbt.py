@@ -25,7 +25,7 @@ from popbandits.history import History, Key
 from popbandits.history.memory import NOWHERE
 from popbandits.rules import SHARE, whole
 from popbandits.selection.selection import Picks, Selection
-from popbandits.selection.truncation import as_selection, rank, replace_members
+from popbandits.selection.truncation import Truncation, rank, replace_members
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 GRID = list(product((0.1, 0.2, 0.4, 0.8, 1.6), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
@@ -89,7 +89,7 @@ class Restarts(Selection):
         over = starts.together and bool(ends.any()) and self._is_over(history, starts)
         again = (starts.count[members] < starts.latest) | (ends & over)
         selects = ends & ~again & starts.together
-        selection = as_selection(self.within, None if self.within is not None else self.quantile)
+        selection = Truncation(self._quantile) if self.within is None else self.within
         return _combine(
             members,
             (again, lambda some: _restart(history, some)),
