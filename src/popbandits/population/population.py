@@ -17,7 +17,7 @@ from popbandits.history.memory import Standing
 from popbandits.population.initial import initial_points
 from popbandits.population.plan import Plan
 from popbandits.population.start import Start
-from popbandits.records import plain, with_standard_error
+from popbandits.records import plain, status_of, with_standard_error
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
 from popbandits.settings import Explore, Mode
@@ -192,7 +192,7 @@ class Population:
             score=value,
             steps=steps,
             seconds=seconds,
-            status="lost" if lost else "completed" if math.isfinite(value) else "failed",
+            status=status_of(value, lost),
             metrics=with_standard_error({} if metrics is None else metrics, standard_error),
             decision=mine.decision,
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.records import Key, Observation, merit
+from popbandits.records import Key, Observation, broken_rule, merit
 from popbandits.reports.axes import NAMED, OFFERED, SPENT, metric_column, offered, on_table, spent_tables
 from popbandits.reports.figures.figure import thin
 from popbandits.reports.run import Intervals, best_of_rounds, require_dense
@@ -90,10 +90,8 @@ class Followed:
             raise HistoryError("observations are numbered without gaps, got one missing")
         if np.isnan(new["completed"]).any():
             raise HistoryError("an observation has a status, got one without")
-        if not np.isfinite(new["score"][new["completed"] > 0]).all():
-            raise HistoryError("a completed observation has a finite score, got another")
-        if (new["steps"] <= 0).any() or (new["seconds"] < 0).any() or any(np.isinf(new[name]).any() for name in SPENT):
-            raise HistoryError("steps are positive and seconds at least 0, got others")
+        if (rule := broken_rule(new)) is not None:
+            raise HistoryError(f"{rule}, got others")
         finished = dict(zip(*np.unique(self.numbers["member"], return_counts=True), strict=True))
         for member, round_, of, of_round in new[[*KEYS[1:]]].tolist():
             if finished.setdefault(member, 0) != round_:
