@@ -174,7 +174,7 @@ def status_of(score: float, lost: bool = False) -> Status:
     return "lost" if lost else "completed" if math.isfinite(score) else "failed"
 
 
-def broken_rule(columns: Mapping[str, FloatArray]) -> str | None:
+def broken_rule(columns: Mapping[str, FloatArray] | np.ndarray[Any, Any]) -> str | None:
     """Return a rule of `Observation` that columns of many break, in words; None if they keep them all.
 
     >>> columns = {

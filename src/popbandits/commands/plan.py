@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from popbandits.population import Plan
 from popbandits.run import Experiment
 from popbandits.settings import SETTINGS
 from popbandits.space import Space
@@ -27,9 +26,9 @@ def print_plan(experiment: Experiment) -> int:
         [
             ("agent", getattr(experiment.agent, "__qualname__", repr(experiment.agent))),
             ("method", repr(plan.method)),
-            ("population", f"{counted(plan.size, 'member')}, {_exploring(plan)}"),
+            ("population", f"{counted(plan.size, 'member')}, {_exploring(experiment)}"),
             ("selection", repr(plan.selection)),
-            ("start", _start(plan)),
+            ("start", _start(experiment)),
             ("budget", _budget(experiment)),
             ("scores", "more is better" if experiment.mode == "max" else "less is better"),
             ("seed", str(experiment.seed)),
@@ -56,19 +55,18 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _exploring(plan: Plan) -> str:
-    who = "replaced members explore" if plan.explore == "replaced" else "all members explore"
-    when = "in rounds" if plan.synchronous else "each at its own pace"
+def _exploring(experiment: Experiment) -> str:
+    who = "replaced members explore" if experiment.plan.explore == "replaced" else "all members explore"
+    when = "in rounds" if experiment.synchronous else "each at its own pace"
     return f"{who}, {when}"
 
 
-def _start(plan: Plan) -> str:
-    if not plan.start:
+def _start(experiment: Experiment) -> str:
+    if not (start := experiment.plan.start):
         return "random configurations"
-    source = plan.start[0].decision["start"]
+    source = start[0].decision["start"]
     label = {"given": "given configurations", "defaults": "the defaults"}.get(source, source)
-    chosen = len(plan.start)
-    return f"{counted(chosen, 'member')} from {label}, {plan.size - chosen} random"
+    return f"{counted(len(start), 'member')} from {label}, {experiment.population - len(start)} random"
 
 
 def _budget(experiment: Experiment) -> str:

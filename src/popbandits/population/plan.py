@@ -60,24 +60,14 @@ class Plan:
         """Resolve the arguments of `Population`, names or objects; raise the error of any that is wrong."""
         made, chosen = Space(space), choose(method, selection, quantile, explore)
         explorer = as_explorer(chosen.method)
-        given = {"rounds": rounds, "seed": seed, "explore": chosen.explore, "synchronous": synchronous}
         check("population", size, "size")
-        for name, value in (given | {"initial_score": initial_score, "mode": mode}).items():
-            check(name, value)
+        check("rounds", rounds)
+        check("seed", seed)
         size, seed, rounds = int(size), int(seed), None if rounds is None else int(rounds)  # Numpy's cannot be stored.
+        others: dict[str, Any] = {"mode": mode, "synchronous": synchronous, "initial_score": initial_score}
+        for name, value in (others | {"explore": chosen.explore}).items():
+            check(name, value)
         first = resolve(start, made, size)
         if first and explorer.around_start:
             made = made.leaning_to([proposal.config for proposal in first])
-        return Plan(
-            space=made,
-            method=chosen.method,
-            selection=chosen.selection,
-            explore=chosen.explore,
-            start=first,
-            size=size,
-            rounds=rounds,
-            seed=seed,
-            mode=mode,
-            synchronous=synchronous,
-            initial_score=initial_score,
-        )
+        return Plan(made, **vars(chosen), start=first, size=size, rounds=rounds, seed=seed, **others)

@@ -101,21 +101,8 @@ class Population:
         start: Start = None,
         selection: Selection | str | None = None,
     ):
-        plan = Plan.make(
-            space=space,
-            method=method,
-            size=size,
-            rounds=rounds,
-            seed=seed,
-            mode=mode,
-            quantile=quantile,
-            explore=explore,
-            synchronous=synchronous,
-            initial_score=initial_score,
-            start=start,
-            selection=selection,
-        )
-        self._open(plan, history)
+        given = {name: value for name, value in locals().items() if name not in ("self", "history")}
+        self._open(Plan.make(**given), history)
 
     @classmethod
     def of(cls, plan: Plan, history: Iterable[Observation] | Archive = ()) -> Self:

@@ -19,7 +19,7 @@ from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
 from popbandits.history import Assignment, Event, Mode
 from popbandits.methods import choose
-from popbandits.population import Plan, Population
+from popbandits.population import Population
 from popbandits.population.start import Start, from_record
 from popbandits.ray import trials
 from popbandits.ray.actors import KeptActors, has_actor
@@ -271,21 +271,18 @@ class PopulationScheduler(TrialScheduler):
         if self._custom is not None:
             fixed = shared_constants(trial.config, of_generator(generator), space)
             explorer = CustomExplorer(explorer, self._custom, fixed)
-        plan = Plan.make(
-            space=space,
-            method=explorer,
+        return Population(
+            space,
+            explorer,
             size=size,
             rounds=None,
             seed=self._seed,
             mode=self._mode,
-            quantile=None,
-            explore=None,
-            synchronous=self._synch,
-            initial_score=None,
-            start=start,
             selection=self._selected(trial),
+            synchronous=self._synch,
+            history=history,
+            start=start,
         )
-        return Population.of(plan, history)
 
     def _selected(self, trial: AnyTrial) -> Selection:
         """Return the selection, planned for the rounds that Tune's stopping criterion allows, if it has one."""

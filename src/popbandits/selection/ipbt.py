@@ -69,7 +69,7 @@ class Restarts(Selection):
             raise ArgumentError(f"within must be a Selection, or None for truncation, got {self.within!r}")
         own: float | None = getattr(self.within, "quantile", None)
         if self.quantile is None:
-            object.__setattr__(self, "quantile", 0.25 if own is None else own)
+            object.__setattr__(self, "quantile", Truncation.quantile if own is None else own)
         elif own is not None and own != self.quantile:
             raise ArgumentError(f"quantile must be that of within, {own!r}, got {self.quantile!r}; leave it out")
         SHARE.check("quantile", self._quantile)

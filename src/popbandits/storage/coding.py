@@ -111,7 +111,13 @@ def _in_bulk(rows: Sequence[Row]) -> list[Observation] | None:
         *rows, strict=True
     )
     parsed = [unpack_all(config), unpack_all(metrics, tuples=False), unpack_all(decision, tuples=False)]
-    numbers = {"parent_member": of_member, "score_before": before, "score": score, "steps": steps, "seconds": seconds}
+    numbers: dict[str, Sequence[Any]] = {
+        "parent_member": of_member,
+        "score_before": before,
+        "score": score,
+        "steps": steps,
+        "seconds": seconds,
+    }
     numbers |= {name: [one == name for one in status] for name in ("completed", "lost")}
     sound = (
         _count(member)
