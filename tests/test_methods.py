@@ -30,7 +30,16 @@ from popbandits import (
 )
 from popbandits.cli import main
 from popbandits.history import Config
-from popbandits.methods import METHODS, SELECTIONS, Method, choose, make_selection, recorded_names, registered_class
+from popbandits.methods import (
+    METHODS,
+    SELECTIONS,
+    Method,
+    choose,
+    implied,
+    make_selection,
+    recorded_names,
+    registered_class,
+)
 from popbandits.run.recipes import Role, Untrusted, address, prepare, recipe
 from popbandits.storage.store import Store
 from tests.engines.agents import Walker, space
@@ -86,7 +95,7 @@ def test_a_record_names_a_method_and_no_file(role: Role, name: str) -> None:
     assert given is not None
     assert given.keys() == {"name", "settings"}
     assert registered_class(role, given["name"]) is kind
-    assert role == "selection" or not METHODS[given["name"]].brings
+    assert role == "selection" or not implied(given["name"])
     assert prepare(given, role) == prepare(given | {"name": name}, role) == kind()
 
 

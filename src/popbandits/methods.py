@@ -5,7 +5,7 @@ user's arguments, names or objects, into an explorer, a selection and the member
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +30,6 @@ class Method:
     """Rough cost of a run relative to PB2-Mix, used to estimate the time left."""
     selection: str | None = None
     """Name in SELECTIONS; None for the explorer's own selection."""
-
-    @property
-    def brings(self) -> dict[str, Any]:
-        """Settings of a run that the method's name implies, unless the user gives them."""
-        own = {"selection": self.selection, "explore": None if self.explore == "replaced" else self.explore}
-        return {name: value for name, value in own.items() if value is not None}
 
     def make(self) -> "Explorer":
         """Make a new explorer with its default settings."""
@@ -89,7 +83,7 @@ def recorded_names(role: str) -> dict[str, str]:
     """
     if role == "selection":
         return dict(SELECTIONS)
-    plain_first = sorted(METHODS.items(), key=lambda item: bool(item[1].brings))
+    plain_first = sorted(METHODS.items(), key=lambda item: bool(implied(item[0])))
     return {name: method.explorer for name, method in plain_first} if role == "method" else {}
 
 
@@ -148,6 +142,19 @@ def find_method(name: str) -> Method:
     return METHODS[name]
 
 
+def implied(method: Any) -> dict[str, Any]:
+    """Return the settings of a run, besides the explorer, that a method's name implies; none for other objects.
+
+    >>> implied("ipbt"), implied("pb2-fuse/all"), implied("pbt"), implied(None)
+    ({'selection': 'ipbt'}, {'explore': 'all'}, {}, {})
+    """
+    if not isinstance(method, str):
+        return {}
+    named = find_method(method)
+    own = {"selection": named.selection, "explore": None if named.explore == "replaced" else named.explore}
+    return {name: value for name, value in own.items() if value is not None}
+
+
 def make_selection(name: str, **settings: Any) -> "Selection":
     """Make the selection of a name; settings left out take their defaults.
 
@@ -159,6 +166,10 @@ def make_selection(name: str, **settings: Any) -> "Selection":
         raise ArgumentError(f"selection must be a Selection or one of {', '.join(SELECTIONS)}, got {name!r}{close}")
     made: Selection = _load(SELECTIONS[name])(**settings)
     return made
+
+
+PARTS = ("method", "selection", "quantile", "explore")
+"""Settings that `choose` resolves."""
 
 
 @dataclass(frozen=True)
@@ -176,23 +187,77 @@ def choose(
     selection: "Selection | str | None" = None,
     quantile: float | None = None,
     explore: Explore | None = None,
+    changes: Mapping[str, Any] | None = None,
+    resumed: bool = False,
 ) -> Choice:
-    """Build the parts that a run's arguments name; arguments override the method's own settings.
+    """Build the parts that a run's arguments name. This is the only place that says which of several values counts.
+
+    A part is the first in its row that was given. A name of a method implies its row in METHODS.
+
+    | part | first | then | then | at last |
+    |---|---|---|---|---|
+    | method | changed | argument | | the default |
+    | explore | changed, or implied by a changed method | argument [1] | implied by the method | "replaced" |
+    | selection | changed, or implied by a changed method | argument | implied by the method, or its own | truncation |
+    | quantile | changed | argument, or that of a selection which changes [2] | | the selection's own |
+
+    [1] Not if an option of the command line names another method. [2] Not in a resume: the new selection has its own.
+    A quantile goes into the selection; one that is given beside a selection as an object must be equal to its own.
 
     >>> choose("mf-pbt", quantile=0.5).selection
     MFPBT(quantile=0.5, intervals=None)
     >>> choose("pb2-fuse/all").explore, choose("pb2-fuse/all", explore="replaced").explore
     ('all', 'replaced')
-    """
-    from popbandits.explorers import DEFAULT
-    from popbandits.selection import as_selection
+    >>> choose("mf-pbt", quantile=0.5, changes={"method": "pbt", "selection": "truncation"}).selection
+    Truncation(quantile=0.5)
 
-    named = find_method(method) if isinstance(method, str) else None
-    made = named.make() if named is not None else DEFAULT() if method is None else method
-    brings = {} if named is None else named.brings
+    Args:
+        method: The run's method, or its name.
+        selection: The run's selection, or its name.
+        quantile: The run's quantile.
+        explore: Who explores in the run.
+        changes: Settings that a user gives for a run that has these: options of the command line, or arguments of
+            `resume`; those of other names, and None, change nothing here. None (default) for no changes.
+        resumed: Whether the changes are those of a resume. Default False.
+    """
+    if changes:
+        given = {name: changes[name] for name in PARTS if changes.get(name) is not None}
+        given = implied(given.get("method")) | given
+        if "selection" in given or ("quantile" in given and selection is not None):
+            before = choose(method, selection, quantile).selection if not resumed else None
+            if "selection" not in given:
+                given["selection"] = _with_quantile(before, given["quantile"])
+            quantile = getattr(before, "quantile", None)
+        explore = None if "method" in given and not resumed else explore
+        return choose(**{"method": method, "selection": selection, "quantile": quantile, "explore": explore} | given)
+    from popbandits.explorers import DEFAULT
+
+    brings = implied(method)
+    made = find_method(method).make() if isinstance(method, str) else DEFAULT() if method is None else method
     explore = brings.get("explore", "replaced") if explore is None else explore
     selection = brings.get("selection") if selection is None else selection
-    if isinstance(selection, str):
-        settings = {} if quantile is None else {"quantile": quantile}
-        return Choice(made, make_selection(selection, **settings), explore)
-    return Choice(made, as_selection(selection, quantile, getattr(made, "selection", None)), explore)
+    return Choice(made, _select(selection, quantile, getattr(made, "selection", None)), explore)
+
+
+def _select(given: "Selection | str | None", quantile: float | None, own: "Selection | None") -> "Selection":
+    """Return the selection that is given, or the method's `own`, or truncation, with the quantile."""
+    from popbandits.selection import Selection, Truncation
+
+    if isinstance(given, str):
+        return make_selection(given, **({} if quantile is None else {"quantile": quantile}))
+    if given is None:
+        return _with_quantile(own or Truncation(), quantile)
+    if not isinstance(given, Selection):
+        raise ArgumentError(f"selection must be a Selection, got {given!r}; make one, such as Truncation()")
+    if quantile not in (None, mine := getattr(given, "quantile", None)):
+        raise ArgumentError(f"quantile must be that of selection, {mine!r}, got {quantile!r}; leave it out")
+    return given
+
+
+def _with_quantile(selection: Any, quantile: float | None) -> "Selection":
+    if quantile is not None and not hasattr(selection, "quantile"):
+        raise ArgumentError(
+            f"quantile is for selections that have one, got {quantile!r} for {selection!r}; leave it out"
+        )
+    made: Selection = selection if quantile is None else replace(selection, quantile=quantile)
+    return made

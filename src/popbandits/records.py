@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.typing import is_real, is_whole
+from popbandits.rules import SCORE, real
+from popbandits.typing import FloatArray, is_real, is_whole
 
 Config = dict[str, Any]
 """A configuration: native Python values, only the active hyperparameters; nested if the space was written nested."""
@@ -20,9 +21,17 @@ STATUSES = ("completed", "failed", "lost")
 Status = Literal["completed", "failed", "lost"]
 """Lost: the parent's checkpoint was missing or damaged, so the member did not train, and nothing follows for config."""
 
-
 STANDARD_ERROR = "standard_error"
 """Name of the metric that holds the standard error of a score."""
+
+_AT_LEAST_0 = real("at least 0, or None if unknown", lambda number: 0 <= number < math.inf, "leave it out").or_none()
+RULES = {
+    "score_before": replace(SCORE, words="finite, or NaN if unknown", fix="leave it out"),
+    "steps": real("a positive number, or None if unknown", lambda n: 0 < n < math.inf, "leave it out").or_none(),
+    "seconds": _AT_LEAST_0,
+    STANDARD_ERROR: _AT_LEAST_0,
+}
+"""Rules for the numbers of an observation; each allows a range."""
 
 
 @dataclass(frozen=True)
@@ -109,16 +118,8 @@ class Observation:
             raise HistoryError(f"a {self.status} observation has no score, got {self.score!r}; leave it out")
         if self.status == "lost" and parent is None:
             raise HistoryError(f"a lost observation must have a parent, got {self.key} without one; mark it as failed")
-        if self.score_before == self.score_before and not (
-            is_real(self.score_before) and math.isfinite(self.score_before)
-        ):
-            raise HistoryError(
-                f"score_before must be finite, or NaN if unknown, got {self.score_before!r}; leave it out"
-            )
-        if self.steps is not None and not (is_real(self.steps) and 0 < self.steps < math.inf):
-            raise HistoryError(f"steps must be a positive number, or None if unknown, got {self.steps!r}; leave it out")
-        if self.seconds is not None and not (is_real(self.seconds) and 0 <= self.seconds < math.inf):
-            raise HistoryError(f"seconds must be at least 0, or None if unknown, got {self.seconds!r}; leave it out")
+        for name in ("score_before", "steps", "seconds"):
+            RULES[name].check(name, getattr(self, name), HistoryError)
         for name in ("member", "round", "score_before", "score", "steps", "seconds"):
             if isinstance(given := getattr(self, name), np.generic):  # SQLite does not accept these.
                 object.__setattr__(self, name, given.item())
@@ -141,7 +142,7 @@ class Observation:
     def standard_error(self) -> float | None:
         """The standard error of the score, if known. It is one of the metrics, so that any run can hold it."""
         told: Any = self.metrics.get(STANDARD_ERROR)
-        return float(told) if is_real(told) and 0 <= told < math.inf else None
+        return float(told) if told is not None and RULES[STANDARD_ERROR].holds(told) else None
 
     @property
     def failed(self) -> bool:
@@ -162,6 +163,45 @@ class Observation:
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+def status_of(score: float, lost: bool = False) -> Status:
+    """Return how an interval ended, by its score, NaN if there is none, and whether its parent's checkpoint was lost.
+
+    >>> status_of(0.5), status_of(math.nan), status_of(math.nan, lost=True)
+    ('completed', 'failed', 'lost')
+    """
+    return "lost" if lost else "completed" if math.isfinite(score) else "failed"
+
+
+def broken_rule(columns: Mapping[str, FloatArray] | np.ndarray[Any, Any]) -> str | None:
+    """Return a rule of `Observation` that columns of many break, in words; None if they keep them all.
+
+    >>> columns = {
+    ...     "completed": 1,
+    ...     "lost": 0,
+    ...     "parent_member": 0,
+    ...     "score_before": 0,
+    ...     "score": 2,
+    ...     "steps": 0,
+    ...     "seconds": 1,
+    ... }
+    >>> broken_rule({name: np.array([float(value)]) for name, value in columns.items()})
+    'steps must be a positive number, or None if unknown'
+
+    Args:
+        columns: A column for each number, with NaN where it is unknown; `completed` and `lost` are 1 where that is the
+            status, and `parent_member` is NaN without a parent.
+    """
+    if (np.isfinite(columns["score"]) != (columns["completed"] > 0)).any() or np.isinf(columns["score"]).any():
+        return "a completed observation has a finite score, and no other has one"
+    if ((columns["lost"] > 0) & np.isnan(columns["parent_member"])).any():
+        return "a lost observation has a parent"
+    for name in ("score_before", "steps", "seconds"):
+        known = columns[name][~np.isnan(columns[name])]
+        if len(known) and not (RULES[name].holds(known.min()) and RULES[name].holds(known.max())):
+            return f"{name} must be {RULES[name].words}"
+    return None
 
 
 def merit(observation: Observation, sign: float) -> tuple[float, int, int]:
@@ -258,8 +298,7 @@ def with_standard_error(metrics: Mapping[str, Any], error: float | None) -> Mapp
     """
     if error is None or error != error:  # For a single episode it is NaN.
         return metrics
-    if not (is_real(error) and 0 <= error < math.inf):
-        raise HistoryError(f"standard_error must be at least 0, or None if unknown, got {error!r}; leave it out")
+    RULES[STANDARD_ERROR].check(STANDARD_ERROR, error, HistoryError)
     return {**metrics, STANDARD_ERROR: float(error)}
 
 

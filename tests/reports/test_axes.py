@@ -131,7 +131,7 @@ def test_a_damaged_number_or_metric_is_reported_and_not_drawn(damage: str, tmp_p
     connection.execute(f"UPDATE observation SET {damage}")
     connection.commit()
     connection.close()
-    with pytest.raises(HistoryError, match=r"steps are positive|metrics must be a dict|is damaged"):
+    with pytest.raises(HistoryError, match=r"(steps|seconds) must be|metrics must be a dict|is damaged"):
         LiveRun(tmp_path).refresh()
 
 

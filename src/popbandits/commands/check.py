@@ -26,31 +26,31 @@ def check(parser: argparse.ArgumentParser) -> Command:
 
     def run_checks(arguments: argparse.Namespace) -> int:
         from popbandits.run import Experiment
-        from popbandits.space import Space
         from popbandits.space.remarks import remarks
         from popbandits.testing import check_agent, check_batched
 
         try:
             given, space = load_named(arguments.agent), load_named(arguments.space)
+            space = space() if callable(space) else space
+            if not isinstance(given, Experiment):
+                if space is None:
+                    file = arguments.agent.rpartition(":")[0]
+                    parser.error(f"an agent is checked on a space, got none; give one, such as --space {file}:space")
+                given = Experiment(given, space, engine="batched" if arguments.batched else "in-process")
+            elif space is not None:
+                given = given.changed(space=space, start=None)
+            plan = given.plan
         except ArgumentError as error:
             parser.error(str(error))
-        agent: Any = given.agent if isinstance(given, Experiment) else given
-        if space is None and not isinstance(given, Experiment):
-            file = arguments.agent.rpartition(":")[0]
-            parser.error(f"an agent is checked on a space, got none; give one, such as --space {file}:space")
-        space = given.space if space is None else space
-        batched = arguments.batched or (isinstance(given, Experiment) and given.engine == "batched")
-        check: Any = check_batched if batched else check_agent
-        planned: dict[str, Any] = {}
-        if isinstance(given, Experiment):
-            planned["population"] = given.population
-            planned |= {"rounds": given.rounds} if given.rounds else {}
-            planned |= {} if batched else {"engine": given.engine}
-        space = Space(space() if callable(space) else space)
-        explore = given.chosen.explore if isinstance(given, Experiment) else "replaced"
-        for remark in remarks(space, planned.get("population", 4), explore):
+        for remark in remarks(plan.space, plan.size, plan.explore):
             print(f"Warning: {remark}\n")
-        report = check(agent, space, seed=arguments.seed, **planned)
+        settings: dict[str, Any] = {"seed": arguments.seed, "population": plan.size}
+        settings |= {"rounds": plan.rounds} if plan.rounds else {}
+        agent: Any = given.agent
+        if arguments.batched or given.engine == "batched":
+            report = check_batched(agent, plan.space, **settings)
+        else:
+            report = check_agent(agent, plan.space, engine=given.engine, **settings)
         print(report)
         return int(not report.ok)
 

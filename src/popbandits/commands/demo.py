@@ -24,7 +24,6 @@ def demo(parser: argparse.ArgumentParser) -> Command:
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write to (a new one in runs)")
 
     def play(arguments: argparse.Namespace) -> int | None:
-        from popbandits.explorers import PatientPBT, RandomSearch
         from popbandits.reports.schedule import print_schedule
         from popbandits.rl import demo as task
         from popbandits.run import Result, tune
@@ -32,9 +31,9 @@ def demo(parser: argparse.ArgumentParser) -> Command:
 
         folder = arguments.output or new_folder(Path("runs"), "demo")
         runs = {
-            "tuned": ("Patient PBT", task.space(), PatientPBT(), task.POPULATION),
-            "random": ("random search", task.space(), RandomSearch(), task.POPULATION),
-            "untuned": ("the usual settings", task.DEFAULTS, RandomSearch(), 1),  # There is nothing to search.
+            "tuned": ("Patient PBT", task.space(), "patient-pbt", task.POPULATION),
+            "random": ("random search", task.space(), "random", task.POPULATION),
+            "untuned": ("the usual settings", task.DEFAULTS, "random", 1),  # There is nothing to search.
         }
         results: dict[str, Result] = {}
         for name, (label, space, method, members) in runs.items():

@@ -4,12 +4,10 @@ import argparse
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from popbandits.errors import ArgumentError
-from popbandits.methods import METHODS, SELECTIONS, find_method
+from popbandits.methods import METHODS, PARTS, SELECTIONS, choose
 from popbandits.settings import ENGINES, SETTINGS, flags_of
 
 if TYPE_CHECKING:
@@ -69,15 +67,10 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def apply_options(experiment: "Experiment", arguments: argparse.Namespace) -> "Experiment":
     """Return the experiment with the options that were given; ArgumentError if one of them is wrong."""
-    given, selection = given_settings(arguments), experiment.chosen.selection
-    if "method" in given:  # The method's own exploration and selection override the experiment's.
-        given = {"explore": None} | find_method(given["method"]).brings | given
-    if "selection" in given:  # A quantile stays with another selection.
-        given = {"quantile": getattr(selection, "quantile", None)} | given
-    elif "quantile" in given and experiment.selection is not None:
-        if not hasattr(selection, "quantile"):
-            raise ArgumentError(f"quantile: {type(selection).__name__} has none, got {given['quantile']}; leave it out")
-        given |= {"selection": replace(cast("Any", selection), quantile=given["quantile"]), "quantile": None}
-    experiment = replace(experiment, **given)
-    experiment.make_population()  # Raises on what only a population can check.
+    given = given_settings(arguments)
+    if not given.keys().isdisjoint(PARTS):
+        parts = choose(**{name: getattr(experiment, name) for name in PARTS}, changes=given)
+        given |= vars(parts) | {"quantile": None}
+    experiment = experiment.changed(**given)
+    _ = experiment.plan  # Raises if one of them is wrong.
     return experiment

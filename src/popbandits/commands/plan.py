@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from popbandits.population import Population
 from popbandits.run import Experiment
+from popbandits.settings import SETTINGS
 from popbandits.space import Space
 from popbandits.space.remarks import remarks
 from popbandits.storage import schema
@@ -18,27 +18,28 @@ TOLD |= {"directory", "engine", "workers", "round_timeout", "start", "selection"
 
 def print_plan(experiment: Experiment) -> int:
     """Print what would run; return the exit status, 1 if its folder is taken."""
-    population = experiment.make_population()
+    plan = experiment.plan
     where = experiment.directory
+    others = {name: getattr(experiment, name) for name in SETTINGS if name not in TOLD}
     print("Would run:")
     print_columns(
         [
             ("agent", getattr(experiment.agent, "__qualname__", repr(experiment.agent))),
-            ("method", repr(population.method)),
-            ("population", f"{counted(population.size, 'member')}, {_exploring(population)}"),
-            ("selection", repr(population.selection)),
-            ("start", _start(population)),
+            ("method", repr(plan.method)),
+            ("population", f"{counted(plan.size, 'member')}, {_exploring(experiment)}"),
+            ("selection", repr(plan.selection)),
+            ("start", _start(experiment)),
             ("budget", _budget(experiment)),
             ("scores", "more is better" if experiment.mode == "max" else "less is better"),
             ("seed", str(experiment.seed)),
             ("engine", f"{experiment.engine}, {experiment.at_a_time} at a time"),
             ("folder", "a new one in runs" if where is None else str(where)),
-            *((name, str(value)) for name, value in vars(experiment).items() if name not in TOLD and value is not None),
+            *((name, str(value)) for name, value in others.items() if value is not None),
         ]
     )
     print("\nOn the space:")
-    print_columns(space_rows(population.space))
-    for remark in remarks(population.space, population.size, population.explore):
+    print_columns(space_rows(plan.space))
+    for remark in remarks(plan.space, plan.size, plan.explore):
         print(f"\nWarning: {remark}")
     taken = where is not None and schema.holds_run(Path(where) / schema.RUN_FILE)
     if taken:
@@ -54,19 +55,18 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _exploring(population: Population) -> str:
-    who = "replaced members explore" if population.explore == "replaced" else "all members explore"
-    when = "in rounds" if population.synchronous else "each at its own pace"
+def _exploring(experiment: Experiment) -> str:
+    who = "replaced members explore" if experiment.plan.explore == "replaced" else "all members explore"
+    when = "in rounds" if experiment.synchronous else "each at its own pace"
     return f"{who}, {when}"
 
 
-def _start(population: Population) -> str:
-    if not population.start:
+def _start(experiment: Experiment) -> str:
+    if not (start := experiment.plan.start):
         return "random configurations"
-    source = population.start[0].decision["start"]
+    source = start[0].decision["start"]
     label = {"given": "given configurations", "defaults": "the defaults"}.get(source, source)
-    chosen = len(population.start)
-    return f"{counted(chosen, 'member')} from {label}, {population.size - chosen} random"
+    return f"{counted(len(start), 'member')} from {label}, {experiment.population - len(start)} random"
 
 
 def _budget(experiment: Experiment) -> str:

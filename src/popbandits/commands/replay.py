@@ -2,8 +2,8 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
-from popbandits.agent import MakeAgent
 from popbandits.commands.registry import Command, agent_option, command, load_named, trust_option
 from popbandits.errors import ArgumentError
 
@@ -41,9 +41,9 @@ def replay(parser: argparse.ArgumentParser) -> Command:
     return start
 
 
-def replay_once(run: Path, agent: MakeAgent, seed: int | None, save: Path | None, trust: bool) -> None:
+def replay_once(run: Path, agent: Any, seed: int | None, save: Path | None, trust: bool) -> None:
     """Replay, and print a line for each interval."""
-    from popbandits.history import Observation
+    from popbandits.records import Observation
     from popbandits.run.replay import replay as replay_run
     from popbandits.wording import number
 
@@ -60,7 +60,7 @@ def replay_once(run: Path, agent: MakeAgent, seed: int | None, save: Path | None
         print(f"Its checkpoint: {save}")
 
 
-def replay_seeds(run: Path, agent: MakeAgent, seeds: int, trust: bool) -> None:
+def replay_seeds(run: Path, agent: Any, seeds: int, trust: bool) -> None:
     """Replay with several seeds, and print the score of each, their mean and spread."""
     from statistics import mean, stdev
 

@@ -26,17 +26,14 @@ def resume(parser: argparse.ArgumentParser) -> Command:
     options.add_options(parser, resumes=True)
 
     def start(arguments: argparse.Namespace) -> int | None:
-        from popbandits.run import Experiment
-        from popbandits.run import resume as resume_run
-        from popbandits.storage import Store
+        from popbandits.run.tune import Resumption
 
         try:
             changes = options.given_settings(arguments) | {"agent": load_named(arguments.agent)}
             changes["callbacks"] = load_named(arguments.callbacks)
-            with Store.open(arguments.run, readonly=True) as store:
-                Experiment.recorded(store, arguments.trust, **changes)
+            resumption = Resumption(arguments.run, arguments.trust, **changes)
         except ArgumentError as error:
             parser.error(str(error))
-        return print_summary(resume_run(arguments.run, trust=arguments.trust, **changes).directory)
+        return print_summary(resumption.run().directory)
 
     return start

@@ -52,15 +52,17 @@ def run(parser: argparse.ArgumentParser) -> Command:
 
 def print_summary(directory: Path) -> int | None:
     """Print the best score of a run and its folder; return the exit status."""
-    from popbandits.reports.status import status
+    from popbandits.reports.stats import mean
     from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
+    from popbandits.storage.queries import counts, last_scores
+    from popbandits.storage.store import reading
     from popbandits.wording import number
 
-    now = status(directory)
-    if now.best is not None and now.mean is not None and now.best_key is not None:
-        member, round_ = now.best_key
-        print(f"Best score {number(now.best)} (member {member}, round {round_}), mean {number(now.mean)}.")
-        print(f"Its checkpoint: {Checkpoints(directory / CHECKPOINTS).path(now.best_key)}")
+    with reading(directory) as store:
+        best, last, (intervals, *_), about = store.best(), last_scores(store), counts(store), store.about
+    if best is not None:
+        print(f"Best score {number(best.score)} (member {best.member}, round {best.round}), mean {number(mean(last))}.")
+        print(f"Its checkpoint: {Checkpoints(directory / CHECKPOINTS).path(best.key)}")
     print(f"The run is in {directory}")
-    over = now.rounds is not None and now.round >= now.rounds
+    over = about["rounds"] is not None and intervals >= about["size"] * about["rounds"]
     return None if over else STOPPED

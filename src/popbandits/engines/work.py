@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.engines.making import IncompleteAgentError, build
 from popbandits.errors import AgentError, CheckpointError, PopbanditsError
-from popbandits.records import Assignment, Key, plain, with_standard_error
+from popbandits.records import RULES, Assignment, Key, plain, status_of, with_standard_error
 from popbandits.storage.checkpoints import seal, verify
 from popbandits.storage.disk import fault, required
 from popbandits.typing import is_real
@@ -184,7 +184,7 @@ def load_verified(agent: Checkpointable, source: Path) -> None:
 def accept(agent: Checkpointable, job: Job, result: Any, abandoned: threading.Event | None = None) -> Outcome:
     """Check the result of `train`, and save the agent to a sealed draft, unless the job was abandoned."""
     outcome = as_outcome(result)
-    if not math.isfinite(outcome.score):
+    if status_of(outcome.score) != "completed":
         raise NonFiniteScoreError(f"the score must be finite, got {outcome.score}")
     call(require_applied, agent, job.assignment.config)
     if abandoned is not None and abandoned.is_set():
@@ -214,11 +214,9 @@ def as_outcome(result: Any) -> Outcome:
             f"train must return a number or an Outcome, got {result!r:.200}; "
             "return the score at the end of the interval"
         ) from None
-    steps = given.steps
-    if steps is not None and not (is_real(steps) and 0 < steps < math.inf):
-        raise AgentError(f"steps must be a positive number, or None if unknown, got {steps!r}; leave it out")
+    RULES["steps"].check("steps", given.steps, AgentError)
     metrics = with_standard_error(plain(given.metrics, "metrics"), given.standard_error)
-    return Outcome(score, None if steps is None else float(steps), metrics, given.standard_error)
+    return Outcome(score, None if given.steps is None else float(given.steps), metrics, given.standard_error)
 
 
 def require_applied(agent: Checkpointable, config: Mapping[str, Any]) -> None:

@@ -5,23 +5,22 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
-from popbandits.explorers import Proposal, as_explorer
+from popbandits.explorers import Proposal
 from popbandits.history import Assignment, Config, Decision, History, Key, Observation
 from popbandits.history.archive import Archive
 from popbandits.history.memory import MemberStates
-from popbandits.methods import choose
 from popbandits.population.initial import initial_points
-from popbandits.population.start import Start, resolve
-from popbandits.records import plain, with_standard_error
+from popbandits.population.plan import Plan
+from popbandits.population.start import Start
+from popbandits.records import plain, status_of, with_standard_error
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
-from popbandits.settings import Explore, Mode, check
-from popbandits.space import Space
+from popbandits.settings import Explore, Mode
 from popbandits.typing import IntArray
 
 INITIAL, SELECT, EXPLORE = range(3)
@@ -102,30 +101,34 @@ class Population:
         start: Start = None,
         selection: Selection | str | None = None,
     ):
-        self.space = Space(space)
-        chosen = choose(method, selection, quantile, explore)
-        self.method, self.selection = as_explorer(chosen.method), chosen.selection
-        self.size, self.rounds, self.seed = size, rounds, seed
-        self.explore, self.synchronous = chosen.explore, synchronous
-        self.quantile: float | None = getattr(self.selection, "quantile", None)
-        self.initial_score = math.nan if initial_score is None else initial_score
+        given = {name: value for name, value in locals().items() if name not in ("self", "history")}
+        self._open(Plan.make(**given), history)
+
+    @classmethod
+    def of(cls, plan: Plan, history: Iterable[Observation] | Archive = ()) -> Self:
+        """Make the population of a plan."""
+        population = cls.__new__(cls)
+        population._open(plan, history)
+        return population
+
+    def _open(self, plan: Plan, history: Iterable[Observation] | Archive) -> None:
+        self.plan = plan
+        self.space, self.method, self.selection, self.explore = plan.space, plan.explorer, plan.selection, plan.explore
+        self.size, self.rounds, self.seed, self.synchronous = plan.size, plan.rounds, plan.seed, plan.synchronous
+        self.quantile, self.start = plan.quantile, plan.start
+        self.initial_score = math.nan if plan.initial_score is None else plan.initial_score
         """Score of an untrained member; NaN if unknown, then it is guessed."""
-        self._check_arguments()
         recorded = getattr(history, "mode", None)
-        if recorded not in (mode, None):
-            raise HistoryError(f"mode must be the history's, {recorded!r}, got {mode!r}; make the two equal")
+        if recorded not in (plan.mode, None):
+            raise HistoryError(f"mode must be the history's, {recorded!r}, got {plan.mode!r}; make the two equal")
         given = () if isinstance(history, Archive) else history
-        self.history = History(self.space, given, mode=mode, size=self.size, rounds=self.rounds)
+        self.history = History(self.space, given, mode=plan.mode, size=self.size, rounds=self.rounds)
         if isinstance(history, Archive):
             self.history.attach_archive(history)
         self.decided: list[Decision] = []
         """Decisions of the last `ask` and what they were based on, in the order of its assignments; without times."""
         self._ready: dict[Key, Decision] = {}  # decided, but not returned by `ask` yet
         self._pending: dict[Key, Assignment] = {}  # returned by `ask`, but not told yet
-        self.start = resolve(start, self.space, self.size)
-        """Configurations of the first members, with their origin; can be given as `start` again."""
-        prior = self.method.make_prior(self.space, [proposal.config for proposal in self.start])
-        self.space = self.space.with_prior(prior)
         self._first = initial_points(self.space, self.size, self._rng(INITIAL))
         self._check_history()
         # Members to decide for, in asynchronous mode: the one idle for longest comes first.
@@ -176,7 +179,7 @@ class Population:
             score=value,
             steps=steps,
             seconds=seconds,
-            status="lost" if lost else "completed" if math.isfinite(value) else "failed",
+            status=status_of(value, lost),
             metrics=with_standard_error({} if metrics is None else metrics, standard_error),
             decision=mine.decision,
         )
@@ -302,13 +305,6 @@ class Population:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=stream))
 
     # Checks
-
-    def _check_arguments(self) -> None:
-        check("population", self.size, "size")
-        for name in ("rounds", "seed", "explore", "synchronous", "initial_score"):
-            check(name, getattr(self, name))
-        self.size, self.seed = int(self.size), int(self.seed)  # Numpy's integers cannot be stored.
-        self.rounds = None if self.rounds is None else int(self.rounds)
 
     def _check_history(self) -> None:
         members, rounds = self.history.intervals()

@@ -66,7 +66,7 @@ def _load(folder: Any) -> PastRun:
     warnings.warn(
         f"Population(start=folder) is deprecated, got {past.name!r}; give start=History.load({past.name!r})",
         DeprecationWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
     return past
 

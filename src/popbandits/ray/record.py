@@ -37,10 +37,7 @@ class Record(Recorder):
         directory: Path, population: Population, method: Recipe | None, keep: Callable[[Store], None]
     ) -> "Record":
         """Create the record of a new experiment with a method; `keep` is called after each commit."""
-        own = {"population": population.size, "mode": population.history.mode, "rounds": None, "initial_score": None}
-        settings = record_of(population, population, population.start, engine="ray-tune", agent=None, **own)
-        about = settings | {
-            "method": method,
+        about = record_of(population.plan, engine="ray-tune", agent=None, method=method) | {
             "trials": [],
             "python": python_version(),
             "popbandits": version("popbandits"),

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from inspect import isclass, signature
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -15,10 +16,9 @@ from popbandits.engines.slurm_engine import SlurmEngine
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
-from popbandits.explorers import Proposal
-from popbandits.methods import Choice, choose, find_method
-from popbandits.population import Population
-from popbandits.population.start import Start, from_record, resolve, to_record
+from popbandits.methods import PARTS, choose, implied
+from popbandits.population import Plan, Population
+from popbandits.population.start import Start, from_record, to_record
 from popbandits.records import plain
 from popbandits.run.ownership import require_own
 from popbandits.run.recipes import Role, is_shipped, on_record, recipe, signed
@@ -27,9 +27,11 @@ from popbandits.run.source import source_of
 from popbandits.run.start import read_start
 from popbandits.selection import Selection
 from popbandits.settings import SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources, check
-from popbandits.space import Space
 from popbandits.storage.store import Store
 from popbandits.views.view import View
+
+DECIDING = [name for name, each in SETTINGS.items() if each.key in signature(Plan.make).parameters]
+"""Settings that a run's decisions depend on: those of its plan."""
 
 UNSUITED = {
     ("workers", "in-process"): ("trains one at a time", "use threads"),
@@ -151,18 +153,23 @@ class Experiment:
                 f"only SLURM takes options of its jobs, got slurm= for {self.engine}; use engine='slurm'"
             )
 
+    @cached_property
+    def plan(self) -> Plan:
+        """What the run's decisions depend on: names are resolved to objects, and None to defaults; checked."""
+        given = {SETTINGS[name].key: getattr(self, name) for name in DECIDING}
+        return Plan.make(**given | {"start": read_start(self.start)})
+
+    def changed(self, **changes: Any) -> "Experiment":
+        """Return the experiment with other settings; its plan is kept unless they are part of it."""
+        made = replace(self, **changes)
+        if "plan" in self.__dict__ and not changes.keys() & set(DECIDING):
+            made.__dict__["plan"] = self.plan
+        return made
+
     def make_population(self, history: Any = ()) -> Population:
         """Make the population."""
-        known = signature(Population).parameters
-        taken = {each.key: getattr(self, name) for name, each in SETTINGS.items() if each.key in known}
-        taken["start"] = read_start(self.start)
         with history.blamed() if isinstance(history, Store) else nullcontext():
-            return Population(**taken, history=history)
-
-    @property
-    def chosen(self) -> Choice:
-        """Method, selection and explore: names are resolved to objects, and None to defaults."""
-        return choose(self.method, self.selection, self.quantile, self.explore)
+            return Population.of(self.plan, history)
 
     def make_engine(self) -> Engine:
         """Make the engine."""
@@ -187,8 +194,9 @@ class Experiment:
 
     def record(self, signer: Signer | None = None) -> dict[str, Any]:
         """Return the metadata of the run for its file, in plain values; what it names is signed by `signer`."""
-        start = resolve(read_start(self.start), Space(self.space), self.population)
-        values = record_of(self, self.chosen, start, agent=recipe(self.agent)) | source_of(self.agent, self.space)
+        recorded = [name for name, each in SETTINGS.items() if each.recorded and name not in ("agent", *DECIDING)]
+        others = {name: plain(getattr(self, name), name) for name in recorded}
+        values = record_of(self.plan, agent=recipe(self.agent), **others) | source_of(self.agent, self.space)
         return values if signer is None else values | {role: signed(values[role], signer) for role in get_args(Role)}
 
     @staticmethod
@@ -197,13 +205,13 @@ class Experiment:
         about, given = store.about, {name: value for name, value in changes.items() if value is not None}
         if "seed" not in about:
             raise RunError(f"{store.path} holds a history without its settings; continue it with Population(history=…)")
-        if isinstance(given.get("method"), str):
-            given = find_method(given["method"]).brings | given
+        given = implied(given.get("method")) | given
         stored = {name: about[each.key] for name, each in SETTINGS.items() if each.recorded and each.key in about}
         stored |= {"space": store.space, "directory": store.path.parent}
         with store.blamed():  # Errors here are the record's; below they are the caller's.
             stored |= {"population": about["size"], "start": from_record(about.get("start", []))}
-            Experiment(**(stored | {"agent": Experiment, "method": None, "selection": None})).make_population()
+            made = Experiment(**(stored | {"agent": Experiment, "method": None, "selection": None}))
+            stored["start"] = made.plan.start
         before, after = stored["engine"], given.get("engine", stored["engine"])
         if (before == "batched") != (after == "batched") and "agent" not in given:
             one, all_ = "an agent from a seed", "all members from a list of seeds"
@@ -220,10 +228,9 @@ class Experiment:
                 stored[name] = (
                     None if name in given else on_record(about, name, store.path.parent, "resume", trust, signer)
                 )
-        if "selection" in given:
-            stored["quantile"] = None
-        experiment = Experiment(**(stored | given))
-        experiment.make_population()  # Raises here, where an error is not blamed on the record.
+        parts = choose(**{name: stored.get(name) for name in PARTS}, changes=given, resumed=True)
+        experiment = Experiment(**(stored | given | vars(parts) | {"quantile": None}))
+        _ = experiment.plan  # Raises here, where an error is not blamed on the record.
         if not (trust or is_shipped(experiment.agent)):
             require_own(store, signer)
         return experiment
@@ -250,12 +257,8 @@ def _view(given: View | type[View]) -> View:
     return given()
 
 
-def record_of(
-    run: Experiment | Population, chosen: Choice | Population, start: Sequence[Proposal], **values: Any
-) -> dict[str, Any]:
-    """Return the settings of a run as plain values for its record; `values` override the run's own."""
-    made = {"method": recipe(chosen.method), "selection": recipe(chosen.selection), "start": to_record(start)}
-    values = {**made, "explore": chosen.explore, "quantile": getattr(chosen.selection, "quantile", None), **values}
-    recorded = [name for name, each in SETTINGS.items() if each.recorded]
-    own = {name: plain(getattr(run, name), name) for name in recorded if name not in values and hasattr(run, name)}
-    return {SETTINGS[name].key: value for name, value in (own | values).items()}
+def record_of(plan: Plan, **others: Any) -> dict[str, Any]:
+    """Return the settings of a run as plain values for its record: those of its plan, and others, which override."""
+    made = {"method": recipe(plan.method), "selection": recipe(plan.selection), "start": to_record(plan.start)}
+    keys = [SETTINGS[name].key for name in DECIDING if SETTINGS[name].recorded]
+    return {key: plain(getattr(plan, key), key) for key in keys if key not in made} | made | others

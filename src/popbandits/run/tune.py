@@ -4,7 +4,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import wraps
 from importlib import import_module
 from inspect import signature
@@ -23,7 +22,6 @@ from popbandits.run.signing import ID, Signer, new_id
 from popbandits.run.source import differences
 from popbandits.selection import Selection
 from popbandits.settings import CHANGEABLE, SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources
-from popbandits.space import Space
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, absolute_path, required, resume_command
 from popbandits.storage.lock import Lock
@@ -180,16 +178,14 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
     """Run an experiment in its own folder; `progress` overrides the experiment's, unless it is None."""
     directory = absolute_path(experiment.directory) if experiment.directory is not None else _new_folder()
     shown = experiment.progress if progress is None else progress
-    experiment = replace(experiment, directory=directory, progress=shown)
-    population = experiment.make_population()  # Raises for bad arguments before anything is written.
-    experiment = replace(experiment, start=population.start)  # A past run is read once.
+    _ = experiment.plan  # Raises for bad arguments before anything is written.
     with _disk_errors(directory):
-        return _begin(experiment, directory, population.space)
+        return _begin(experiment.changed(directory=directory, progress=shown), directory)
 
 
-def _begin(experiment: Experiment, directory: Path, space: Space) -> Result:
+def _begin(experiment: Experiment, directory: Path) -> Result:
     """Make a run's folder and record, and train."""
-    run_id = new_id()
+    run_id, space = new_id(), experiment.plan.space
     origin = {
         ID: run_id,
         "python": python_version(),
@@ -208,10 +204,10 @@ def _begin(experiment: Experiment, directory: Path, space: Space) -> Result:
             raise HistoryError(
                 f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
             )
-        signer = Signer(run_id, space.to_json())
         with required("write to", directory):
-            Store.create(directory, space, experiment.record(signer) | origin).close()
-        return _train(experiment, directory)
+            record = experiment.record(Signer(run_id, space.to_json())) | origin
+            store = Store.create(directory, space, record)
+        return _train(experiment, store)
     finally:
         lock.release()
 
@@ -268,20 +264,41 @@ def resume(
             you trust, and once for a run of yours that an earlier version began.
     """
     changes = {name: value for name, value in locals().items() if name in CHANGEABLE}
-    directory = absolute_path(directory)
-    with required("read", directory):
-        recorded = Store.open(directory, readonly=True)
-    with required("read", recorded.path, RECORD_ERRORS), recorded as store:
-        experiment = replace(Experiment.recorded(store, trust, **changes), progress=progress)
-        edited = differences(store.about, store.space, experiment.agent)
-    for difference in edited:
-        warnings.warn(difference, PopbanditsWarning, stacklevel=3)
-    with _disk_errors(directory):
-        lock = Lock(directory)
-        try:
-            return _train(experiment, directory, edited, trust)
-        finally:
-            lock.release()
+    return Resumption(directory, trust, **changes).run(progress)
+
+
+class Resumption:
+    """A run that is about to be resumed: its settings are read from its folder, changed and checked.
+
+    Args:
+        directory: Folder of the run.
+        trust: Whether the record may name any code; see `resume`.
+        changes: New values of settings that a resume may change; None changes nothing.
+    """
+
+    def __init__(self, directory: str | Path, trust: bool = False, **changes: Any):
+        self.trust, directory = trust, absolute_path(directory)
+        with required("read", directory):
+            recorded = Store.open(directory, readonly=True)
+        with required("read", recorded.path, RECORD_ERRORS), recorded as store:
+            self.experiment = Experiment.recorded(store, trust, **changes)
+            self.edited = differences(store.about, store.space, self.experiment.agent)
+            """Differences of today's code and space from the record, a sentence each."""
+        self.directory = directory
+
+    def run(self, progress: bool | View = True) -> Result:
+        """Train, as `resume` does."""
+        experiment, directory = self.experiment.changed(progress=progress), self.directory
+        for difference in self.edited:
+            warnings.warn(difference, PopbanditsWarning, stacklevel=4)
+        with _disk_errors(directory):
+            lock = Lock(directory)
+            try:
+                with required("use", directory / RECORD, RECORD_ERRORS):
+                    store = Store.open(directory)
+                return _train(experiment, store, self)
+            finally:
+                lock.release()
 
 
 @contextmanager
@@ -298,21 +315,29 @@ def _disk_errors(directory: Path) -> Iterator[None]:
         raise DiskError(f"{error}; {safe} {directory}: fix the disk, {way_on}") from error
 
 
-def _train(experiment: Experiment, directory: Path, edited: Sequence[str] = (), trust: bool = False) -> Result:
-    progress = experiment.progress
+def _train(experiment: Experiment, store: Store, resumed: "Resumption | None" = None) -> Result:
+    """Train a run whose file is open, and close the file."""
+    progress, directory = experiment.progress, store.path.parent
     view = progress if isinstance(progress, View) else _terminal(experiment.at_a_time) if progress else View()
-    with required("use", directory / RECORD, RECORD_ERRORS), Store.open(directory) as store:
+    with required("use", store.path, RECORD_ERRORS), store:
         population = experiment.make_population(store)
-        if not isinstance(store.about.get(ID), str):  # A run of an earlier version.
-            store.describe(**{ID: new_id()})
-        signer = Signer.of(store)
-        store.describe(**experiment.record(signer))
-        if trust:
-            sign_all(store, signer)
+        if resumed is not None:
+            _describe(experiment, store, resumed.trust)
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
         seen = ViewGroup(view, experiment.callbacks) if experiment.callbacks else view
+        edited = () if resumed is None else resumed.edited
         Loop(population, store, checkpoints, experiment.make_engine, seen, experiment.max_failures, edited).run()
     return Result(directory)
+
+
+def _describe(experiment: Experiment, store: Store, trust: bool) -> None:
+    """Record the settings with which a run is resumed; with `trust`, sign all that is there."""
+    if not isinstance(store.about.get(ID), str):  # A run of an earlier version.
+        store.describe(**{ID: new_id()})
+    signer = Signer.of(store)
+    store.describe(**experiment.record(signer))
+    if trust:
+        sign_all(store, signer)
 
 
 def _terminal(workers: int) -> View:

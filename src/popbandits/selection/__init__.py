@@ -6,6 +6,6 @@ from popbandits.selection.patient import Patient
 from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.smoothed import Smoothed
 from popbandits.selection.t_test import TTest
-from popbandits.selection.truncation import Truncation, as_selection
+from popbandits.selection.truncation import Truncation
 
-__all__ = ["MFPBT", "Patient", "Picks", "Restarts", "Selection", "Smoothed", "TTest", "Truncation", "as_selection"]
+__all__ = ["MFPBT", "Patient", "Picks", "Restarts", "Selection", "Smoothed", "TTest", "Truncation"]

@@ -25,7 +25,7 @@ from popbandits.history import History, Key
 from popbandits.history.memory import NO_INDEX
 from popbandits.rules import SHARE, whole
 from popbandits.selection.selection import Picks, Selection
-from popbandits.selection.truncation import as_selection, rank, replace_members
+from popbandits.selection.truncation import Truncation, rank, replace_members
 from popbandits.typing import BoolArray, FloatArray, IntArray
 
 GRID = list(product((0.1, 0.2, 0.4, 0.8, 1.6), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
@@ -69,7 +69,7 @@ class Restarts(Selection):
             raise ArgumentError(f"within must be a Selection, or None for truncation, got {self.within!r}")
         own: float | None = getattr(self.within, "quantile", None)
         if self.quantile is None:
-            object.__setattr__(self, "quantile", 0.25 if own is None else own)
+            object.__setattr__(self, "quantile", Truncation.quantile if own is None else own)
         elif own is not None and own != self.quantile:
             raise ArgumentError(f"quantile must be that of within, {own!r}, got {self.quantile!r}; leave it out")
         SHARE.check("quantile", self._quantile)
@@ -89,7 +89,7 @@ class Restarts(Selection):
         over = starts.together and bool(ends.any()) and self._is_over(history, starts)
         again = (starts.count[members] < starts.latest) | (ends & over)
         selects = ends & ~again & starts.together
-        selection = as_selection(self.within, None if self.within is not None else self.quantile)
+        selection = Truncation(self._quantile) if self.within is None else self.within
         return _combine(
             members,
             (again, lambda some: _restart(history, some)),

@@ -1,12 +1,10 @@
 """Truncation selection: the worst members load the weights of the best."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
 
 import numpy as np
 
-from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.memory import NO_INDEX
 from popbandits.rules import SHARE
@@ -37,26 +35,6 @@ class Truncation(Selection):
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick by the raw scores."""
         return truncate(history, members, self.quantile, rng, history.scores)
-
-
-def as_selection(selection: Selection | None, quantile: float | None, own: Selection | None = None) -> Selection:
-    """Return the selection of a population's arguments; by default the method's `own`, or Truncation().
-
-    A `quantile` without a selection replaces the quantile of the default.
-    """
-    if selection is None:
-        made: Any = own or Truncation()
-        if quantile is None:
-            return cast(Selection, made)
-        if not hasattr(made, "quantile"):
-            raise ArgumentError(f"quantile is for selections that have one, got {quantile!r} for {own!r}; leave it out")
-        return cast(Selection, replace(made, quantile=quantile))
-    if not isinstance(selection, Selection):
-        raise ArgumentError(f"selection must be a Selection, got {selection!r}; make one, such as Truncation()")
-    own = getattr(selection, "quantile", None)
-    if quantile is not None and quantile != own:
-        raise ArgumentError(f"quantile must be that of selection, {own!r}, got {quantile!r}; leave it out")
-    return selection
 
 
 def truncate(history: History, members: IntArray, quantile: float, rng: np.random.Generator, scorer: Scorer) -> Picks:

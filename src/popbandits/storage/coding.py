@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from popbandits.errors import HistoryError
-from popbandits.records import STATUSES, Assignment, Decision, Event, Key, Observation, assemble
+from popbandits.records import STATUSES, Assignment, Decision, Event, Key, Observation, assemble, broken_rule
 from popbandits.space.storage import pack, unpack, unpack_all
 from popbandits.storage.about import MEMBERS
 from popbandits.typing import is_real, is_whole
@@ -101,7 +103,14 @@ def _in_bulk(rows: Sequence[Row]) -> list[Observation] | None:
         *rows, strict=True
     )
     parsed = [unpack_all(config), unpack_all(metrics, tuples=False), unpack_all(decision, tuples=False)]
-    done = [one == "completed" for one in status]
+    numbers: dict[str, Sequence[Any]] = {
+        "parent_member": of_member,
+        "score_before": before,
+        "score": score,
+        "steps": steps,
+        "seconds": seconds,
+    }
+    numbers |= {name: [one == name for one in status] for name in ("completed", "lost")}
     sound = (
         _count(member)
         and _count(round_)
@@ -109,14 +118,8 @@ def _in_bulk(rows: Sequence[Row]) -> list[Observation] | None:
         and set(status) <= set(STATUSES)
         and all((a is None) == (b is None) for a, b in zip(of_member, of_round, strict=True))
         and _count(one for one in (*of_member, *of_round) if one is not None)
-        and _finite(before)
-        and _finite(score)
-        and [one is not None for one in score] == done
-        and all(kind != "lost" or one is not None for kind, one in zip(status, of_member, strict=True))
-        and _finite(steps)
-        and min((one for one in steps if one is not None), default=1.0) > 0
-        and _finite(seconds)
-        and min((one for one in seconds if one is not None), default=0.0) >= 0
+        and set(map(type, (*before, *score, *steps, *seconds))) <= {float, type(None)}
+        and broken_rule({name: np.array(column, np.float64) for name, column in numbers.items()}) is None
     )
     if not sound:
         return None
@@ -130,13 +133,6 @@ def _count(values: Any) -> bool:
     """Tell whether all are integers of at least 0."""
     values = list(values)
     return set(map(type, values)) <= {int} and min(values, default=0) >= 0
-
-
-def _finite(values: Sequence[Any]) -> bool:
-    """Tell whether all are finite floats or None."""
-    return set(map(type, values)) <= {float, type(None)} and all(
-        map(math.isfinite, [one for one in values if one is not None])
-    )
 
 
 def decision(row: Row) -> Decision:

@@ -5,6 +5,7 @@ import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,11 +63,16 @@ class Store(Archive):
     def __init__(self, connection: sqlite3.Connection, path: Path, version: int = schema.VERSION):
         self.connection, self.path, self._version = connection, path, version
         try:
-            with self.blamed():
-                self.space = Space.from_json(self._run()["space"])
+            self._run()
         except BaseException:
             self.close()
             raise
+
+    @cached_property
+    def space(self) -> Space:
+        """The search space of the run."""
+        with self.blamed():
+            return Space.from_json(self._run()["space"])
 
     @staticmethod
     def create(directory: Directory, space: Space, about: dict[str, Any]) -> "Store":

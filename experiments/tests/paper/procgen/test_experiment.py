@@ -205,7 +205,7 @@ def test_patient_pbt_runs_as_everywhere_and_a_start_is_the_published_settings(
 ) -> None:
     patient, alone = planned(["--methods", "patient-pbt", "ppo"], tmp_path, monkeypatch)
     assert (patient.name, patient.method, patient.start) == ("Patient PBT", PatientPBT(), None)
-    assert patient.chosen.selection == Patient()
+    assert patient.plan.selection == Patient()
     arguments = ["--methods", "patient-pbt", "ppo", "--start", "defaults", "--lr-scale", "log"]
     started, same = planned(arguments, tmp_path, monkeypatch)
     assert started.make_population().ask()[0].config == PUBLISHED

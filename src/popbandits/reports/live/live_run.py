@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from popbandits.errors import HistoryError
-from popbandits.records import Key, Observation, merit
-from popbandits.reports.axes import COSTS, MAX_INTERVALS_SEARCHED, MAX_METRICS, metric_column, metric_names, on_table
+from popbandits.records import Key, Observation, broken_rule, merit
+from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, MAX_METRICS, metric_column, metric_names, on_table
 from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.figures.figure import thin
 from popbandits.reports.stats import mean
@@ -89,10 +89,8 @@ class LiveRun(RunData):
             raise HistoryError("observations are numbered without gaps, got one missing")
         if np.isnan(new["completed"]).any():
             raise HistoryError("an observation has a status, got one without")
-        if not np.isfinite(new["score"][new["completed"] > 0]).all():
-            raise HistoryError("a completed observation has a finite score, got another")
-        if (new["steps"] <= 0).any() or (new["seconds"] < 0).any() or any(np.isinf(new[name]).any() for name in COSTS):
-            raise HistoryError("steps are positive and seconds at least 0, got others")
+        if (rule := broken_rule(new)) is not None:
+            raise HistoryError(f"{rule}, got others")
         finished = dict(zip(*np.unique(self.numbers["member"], return_counts=True), strict=True))
         for member, round_, of, of_round in new[[*KEY_COLUMNS[1:]]].tolist():
             if finished.setdefault(member, 0) != round_:

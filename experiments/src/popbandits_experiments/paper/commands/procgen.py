@@ -206,5 +206,5 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
             name=LABELS[method],
             task=game,
         )
-        experiment.make_population()
+        _ = experiment.plan  # Raises for bad arguments before the first run.
         yield experiment

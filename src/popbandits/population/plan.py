@@ -1,0 +1,72 @@
+"""The plan of a run: everything that its decisions depend on besides the results, resolved and checked once."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from popbandits.explorers import Explorer, Proposal, as_explorer
+from popbandits.methods import choose
+from popbandits.population.start import Start, resolve
+from popbandits.selection import Selection
+from popbandits.settings import Explore, Mode, check
+from popbandits.space import Space
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a population, its record, Ray's schedulers and the command line are made from; `Plan.make` makes one."""
+
+    space: Space
+    """The search space, with what is believed about good values before anything is tried."""
+    method: Any
+    """The method as an object: an explorer, or any object with an `explore` method."""
+    selection: Selection
+    explore: Explore
+    start: tuple[Proposal, ...]
+    """Configurations of the first members, with their origin; can be given as `start` again."""
+    size: int
+    rounds: int | None
+    seed: int
+    mode: Mode
+    synchronous: bool
+    initial_score: float | None
+
+    @cached_property
+    def explorer(self) -> Explorer:
+        """The method as an explorer."""
+        return as_explorer(self.method)
+
+    @property
+    def quantile(self) -> float | None:
+        """The selection's quantile; None if it has none."""
+        return getattr(self.selection, "quantile", None)
+
+    @staticmethod
+    def make(
+        *,
+        space: Any,
+        method: Any,
+        size: int,
+        rounds: int | None,
+        seed: int,
+        mode: Mode,
+        quantile: float | None,
+        explore: Explore | None,
+        synchronous: bool,
+        initial_score: float | None,
+        start: Start,
+        selection: Selection | str | None,
+    ) -> "Plan":
+        """Resolve the arguments of `Population`, names or objects; raise the error of any that is wrong."""
+        made, chosen = Space(space), choose(method, selection, quantile, explore)
+        explorer = as_explorer(chosen.method)
+        check("population", size, "size")
+        check("rounds", rounds)
+        check("seed", seed)
+        size, seed, rounds = int(size), int(seed), None if rounds is None else int(rounds)  # Numpy's cannot be stored.
+        others: dict[str, Any] = {"mode": mode, "synchronous": synchronous, "initial_score": initial_score}
+        for name, value in (others | {"explore": chosen.explore}).items():
+            check(name, value)
+        first = resolve(start, made, size)
+        made = made.with_prior(explorer.make_prior(made, [proposal.config for proposal in first]))
+        return Plan(made, **vars(chosen), start=first, size=size, rounds=rounds, seed=seed, **others)
