@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from popbandits import PBT, Assignment, CoCaBO, resume
-from popbandits.engines.batched import Batched
+from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.work import Job, JobReport
 from popbandits.errors import ArgumentError
 from popbandits.run import Experiment
@@ -104,7 +104,7 @@ def test_a_parent_is_copied_before_its_own_member_is_loaded_over_it(tmp_path: Pa
         return Job(Assignment(member, round_, config, parent), member, where, tmp_path / str((member, round_)))
 
     done: list[Any] = []
-    engine = Batched(partial(Counting, done=done), 3)
+    engine = BatchedEngine(partial(Counting, done=done), 3)
 
     def do(*jobs: Job) -> list[JobReport]:
         for each in jobs:

@@ -20,7 +20,7 @@ import pytest
 
 from popbandits.agent import Outcome
 from popbandits.engines import spawning, workers
-from popbandits.engines.batched import Batched
+from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.engine import MAX_EARLY_DEATHS as DEATHS
 from popbandits.engines.engine import Engine
 from popbandits.engines.ray_engine import RayEngine, RayWorker
@@ -227,7 +227,7 @@ def test_a_closed_engine_has_ended_every_worker_and_forgotten_every_job() -> Non
     engine.close()
     assert all(worker.ended for _, worker in engine.started)
     assert engine.wait() == []
-    batched = Batched(Walkers, 2)
+    batched = BatchedEngine(Walkers, 2)
     batched.submit(job(0))
     batched.close()
     assert batched.wait() == []

@@ -49,7 +49,7 @@ class Slot:
         return self.used
 
 
-class Batched(Engine):
+class BatchedEngine(Engine):
     """An engine that collects the jobs of a round, and does them in one call; members stay in memory."""
 
     def __init__(self, make_agents: MakeAgents, size: int):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from popbandits.agent import MakeAgent, MakeAgents
-from popbandits.engines.batched import Batched
+from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine
 from popbandits.engines.slurm_engine import SlurmEngine
@@ -174,7 +174,7 @@ class Experiment:
     def make_engine(self) -> Engine:
         """Make the engine."""
         if self.engine == "batched":
-            return Batched(cast(MakeAgents, self.agent), self.population)
+            return BatchedEngine(cast(MakeAgents, self.agent), self.population)
         agent = cast(MakeAgent, self.agent)
         if self.engine == "in-process":
             return InProcess(agent)

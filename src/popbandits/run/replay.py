@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.agent import MakeAgent, MakeAgents
-from popbandits.engines.batched import Batched
+from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.work import Job, JobReport
 from popbandits.errors import HistoryError, RunError
@@ -70,7 +70,7 @@ def replay(
         about, signer = store.about, Signer.of(store)
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
     make: Any = on_record(about, "agent", directory, "replay", trust, signer) if agent is None else agent
-    engine: Engine = Batched(make, about["size"]) if about.get("engine") == "batched" else InProcess(make)
+    engine: Engine = BatchedEngine(make, about["size"]) if about.get("engine") == "batched" else InProcess(make)
     scores: list[float] = []
     source: Path | None = None
     with scratch() as temporary:
