@@ -4,8 +4,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 from popbandits import Experiment
+from popbandits.basics.settings import SETTINGS, flags_of
 from popbandits.commands.options import TEXTS
-from popbandits.settings import SETTINGS, flags_of
 
 PAGE = Path(__file__).with_name("settings.md")
 
@@ -14,7 +14,7 @@ ABOUT = """\
 
 `tune` and `Experiment` take these by name, and in this order. `popbandits run` takes those that have an option;
 `resume` and `popbandits resume` take those that may change. `python docs/make_settings.py` writes this page from
-`Experiment` and `popbandits.settings`.
+`Experiment` and `popbandits.basics.settings`.
 """
 
 COLUMNS = ("setting", "default", "rule", "option", "may change", "what it is")

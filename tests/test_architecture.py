@@ -18,16 +18,9 @@ ROOT = Path(popbandits.__file__).parent
 
 FLOW = (
     "errors",
-    "deprecation",
-    "extras",
-    "scratch",
-    "typing",
-    "wording",
+    "basics",
     "agent",
-    "rules",
-    "settings",
     "space",
-    "records",
     "history",
     "models",
     "selection",
@@ -54,13 +47,16 @@ ALLOWED["run"] -= {"trackers"}  # It knows views; a user brings trackers.
 ALLOWED["reports"] -= {"trackers", "views", "engines", "run", "ray"}  # They read a run's file, whoever made it.
 ALLOWED["commands"] |= {"rl", "testing"}  # They are how a user comes to everything.
 ALLOWED["testing"] = set(FLOW) - {"reports", "commands", "cli", "__main__"}
-ALLOWED["rl"] = {"errors", "extras", "typing", "agent"}  # An agent is anything with train, save and load.
+ALLOWED["rl"] = {"errors", "basics", "agent"}  # An agent is anything with train, save and load.
 # So are these; two read spaces and histories.
-ALLOWED["adapters"] = {"errors", "deprecation", "extras", "scratch", "agent", "rules", "space", "history"}
+ALLOWED["adapters"] = {"errors", "basics", "agent", "space", "history"}
 
 DEFERRED = {("popbandits.history.history", "popbandits.storage.store")}
 """Imports from the right, allowed when they are used: `History.load` and `History.save` are public, and users who
 annotate `history: History` need the class that explorers are given, so that no subclass can have them instead."""
+
+ARROWS = 119
+"""Maximum number of pairs of rooms of which one imports the other."""
 
 CORE = ("space", "history", "models", "selection", "explorers", "population")
 """Packages that only decide: no file, no clock, no database, no process."""
@@ -195,6 +191,18 @@ def against_the_flow(root: Path) -> list[str]:
     return wrong
 
 
+def arrows(root: Path) -> set[tuple[str, str]]:
+    """Pairs of a folder or module at the top, and another one that it imports."""
+    everything = graph(root)
+    pairs = {
+        (module.split(".")[1], target.split(".")[1])
+        for module, statements in everything.items()
+        for statement in statements
+        if module != root.name and (target := inside(statement, set(everything))) not in (None, root.name)
+    }
+    return {(one, other) for one, other in pairs if one != other}
+
+
 def circle(root: Path) -> list[str]:
     """A circle of imports, or [] if there is none."""
     everything = graph(root)
@@ -265,6 +273,18 @@ def reaching_out(root: Path) -> list[str]:
 
 def test_every_package_imports_only_from_its_left() -> None:
     assert against_the_flow(ROOT) == []
+
+
+def test_few_arrows_run_between_the_rooms() -> None:
+    """A new one needs a reason; one that is gone lowers the number."""
+    assert len(arrows(ROOT)) <= ARROWS
+
+
+def test_arrows_are_counted_once_for_each_pair(package: Path) -> None:
+    assert arrows(package) == {("models", "space")}
+    (package / "reports" / "late.py").write_text("def late():\n    from popbandits.models.gp import fit")
+    (package / "reports" / "more.py").write_text("import popbandits.models.gp\nfrom popbandits.reports import late")
+    assert arrows(package) == {("models", "space"), ("reports", "models")}
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:

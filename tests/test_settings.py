@@ -19,9 +19,9 @@ import pytest
 import popbandits
 from docs.make_settings import PAGE, page
 from popbandits import ArgumentError, Experiment, HistoryError, explorers, selection
+from popbandits.basics.rules import whole
+from popbandits.basics.settings import CHANGEABLE, SETTINGS, check
 from popbandits.commands.options import TEXTS
-from popbandits.rules import whole
-from popbandits.settings import CHANGEABLE, SETTINGS, check
 from popbandits.storage.about import check_about
 from tests.test_help import args_of
 
@@ -45,7 +45,7 @@ CHANGES = """
     pace: int | None = None,
 """
 EDITS = {
-    "settings.py": [('    "progress": ', ROWS)],
+    "basics/settings.py": [('    "progress": ', ROWS)],
     "run/experiment.py": [("        progress: Whether", TEXT), ("    progress: bool", FIELDS)],
     "run/tune.py": [("    progress: bool", PARAMETERS), ("    progress: bool", CHANGES)],
 }

@@ -18,13 +18,13 @@ from typing import Literal
 
 import numpy as np
 
+from popbandits.basics.records import merit
+from popbandits.basics.typing import FloatArray
+from popbandits.basics.wording import counted, first_line, number, setting
 from popbandits.history import History, Key, Observation
-from popbandits.records import merit
 from popbandits.selection.smoothed import MAX_OBSERVATIONS, MIN_GAINS, estimate
 from popbandits.space import Space
 from popbandits.space.parameters import Numerical
-from popbandits.typing import FloatArray
-from popbandits.wording import counted, first_line, number, setting
 
 MIN_ROUNDS = 4
 """Minimum number of rounds in the last third."""

@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
+from popbandits.basics.wording import visible
 from popbandits.commands import COMMANDS
 from popbandits.commands.registry import STOPPED, Definition, Parser
 from popbandits.errors import PopbanditsError, PopbanditsWarning
-from popbandits.wording import visible
 
 ABOUT = """\
 popbandits tunes the hyperparameters of training runs while they train. A small

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from popbandits.basics.settings import Explore as Explore
+from popbandits.basics.wording import suggestion
 from popbandits.errors import ArgumentError
-from popbandits.settings import Explore as Explore
-from popbandits.wording import suggestion
 
 if TYPE_CHECKING:
     from popbandits.explorers import Explorer

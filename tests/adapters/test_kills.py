@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from popbandits import History
-from popbandits.scratch import YOUNG
+from popbandits.basics.scratch import YOUNG
 from tests.adapters.killed import begin_or_resume
 
 pytestmark = pytest.mark.integration

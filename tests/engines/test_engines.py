@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from popbandits import PBT, History, Population, resume
+from popbandits.basics.settings import ENGINES as ALL_ENGINES
 from popbandits.errors import AgentError, ArgumentError, DiskError, RunError
 from popbandits.history import Event, Observation
 from popbandits.run import Experiment, Result, run, tune
 from popbandits.run.loop import agent_seed
-from popbandits.settings import ENGINES as ALL_ENGINES
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Deaf, Faulty, Once, Stubborn, Walker, space

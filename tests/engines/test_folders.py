@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from popbandits import PBT
+from popbandits.basics.scratch import YOUNG, own_folder, scratch
 from popbandits.errors import RunError
 from popbandits.run import Result, resume, tune
 from popbandits.run.replay import replay
-from popbandits.scratch import YOUNG, own_folder, scratch
 from tests.engines.agents import Walker, space
 from tests.engines.test_kills import Interrupting
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from popbandits.basics.typing import FloatArray
 from popbandits.explorers import CoCaBO, PB2Fuse, PB2Mix, PB2Mult
 from popbandits.explorers.surrogate import Models
 from popbandits.history import Config, History, Observation
 from popbandits.models.bandit import TVEXP3M
 from popbandits.space import Points
-from popbandits.typing import FloatArray
 from tests.explorers.histories import ask, peak, trained
 
 LETTERS = list("abcdefgh")

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.errors import ArgumentError
 from popbandits.models.bandit import TVEXP3M
-from popbandits.typing import FloatArray, IntArray
 
 
 def shares(log_weights: FloatArray) -> FloatArray:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from popbandits.basics.typing import FloatArray
 from popbandits.errors import ArgumentError
 from popbandits.models.bandit import dependent_rounding
-from popbandits.typing import FloatArray
 
 
 @st.composite

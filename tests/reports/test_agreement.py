@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from popbandits import PBT, Population
+from popbandits.basics.wording import number
 from popbandits.history import Assignment, History, Key, Mode
 from popbandits.reports.export import export
 from popbandits.reports.figures.learning import learning, metric_values
@@ -28,7 +29,6 @@ from popbandits.reports.words import summary
 from popbandits.run.result import Result
 from popbandits.storage import Store
 from popbandits.views.progress import Progress
-from popbandits.wording import number
 
 SIZE, ROUNDS = 4, 9
 SEEDS = {"rounds": 2, "own pace": 14}

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from popbandits.basics.typing import FloatArray
 from popbandits.explorers.patient_pbt import TRUSTED
 from popbandits.history import History, Mode, Observation
 from popbandits.selection import Patient
 from popbandits.selection.accumulation import CHANCE, EVIDENCE_WINDOW, MIN_ROUNDS, accumulation
-from popbandits.typing import FloatArray
 from tests.selection.histories import SPACE
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from popbandits import ArgumentError, Experiment, HistoryError, MissingExtraError, resume, tune
+from popbandits.basics.rules import JOB
+from popbandits.basics.settings import read_options
 from popbandits.cli import main
 from popbandits.engines import slurm_engine
 from popbandits.engines.work import Job
 from popbandits.errors import RunError
 from popbandits.history import Assignment
-from popbandits.rules import JOB
-from popbandits.settings import read_options
 from popbandits.storage.store import Store
 from tests.engines.agents import Walker, space
 

@@ -12,9 +12,9 @@ import torch
 from popbandits.adapters import optimizers
 from popbandits.adapters.seeding import SEEDS_FILE, ResumingAgent
 from popbandits.agent import Outcome
+from popbandits.basics.extras import library
+from popbandits.basics.rules import whole
 from popbandits.errors import AgentError, ArgumentError
-from popbandits.extras import library
-from popbandits.rules import whole
 
 QUIET_ARGUMENTS: dict[str, Any] = {"report_to": "none", "disable_tqdm": True, "logging_strategy": "no"}
 """Training arguments, unless others are given: a run has its own record and progress."""

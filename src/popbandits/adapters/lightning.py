@@ -12,9 +12,9 @@ from typing import Any
 from popbandits.adapters import optimizers
 from popbandits.adapters.seeding import ResumingAgent
 from popbandits.agent import Outcome
+from popbandits.basics.extras import library
+from popbandits.basics.rules import whole
 from popbandits.errors import AgentError, ArgumentError
-from popbandits.extras import library
-from popbandits.rules import whole
 
 CHECKPOINT = "model.ckpt"
 

@@ -14,8 +14,8 @@ from ConfigSpace import CategoricalHyperparameter, Constant, OrdinalHyperparamet
 from ConfigSpace import UniformFloatHyperparameter as UniformFloat
 from ConfigSpace import UniformIntegerHyperparameter as UniformInteger
 
+from popbandits.basics.extras import library
 from popbandits.errors import HistoryError, SpaceError
-from popbandits.extras import library
 from popbandits.history import History, Key, Observation
 from popbandits.space import Space
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from popbandits.basics.extras import library
 from popbandits.errors import AgentError
-from popbandits.extras import library
 
 FIXED_ARGUMENTS = {
     *("policy", "env", "policy_kwargs", "device", "seed", "use_sde", "action_noise", "_init_setup_model"),

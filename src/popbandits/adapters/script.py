@@ -14,7 +14,7 @@ from popbandits.adapters import optimizers
 from popbandits.adapters.seeding import SeededAgent
 from popbandits.adapters.states import restore_all, state_of
 from popbandits.agent import Outcome
-from popbandits.deprecation import present_name
+from popbandits.basics.deprecation import present_name
 from popbandits.errors import AgentError
 
 Score = float | Outcome

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from popbandits.scratch import own_folder
+from popbandits.basics.scratch import own_folder
 
 SEEDS_FILE = "agent.json"
 _SEED_LIMIT = 2**31  # NumPy's and Gymnasium's seeds, in any version, are below it.

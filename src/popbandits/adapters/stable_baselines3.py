@@ -12,9 +12,9 @@ import numpy as np
 from popbandits.adapters import sb3_files, sb3_hyperparameters
 from popbandits.adapters.seeding import SeededAgent, seeded
 from popbandits.agent import Outcome
+from popbandits.basics.extras import library
+from popbandits.basics.rules import whole
 from popbandits.errors import AgentError, ArgumentError
-from popbandits.extras import library
-from popbandits.rules import whole
 
 
 class SB3Agent(SeededAgent):

@@ -24,10 +24,10 @@ def demo(parser: argparse.ArgumentParser) -> Command:
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write to (a new one in runs)")
 
     def play(arguments: argparse.Namespace) -> int | None:
+        from popbandits.basics.wording import counted, number
         from popbandits.reports.schedule import print_schedule
         from popbandits.rl import demo as task
         from popbandits.run import Result, tune
-        from popbandits.wording import counted, number
 
         folder = arguments.output or new_folder(Path("runs"), "demo")
         runs = {

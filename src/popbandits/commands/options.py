@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from popbandits.basics.settings import ENGINES, SETTINGS, flags_of
 from popbandits.methods import METHODS, PARTS, SELECTIONS, choose
-from popbandits.settings import ENGINES, SETTINGS, flags_of
 
 if TYPE_CHECKING:
     from popbandits.run import Experiment

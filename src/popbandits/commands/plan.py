@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from popbandits.basics.settings import SETTINGS
+from popbandits.basics.wording import counted, duration
 from popbandits.run import Experiment
-from popbandits.settings import SETTINGS
 from popbandits.space import Space
 from popbandits.space.remarks import remarks
 from popbandits.storage import schema
 from popbandits.storage.disk import resume_command
-from popbandits.wording import counted, duration
 
 TOLD = {"agent", "space", "method", "population", "rounds", "seed", "mode", "quantile", "explore", "synchronous"}
 TOLD |= {"directory", "engine", "workers", "round_timeout", "start", "selection", "callbacks", "progress"}

@@ -43,9 +43,9 @@ def replay(parser: argparse.ArgumentParser) -> Command:
 
 def replay_once(run: Path, agent: Any, seed: int | None, save: Path | None, trust: bool) -> None:
     """Replay, and print a line for each interval."""
-    from popbandits.records import Observation
+    from popbandits.basics.records import Observation
+    from popbandits.basics.wording import number
     from popbandits.run.replay import replay as replay_run
-    from popbandits.wording import number
 
     def say(observation: Observation, score: float) -> None:
         where = f"{observation.member}, {observation.round}"
@@ -64,8 +64,8 @@ def replay_seeds(run: Path, agent: Any, seeds: int, trust: bool) -> None:
     """Replay with several seeds, and print the score of each, their mean and spread."""
     from statistics import mean, stdev
 
+    from popbandits.basics.wording import number
     from popbandits.run.replay import replay as replay_run
-    from popbandits.wording import number
 
     scores: list[float] = []
     recorded = 0.0

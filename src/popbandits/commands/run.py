@@ -52,11 +52,11 @@ def run(parser: argparse.ArgumentParser) -> Command:
 
 def print_summary(directory: Path) -> int | None:
     """Print the best score of a run and its folder; return the exit status."""
+    from popbandits.basics.wording import number
     from popbandits.reports.stats import mean
     from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
     from popbandits.storage.queries import counts, last_scores
     from popbandits.storage.store import reading
-    from popbandits.wording import number
 
     with reading(directory) as store:
         best, last, (intervals, *_), about = store.best(), last_scores(store), counts(store), store.about

@@ -22,9 +22,9 @@ def status(parser: argparse.ArgumentParser) -> Command:
     def show(arguments: argparse.Namespace) -> int:
         import json
 
+        from popbandits.basics.wording import visible
         from popbandits.reports import status as report
         from popbandits.storage.folders import run_folders
-        from popbandits.wording import visible
 
         found, wrong = [], []
         for directory in run_folders(arguments.runs):

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.agent import BatchedAgents, MakeAgents, Outcome
+from popbandits.basics.records import Key
 from popbandits.engines.engine import Engine
 from popbandits.engines.making import IncompleteAgentError
 from popbandits.engines.work import Failure, Job, JobReport, accept, call, dismiss, failure_of, is_ctrl_c, load_verified
 from popbandits.errors import AgentError
-from popbandits.records import Key
 
 BATCH_METHODS = ("train", "copy", "reset", "save", "load")
 

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.agent import MakeAgent
+from popbandits.basics.extras import library
+from popbandits.basics.scratch import scratch
+from popbandits.basics.settings import Resources
 from popbandits.engines.engine import Engine
 from popbandits.engines.watchdog import Watchdog
 from popbandits.engines.work import AgentPool, Failure, Job, JobReport, time_limit_failure
 from popbandits.errors import ArgumentError, CheckpointError
-from popbandits.extras import library
-from popbandits.scratch import scratch
-from popbandits.settings import Resources
 from popbandits.storage.checkpoints import CHECKPOINTS, verify
 from popbandits.storage.disk import required, resume_command
 

@@ -24,6 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.agent import MakeAgent
+from popbandits.basics.extras import library
+from popbandits.basics.settings import JobOptions
+from popbandits.basics.wording import error_text
 from popbandits.engines.engine import Engine
 from popbandits.engines.slurm_job import BEGAN_FILE, do
 from popbandits.engines.spawning import spawning
@@ -36,12 +39,9 @@ from popbandits.engines.work import (
     time_limit_failure,
 )
 from popbandits.errors import ArgumentError, DiskError, RunError
-from popbandits.extras import library
-from popbandits.settings import JobOptions
 from popbandits.storage.checkpoints import CHECKPOINTS
 from popbandits.storage.disk import required
 from popbandits.storage.schema import is_plain
-from popbandits.wording import error_text
 
 LOG_FOLDER = "slurm"
 """Name of the folder for the logs of jobs, in a run's folder."""

@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar
 
 from popbandits.agent import Agent, MakeAgent, Outcome
+from popbandits.basics.records import RULES, Assignment, Key, plain, status_of, with_standard_error
+from popbandits.basics.typing import is_real
+from popbandits.basics.wording import error_text, storable
 from popbandits.engines.making import IncompleteAgentError, build
 from popbandits.errors import AgentError, CheckpointError, PopbanditsError
-from popbandits.records import RULES, Assignment, Key, plain, status_of, with_standard_error
 from popbandits.storage.checkpoints import seal, verify
 from popbandits.storage.disk import fault, required
-from popbandits.typing import is_real
-from popbandits.wording import error_text, storable
 
 T = TypeVar("T")
 

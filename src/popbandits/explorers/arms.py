@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.history import History, Rows
 from popbandits.models.bandit import TVEXP3M
 from popbandits.space import Space
-from popbandits.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

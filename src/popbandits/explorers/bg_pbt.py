@@ -21,16 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.rules import real
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.surrogate import CANDIDATES, ModelExplorer, Models, Surrogate
 from popbandits.history import History, Observation
 from popbandits.models.acquisition import UpperConfidenceBound, maximise
 from popbandits.models.gp import NotFittedError
 from popbandits.models.kernel import LENGTH
-from popbandits.rules import real
 from popbandits.space import Points, Space
 from popbandits.space.drawing import draw_points
-from popbandits.typing import FloatArray, IntArray
 
 STEP, GROW, SHRINK = 1.5, 3, 10
 """Values of the authors' code."""

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from popbandits.basics.typing import IntArray
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
 from popbandits.space import Space
-from popbandits.typing import IntArray
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from popbandits.basics.rules import EDITION, FLAG, PROBABILITY, real
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.pb2_fuse import PB2Fuse
 from popbandits.explorers.pbt import Perturbation
 from popbandits.history import Config, History, Observation
 from popbandits.history.memory import NO_INDEX
-from popbandits.rules import EDITION, FLAG, PROBABILITY, real
 from popbandits.selection import Patient
 from popbandits.selection.accumulation import accumulation
 from popbandits.selection.truncation import rank
 from popbandits.space import Points, Prior, Space
 from popbandits.space.prior import UNIFORM
-from popbandits.typing import FloatArray, IntArray
 
 TRUSTED = (0.05, 0.25)
 """Evidence of accumulation (`accumulation`) up to which the model never chooses, and from which on it always does."""

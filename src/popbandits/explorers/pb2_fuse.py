@@ -13,6 +13,8 @@ from itertools import product
 
 import numpy as np
 
+from popbandits.basics.rules import real
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.explorers.arms import Arms
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.pb2_mix import PB2Mix
@@ -20,9 +22,7 @@ from popbandits.explorers.surrogate import Models, Surrogate
 from popbandits.history import History, Observation
 from popbandits.models.acquisition import UpperConfidenceBound, maximise
 from popbandits.models.gp import NotFittedError
-from popbandits.rules import real
 from popbandits.space import Points, Space
-from popbandits.typing import FloatArray, IntArray
 
 COMBINATIONS = 64
 """Maximum number of combinations of labels that are compared; of more, the bandits draw a sample."""

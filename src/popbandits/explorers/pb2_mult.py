@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from popbandits.basics.typing import BoolArray, IntArray
 from popbandits.explorers.pb2_mix import PB2Mix
 from popbandits.history import Rows
-from popbandits.typing import BoolArray, IntArray
 
 
 @dataclass(frozen=True)

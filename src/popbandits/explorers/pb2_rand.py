@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from popbandits.basics.rules import PROBABILITY
+from popbandits.basics.typing import IntArray
 from popbandits.explorers.pbt import drop_labels
 from popbandits.explorers.surrogate import ModelExplorer
 from popbandits.history import History, Observation
-from popbandits.rules import PROBABILITY
 from popbandits.space import Space
 from popbandits.space.drawing import draw_points, quantiles
-from popbandits.typing import IntArray
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.rules import PROBABILITY
+from popbandits.basics.typing import FloatArray, IntArray, is_real
 from popbandits.errors import ArgumentError
 from popbandits.explorers.explorer import Explorer
 from popbandits.history import Config, History, Observation
-from popbandits.rules import PROBABILITY
 from popbandits.space import Points, Space
 from popbandits.space.drawing import complete_point, draw_config
-from popbandits.typing import FloatArray, IntArray, is_real
 
 
 def drop_labels(parent: Points, resample: float, rng: np.random.Generator) -> IntArray:

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from popbandits.basics.rules import EDITION, real, whole
+from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.explorers.explorer import Explorer, Proposal
 from popbandits.history import Config, History, Observation, Rows
 from popbandits.models.acquisition import UpperConfidenceBound, candidates, confidence, maximise
 from popbandits.models.gp import Likelihood, NotFittedError, Posterior, Structure, fit, starts
 from popbandits.models.kernel import Embedding
-from popbandits.rules import EDITION, real, whole
 from popbandits.space import Points, Space
 from popbandits.space.drawing import complete_point, draw_points
-from popbandits.typing import BoolArray, FloatArray, IntArray
 
 REFRESH = 0.1
 """Share of new rows after which a fit tries cold starts again. Warm starts alone can stay in a bad optimum for the rest

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
-from popbandits.records import Key, Observation
-from popbandits.settings import Mode
+from popbandits.basics.records import Key, Observation
+from popbandits.basics.settings import Mode
 
 
 @runtime_checkable

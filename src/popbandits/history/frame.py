@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from popbandits.extras import require
-from popbandits.records import Key, Observation
+from popbandits.basics.extras import require
+from popbandits.basics.records import Key, Observation
+from popbandits.basics.wording import number, setting, visible
 from popbandits.space import Space
-from popbandits.wording import number, setting, visible
 
 if TYPE_CHECKING:
     import pandas

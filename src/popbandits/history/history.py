@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from popbandits.deprecation import present_name
+from popbandits.basics.deprecation import present_name
+from popbandits.basics.records import Config, Key, Observation
+from popbandits.basics.rules import whole
+from popbandits.basics.settings import Mode, check
+from popbandits.basics.typing import Directory, FloatArray, IntArray
 from popbandits.errors import HistoryError
 from popbandits.history import rows
 from popbandits.history.archive import Archive
 from popbandits.history.memory import NO_INDEX, Column, Columns, Incumbents, Indices, MemberStates, Observations
 from popbandits.history.new_observations import NewObservations
 from popbandits.history.rows import Rows
-from popbandits.records import Config, Key, Observation
-from popbandits.rules import whole
-from popbandits.settings import Mode, check
 from popbandits.space import Space
-from popbandits.typing import Directory, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from popbandits.deprecation import present_name
+from popbandits.basics.deprecation import present_name
+from popbandits.basics.records import Key, Observation, merit
+from popbandits.basics.typing import IntArray
 from popbandits.history.archive import Archive
-from popbandits.records import Key, Observation, merit
-from popbandits.typing import IntArray
 
 Column = np.ndarray[Any, Any]
 

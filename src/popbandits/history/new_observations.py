@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from popbandits.basics.records import Config, Key, Observation
+from popbandits.basics.typing import IntArray
 from popbandits.errors import HistoryError
-from popbandits.records import Config, Key, Observation
 from popbandits.space import Points, Space
-from popbandits.typing import IntArray
 
 
 class _GrowingHistory(Protocol):

@@ -4,9 +4,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.history.memory import Columns
 from popbandits.space import Points
-from popbandits.typing import BoolArray, FloatArray, IntArray
 
 EARLY_OBSERVATIONS = 10_000
 """Number of first observations that are searched for rounds 0 and 1."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.models.gp import Posterior, Structure
 from popbandits.models.kernel import Inputs
 from popbandits.space import Points, Space
-from popbandits.typing import FloatArray, IntArray
 
 
 def confidence(n: int, c1: float = 0.2, c2: float = 0.4) -> float:

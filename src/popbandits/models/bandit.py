@@ -24,8 +24,8 @@ from typing import Literal
 
 import numpy as np
 
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.errors import ArgumentError
-from popbandits.typing import FloatArray, IntArray
 
 # Lowest log weight relative to the largest: such an arm is not played, and exp does not underflow.
 _MIN_LOG_WEIGHT = -700.0

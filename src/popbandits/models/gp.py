@@ -18,8 +18,8 @@ from scipy.linalg import lapack
 from scipy.linalg.blas import dsyr
 from scipy.optimize import minimize
 
+from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.models.kernel import LENGTH, NOISE, R1, R2, A, B, C, Embedding, Inputs, Kernel, Pairs
-from popbandits.typing import BoolArray, FloatArray, IntArray
 
 FAILED_OBJECTIVE = 1e10
 """Objective for a theta whose matrix cannot be factorised: the line search backs off from it."""

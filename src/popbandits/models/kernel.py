@@ -24,7 +24,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from popbandits.typing import BoolArray, FloatArray, IntArray
+from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 
 A, B, C, LENGTH = 0, 1, 2, 3
 """Indices into theta; r1, r2 and the noise are the last three."""

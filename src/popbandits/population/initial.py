@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.stats import qmc
 
+from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits.space import Points, Space
 from popbandits.space.drawing import prior_of, quantiles, replace_forbidden
-from popbandits.typing import BoolArray, FloatArray
 
 
 def initial_points(space: Space, size: int, rng: np.random.Generator) -> Points:

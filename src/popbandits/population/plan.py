@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from popbandits.basics.settings import Explore, Mode, check
 from popbandits.explorers import Explorer, Proposal, as_explorer
 from popbandits.methods import choose
 from popbandits.population.start import Start, resolve
 from popbandits.selection import Selection
-from popbandits.settings import Explore, Mode, check
 from popbandits.space import Space
 
 

@@ -9,6 +9,9 @@ from typing import Any, Self, overload
 
 import numpy as np
 
+from popbandits.basics.records import plain, status_of, with_standard_error
+from popbandits.basics.settings import Explore, Mode
+from popbandits.basics.typing import IntArray
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal
 from popbandits.history import Assignment, Config, Decision, History, Key, Observation
@@ -17,11 +20,8 @@ from popbandits.history.memory import MemberStates
 from popbandits.population.initial import initial_points
 from popbandits.population.plan import Plan
 from popbandits.population.start import Start
-from popbandits.records import plain, status_of, with_standard_error
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, start_afresh, stay
-from popbandits.settings import Explore, Mode
-from popbandits.typing import IntArray
 
 INITIAL, SELECT, EXPLORE = range(3)
 """Purposes of random streams."""

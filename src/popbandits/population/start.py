@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from popbandits.basics.records import Config, plain
+from popbandits.basics.typing import Directory, is_real
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal
 from popbandits.history import History
-from popbandits.records import Config, plain
 from popbandits.space import Numerical, Space
 from popbandits.space.storage import pack, unpack
-from popbandits.typing import Directory, is_real
 
 
 @dataclass(frozen=True)

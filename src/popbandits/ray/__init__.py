@@ -1,6 +1,6 @@
 """popbandits on Ray: schedulers for Ray Tune, in place of its `PB2` and `PopulationBasedTraining`."""
 
-from popbandits.extras import library
+from popbandits.basics.extras import library
 
 library("ray.tune", "ray", "popbandits.ray")  # to fail early, and in one place
 

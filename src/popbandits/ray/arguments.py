@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from popbandits.basics.typing import is_real
 from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
 from popbandits.ray.nested import Path
 from popbandits.ray.wanted import Wanted, read_bounds, read_mutations
 from popbandits.selection import Selection
-from popbandits.typing import is_real
 
 
 def make_explorer(kind: type[Explorer], resample_probability: float | None, perturbation_factors: Any) -> Explorer:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.typing import is_real
 from popbandits.errors import ArgumentError, SpaceError
 from popbandits.explorers import Explorer, Proposal
 from popbandits.history import Config, History, Observation
@@ -15,7 +16,6 @@ from popbandits.ray.nested import find, leaves, put
 from popbandits.ray.space import is_drawn, is_open
 from popbandits.space import Numerical, Prior, Space
 from popbandits.space.build import unbox
-from popbandits.typing import is_real
 
 Function = Callable[[dict[str, Any]], dict[str, Any]]
 

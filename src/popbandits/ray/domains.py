@@ -11,9 +11,9 @@ from ConfigSpace import UniformFloatHyperparameter as UniformFloat
 from ConfigSpace import UniformIntegerHyperparameter as UniformInteger
 from ray.tune.search import sample
 
+from popbandits.basics.typing import is_real
 from popbandits.errors import SpaceError
 from popbandits.space import Space
-from popbandits.typing import is_real
 
 LEVELS = 256
 """Maximum levels of a quantized range; of more, this many are taken, evenly on its scale."""

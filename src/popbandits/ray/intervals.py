@@ -6,11 +6,11 @@ from typing import Any
 
 from ray.tune.utils import flatten_dict
 
+from popbandits.basics.typing import is_real
 from popbandits.engines.work import HyperparameterMismatchError, differences
 from popbandits.errors import ArgumentError, RunError
 from popbandits.history import Assignment, Observation
 from popbandits.ray.record import TIME
-from popbandits.typing import is_real
 
 APPLIED = "applied"
 """Entry of a result in which a trainable may report the hyperparameters it really trained with."""

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, Literal
 
+from popbandits.basics.typing import is_real
 from popbandits.errors import SpaceError
 from popbandits.ray.domains import Domain, Labels, Range, looks_logarithmic, read_domain
 from popbandits.ray.nested import Path, find, leaves, put
@@ -19,7 +20,6 @@ from popbandits.ray.space import is_drawn, is_open
 from popbandits.ray.wanted import Bounds, Unreadable, Wanted
 from popbandits.space import Space
 from popbandits.space.build import unbox
-from popbandits.typing import is_real
 
 Drawn = list[dict[str, Any]]
 """One configuration for each member, as Tune would draw them from `param_space`."""

@@ -15,6 +15,7 @@ from ray.tune.result import DEFAULT_METRIC, TIME_TOTAL_S
 from ray.tune.schedulers.trial_scheduler import TrialScheduler
 from ray.tune.utils import flatten_dict
 
+from popbandits.basics.typing import is_real
 from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
 from popbandits.history import Assignment, Event, Mode
@@ -37,7 +38,6 @@ from popbandits.selection import Selection
 from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits.storage.schema import RUN_FILE, holds_run
-from popbandits.typing import is_real
 
 WAITING = (Trial.PENDING, Trial.PAUSED)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.typing import FloatArray, IntArray, is_real
 from popbandits.history.frame import flat
-from popbandits.typing import FloatArray, IntArray, is_real
 
 COSTS = ("steps", "seconds")
 """Fields of an observation that add up along a lineage."""

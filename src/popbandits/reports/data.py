@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.records import Key
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.errors import HistoryError
-from popbandits.records import Key
 from popbandits.reports.axes import COSTS, on_table, totals
 from popbandits.space import Points, Space
 from popbandits.storage.queries import KEY_COLUMNS, Numbers
 from popbandits.storage.schema import RUN_FILE
-from popbandits.typing import FloatArray, IntArray
 
 MAX_TABLE_CELLS = 10_000_000
 """Maximum cells of a table of rounds and members, for any run."""

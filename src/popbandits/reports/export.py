@@ -24,8 +24,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from popbandits.basics.extras import require
 from popbandits.errors import HistoryError
-from popbandits.extras import require
 from popbandits.history import Key, Observation
 from popbandits.history.frame import cell, flat, table_row, text
 from popbandits.space import Space

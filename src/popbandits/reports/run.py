@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.records import merit
+from popbandits.basics.typing import BoolArray, FloatArray
+from popbandits.basics.wording import printable, setting
 from popbandits.history import Event, History, Key, Observation, Rows
 from popbandits.history.frame import text
-from popbandits.records import merit
 from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, metric_column, metric_names, on_table
 from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Space
 from popbandits.storage.queries import Numbers, numbers
 from popbandits.storage.store import reading
-from popbandits.typing import BoolArray, FloatArray
-from popbandits.wording import printable, setting
 
 MAX_LABEL_CHARS = 60
 """Maximum characters of a label, a name or a value in figures."""

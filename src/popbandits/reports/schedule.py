@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from popbandits.basics.wording import number, printable, setting
 from popbandits.history import History
-from popbandits.wording import number, printable, setting
 
 
 def table(history: History) -> Table:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.wording import counted, number
 from popbandits.errors import ArgumentError
 from popbandits.reports.figures.arms import arms
 from popbandits.reports.figures.comparison import curves, finals, regrets
@@ -20,7 +21,6 @@ from popbandits.reports.run import Run
 from popbandits.reports.status import rounds_done
 from popbandits.reports.tables import Cell, RunsByTask, ScoreTable, group_runs, methods_of, score_tables
 from popbandits.reports.words import never_explored, unclear_effects, what_mattered
-from popbandits.wording import counted, number
 
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.advice import advise
+from popbandits.basics.wording import counted, first_line, number, rounded, setting
 from popbandits.history.frame import flat, text
 from popbandits.reports.figures.arms import arms
 from popbandits.reports.figures.comparison import regrets
@@ -23,7 +24,6 @@ from popbandits.reports.html import breakable, cards, figure, filled_table, find
 from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, shorten
 from popbandits.reports.status import rounds_done, selection_name
 from popbandits.reports.words import never_explored, spans, summary, unclear_effects, what_mattered
-from popbandits.wording import counted, first_line, number, rounded, setting
 
 MAX_INTERVAL_ROWS = 3_000
 """Maximum intervals in the table of a page."""

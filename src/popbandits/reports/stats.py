@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import kendalltau
 
-from popbandits.typing import FloatArray
+from popbandits.basics.typing import FloatArray
 
 MIN_POINTS, MIN_POINTS_APART = 8, 3
 """Points that a rank correlation needs, and the number of them that differ from the commonest value, in x and in y."""

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from popbandits.basics.wording import age, number, printable
 from popbandits.methods import METHODS, named_by
 from popbandits.reports.stats import mean
 from popbandits.space import Space
@@ -18,7 +19,6 @@ from popbandits.storage.folders import last_write
 from popbandits.storage.lock import is_running
 from popbandits.storage.queries import counts, last_scores, last_turn
 from popbandits.storage.store import reading
-from popbandits.wording import age, number, printable
 
 State = Literal["running", "finished", "stopped", "killed"]
 STYLES: dict[State, str] = {"running": "cyan", "finished": "green", "stopped": "", "killed": "red"}

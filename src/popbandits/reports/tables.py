@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.wording import number
 from popbandits.history.frame import flat, text
 from popbandits.reports.run import MAX_LABEL_CHARS, Run, shorten
 from popbandits.reports.stats import deviation
 from popbandits.reports.status import selection_name
 from popbandits.selection.t_test import welch
-from popbandits.wording import number
 
 BASELINES = ("PB2-Rand", "PBT")
 """Methods that the others are tested against: the paper's choice, then its nearest; else the first method."""

@@ -6,14 +6,14 @@ from itertools import groupby
 
 import numpy as np
 
+from popbandits.basics.typing import FloatArray
+from popbandits.basics.wording import clock, counted, number, setting
 from popbandits.history import Config
 from popbandits.reports.figures.effects import ALL, DOWN, NEITHER, UP, Effect
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
 from popbandits.reports.status import rounds_done
 from popbandits.space.parameters import Numerical, Scale
-from popbandits.typing import FloatArray
-from popbandits.wording import clock, counted, number, setting
 
 MIN_GAP_SHARE = 0.2
 """Smallest unvisited share of a number's scale that is mentioned."""

@@ -33,9 +33,9 @@ from torch.nn.functional import log_softmax
 from torch.optim import SGD, Adam, Optimizer, RMSprop
 
 from popbandits.agent import Outcome
+from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits.errors import ArgumentError
 from popbandits.rl.threads import use_one_thread, without_onednn
-from popbandits.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from popbandits.agent import MakeAgent, MakeAgents
+from popbandits.basics.records import plain
+from popbandits.basics.settings import SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources, check
 from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.ray_engine import RayEngine
@@ -19,14 +21,12 @@ from popbandits.errors import ArgumentError, RunError
 from popbandits.methods import PARTS, choose, implied
 from popbandits.population import Plan, Population
 from popbandits.population.start import Start, from_record, to_record
-from popbandits.records import plain
 from popbandits.run.ownership import require_own
 from popbandits.run.recipes import Role, is_shipped, on_record, recipe, signed
 from popbandits.run.signing import Signer
 from popbandits.run.source import source_of
 from popbandits.run.start import read_start
 from popbandits.selection import Selection
-from popbandits.settings import SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources, check
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 

@@ -19,13 +19,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
 
+from popbandits.basics.wording import visible
 from popbandits.errors import ArgumentError, PopbanditsError, PopbanditsWarning, RunError, SpaceError
 from popbandits.explorers import Explorer
 from popbandits.methods import recorded_names, registered, registered_class
 from popbandits.run.signing import Signer
 from popbandits.selection import Selection
 from popbandits.space.storage import pack, unpack
-from popbandits.wording import visible
 
 Recipe = dict[str, Any]
 Role = Literal["agent", "method", "selection"]

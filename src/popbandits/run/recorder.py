@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from popbandits.basics.records import Assignment, Decision, Event, Observation
 from popbandits.population import Population
-from popbandits.records import Assignment, Decision, Event, Observation
 from popbandits.storage import Store
 
 

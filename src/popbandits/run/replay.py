@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.agent import MakeAgent, MakeAgents
+from popbandits.basics.scratch import scratch
 from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.work import Job, JobReport
@@ -15,7 +16,6 @@ from popbandits.history import Assignment, History, Observation
 from popbandits.run.loop import agent_seed
 from popbandits.run.recipes import on_record
 from popbandits.run.signing import Signer
-from popbandits.scratch import scratch
 from popbandits.storage.disk import absolute_path
 from popbandits.storage.store import reading
 

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from popbandits.records import Key
+from popbandits.basics.records import Key
 from popbandits.storage.store import Store
 
 BYTES = 32

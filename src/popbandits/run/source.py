@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from popbandits.basics.wording import visible
 from popbandits.space import Space
-from popbandits.wording import visible
 
 FOREIGN = {"popbandits", "popbandits_experiments", *sys.stdlib_module_names}
 """Packages whose code is not the user's."""

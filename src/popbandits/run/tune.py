@@ -12,6 +12,8 @@ from platform import python_version
 from typing import Any, ParamSpec
 
 from popbandits.agent import MakeAgent, MakeAgents
+from popbandits.basics.settings import CHANGEABLE, SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources
+from popbandits.basics.wording import suggestion
 from popbandits.errors import ArgumentError, DiskError, HistoryError, PopbanditsWarning
 from popbandits.population.start import Start
 from popbandits.run.experiment import Experiment
@@ -21,7 +23,6 @@ from popbandits.run.result import Result
 from popbandits.run.signing import ID, Signer, new_id
 from popbandits.run.source import differences
 from popbandits.selection import Selection
-from popbandits.settings import CHANGEABLE, SETTINGS, EngineName, Explore, JobOptions, Keep, Mode, Resources
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import RECORD_ERRORS, absolute_path, required, resume_command
 from popbandits.storage.lock import Lock
@@ -30,7 +31,6 @@ from popbandits.storage.schema import holds_run, is_plain
 from popbandits.storage.store import Store
 from popbandits.views.group import ViewGroup
 from popbandits.views.view import View
-from popbandits.wording import suggestion
 
 P = ParamSpec("P")
 

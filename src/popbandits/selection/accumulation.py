@@ -21,8 +21,8 @@ import math
 
 import numpy as np
 
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.history import History
-from popbandits.typing import FloatArray, IntArray
 
 EVIDENCE_WINDOW = 512
 """Number of last observations that are looked at; with more members than a quarter of it, evidence is never enough."""

@@ -20,13 +20,13 @@ from itertools import product
 
 import numpy as np
 
+from popbandits.basics.rules import SHARE, whole
+from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Key
 from popbandits.history.memory import NO_INDEX
-from popbandits.rules import SHARE, whole
 from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import Truncation, rank, replace_members
-from popbandits.typing import BoolArray, FloatArray, IntArray
 
 GRID = list(product((0.1, 0.2, 0.4, 0.8, 1.6), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)))
 """Candidate length-scales l and noise variances r."""

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.rules import SHARE
+from popbandits.basics.typing import IntArray, is_whole
 from popbandits.errors import ArgumentError
 from popbandits.history import History
-from popbandits.rules import SHARE
 from popbandits.selection.selection import Picks, Selection, stay
 from popbandits.selection.truncation import Ranking, rank, replaced_count
-from popbandits.typing import IntArray, is_whole
 
 PAPER_INTERVALS = (1, 10, 25, 50)
 """The paper's intervals, in rounds, for 32 members."""

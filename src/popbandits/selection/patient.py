@@ -24,14 +24,14 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import median_abs_deviation
 
+from popbandits.basics.rules import EDITION, FLAG, SHARE
+from popbandits.basics.typing import BoolArray, IntArray, is_real, is_whole
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.memory import NO_INDEX
-from popbandits.rules import EDITION, FLAG, SHARE
 from popbandits.selection.accumulation import accumulation
 from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import rank, replace_members
-from popbandits.typing import BoolArray, IntArray, is_real, is_whole
 
 DEFAULT_WARM_UP_ROUNDS = 10
 """Rounds without replacement in a run without a set end."""

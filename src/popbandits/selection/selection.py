@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from popbandits.basics.typing import BoolArray, IntArray
 from popbandits.errors import ArgumentError
 from popbandits.history import History, Observation
 from popbandits.history.memory import NO_INDEX
-from popbandits.typing import BoolArray, IntArray
 
 
 @dataclass(frozen=True)

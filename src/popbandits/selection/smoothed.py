@@ -44,11 +44,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from popbandits.basics.rules import SHARE, real, whole
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.history import History, Key, Observation
-from popbandits.rules import SHARE, real, whole
 from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import truncate
-from popbandits.typing import FloatArray, IntArray
 
 JUMP = 3.0
 """Number of standard deviations from its prediction beyond which a score counts as a leap or a collapse."""

@@ -18,11 +18,11 @@ from itertools import islice
 import numpy as np
 from scipy.special import ndtr, stdtr
 
+from popbandits.basics.rules import SHARE, real, whole
+from popbandits.basics.typing import IntArray
 from popbandits.history import History, Observation
-from popbandits.rules import SHARE, real, whole
 from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import rank, replace_members
-from popbandits.typing import IntArray
 
 
 @dataclass(frozen=True)

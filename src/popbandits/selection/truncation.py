@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from popbandits.basics.rules import SHARE
+from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.history import History
 from popbandits.history.memory import NO_INDEX
-from popbandits.rules import SHARE
 from popbandits.selection.selection import Picks, Selection, checkpoints, usable
-from popbandits.typing import BoolArray, FloatArray, IntArray
 
 Scorer = Callable[[IntArray], FloatArray]
 """Scores at indices of the history, more is better; NaN if the interval failed, and for NO_INDEX."""

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.typing import FloatArray
 from popbandits.space.encoding import Space
 from popbandits.space.points import Points
 from popbandits.space.prior import UNIFORM, Prior
-from popbandits.typing import FloatArray
 
 TRIES = 100
 """Draws from a prior that leans somewhere, before a legal one comes from the parameters' own distributions."""

@@ -8,6 +8,7 @@ import numpy as np
 from ConfigSpace import ConfigurationSpace
 from ConfigSpace.conditions import Condition, Conjunction
 
+from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits.errors import SpaceError
 from popbandits.space import storage
 from popbandits.space.build import build, unbox
@@ -16,7 +17,6 @@ from popbandits.space.points import Points
 from popbandits.space.prior import Prior
 from popbandits.space.rules import Table, rule
 from popbandits.space.written import doubts
-from popbandits.typing import BoolArray, FloatArray
 
 _GIVE_UP = 10_000  # forbidden draws in a row
 _GRID = 100  # levels at most

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from popbandits.basics.typing import is_real
 from popbandits.errors import SpaceError
 from popbandits.space.ranges import LogRange, written
-from popbandits.typing import is_real
 
 _OURS = "write log(lower, upper), (lower, upper) or a list of choices"
 _BRIDGES = {

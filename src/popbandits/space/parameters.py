@@ -19,9 +19,9 @@ import numpy as np
 from ConfigSpace.hyperparameters import FloatHyperparameter, IntegerHyperparameter
 from scipy.special import betaincinv, ndtr, ndtri
 
+from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.errors import SpaceError
 from popbandits.space.build import AnyHyperparameter, unbox
-from popbandits.typing import BoolArray, FloatArray, IntArray
 
 INACTIVE: Any = object()
 """Marks an inactive parameter in a column of values."""

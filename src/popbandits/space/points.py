@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from popbandits.typing import BoolArray, FloatArray, IntArray
+from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

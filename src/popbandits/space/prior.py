@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
+from popbandits.basics.typing import FloatArray
 from popbandits.space.parameters import Categorical, Numerical
 from popbandits.space.points import Points
-from popbandits.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

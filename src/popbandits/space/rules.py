@@ -18,9 +18,9 @@ import numpy.typing as npt
 from ConfigSpace.conditions import Condition, Conjunction
 from ConfigSpace.forbidden import ForbiddenConjunction, ForbiddenRelation
 
+from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits.errors import SpaceError
 from popbandits.space.parameters import Numerical, Parameter
-from popbandits.typing import BoolArray, FloatArray
 
 Compare = Callable[[Any, Any], Any]
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from popbandits.basics.rules import TEXT, Rule, real
+from popbandits.basics.settings import MEMBERS as MEMBERS
+from popbandits.basics.settings import SETTINGS
 from popbandits.errors import HistoryError
-from popbandits.rules import TEXT, Rule, real
-from popbandits.settings import MEMBERS as MEMBERS
-from popbandits.settings import SETTINGS
 
 MAX_TIME_SECONDS = 1e11
 """Upper limit of times, in seconds since 1970: the year 5138."""

@@ -20,9 +20,9 @@ from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
+from popbandits.basics.records import Key
+from popbandits.basics.settings import Keep
 from popbandits.errors import AgentError, CheckpointError, DiskError, RunError
-from popbandits.records import Key
-from popbandits.settings import Keep
 from popbandits.storage.disk import reason, required
 
 CHECKPOINTS = "checkpoints"

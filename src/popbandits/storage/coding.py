@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.records import STATUSES, Assignment, Decision, Event, Key, Observation, assemble, broken_rule
+from popbandits.basics.typing import is_real, is_whole
 from popbandits.errors import HistoryError
-from popbandits.records import STATUSES, Assignment, Decision, Event, Key, Observation, assemble, broken_rule
 from popbandits.space.storage import pack, unpack, unpack_all
 from popbandits.storage.about import MEMBERS
-from popbandits.typing import is_real, is_whole
 
 OBSERVATION_COLUMNS = (
     "member, round, config, parent_member, parent_round, score_before, score, steps, seconds, status, metrics, decision"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from popbandits.basics.rules import PATH
+from popbandits.basics.wording import error_text
 from popbandits.errors import DiskError, HistoryError, ReadError
-from popbandits.rules import PATH
-from popbandits.wording import error_text
 
 DISK_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE}
 """Errors that only a disk causes, whatever code wrote to it."""

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from popbandits.basics.records import Event
 from popbandits.errors import HistoryError
-from popbandits.records import Event
 from popbandits.space.storage import unpack, unpack_all
 from popbandits.storage.store import Store
 

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from popbandits.basics.wording import first_line
 from popbandits.errors import HistoryError
-from popbandits.wording import first_line
 
 RUN_FILE = "run.sqlite"
 VERSION = 3

@@ -9,19 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from popbandits.deprecation import present_name
+from popbandits.basics.deprecation import present_name
+from popbandits.basics.records import Decision, Event, Key, Observation
+from popbandits.basics.settings import Mode
+from popbandits.basics.typing import Directory
+from popbandits.basics.wording import first_line
 from popbandits.errors import ArgumentError, HistoryError, PopbanditsError, WriteError
 from popbandits.history.archive import Archive
-from popbandits.records import Decision, Event, Key, Observation
-from popbandits.settings import Mode
 from popbandits.space import Space
 from popbandits.storage import coding, schema
 from popbandits.storage.about import check_about
 from popbandits.storage.coding import DECISION_COLUMNS, EVENT_COLUMNS, OBSERVATION_COLUMNS
 from popbandits.storage.disk import readable
 from popbandits.storage.schema import RUN_FILE
-from popbandits.typing import Directory
-from popbandits.wording import first_line
 
 Record = TypeVar("Record")
 

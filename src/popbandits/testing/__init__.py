@@ -19,7 +19,7 @@ An agent is trained for a few intervals; the report says what is wrong, how to f
 
 from typing import TYPE_CHECKING, Any
 
-from popbandits.deprecation import present_name
+from popbandits.basics.deprecation import present_name
 from popbandits.testing.agent_report import AgentRule, BatchRule, Costs, Finding, Report
 from popbandits.testing.agents import check_agent
 from popbandits.testing.batches import check_batched

@@ -32,9 +32,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from popbandits.agent import Agent, MakeAgent
+from popbandits.basics.settings import EngineName
 from popbandits.errors import ArgumentError, RunError
 from popbandits.history import Config
-from popbandits.settings import EngineName
 from popbandits.space import Space
 from popbandits.testing.agent_report import AgentRule, Report
 from popbandits.testing.contrasts import Contrast, contrasts

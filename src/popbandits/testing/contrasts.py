@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from popbandits.basics.typing import FloatArray
 from popbandits.errors import SpaceError
 from popbandits.history import Config
 from popbandits.space import Points, Space
-from popbandits.typing import FloatArray
 
 _DRAWS_PER_ATTEMPT = 512
 _MAX_ATTEMPTS = 20

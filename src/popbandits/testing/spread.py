@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from scipy.special import stdtrit
 
-from popbandits.wording import number
+from popbandits.basics.wording import number
 
 _P_VALUE = 0.005
 """Two-sided probability that a score falls beyond the spread by chance, if scores are normal."""

@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from popbandits.agent import Agent, MakeAgent
+from popbandits.basics.wording import visible
 from popbandits.engines.generators import read_states, used_since
 from popbandits.engines.making import IncompleteAgentError, build
 from popbandits.engines.work import Checkpointable, agents_frames, announce, as_outcome, call, differences
@@ -30,7 +31,6 @@ from popbandits.storage.checkpoints import seal
 from popbandits.storage.disk import reason
 from popbandits.testing.agent_report import AgentRule, AnyRule, Costs, Finding, Status
 from popbandits.testing.overhead import time_idle_run
-from popbandits.wording import visible
 
 T = TypeVar("T")
 

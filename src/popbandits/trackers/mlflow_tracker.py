@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from popbandits.extras import library
+from popbandits.basics.extras import library
 from popbandits.population import Population
 from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, tracking_id
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from popbandits.extras import library
+from popbandits.basics.extras import library
+from popbandits.basics.rules import one_of
 from popbandits.population import Population
-from popbandits.rules import one_of
 from popbandits.storage.disk import absolute_path
 from popbandits.trackers.tracker import Entry, Tracker, prefix
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from popbandits.basics.typing import is_real
 from popbandits.history import Observation
 from popbandits.history.frame import flat, text
 from popbandits.population import Population
-from popbandits.typing import is_real
 from popbandits.views.view import View
 
 ID_FILE = "tracking-id"

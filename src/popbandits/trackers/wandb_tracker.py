@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from popbandits.basics.extras import library
 from popbandits.errors import ArgumentError
-from popbandits.extras import library
 from popbandits.population import Population
 from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, replace_text, tracking_id
 

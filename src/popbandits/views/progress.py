@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from popbandits.advice import advise
+from popbandits.basics.records import merit
 from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Decision, Event, Key, Observation
 from popbandits.population import Population
-from popbandits.records import merit
 from popbandits.views.view import View
 
 State = Literal["training", "waiting", "idle", "failed", "done"]

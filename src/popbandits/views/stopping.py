@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from popbandits.basics.rules import Rule, real, whole
+from popbandits.basics.wording import duration, number
 from popbandits.history import Decision, History, Key, Observation
 from popbandits.population import Population
-from popbandits.rules import Rule, real, whole
 from popbandits.views.view import View
-from popbandits.wording import duration, number
 
 _POSITIVE_SECONDS = real("above 0 seconds", lambda value: value > 0)
 _FINITE = real("a finite number")

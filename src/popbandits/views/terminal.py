@@ -17,13 +17,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from popbandits.basics.wording import clock, counted, duration, first_line, number, printable, setting
 from popbandits.history import Decision, Event, Observation
 from popbandits.population import Population
 from popbandits.space.remarks import remarks
 from popbandits.views.capture import OutputCapture
 from popbandits.views.progress import Member, Progress, State, copied_from
 from popbandits.views.view import View
-from popbandits.wording import clock, counted, duration, first_line, number, printable, setting
 
 MIN_REDRAW_SECONDS = 0.25
 """Minimum seconds between two drawings."""

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from popbandits.basics.wording import counted
 from popbandits.reports.figures.figure import Figure, record, require_extra
 from popbandits.reports.figures.figure import Record as Row
 from popbandits.reports.figures.theme import DASHES, PALETTE
-from popbandits.wording import counted
 from popbandits_experiments.ground.records import TENTHS, Record
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.statistics import estimate, improvement, iqm, profile

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from popbandits.basics.wording import counted
 from popbandits.errors import ArgumentError
-from popbandits.wording import counted
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS
 from popbandits_experiments.ground.methods import METHODS
 from popbandits_experiments.ground.records import RESULTS, SPACES, SPLITS, Group, Record, Space, read, seed_range

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from popbandits.basics.wording import counted, duration, number
 from popbandits.errors import ArgumentError
-from popbandits.wording import counted, duration, number
 from popbandits_experiments.ground.records import Record
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.statistics import (

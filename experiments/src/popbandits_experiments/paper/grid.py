@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from popbandits.basics.wording import clock, counted
 from popbandits.errors import PopbanditsError, RunError
 from popbandits.history import Decision, Event, Observation
 from popbandits.population import Population
@@ -19,7 +20,6 @@ from popbandits.space import Space
 from popbandits.storage.schema import RUN_FILE
 from popbandits.storage.store import reading
 from popbandits.views.view import View
-from popbandits.wording import clock, counted
 
 SLACK = 1.2
 """A round starts only if this many times the longest round so far fits in the time left."""

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 from scipy.optimize import isotonic_regression
 
+from popbandits.basics.typing import FloatArray
 from popbandits.methods import METHODS
 from popbandits.reports.figures.figure import require_extra
-from popbandits.typing import FloatArray
 from popbandits_experiments.paper.results import Curve, Floor, Results
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from popbandits.basics.typing import FloatArray
 from popbandits.errors import HistoryError
 from popbandits.methods import Explore
-from popbandits.typing import FloatArray
 
 NUMBERS, CURVES = "results.json", "curves.csv"
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.typing import FloatArray
 from popbandits.errors import ArgumentError
 from popbandits.explorers import RandomSearch
 from popbandits.history import Config, History
 from popbandits.methods import COMPARED, METHODS, Explore
 from popbandits.population import Population
 from popbandits.selection.truncation import replaced_count
-from popbandits.typing import FloatArray
 from popbandits_experiments.paper.parallel import in_processes, worker_count
 from popbandits_experiments.paper.results import Floor, Results, Run, Start, provenance
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from popbandits import PBT, Outcome, tune
-from popbandits.settings import ENGINES
+from popbandits.basics.settings import ENGINES
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 

@@ -18,10 +18,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from popbandits.basics.wording import counted
 from popbandits.history import Observation
 from popbandits.reports.stats import deviation
 from popbandits.selection.t_test import welch
-from popbandits.wording import counted
 from popbandits_experiments import RESULTS
 from popbandits_experiments.paper.procgen import published
 from popbandits_experiments.paper.procgen.methods import short

@@ -13,7 +13,7 @@ from torch.distributions import Categorical, kl_divergence
 
 from experiments.tests.paper.procgen.narrow import narrow
 from experiments.tests.paper.procgen.test_network import reference
-from popbandits.typing import BoolArray, FloatArray
+from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits_experiments.paper.procgen import agent as agent_module
 from popbandits_experiments.paper.procgen.agent import PPO, Settings
 from popbandits_experiments.paper.procgen.environments import Pool

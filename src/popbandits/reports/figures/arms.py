@@ -6,12 +6,12 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from popbandits.basics.typing import FloatArray
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import Figure, Record, most_used, record, thin
 from popbandits.reports.figures.theme import BLUE, DASHES, ORANGE, PALETTE
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import standard_error
-from popbandits.typing import FloatArray
 
 HALVES = ["first half", "second half"]
 MAX_LABELS = 30

@@ -6,12 +6,12 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import Figure, Record, record, thin
 from popbandits.reports.run import Run
 from popbandits.reports.stats import standard_error
 from popbandits.reports.tables import RunsByTask, methods_of
-from popbandits.typing import BoolArray, FloatArray
 
 MAX_ROUNDS = 400
 """Maximum rounds drawn of a curve."""

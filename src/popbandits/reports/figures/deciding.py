@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import altair as alt
 import numpy as np
 
+from popbandits.basics.wording import counted
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import Figure, Record, record, thin
 from popbandits.reports.figures.theme import BLUE, RED
 from popbandits.reports.run import Run, shorten
-from popbandits.wording import counted
 
 MODEL, SAMPLED = "by the method", "fall-back"
 MAX_DECISIONS = 2_000

@@ -7,12 +7,12 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import Figure, record
 from popbandits.reports.figures.theme import BLUE, GREY, RED
 from popbandits.reports.run import Run, label_names, shorten
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART, Association, association, critical
-from popbandits.typing import FloatArray, IntArray
 
 ALL = "all intervals"
 UP, DOWN, NEITHER = "more was better", "less was better", "no clear effect"

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.extras import require
+from popbandits.basics.extras import require
+from popbandits.basics.typing import IntArray
+from popbandits.basics.wording import rounded
 from popbandits.reports.figures.theme import config
 from popbandits.storage.disk import write_whole
-from popbandits.typing import IntArray
-from popbandits.wording import rounded
 
 MAX_MARKS = 3_000
 """Maximum marks of a kind in a figure; of more, a sample is drawn."""

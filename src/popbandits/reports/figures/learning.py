@@ -8,14 +8,14 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from popbandits.basics.typing import FloatArray, IntArray
+from popbandits.basics.wording import counted, rounded
 from popbandits.reports.axes import time_unit
 from popbandits.reports.data import RunData
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, record, thin
 from popbandits.reports.figures.theme import BLUE, GREEN, GREY, RED
 from popbandits.reports.run import MAX_LABEL_CHARS, shorten
-from popbandits.typing import FloatArray, IntArray
-from popbandits.wording import counted, rounded
 
 MAX_CURVES = 60
 """Maximum members drawn one by one."""

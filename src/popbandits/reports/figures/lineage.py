@@ -5,12 +5,12 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from popbandits.basics.wording import number
 from popbandits.history import Key, Observation
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, record, thin
 from popbandits.reports.figures.theme import BLUE, GREY, OCHRE, RED
 from popbandits.reports.run import Run
-from popbandits.wording import number
 
 KEPT, COPIED, WON, FAILED = "continues", "copies weights", "winning lineage", "failed"
 MAX_FAILURES = 500

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from popbandits.basics.typing import IntArray
 from popbandits.errors import PopbanditsError
 from popbandits.explorers.pb2_mix import PB2Mix
 from popbandits.explorers.surrogate import ModelExplorer, Models, Surrogate, one_blas_thread
@@ -20,7 +21,6 @@ from popbandits.reports.figures.theme import BLUE, GREY, RED
 from popbandits.reports.run import Run, label_names, shorten
 from popbandits.space import Points
 from popbandits.space.parameters import Numerical
-from popbandits.typing import IntArray
 
 MAX_LABELS, MAX_NUMBERS = 10, 6
 """Maximum labels and numbers drawn."""

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import altair as alt
 import numpy as np
 
+from popbandits.basics.typing import BoolArray
 from popbandits.reports.data import RunData
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import MAX_MARKS, Figure, Record, most_used, record, thin
 from popbandits.reports.figures.theme import GREY, RED
 from popbandits.reports.run import label_names
 from popbandits.space.parameters import Categorical, Numerical
-from popbandits.typing import BoolArray
 
 OTHERS, WINNER = "a member", "winning lineage"
 FULL_PANELS = 8

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.records import Key, Observation, broken_rule, merit
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.errors import HistoryError
-from popbandits.records import Key, Observation, broken_rule, merit
 from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, MAX_METRICS, metric_column, metric_names, on_table
 from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.figures.figure import thin
@@ -17,7 +18,6 @@ from popbandits.storage import Store
 from popbandits.storage.about import MEMBERS
 from popbandits.storage.queries import KEY_COLUMNS, Numbers, configs, metrics, no_numbers, numbers, some_metrics
 from popbandits.storage.store import reading
-from popbandits.typing import FloatArray, IntArray
 
 MAX_NUMBER = 1e15
 """Upper bound of ids, rounds and times."""

@@ -5,7 +5,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from popbandits.records import Assignment, Key, Observation
+from popbandits.basics.records import Assignment, Key, Observation
+from popbandits.basics.wording import setting
 from popbandits.reports.export import finite
 from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, describe_config, shorten
 from popbandits.reports.status import state_of
@@ -13,7 +14,6 @@ from popbandits.storage import Store
 from popbandits.storage.lock import is_running
 from popbandits.storage.queries import failures
 from popbandits.storage.store import reading
-from popbandits.wording import setting
 
 MAX_INTERVALS = 100
 """Maximum intervals shown of a member, the last ones."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from popbandits.basics.records import Event, Key
+from popbandits.basics.wording import duration, first_line, number, rounded
 from popbandits.errors import HistoryError
-from popbandits.records import Event, Key
 from popbandits.reports.live.live_run import LiveRun
 from popbandits.reports.live.updates import FIGURES, FigureUpdate, WarningsUpdate, curves
 from popbandits.reports.run import describe_config, method_label, shorten
@@ -19,7 +20,6 @@ from popbandits.storage.folders import Stamp, file_stamp
 from popbandits.storage.lock import is_running
 from popbandits.storage.queries import Numbers, Source, configs, fallbacks, latest_events
 from popbandits.storage.store import reading
-from popbandits.wording import duration, first_line, number, rounded
 
 MEMBER_COLUMNS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
 """Columns of the table of members."""

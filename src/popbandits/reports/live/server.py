@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.responses import StreamingResponse as Stream
 from starlette.routing import Route
 
+from popbandits.basics.wording import visible
 from popbandits.errors import ArgumentError, PopbanditsError
 from popbandits.reports.html import PAGE, scripts, strict_json, themes
 from popbandits.reports.libraries import Libraries
@@ -35,7 +36,6 @@ from popbandits.reports.status import Status, rounds_done
 from popbandits.storage.folders import file_stamp
 from popbandits.storage.queries import failures
 from popbandits.storage.store import reading
-from popbandits.wording import visible
 
 DEFAULT_PORT = 8765
 """Default port, if it is free."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from popbandits.advice import MAX_LINEAGE, count_recent, judge
+from popbandits.basics.records import Key
 from popbandits.errors import HistoryError
-from popbandits.records import Key
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.schedules import schedules

@@ -118,7 +118,7 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
 
 
 def _print_tables(directories: list[Path]) -> None:
-    from popbandits.wording import visible
+    from popbandits.basics.wording import visible
     from popbandits_experiments.paper.procgen.tables import print_tables, trials
 
     print_tables(trials(directories, lambda error: print(f"Left out: {visible(str(error))}")))

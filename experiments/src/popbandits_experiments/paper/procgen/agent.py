@@ -25,10 +25,10 @@ import torch
 from torch import Generator
 
 from popbandits.agent import Outcome
+from popbandits.basics.rules import one_of, whole
+from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits.errors import AgentError, ArgumentError
 from popbandits.rl.threads import use_one_thread
-from popbandits.rules import one_of, whole
-from popbandits.typing import BoolArray, FloatArray
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS
 from popbandits_experiments.paper.procgen.environments import (
     LEVELS,

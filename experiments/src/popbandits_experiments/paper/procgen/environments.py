@@ -12,8 +12,8 @@ import envpool
 import numpy as np
 import numpy.typing as npt
 
+from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.errors import ArgumentError
-from popbandits.typing import BoolArray, FloatArray, IntArray
 
 GAMES = (
     "bigfish",

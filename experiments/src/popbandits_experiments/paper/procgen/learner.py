@@ -18,8 +18,8 @@ import numpy.typing as npt
 import torch
 from torch import Generator, Tensor
 
-from popbandits.rules import whole
-from popbandits.typing import BoolArray, FloatArray
+from popbandits.basics.rules import whole
+from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits_experiments.cuda_graphs import Replayed
 from popbandits_experiments.paper.procgen import network
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS, Draws

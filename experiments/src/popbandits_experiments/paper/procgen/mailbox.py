@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from popbandits.typing import BoolArray, FloatArray
+from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits_experiments.paper.procgen.environments import FRAME, Frames
 
 NOBODY_ACTED = -1

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from popbandits.basics.typing import is_real
+from popbandits.basics.wording import counted, printable, visible
 from popbandits.errors import HistoryError
 from popbandits.history import Observation
 from popbandits.reports.run import Run
@@ -19,8 +21,6 @@ from popbandits.reports.tables import Cell, ScoreTable, score_table
 from popbandits.run.recipes import current
 from popbandits.storage.folders import run_folders
 from popbandits.storage.schema import RUN_FILE
-from popbandits.typing import is_real
-from popbandits.wording import counted, printable, visible
 from popbandits_experiments.paper.procgen import published
 from popbandits_experiments.paper.procgen.methods import AGENT, ALONE, LABELS, short
 

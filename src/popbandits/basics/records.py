@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from popbandits.basics.rules import SCORE, real
+from popbandits.basics.typing import FloatArray, is_real, is_whole
 from popbandits.errors import HistoryError
-from popbandits.rules import SCORE, real
-from popbandits.typing import FloatArray, is_real, is_whole
 
 Config = dict[str, Any]
 """A configuration: native Python values, only the active hyperparameters; nested if the space was written nested."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
+from popbandits.basics.wording import suggestion
 from popbandits.errors import ArgumentError, PopbanditsError
-from popbandits.wording import suggestion
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def whole(least: int, most: int | None = None, fix: str = "") -> Rule:
     """Allow whole numbers, numpy's too."""
 
     def holds(value: Any) -> bool:
-        from popbandits.typing import is_whole  # Imports numpy.
+        from popbandits.basics.typing import is_whole  # Imports numpy.
 
         return is_whole(value, least) and (most is None or value <= most)
 
@@ -53,7 +53,7 @@ def real(words: str, holds: Callable[[float], bool] = math.isfinite, fix: str = 
     """Allow the numbers for which `holds` is true; NaN is never allowed."""
 
     def is_allowed(value: Any) -> bool:
-        from popbandits.typing import is_real  # Imports numpy.
+        from popbandits.basics.typing import is_real  # Imports numpy.
 
         return is_real(value) and holds(value)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from popbandits.rules import (
+from popbandits.basics.rules import (
     AMOUNTS,
     FLAG,
     JOB,
