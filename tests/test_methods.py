@@ -19,6 +19,8 @@ from popbandits import (
     Explorer,
     History,
     Observation,
+    Patient,
+    PatientPBT,
     Population,
     Restarts,
     Selection,
@@ -33,6 +35,7 @@ from popbandits.history import Config
 from popbandits.methods import (
     METHODS,
     SELECTIONS,
+    Choice,
     Method,
     choose,
     implied,
@@ -202,6 +205,38 @@ def test_an_unknown_name_is_refused_with_those_there_are(tmp_path: Path) -> None
     with pytest.raises(ArgumentError, match=r"^selection must be a Selection or one of .*, got 'best'$"):
         tune(Walker, SPACE, selection="best", directory=tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("run", "changes", "resumed", "method", "selection", "explore"),
+    [
+        ({}, {}, False, PatientPBT(), Patient(), "replaced"),
+        ({"method": "pb2-fuse/all"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
+        ({"method": PBT(), "explore": "all"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
+        ({"method": PBT(), "explore": "all"}, {"method": "pbt"}, True, PBT(), Truncation(), "all"),
+        ({"method": PBT(), "explore": "all"}, {"method": "pbt", "explore": None}, True, PBT(), Truncation(), "all"),
+        ({"method": "pbt", "selection": Smoothed()}, {"method": "mf-pbt"}, True, PBT(), MFPBT(), "replaced"),
+        ({"method": "mf-pbt"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
+        ({"method": "pbt", "selection": Smoothed()}, {"method": "pbt"}, False, PBT(), Smoothed(), "replaced"),
+        ({"method": "pbt", "quantile": 0.5}, {"selection": "smoothed"}, False, PBT(), Smoothed(0.5), "replaced"),
+        ({"method": "pbt", "quantile": 0.5}, {"selection": "smoothed"}, True, PBT(), Smoothed(), "replaced"),
+        ({"method": "pbt", "quantile": 0.5}, {"selection": Smoothed(0.1)}, True, PBT(), Smoothed(0.1), "replaced"),
+        ({"method": "pbt", "selection": Smoothed()}, {"quantile": 0.5}, False, PBT(), Smoothed(0.5), "replaced"),
+        ({"method": "mf-pbt"}, {"quantile": 0.5, "rounds": 9}, False, PBT(), MFPBT(0.5), "replaced"),
+    ],
+)
+def test_one_table_says_which_value_counts(
+    run: Any, changes: Any, resumed: bool, method: Any, selection: Any, explore: str
+) -> None:
+    assert choose(**run, changes=changes, resumed=resumed) == Choice(method, selection, explore)
+
+
+def test_a_quantile_is_for_selections_that_have_one() -> None:
+    class Loyal(Selection):
+        pass
+
+    with pytest.raises(ArgumentError, match=r"quantile is for selections that have one, got 0.5 for .*; leave it out"):
+        choose(selection=Loyal(), changes={"quantile": 0.5})
 
 
 def test_quantiles_that_disagree_are_refused_for_objects_only() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from popbandits.explorers import CoCaBO, PB2Fuse, PB2Mix, PB2Mult, PB2Rand, surrogate
-from popbandits.explorers.arms import Arms
+from popbandits.explorers.surrogate import Arms
 from popbandits.history import History, Observation
 from popbandits.models.gp import NotFittedError, Posterior
 from popbandits.population import Population
@@ -116,7 +116,7 @@ def test_the_window_bounds_what_a_decision_looks_at(
         seen.append(len(rows))
         return Arms(space, rows, *rest, **named)
 
-    monkeypatch.setattr("popbandits.explorers.arms.Arms", watched)  # what Arms.after makes
+    monkeypatch.setattr("popbandits.explorers.surrogate.Arms", watched)  # what Arms.after makes
     play(Population(MIXED, method(window=window), rounds=10, explore="all"))
     assert all(likelihood.pairs.n <= window for likelihood, _ in fits)
     assert all(count <= window for count in seen)

@@ -37,7 +37,8 @@ def two_floats() -> tuple[Space, UpperConfidenceBound]:
 
 def best(bound, space, labels, known=NOTHING_KNOWN, count=64, **options):
     labels = np.array(labels)
-    return maximise(bound, space, *candidates(space, labels, known, count, RNG(2)), groups=len(labels), **options)
+    uniform = RNG(2).random((count + len(known), len(space.numerical)))
+    return maximise(bound, space, *candidates(space, labels, known, uniform), groups=len(labels), **options)
 
 
 def test_the_confidence_is_never_negative_and_grows_with_the_logarithm():

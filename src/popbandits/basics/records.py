@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from popbandits.basics.rules import SCORE, real
-from popbandits.basics.typing import FloatArray, is_real, is_whole
+from popbandits.basics.rules import SCORE, is_real, is_whole, real
+from popbandits.basics.typing import FloatArray
 from popbandits.errors import HistoryError
 
 Config = dict[str, Any]

@@ -28,8 +28,9 @@ def demo(parser: argparse.ArgumentParser) -> Command:
         from popbandits.reports.schedule import print_schedule
         from popbandits.rl import demo as task
         from popbandits.run import Result, tune
+        from popbandits.run.tune import new_folder
 
-        folder = arguments.output or new_folder(Path("runs"), "demo")
+        folder = arguments.output or new_folder("demo")
         runs = {
             "tuned": ("Patient PBT", task.space(), "patient-pbt", task.POPULATION),
             "random": ("random search", task.space(), "random", task.POPULATION),
@@ -62,12 +63,3 @@ def demo(parser: argparse.ArgumentParser) -> Command:
         return None
 
     return play
-
-
-def new_folder(where: Path, name: str) -> Path:
-    """Return a path that does not exist yet."""
-    path, number = where / name, 1
-    while path.exists():
-        number += 1
-        path = where / f"{name}-{number}"
-    return path

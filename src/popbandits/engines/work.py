@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.basics.records import RULES, Assignment, Key, plain, status_of, with_standard_error
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.basics.wording import error_text, storable
 from popbandits.engines.making import IncompleteAgentError, build
 from popbandits.errors import AgentError, CheckpointError, PopbanditsError

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from popbandits.basics.typing import IntArray
-from popbandits.explorers.arms import Arms
-from popbandits.explorers.surrogate import ModelExplorer
+from popbandits.explorers.surrogate import Arms, ModelExplorer
 from popbandits.history import History, Observation
 from popbandits.space import Space
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from popbandits.basics.rules import real
 from popbandits.basics.typing import FloatArray, IntArray
-from popbandits.explorers.arms import Arms
 from popbandits.explorers.explorer import Proposal
 from popbandits.explorers.pb2_mix import PB2Mix
-from popbandits.explorers.surrogate import Models, Surrogate
+from popbandits.explorers.surrogate import Arms, Models, Surrogate
 from popbandits.history import History, Observation
 from popbandits.models.acquisition import UpperConfidenceBound, maximise
 from popbandits.models.gp import NotFittedError

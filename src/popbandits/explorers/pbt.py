@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.basics.rules import PROBABILITY
-from popbandits.basics.typing import FloatArray, IntArray, is_real
+from popbandits.basics.rules import PROBABILITY, is_real
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.errors import ArgumentError
 from popbandits.explorers.explorer import Explorer
 from popbandits.history import Config, History, Observation

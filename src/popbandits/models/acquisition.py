@@ -70,21 +70,14 @@ class Maxima:
     """(g,) the bound there; -inf where a group has no legal point."""
 
 
-def candidates(
-    space: Space, labels: IntArray, known: FloatArray, count: int, rng: np.random.Generator
-) -> tuple[Points, IntArray]:
-    """Draw legal starting points for each row of labels: `count` uniform ones, and the known numbers.
+def candidates(space: Space, labels: IntArray, known: FloatArray, uniform: FloatArray) -> tuple[Points, IntArray]:
+    """Return legal starting points for each row of labels, and the group of each: uniform ones, and known numbers.
 
     Uniform points alone miss a sharp optimum that was already seen, so numbers observed or pending are added (known:
-    (k, d); absent values are filled at random). Returns the points and the group of each.
+    (k, d)). The last k of the uniform numbers (n + k, d) fill their absent values.
     """
-    random = rng.random((count + len(known), len(space.numerical)))
-    x = (
-        random[:count]
-        if not len(known)
-        else np.concatenate([random[:count], np.where(np.isnan(known), random[count:], known)])
-    )
-    x = space.snap(x)
+    count = len(uniform) - len(known)
+    x = space.snap(np.concatenate([uniform[:count], np.where(np.isnan(known), uniform[count:], known)]))
     group = np.repeat(np.arange(len(labels)), len(x))
     points = space.activate(Points(np.tile(x, (len(labels), 1)), labels[group]))
     legal = space.legal(points)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from popbandits.basics.records import Config, plain
-from popbandits.basics.typing import Directory, is_real
+from popbandits.basics.rules import is_real
+from popbandits.basics.typing import Directory
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal
 from popbandits.history import History

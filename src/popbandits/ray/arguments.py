@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
 from popbandits.ray.nested import Path

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.errors import ArgumentError, SpaceError
 from popbandits.explorers import Explorer, Proposal
 from popbandits.history import Config, History, Observation

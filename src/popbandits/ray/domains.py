@@ -11,7 +11,7 @@ from ConfigSpace import UniformFloatHyperparameter as UniformFloat
 from ConfigSpace import UniformIntegerHyperparameter as UniformInteger
 from ray.tune.search import sample
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.errors import SpaceError
 from popbandits.space import Space
 

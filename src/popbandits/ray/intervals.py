@@ -6,7 +6,7 @@ from typing import Any
 
 from ray.tune.utils import flatten_dict
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.engines.work import HyperparameterMismatchError, differences
 from popbandits.errors import ArgumentError, RunError
 from popbandits.history import Assignment, Observation

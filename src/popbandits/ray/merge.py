@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, Literal
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.errors import SpaceError
 from popbandits.ray.domains import Domain, Labels, Range, looks_logarithmic, read_domain
 from popbandits.ray.nested import Path, find, leaves, put

@@ -15,7 +15,7 @@ from ray.tune.result import DEFAULT_METRIC, TIME_TOTAL_S
 from ray.tune.schedulers.trial_scheduler import TrialScheduler
 from ray.tune.utils import flatten_dict
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
 from popbandits.history import Assignment, Event, Mode

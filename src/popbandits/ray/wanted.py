@@ -6,7 +6,7 @@ from typing import Any
 
 from ray.tune.search import sample
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.errors import SpaceError
 from popbandits.ray.domains import Domain, Labels, read_domain, read_labels
 from popbandits.ray.nested import Path, leaves

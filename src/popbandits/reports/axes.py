@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.basics.typing import FloatArray, IntArray, is_real
+from popbandits.basics.rules import is_real
+from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.history.frame import flat
 
 COSTS = ("steps", "seconds")

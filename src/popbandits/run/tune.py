@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
 from inspect import signature
+from itertools import count
 from pathlib import Path
 from platform import python_version
 from typing import Any, ParamSpec
@@ -176,7 +177,8 @@ def tune(
 
 def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
     """Run an experiment in its own folder; `progress` overrides the experiment's, unless it is None."""
-    directory = absolute_path(experiment.directory) if experiment.directory is not None else _new_folder()
+    given = new_folder(time.strftime("%Y-%m-%d-%H%M%S")) if experiment.directory is None else experiment.directory
+    directory = absolute_path(given)
     shown = experiment.progress if progress is None else progress
     _ = experiment.plan  # Raises for bad arguments before anything is written.
     with _disk_errors(directory):
@@ -346,10 +348,7 @@ def _terminal(workers: int) -> View:
     return terminal_view(workers)
 
 
-def _new_folder() -> Path:
-    """Return a folder in `runs` that does not exist yet."""
-    stem = time.strftime("%Y-%m-%d-%H%M%S")
-    number = 1
-    while (path := absolute_path("runs") / (stem if number == 1 else f"{stem}-{number}")).exists():
-        number += 1
-    return path
+def new_folder(name: str) -> Path:
+    """Return the path of a folder in `runs` that does not exist yet."""
+    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    return next(path for each in names if not (path := Path("runs", each)).exists())

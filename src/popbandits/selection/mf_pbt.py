@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.basics.rules import SHARE
-from popbandits.basics.typing import IntArray, is_whole
+from popbandits.basics.rules import SHARE, is_whole
+from popbandits.basics.typing import IntArray
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.selection.selection import Picks, Selection, stay

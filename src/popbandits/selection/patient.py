@@ -24,8 +24,8 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import median_abs_deviation
 
-from popbandits.basics.rules import EDITION, FLAG, SHARE
-from popbandits.basics.typing import BoolArray, IntArray, is_real, is_whole
+from popbandits.basics.rules import EDITION, FLAG, SHARE, is_real, is_whole
+from popbandits.basics.typing import BoolArray, IntArray
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.memory import NO_INDEX

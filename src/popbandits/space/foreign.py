@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.errors import SpaceError
 from popbandits.space.ranges import LogRange, written
 

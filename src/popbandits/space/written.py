@@ -8,7 +8,7 @@ from ConfigSpace import ConfigurationSpace
 from ConfigSpace import UniformFloatHyperparameter as UniformFloat
 from ConfigSpace import UniformIntegerHyperparameter as UniformInteger
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.space.build import groups, leaves
 from popbandits.space.foreign import likely_meant
 from popbandits.space.ranges import is_wide, written

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.basics.records import STATUSES, Assignment, Decision, Event, Key, Observation, assemble, broken_rule
-from popbandits.basics.typing import is_real, is_whole
+from popbandits.basics.rules import is_real, is_whole
 from popbandits.errors import HistoryError
 from popbandits.space.storage import pack, unpack, unpack_all
 from popbandits.storage.about import MEMBERS

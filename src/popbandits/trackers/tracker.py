@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.history import Observation
 from popbandits.history.frame import flat, text
 from popbandits.population import Population

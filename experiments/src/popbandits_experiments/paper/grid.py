@@ -81,7 +81,7 @@ def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
         return
     with reading(directory) as store:
         before = _identity(store.about, store.space, Signer.of(store))
-    now = _identity(json.loads(json.dumps(experiment.record())), Space(experiment.space))
+    now = _identity(json.loads(json.dumps(experiment.record())), experiment.plan.space)
     free = {f"agent.{name}" for name in may_differ}
     for name in now:
         if before.get(name) != now[name] and name not in free:

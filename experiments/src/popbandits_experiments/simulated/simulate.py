@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from popbandits.methods import METHODS
 from popbandits.population import Population
 from popbandits.selection.truncation import replaced_count
 from popbandits_experiments.simulated.landscapes import Problem, State
@@ -138,11 +137,7 @@ def run(
     if name == PERFECT:
         population = Perfect(drawn, played, size=size, rounds=rounds, seed=seed, **options)
     else:
-        known = METHODS[name]
-        own = known.make_selection(quantile=options["quantile"])
-        population = Population(
-            drawn.space(), known.make(), size=size, rounds=rounds, seed=seed, selection=own, **options
-        )
+        population = Population(drawn.space(), name, size=size, rounds=rounds, seed=seed, **options)
     seconds = play(drawn, population, seed, played)
     fallbacks = sum(observation.fallback is not None for observation in getattr(population, "history", ()))
     return RunResult(

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from popbandits.basics.typing import is_real
+from popbandits.basics.rules import is_real
 from popbandits.basics.wording import counted, printable, visible
 from popbandits.errors import HistoryError
 from popbandits.history import Observation
