@@ -189,7 +189,7 @@ def rest(news: News, version: int) -> tuple[int, dict[str, Any]]:
 def test_what_could_not_be_read_when_the_file_changed_is_read_soon_after(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(news_module, "stamp", lambda directory: (1,))  # As if it had had its last bytes before.
+    monkeypatch.setattr(news_module, "file_stamp", lambda directory: (1,))  # As if it had had its last bytes before.
     news = News(copied(folder / "clumsy", tmp_path, 10))
     assert news.since(None) is not None
     copied(folder / "clumsy", tmp_path, 11)

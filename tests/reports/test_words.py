@@ -52,7 +52,7 @@ def test_the_winning_schedule_is_told_in_spans_that_cover_it_once(tmp_path: Path
     lineage = run.history.lineage()
     assert len([step for step in lineage if step.round in rounds]) == len(lineage)
     assert all(a.config != b.config for a, b in pairwise(way))
-    assert way[-1].end == lineage[-1].key
+    assert (way[-1].last, way[-1].score) == (lineage[-1].round, lineage[-1].score)
 
 
 def test_what_mattered_names_the_rule_that_the_scores_follow(tmp_path: Path) -> None:

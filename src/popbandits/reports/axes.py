@@ -72,7 +72,7 @@ def _finite(value: Any) -> float:
 def metric_names(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the names of the metrics to offer, in order: those with a finite number in any of these intervals.
 
-    >>> offered([{"loss": {"policy": 0.5}, "level": "hard"}, {"solved": True, "entropy": float("nan")}])
+    >>> metric_names([{"loss": {"policy": 0.5}, "level": "hard"}, {"solved": True, "entropy": float("nan")}])
     ['loss.policy', 'solved']
     """
     pairs = (pair for reported in metrics for pair in flat(reported, "").items())
