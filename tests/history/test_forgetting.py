@@ -96,7 +96,7 @@ def kept(store: Store, **about: Any) -> History:
 
 def rows(history: History) -> int:
     """How many rows are in memory."""
-    return len(history) - history._columns._forgotten
+    return len(history) - history._columns._dropped_count
 
 
 def in_fours(told: list[Observation]) -> Iterator[list[Observation]]:

@@ -265,7 +265,7 @@ def test_a_population_made_from_a_runs_file_goes_on_from_it_and_holds_little(
                 resumed.tell(assignment, score(resumed, assignment))
                 store.write([resumed.history[-1]], resumed.decided)
         assert len(resumed.history._observations._held) <= 8
-        assert resumed.history._columns._forgotten > 10
+        assert resumed.history._columns._dropped_count > 10
         assert resumed.history._columns._tail == (10 if window else 20)
         assert resumed.history == whole
         decided = {d.assignment.key: d for d in store.decisions()}

@@ -20,15 +20,15 @@ from popbandits.rl.ppo import (
     Loss,
     Minibatch,
     Play,
-    PPOSettings,
     RunningScale,
+    Settings,
     estimate_advantages,
     make_optimizer,
 )
 from popbandits.run.recipes import address
 from popbandits.space import Space
 
-SHORT = PPOSettings(limit=60, copies=4, rollout=40, updates=2, minibatch=64, episodes=4)
+SHORT = Settings(limit=60, copies=4, rollout=40, updates=2, minibatch=64, episodes=4)
 COMMON = {"lr": 1e-3, "clip": 0.2, "entropy": 0.01, "gae_lambda": 0.9, "epochs": 2}
 CONFIGS: dict[str, dict[str, Any]] = {
     "adam": {**COMMON, "optimizer": "adam", "beta1": 0.8, "beta2": 0.99},
@@ -122,7 +122,7 @@ def test_a_scale_has_the_mean_and_deviation_of_everything_it_took_in() -> None:
     np.testing.assert_allclose(scale.deviation**2, (1 + mean**2 + ((rows - mean) ** 2).sum(0)) / 501)
 
 
-FALLING = PPOSettings(limit=30)
+FALLING = Settings(limit=30)
 """Too short for the lander to reach the ground: only the time limit ends an episode."""
 
 

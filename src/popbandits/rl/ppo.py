@@ -39,7 +39,7 @@ from popbandits.rl.threads import use_one_thread, without_onednn
 
 
 @dataclass(frozen=True)
-class PPOSettings:
+class Settings:
     """Settings that are not tuned."""
 
     environment: str = "LunarLander-v3"
@@ -66,7 +66,7 @@ class PPOSettings:
     """Maximum norm of the gradient."""
 
 
-LANDER = PPOSettings()
+LANDER = Settings()
 
 
 class PPO:
@@ -76,7 +76,7 @@ class PPO:
     beta1 and beta2 (adam), smoothing (rmsprop) or momentum (sgd).
     """
 
-    def __init__(self, seed: int, settings: PPOSettings = LANDER):
+    def __init__(self, seed: int, settings: Settings = LANDER):
         use_one_thread()
         self.settings = settings
         self.generator = torch.Generator().manual_seed(seed)
@@ -378,7 +378,7 @@ class Step(NamedTuple):
 class Play:
     """N running environments; they cannot be saved in a checkpoint."""
 
-    def __init__(self, settings: PPOSettings, copies: int, generator: torch.Generator):
+    def __init__(self, settings: Settings, copies: int, generator: torch.Generator):
         seeds = torch.randint(2**31 - 1, (copies,), generator=generator).tolist()
         self.environments = envpool.make_gymnasium(
             settings.environment, num_envs=copies, seed=seeds, num_threads=1, max_episode_steps=settings.limit
