@@ -88,8 +88,10 @@ clean: ## Remove the environment and the caches; runs/ stays
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests experiments -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# The pip that comes with Python 3.11 takes almost twice as long as today's.
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 
 # Modules are compiled when they are first imported: most never are. A stamp for each set of packages; all share one environment, since constraints.txt makes them agree.
 $(VENV)/.has-rl: PACKAGES = -e '.[rl]'

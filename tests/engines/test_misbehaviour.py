@@ -1,12 +1,10 @@
 """Whatever an agent raises, forks or leaves behind, it is that interval's failure and nobody else's."""
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,6 +22,7 @@ from popbandits.run.replay import replay
 from popbandits.views.view import View
 from tests.engines.agents import Once, Walker, space
 from tests.engines.batches import together
+from tests.engines.misbehaving import RAISED, FailsIn, Raising
 from tests.engines.test_engines import ENGINES, events
 from tests.processes import until
 
@@ -33,83 +32,11 @@ SETTINGS: dict[str, Any] = {"method": PBT(), "rounds": 3, "population": 3, "prog
 # What agents raise
 
 
-class Speechless(Exception):
-    """Cannot be printed."""
-
-    def __str__(self) -> str:
-        raise ValueError("no text")
-
-    __repr__ = __str__
-
-
-class Unpicklable(Exception):
-    """Cannot be sent to another process."""
-
-    def __init__(self, first: int, second: int):
-        super().__init__("two arguments are needed")
-        self.lock = threading.Lock()
-
-
-class Fundamental(BaseException):
-    """Not even an Exception."""
-
-
-class Endless(Exception):
-    """Its cause is itself."""
-
-    def __init__(self) -> None:
-        super().__init__("round and round")
-        self.__cause__ = self
-
-
-def surrogates() -> Exception:
-    return OSError("cannot read \ud800caf\udce9")
-
-
-RAISED: dict[str, tuple[Callable[[], BaseException], str]] = {
-    "surrogates": (surrogates, r"OSError: cannot read \ud800caf\udce9"),
-    "speechless": (Speechless, "Speechless"),
-    "unpicklable": (partial(Unpicklable, 1, 2), "Unpicklable: two arguments are needed"),
-    "cancelled": (asyncio.CancelledError, "CancelledError"),
-    "interrupt": (KeyboardInterrupt, "KeyboardInterrupt"),
-    "exit": (partial(SystemExit, "the end"), "SystemExit: the end"),
-    "generator": (GeneratorExit, "GeneratorExit"),
-    "fundamental": (partial(Fundamental, "x" * 15_000), "Fundamental: xxx"),
-    "group": (partial(BaseExceptionGroup, "all", [KeyboardInterrupt()]), "BaseExceptionGroup: all (1 sub-exception)"),
-    "endless": (Endless, "Endless: round and round"),
-}
-
-
-class FailsIn(Walker):
-    """Raises in one of its methods, each time that it is called."""
-
-    def __init__(self, seed: int, method: str):
-        self.method = method
-        self.fail("__init__")
-        super().__init__(seed)
-
-    def fail(self, method: str) -> None:
-        if method == self.method:
-            raise ValueError("the loss exploded")
-
-    def train(self, config: dict[str, Any]) -> Any:
-        self.fail("train")
-        return super().train(config)
-
-    def save(self, directory: Path) -> None:
-        self.fail("save")
-        super().save(directory)
-
-    def load(self, directory: Path) -> None:
-        self.fail("load")
-        super().load(directory)
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("method", ["__init__", "train", "save", "load"])
 def test_a_traceback_begins_with_the_agents_own_frames(engine: Any, method: str, tmp_path: Path) -> None:
     make: Any = partial(FailsIn, method=method)
-    make, begins = (together(make), "batches.py") if engine == "batched" else (make, "test_misbehaviour.py")
+    make, begins = (together(make), "batches.py") if engine == "batched" else (make, "misbehaving.py")
     workers = None if engine in ("batched", "in-process") else 1
     settings = SETTINGS | {"engine": engine, "workers": workers, "max_failures": 0}
     if engine == "batched" and method == "load":  # Only a resumed batch loads.
@@ -152,13 +79,6 @@ def test_an_error_that_no_agent_raised_keeps_its_whole_traceback(tmp_path: Path)
         failure = failure_of(error, tmp_path)
     assert "test_misbehaviour.py" in failure.traceback.splitlines()[1]
     assert "in copy_members\n" in failure.traceback
-
-
-class Raising(Once):
-    """Raises what its name says in one interval."""
-
-    def misbehave(self) -> None:
-        raise RAISED[self.way][0]()
 
 
 @pytest.mark.parametrize(
@@ -210,34 +130,6 @@ def test_ctrl_c_still_stops_a_replay(tmp_path: Path) -> None:
 # What agents fork
 
 
-class Forking(Walker):
-    """Forks wherever it can; the forked process returns or raises into whoever called the agent."""
-
-    def __init__(self, seed: int, pids: Path):
-        super().__init__(seed)
-        self.pids = pids
-        self.fork()
-
-    def fork(self, *, raises: bool = False) -> None:
-        if pid := os.fork():
-            (self.pids / str(pid)).touch()
-        elif raises:
-            raise RuntimeError("in the forked process")
-
-    def train(self, config: dict[str, Any]) -> Any:
-        outcome = super().train(config)
-        self.fork(raises=config["epochs"] % 2 == 0)
-        return outcome
-
-    def save(self, directory: Path) -> None:
-        super().save(directory)
-        self.fork()  # Not before: both would write.
-
-    def load(self, directory: Path) -> None:
-        super().load(directory)
-        self.fork(raises=True)
-
-
 FORKING = """
 import sys
 from functools import partial
@@ -245,7 +137,7 @@ from pathlib import Path
 from popbandits import PBT, tune
 from tests.engines.agents import space
 from tests.engines.batches import together
-from tests.engines.test_misbehaviour import Forking
+from tests.engines.misbehaving import Forking
 
 if __name__ == "__main__":
     folder, engine = sys.argv[1:]

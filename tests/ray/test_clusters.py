@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +17,11 @@ import ray
 
 from popbandits import PBT, History, tune
 from tests.engines.agents import Walker, space
+from tests.processes import until
 from tests.ray.conftest import SETTINGS
 from tests.ray.losing import LIMIT, watchdog
-from tests.ray.members import Placed
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_members_share_an_accelerator_and_get_what_else_they_ask_for(cluster: Any, tmp_path: Path) -> None:
-    (notes := tmp_path / "notes").mkdir()
-    node = cluster.add_node(num_cpus=2, num_gpus=1, resources={"licence": 4}, object_store_memory=100 * 2**20)
-    try:
-        with watchdog():
-            tune(
-                partial(Placed, folder=notes),
-                space(),
-                method=PBT(),
-                rounds=1,
-                directory=tmp_path / "run",
-                engine="ray",
-                resources={"cpus": 0.5, "gpus": 0.25, "licence": 1},
-                progress=False,
-            )
-    finally:
-        cluster.remove_node(node)
-    given = [json.loads(note.read_text()) for note in notes.iterdir()]
-    assert given == [[{"CPU": 0.5, "GPU": 0.25, "licence": 1.0}, ["0"], node.node_id]] * 4
 
 
 @contextmanager
@@ -83,10 +61,17 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def tuned(environment: dict[str, str], directory: Path, **resources: float) -> History:
-    command = [sys.executable, "-m", "tests.ray.elsewhere", str(directory), json.dumps(resources)]
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)
-    assert run.returncode == 0, run.stderr
+def driver(environment: dict[str, str], directory: Path, *notes: Path, **resources: float) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.ray.elsewhere", str(directory), json.dumps(resources), *map(str, notes)]
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def tuned(driver: subprocess.Popen[str], directory: Path) -> History:
+    try:
+        said = driver.communicate(timeout=LIMIT)[1]
+    finally:
+        driver.kill()
+    assert driver.returncode == 0, said
     return History.load(directory)
 
 
@@ -96,14 +81,31 @@ def in_process(tmp_path_factory: pytest.TempPathFactory) -> History:
     return tune(Walker, space(), method=PBT(), rounds=3, directory=directory, progress=False).history
 
 
-@pytest.mark.slow  # Beside the cluster that grows, which is joined by its address, too.
+def test_members_wait_for_what_they_ask_for_and_share_an_accelerator(
+    cluster: Any, in_process: History, tmp_path: Path
+) -> None:
+    (notes := tmp_path / "notes").mkdir()
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_ADDRESS": cluster.address}
+    waiting = driver(environment, tmp_path / "run", notes, cpus=0.5, gpus=0.25, licence=1)
+    until(lambda: waiting.poll() is not None or any(tmp_path.glob("run/checkpoints/seen-*")))  # It asks for actors.
+    node = cluster.add_node(num_cpus=2, num_gpus=1, resources={"licence": 4}, object_store_memory=100 * 2**20)
+    try:
+        assert tuned(waiting, tmp_path / "run") == in_process
+    finally:
+        cluster.remove_node(node)
+    given = [json.loads(note.read_text()) for note in notes.iterdir()]
+    assert given == [[{"CPU": 0.5, "GPU": 0.25, "licence": 1.0}, ["0"], node.node_id]] * len(in_process)
+
+
+@pytest.mark.slow  # Beside the one above, which is joined by its address, too.
 def test_a_cluster_may_be_far_away(in_process: History, tmp_path: Path) -> None:
     for attempt in range(5):
         port = free_port()
         options = (f"--port={free_port()}", f"--ray-client-server-port={port}", "--num-cpus=2", "--no-monitor")
         with started(*options) as environment:
             try:
-                found = tuned(environment | {"RAY_ADDRESS": f"ray://127.0.0.1:{port}"}, tmp_path / str(attempt))
+                there = environment | {"RAY_ADDRESS": f"ray://127.0.0.1:{port}"}
+                found = tuned(driver(there, tmp_path / str(attempt)), tmp_path / str(attempt))
                 break
             except AssertionError as error:  # Ray's server for a client does not always come up on a busy machine.
                 if "Initialization failure from server" not in str(error):
@@ -111,6 +113,7 @@ def test_a_cluster_may_be_far_away(in_process: History, tmp_path: Path) -> None:
     assert found == in_process
 
 
+@pytest.mark.slow  # Beside the first, to which the test and not Ray's autoscaler adds a node.
 def test_members_wait_for_a_cluster_that_grows(in_process: History, tmp_path: Path) -> None:
     port = free_port()
     address = f"{ray.util.get_node_ip_address()}:{port}"
@@ -135,4 +138,5 @@ def test_members_wait_for_a_cluster_that_grows(in_process: History, tmp_path: Pa
     (tmp_path / "scaling.json").write_text(json.dumps(scaling))
     with started(f"--port={port}", f"--autoscaling-config={tmp_path / 'scaling.json'}", "--num-cpus=1") as environment:
         environment |= {"RAY_ADDRESS": address}
-        assert tuned(environment, tmp_path / "run", cpus=0.5, licence=1) == in_process
+        waiting = driver(environment, tmp_path / "run", cpus=0.5, licence=1)
+        assert tuned(waiting, tmp_path / "run") == in_process

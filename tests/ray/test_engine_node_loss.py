@@ -27,15 +27,15 @@ class FirstTold(View):
 
 @pytest.mark.parametrize(
     ("moment", "synchronous"),
-    [  # Every moment once, in either mode; the whole matrix is slow.
-        ("being made", True),
+    [  # Before an actor is ready, while it trains and while it waits; the whole matrix is slow.
         ("starting", False),
         ("training", True),
-        ("saving", True),
         ("waiting", False),
+        pytest.param("being made", True, marks=pytest.mark.slow),
         pytest.param("being made", False, marks=pytest.mark.slow),
         pytest.param("starting", True, marks=pytest.mark.slow),
         pytest.param("training", False, marks=pytest.mark.slow),
+        pytest.param("saving", True, marks=pytest.mark.slow),
         pytest.param("saving", False, marks=pytest.mark.slow),
         pytest.param("waiting", True, marks=pytest.mark.slow),
     ],

@@ -69,8 +69,9 @@ class Interruption(Callback):
 
 @pytest.mark.parametrize(
     ("trainable", "synch"),
-    [(Climber, False), pytest.param(climb, True, marks=pytest.mark.slow)],  # Synchronous ones are restored below.
+    [(Climber, False), (climb, True)],
 )
+@pytest.mark.slow  # One is restored below; in test_translation, after every result, in either mode.
 def test_a_restored_experiment_decides_as_the_population_does(trainable: Any, synch: bool, tmp_path: Path) -> None:
     start = "defaults" if synch else None
     experiment = tuner(trainable, scheduled(synch=synch, start=start), tmp_path, [Interruption(9, tmp_path / "before")])
@@ -136,7 +137,8 @@ def test_reports_and_the_live_page_read_an_experiment_of_tune_as_any_run(
     assert not shown["training"]
 
 
-@pytest.mark.parametrize("cpus", [0.5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow  # Beside those below, of which one dies and gets another.
+@pytest.mark.parametrize("cpus", [0.5, 1])
 def test_synchronous_trials_that_wait_for_each_other_keep_their_processes(cpus: float, tmp_path: Path) -> None:
     results = tuner(tune.with_resources(Climber, {"cpu": cpus}), scheduled(synch=True), tmp_path).fit()
     assert not results.errors
@@ -156,7 +158,7 @@ def test_a_class_that_cannot_be_reset_gets_new_processes(tmp_path: Path) -> None
     assert len({o.metrics["pid"] for o in history}) > SIZE
 
 
-def test_the_record_is_kept_where_the_results_are(tmp_path: Path) -> None:
+def test_the_record_is_kept_where_the_results_are(cluster: Any, tmp_path: Path) -> None:
     elsewhere = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())  # as far as anybody can tell, in a cloud
     interrupted = [Interruption(9, tmp_path / "before")]
     experiment = tuner(Climber, scheduled(synch=True), Path("bucket"), interrupted, storage_filesystem=elsewhere)
@@ -165,24 +167,29 @@ def test_the_record_is_kept_where_the_results_are(tmp_path: Path) -> None:
     kept = tmp_path / "bucket" / "experiment"
     before = len(History.load(kept))
     assert before > 0
-    for staged in Path("/tmp/ray/session_latest/artifacts").glob("*/experiment/record/run.sqlite*"):
-        staged.unlink()  # as on another machine
+    session = Path(cluster.head_node.get_session_dir_path())  # not the latest one: other tests may have a Ray as well
+    staged = list(session.glob("artifacts/*/experiment/record/run.sqlite*"))
+    assert staged
+    for file in staged:
+        file.unlink()  # as on another machine
     again = tune.Tuner.restore("bucket/experiment", Climber, storage_filesystem=elsewhere, param_space=PARAM_SPACE)
     with pytest.raises((RuntimeError, TuneError), match="interrupted"):
         again.fit()
     assert len(check(kept, "PBT", True, SIZE)) > before
 
 
-def test_a_trial_whose_process_dies_is_tried_again_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_synchronous_trials_keep_their_processes_and_one_whose_process_dies_is_tried_again(tmp_path: Path) -> None:
     space = {**PARAM_SPACE, "grave": str(tmp_path / "grave")}
     again = tune.FailureConfig(max_failures=1)
-    results = tuner(Mortal, scheduled(synch=True), tmp_path, param_space=space, failure_config=again).fit()
+    trainable = tune.with_resources(Mortal, {"cpu": 0.5})
+    results = tuner(trainable, scheduled(synch=True), tmp_path, param_space=space, failure_config=again).fit()
     assert (tmp_path / "grave").exists()
     assert not results.errors
     history = check(tmp_path / "experiment", "PBT", True, SIZE)
     assert sorted(o.key for o in history) == [(m, r) for m in range(SIZE) for r in range(ROUNDS)]
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
     assert max(result.metrics["score"] for result in results) == history.best.score
+    assert len({o.metrics["pid"] for o in history}) <= SIZE + 1
 
 
 def test_a_trainable_that_ignores_its_new_configuration_ends_the_experiment(tmp_path: Path) -> None:
