@@ -26,8 +26,6 @@ class Method:
     explorer: str
     """Import path of its class, as `module:name`; a name alone is one of `popbandits.explorers`."""
     explore: Explore = "replaced"
-    cost: float = 1.0
-    """Rough cost of a run relative to PB2-Mix, used to estimate the time left."""
     selection: str | None = None
     """Name in SELECTIONS; None for the explorer's own selection."""
 
@@ -42,22 +40,19 @@ class Method:
 
 
 METHODS = {
-    "random": Method("Random search", "popbandits.explorers.random_search:RandomSearch", cost=0.01),
-    "pbt": Method("PBT", "popbandits.explorers.pbt:PBT", cost=0.02),
-    "patient-pbt": Method("Patient PBT", "popbandits.explorers.patient_pbt:PatientPBT", cost=0.5),
+    "random": Method("Random search", "popbandits.explorers.random_search:RandomSearch"),
+    "pbt": Method("PBT", "popbandits.explorers.pbt:PBT"),
+    "patient-pbt": Method("Patient PBT", "popbandits.explorers.patient_pbt:PatientPBT"),
     "pb2-rand": Method("PB2-Rand", "popbandits.explorers.pb2_rand:PB2Rand"),
     "pb2-mult": Method("PB2-Mult", "popbandits.explorers.pb2_mult:PB2Mult"),
     "pb2-mix": Method("PB2-Mix", "popbandits.explorers.pb2_mix:PB2Mix"),
     "pb2-fuse": Method("PB2-Fuse", "popbandits.explorers.pb2_fuse:PB2Fuse"),
-    "pb2-fuse/all": Method("PB2-Fuse, all explore", "popbandits.explorers.pb2_fuse:PB2Fuse", explore="all", cost=1.5),
+    "pb2-fuse/all": Method("PB2-Fuse, all explore", "popbandits.explorers.pb2_fuse:PB2Fuse", explore="all"),
     "cocabo": Method("CoCaBO", "popbandits.explorers.cocabo:CoCaBO"),
-    "mf-pbt": Method("MF-PBT", "popbandits.explorers.pbt:PBT", cost=0.02, selection="mf-pbt"),
-    "ipbt": Method("IPBT", "popbandits.explorers.bg_pbt:BGPBT", cost=1.5, selection="ipbt"),
-    "bg-pbt": Method("BG-PBT", "popbandits.explorers.bg_pbt:BGPBT", cost=1.5),
+    "mf-pbt": Method("MF-PBT", "popbandits.explorers.pbt:PBT", selection="mf-pbt"),
+    "ipbt": Method("IPBT", "popbandits.explorers.bg_pbt:BGPBT", selection="ipbt"),
+    "bg-pbt": Method("BG-PBT", "popbandits.explorers.bg_pbt:BGPBT"),
 }
-
-COMPARED = ("random", "pbt", "patient-pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse", "pb2-fuse/all")
-"""The paper's methods and ours, which the synthetic experiment compares by default."""
 
 SELECTIONS = {
     "truncation": "popbandits.selection.truncation:Truncation",

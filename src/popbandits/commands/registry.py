@@ -1,12 +1,9 @@
 """Registration of commands, and functions that several commands share."""
 
 import argparse
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
-
-from popbandits.errors import PopbanditsError
 
 Command = Callable[[argparse.Namespace], int | None]
 """Runs a command and returns its exit status; None for 0."""
@@ -35,18 +32,6 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\nSee: {self.prog} --help\n")
 
 
-def output(parser: argparse.ArgumentParser, default: Path) -> None:
-    """Add `-o` for a folder."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=default,
-        metavar="DIR",
-        help=f"folder to write to ({default})",
-    )
-
-
 def agent_option(parser: argparse.ArgumentParser) -> None:
     """Add `--agent`, for a run whose record does not name its agent."""
     parser.add_argument(
@@ -73,20 +58,6 @@ def load_named(where: str | None) -> Any:
         return None
     named = where if ":" in where and not where.endswith(".py") else f"{where}:experiment"
     return load(named, Path.cwd())
-
-
-def make_folder(folder: Path) -> Path:
-    """Make a folder unless it exists, and check before the work begins that it can be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        reason = None if os.access(folder, os.W_OK) else "permission denied"
-    except FileExistsError:
-        reason = "it is a file"
-    except OSError as error:
-        reason = str(error.strerror).lower()
-    if reason:
-        raise PopbanditsError(f"cannot write to the folder {folder}: {reason}; give another with -o")
-    return folder
 
 
 def print_written(paths: Sequence[Path]) -> None:

@@ -24,9 +24,10 @@ from popbandits.basics.typing import FloatArray
 from popbandits.errors import ArgumentError
 from popbandits.explorers import RandomSearch
 from popbandits.history import Config, History
-from popbandits.methods import COMPARED, METHODS, Explore
+from popbandits.methods import METHODS, Explore
 from popbandits.population import Population
 from popbandits.selection.truncation import replaced_count
+from popbandits_experiments.paper.compared import COMPARED, COSTS
 from popbandits_experiments.paper.parallel import in_processes, worker_count
 from popbandits_experiments.paper.results import Floor, Results, Run, Start, provenance
 
@@ -167,7 +168,7 @@ class Synthetic:
         for seed in range(self.seeds):  # mixes short and long jobs evenly, so that the pace is even
             for size in sorted(self.sizes, reverse=True):
                 for name in self.methods:
-                    yield partial(run, name, size, seed, self.rounds), METHODS[name].cost * size * self.rounds
+                    yield partial(run, name, size, seed, self.rounds), COSTS.get(name, 1.0) * size * self.rounds
 
     def run(self, workers: int | None = None, progress: Callable[[float], Any] = lambda share: None) -> Results:
         """Run all jobs over all cores; `progress` gets each finished job's share of the work."""

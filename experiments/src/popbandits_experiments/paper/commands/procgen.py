@@ -7,8 +7,9 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from popbandits.commands.registry import STOPPED, Command, make_folder, output
+from popbandits.commands.registry import STOPPED, Command
 from popbandits.errors import ArgumentError
+from popbandits_experiments.paper.commands.folders import make_folder, output
 from popbandits_experiments.paper.procgen.methods import ALONE, LABELS, TUNED, parse_steps, short
 
 if TYPE_CHECKING:

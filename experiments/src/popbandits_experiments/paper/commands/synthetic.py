@@ -4,9 +4,11 @@ import argparse
 from contextlib import suppress
 from pathlib import Path
 
-from popbandits.commands.registry import Command, make_folder, output, print_written
+from popbandits.commands.registry import Command, print_written
 from popbandits.errors import ArgumentError, MissingExtraError
-from popbandits.methods import COMPARED, METHODS
+from popbandits.methods import METHODS
+from popbandits_experiments.paper.commands.folders import make_folder, output
+from popbandits_experiments.paper.compared import COMPARED
 
 
 def synthetic(parser: argparse.ArgumentParser) -> Command:
