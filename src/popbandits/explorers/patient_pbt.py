@@ -104,7 +104,7 @@ class PatientPBT(Perturbation):
             if trust > 0 and rng.random() < trust:
                 fuse, uniform = PB2Fuse(edition=self.edition), space.with_prior(UNIFORM)  # It has no prior of its own.
                 return fuse.explore_round(uniform, history, pending, parents, rng)
-        return super().explore_round(space, history, pending, parents, rng)
+        return [Proposal(self.explore(space, history, pending, parent, rng)) for parent in parents]
 
     def explore(
         self,

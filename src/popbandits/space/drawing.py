@@ -40,7 +40,11 @@ def draw_points(space: Space, n: int, rng: np.random.Generator) -> Points:
 def complete_point(space: Space, points: Points, rng: np.random.Generator) -> Points | None:
     """Complete one point by drawing its open values (NaN, -1); None if no draw is legal."""
     u = rng.random((TRIES, len(space.numerical) + len(space.categorical)))
-    drawn = space.from_quantiles_full(quantiles(space, u, prior_of(space).centres(TRIES, rng)))
+    prior = prior_of(space)
+    centres = (
+        None if prior.uniform or prior.around is None else prior.around[rng.integers(len(prior.around), size=TRIES)]
+    )
+    drawn = space.from_quantiles_full(quantiles(space, u, centres))
     whole = space.activate(
         Points(np.where(np.isnan(points.x), drawn.x, points.x), np.where(points.h < 0, drawn.h, points.h))
     )

@@ -37,12 +37,6 @@ class Prior:
         """Return a known point for each of n draws, in turn; None if there are none."""
         return None if self.around is None else self.around[np.arange(n) % len(self.around)]
 
-    def centres(self, n: int, rng: np.random.Generator) -> Points | None:
-        """Draw a known point for each of n draws; None if there are none."""
-        if self.around is None or self.uniform:
-            return None
-        return self.around[rng.integers(len(self.around), size=n)]
-
     def lean(
         self,
         u: FloatArray,
