@@ -56,7 +56,7 @@ class Host(ray_engine.Host):
     """An actor that on any node but the head never gets to say that it is ready."""
 
     def ready(self, marker: Path) -> tuple[str, bool]:
-        agent: Any = self._bench._make_agent
+        agent: Any = self._pool._make_agent
         if this_node() != agent.keywords["head"]:
             stop_for_ever(agent.keywords["folder"] / "reached")
         return super().ready(marker)
