@@ -1,12 +1,15 @@
 """Processes that tests start and wait for, and what a run leaves on the disk."""
 
 import os
+import runpy
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from popbandits.errors import HistoryError
 
@@ -50,3 +53,12 @@ def contents(directory: Path) -> dict[str, bytes]:
     """Return the checkpoints of a run, file by file."""
     folder = directory / "checkpoints"
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def run_script(script: Path, folder: Path, *arguments: str) -> None:
+    """Run a script in a folder, which is its home too, but in this process: importing the libraries takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", [str(script), *arguments])
+        runpy.run_path(str(script), run_name="__main__")

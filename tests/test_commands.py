@@ -393,10 +393,12 @@ def test_a_finished_run_can_be_given_more_rounds(undisturbed: History, capsys: p
     assert len(history) == 24
 
 
-def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(folder: Path, tmp_path_factory: Any) -> None:
+def test_a_run_whose_agent_cannot_be_found_says_how_to_give_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "climb.py:hidden", "-o", "there", "--rounds", "1"]) == 0
-    status, _, err = command(folder, "resume", "there", "--rounds", "2")
-    assert status == 1
+    assert main(["resume", "there", "--rounds", "2"]) == 1
+    err = capsys.readouterr().err
     assert "does not say where that can be imported from; give it with agent=, or with --agent file.py:make" in err
     Path("climb.py").rename("moved.py")
     with Store.open("there") as store:
@@ -474,9 +476,12 @@ def test_export_writes_the_same_rows_in_every_format(undisturbed: History, capsy
     assert not list(Path.cwd().glob("*.part"))
 
 
-def test_export_goes_to_the_standard_output_and_stops_when_nobody_reads(undisturbed: History) -> None:
-    status, out, _ = command(Path.cwd(), "export", "undisturbed", "--csv")
-    assert (status, len(out.splitlines())) == (0, 17)
+def test_export_goes_to_the_standard_output_and_stops_when_nobody_reads(
+    undisturbed: History, capfd: pytest.CaptureFixture[str]
+) -> None:
+    capfd.readouterr()
+    assert main(["export", "undisturbed", "--csv"]) == 0
+    assert len(capfd.readouterr().out.splitlines()) == 17
     process = start(Path.cwd(), "export", "undisturbed", "--csv")
     assert process.stdout is not None
     assert process.stderr is not None

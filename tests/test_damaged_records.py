@@ -4,42 +4,22 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from popbandits import PBT, History, HistoryError, PopbanditsError, tune
-from popbandits.agent import Outcome
+from popbandits import PBT, History, HistoryError, PopbanditsError, cli, tune
 from popbandits.cli import main
 from popbandits.reports.live.member import member
 from popbandits.reports.live.news import News
 from popbandits.reports.run import Run
 from popbandits.reports.several import comparison_page
 from popbandits.reports.single import report_page
+from tests.climber import Climber
 from tests.damages import DAMAGES, ODD
 from tests.reports.served import served
 
 SECONDS = 200.0
 """After which a reader hangs."""
-
-
-class Climber:
-    """Climbs, and falls now and then."""
-
-    def __init__(self, seed: int):
-        self.height = seed % 1000 / 1000
-
-    def train(self, config: dict[str, Any]) -> Outcome:
-        if config["step"] > 0.75:
-            raise ValueError("too far")
-        self.height += config["step"] * (2 if config["way"] == "up" else -1)
-        return Outcome(self.height, steps=10, metrics={"loss": {"policy": 0.5}})
-
-    def save(self, directory: Path) -> None:
-        (directory / "height").write_text(repr(self.height))
-
-    def load(self, directory: Path) -> None:
-        self.height = float((directory / "height").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +37,15 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert any(observation.failed for observation in History.load(directory))
     return directory
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_parser() -> Iterator[None]:
+    """Build the parser of commands once, not a thousand times."""
+    parser = cli.parser()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "parser", lambda definitions: parser)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import pytest
 
 import popbandits
 from popbandits.cli import main
+from tests.processes import run_script
 
 DOCS = Path(__file__).parents[1] / "docs"
 NAV = (DOCS.parent / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
@@ -45,10 +46,10 @@ def test_the_tutorial_runs_as_written_and_its_agent_learns(
 
 
 @pytest.mark.parametrize("page", ["howto/own_method.md", "migration_optuna.md"])
-def test_the_snippets_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for code in blocks(page, "python"):
-        run(code)
+def test_the_snippets_of_a_page_run(page: str, tmp_path: Path) -> None:
+    for number, code in enumerate(blocks(page, "python")):
+        (script := tmp_path / f"snippet_{number}.py").write_text(code)
+        run_script(script, tmp_path)
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:

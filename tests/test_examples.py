@@ -4,36 +4,40 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 from popbandits import History
 from popbandits.testing import AgentRule as Rule
 from popbandits.testing import Report, check_agent, check_batched
+from tests.processes import run_script
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def play(name: str, where: Path, *arguments: str) -> str:
-    """What an example prints when it is run in an empty folder, every warning an error."""
-    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments]
-    run = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    """Let no example decide on how many threads the tests after it run."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "at_least"),
-    [("numpy_agent", [], 95), ("pytorch_supervised", ["--rounds", "3"], 40), ("batched_pytorch", [], 95)],
+    [("numpy_agent", [], 95), ("pytorch_supervised", ["--rounds", "2"], 40), ("batched_pytorch", [], 95)],
 )
 def test_an_example_with_an_agent_learns_and_says_where_it_is_kept(
-    name: str, arguments: list[str], at_least: float, tmp_path: Path
+    name: str, arguments: list[str], at_least: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = play(name, tmp_path, *arguments)
+    run_script(EXAMPLES / f"{name}.py", tmp_path, *arguments)
+    out = capsys.readouterr().out
     found = re.search(r"The best agent gets ([\d.]+)% right", out)
     assert found is not None
     assert float(found[1]) > at_least
@@ -44,11 +48,13 @@ def test_an_example_with_an_agent_learns_and_says_where_it_is_kept(
 
 
 def test_the_example_of_ask_and_tell_gets_down_the_valley_and_goes_on(tmp_path: Path) -> None:
-    out = play("ask_tell", tmp_path)
-    found = re.search(r"From 12 down to (\S+), with these step sizes:", out)
+    command = [sys.executable, "-W", "error", str(EXAMPLES / "ask_tell.py")]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    found = re.search(r"From 12 down to (\S+), with these step sizes:", run.stdout)
     assert found is not None
     assert float(found[1]) < 0.1
-    assert out.endswith("Stored, loaded and made longer, it goes on with round 15.\n")
+    assert run.stdout.endswith("Stored, loaded and made longer, it goes on with round 15.\n")
 
 
 # What `popbandits check` says of the agents, on intervals that are shorter than the example's own.

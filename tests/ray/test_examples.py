@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from popbandits import History
+from tests.processes import run_script
 from tests.ray.conftest import SETTINGS
 from tests.ray.losing import LIMIT
 
@@ -32,15 +32,6 @@ def run(script: Path, home: Path, *arguments: str) -> str:
     return run.stdout
 
 
-def play(script: Path, home: Path, *arguments: str) -> None:
-    """Run a script in this process, on the Ray that it is connected to, and with a home of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(home))
-        patch.chdir(home)
-        patch.setattr(sys, "argv", [str(script), *arguments])
-        runpy.run_path(str(script), run_name="__main__")
-
-
 @pytest.mark.usefixtures("cluster")
 def test_rays_pb2_example_works_with_only_the_import_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -54,7 +45,7 @@ def test_rays_pb2_example_works_with_only_the_import_changed(
     text = text.replace(theirs, ours).replace("num_samples=8,", "num_samples=3,")  # Each takes a process seconds.
     script = tmp_path / "pb2_example.py"
     script.write_text(text)
-    play(script, tmp_path)
+    run_script(script, tmp_path)
     assert "Best hyperparameters found were:  {" in capsys.readouterr().out
     history = History.load(tmp_path / "ray_results" / "pbt_test")
     assert {o.member for o in history} == set(range(3))
@@ -65,7 +56,7 @@ def test_rays_pb2_example_works_with_only_the_import_changed(
 
 @pytest.mark.usefixtures("cluster")
 def test_the_example_for_tune_shows_the_schedule_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    play(EXAMPLES / "ray_tune.py", tmp_path, "--iterations", "20")
+    run_script(EXAMPLES / "ray_tune.py", tmp_path, "--iterations", "20")
     out = capsys.readouterr().out
     assert re.search(r"best accuracy [\d.]+; the schedule that led to it:\n", out)
     steps = re.findall(r"^ +(\d+)  lr 0\.\d{4}  (?:crop|flip|noise|cutout)$", out, re.MULTILINE)

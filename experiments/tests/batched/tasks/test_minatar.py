@@ -76,10 +76,10 @@ class Match:
     package: str
     skilled: Callable[[State, Tensor, Tensor], Tensor]
     """Policy of two copies in three, from our state, the observation and a uniform number: it sees more of the game."""
-    copies: int = 24
+    copies: int = 12
     steps: int = 1000
     draws: type[Draws] = Draws
-    episodes: int = 50
+    episodes: int = 25
     """At least so many must have ended."""
     best: int = 0
     """At least so much must have been won in one of them."""
@@ -91,7 +91,7 @@ MATCHES = {
     "Breakout-MinAtar": Match("breakout", catch_the_ball, best=32),
     "Asterix-MinAtar": Match("asterix", keep_away, immortal=True),
     "SpaceInvaders-MinAtar": Match("space_invaders", shoot_and_dodge, copies=20, best=40, immortal=True),
-    "Freeway-MinAtar": Match("freeway", hurry, copies=8, steps=2560, draws=CarDraws, episodes=8, best=20),
+    "Freeway-MinAtar": Match("freeway", hurry, copies=4, steps=2560, draws=CarDraws, episodes=4, best=15),
 }
 
 

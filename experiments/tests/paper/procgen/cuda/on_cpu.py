@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import pytest
@@ -110,10 +111,12 @@ def compile_kernels(*sources: Path | str, folder: Path | None = None, defines: S
     unit += "".join(f"ON_CPU_KERNEL({name})\n" for name in names)
     key = hashlib.sha256("\0".join((COMPILER, *FLAGS, expanded, unit)).encode()).hexdigest()[:16]
     library = folder / f"kernels_{key}.so"
-    if not library.exists():
-        unfinished = folder / f"kernels_{key}_{os.getpid()}.so"
-        _run([COMPILER, *FLAGS, *options, "-o", str(unfinished), "-x", "c++", "-"], unit)
-        unfinished.replace(library)
+    with library.with_suffix(".lock").open("w") as lock:
+        flock(lock, LOCK_EX)  # Of several processes that need it one compiles, which takes seconds.
+        if not library.exists():
+            unfinished = folder / f"kernels_{key}_{os.getpid()}.so"
+            _run([COMPILER, *FLAGS, *options, "-o", str(unfinished), "-x", "c++", "-"], unit)
+            unfinished.replace(library)
     return Library(library, names)
 
 
