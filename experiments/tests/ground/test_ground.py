@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ import torch
 from experiments.tests.ground.climbers import STEPS, Climbers, Track, ground, space
 from popbandits.history import Assignment
 from popbandits.population import Population
+from popbandits_experiments.ground import deciding
 from popbandits_experiments.ground.__main__ import main
 from popbandits_experiments.ground.deciding import DEFAULTS, MEMBERS, Choices, Order, Spec, Tuned
 from popbandits_experiments.ground.grounds import GROUNDS, Agents, Ground
@@ -338,8 +340,16 @@ SITTING = ["run", "--tasks", "Pendulum", "--rounds", "3", "--methods", "pbt", "r
 SITTING += ["--seeds-at-once", "1", "--device", "cpu", "--at-once", "1"]
 
 
+class Here(ThreadPoolExecutor):
+    """Stands for a worker process, which takes seconds to start; other tests have real ones."""
+
+    def __init__(self, count: int, *_: Any):
+        super().__init__(count)
+
+
 @pytest.fixture
 def track(monkeypatch: pytest.MonkeyPatch) -> Track:
+    monkeypatch.setattr(deciding, "ProcessPoolExecutor", Here)
     made = Track()
     monkeypatch.setitem(GROUNDS, "Pendulum", ground(made))
     return made

@@ -57,7 +57,7 @@ def observed(directory: Path) -> list[tuple[Any, ...]]:
     )
 
 
-def test_a_population_is_tuned_on_a_real_game_and_goes_on_where_it_was_stopped(
+def test_a_population_is_tuned_on_a_real_game_and_goes_on_as_it_was_begun_where_it_was_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = tmp_path / "whole"
@@ -81,7 +81,19 @@ def test_a_population_is_tuned_on_a_real_game_and_goes_on_where_it_was_stopped(
     assert len(History.load(pieces / "bossfight" / "pb2-mix" / "0")) == 2
     assert main(["procgen", "--table", str(pieces)]) == 0
     assert "pb2-mix/0, stopped, 1 of 2 rounds" in capsys.readouterr().out
+    with Store.open(pieces / "bossfight/pb2-mix/0") as store:  # As before scale and start could be chosen.
+        agent = store.about["agent"]
+        old = {name: value for name, value in agent["settings"].items() if name not in OLD_DEFAULTS}
+        store.describe(agent=agent | {"settings": old}, start=[])
+    for other, refused in (
+        (("--lr-scale", "log"), "got space.lr 'float [1e-05, 0.001] log' for"),
+        (("--start", "defaults"), "got start [{'alpha': 0.1, 'augmentation': 'crop', "),
+        (("--difficulty", "hard"), "got difficulty 'hard' for"),
+    ):
+        assert run(pieces, "--method", "pb2-mix", *other) == 1
+        assert refused in capsys.readouterr().err
     assert run(pieces, "--method", "pb2-mix") == 0
+    assert "| bossfight | PB2-Mix | 2 × 256, 1 run |" in capsys.readouterr().out
     assert observed(pieces / "bossfight/pb2-mix/0") == observed(whole / "bossfight/pb2-mix/0")
 
     assert run(pieces, "--method", "pb2-mix", "--interval", "64") == 1
@@ -213,25 +225,6 @@ def test_patient_pbt_runs_as_everywhere_and_a_start_is_the_published_settings(
         *(("alpha", False), ("clip", False), ("entropy", False), ("lr", True))
     ]
     assert same == alone  # Nothing is tuned, so nothing differs.
-
-
-def test_a_grid_refuses_another_scale_or_start_and_resumes_runs_from_before_these_could_be_chosen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    mix = ["--method", "pb2-mix"]
-    assert run(tmp_path, *mix, "--time-limit", "0.001") == 130
-    with Store.open(tmp_path / "bossfight/pb2-mix/0") as store:
-        agent = store.about["agent"]
-        old = {name: value for name, value in agent["settings"].items() if name not in OLD_DEFAULTS}
-        store.describe(agent=agent | {"settings": old}, start=[])
-    assert run(tmp_path, *mix, "--lr-scale", "log") == 1
-    assert "got space.lr 'float [1e-05, 0.001] log' for" in capsys.readouterr().err
-    assert run(tmp_path, *mix, "--start", "defaults") == 1
-    assert "got start [{'alpha': 0.1, 'augmentation': 'crop', " in capsys.readouterr().err
-    assert run(tmp_path, *mix, "--difficulty", "hard") == 1
-    assert "got difficulty 'hard' for" in capsys.readouterr().err
-    assert run(tmp_path, *mix) == 0
-    assert "| bossfight | PB2-Mix | 2 × 256, 1 run |" in capsys.readouterr().out
 
 
 def test_a_run_s_record_can_make_its_agents_again() -> None:

@@ -48,11 +48,6 @@ def test_in_bfloat16_only_the_hidden_layer_is_rounded(found: dict[str, Any]) -> 
     assert max(*hidden, features) < 0.1  # Units near 0 change sides.
 
 
-@pytest.mark.parametrize("coefficient", ["clip", "entropy", "alpha"])
-def test_every_coefficient_matters(found: dict[str, Any], coefficient: str) -> None:
-    assert found[f"moved by {coefficient}"] > 0.01
-
-
 def test_the_gradient_passes_at_the_bounds_of_the_clipping(found: dict[str, Any]) -> None:
     assert max(found["at the bounds"]) < 1e-5
 
