@@ -201,7 +201,7 @@ BAD: list[tuple[type[Explorer], str, str, str]] = [
     (ChangesTheHistory, FLOAT, "leaves its arguments alone", "must not change its arguments: history was"),
     (ChangesItsParent, FLOAT, "leaves its arguments alone", "must not change its arguments: history was"),
     (ChangesPending, FLOAT, "leaves its arguments alone", "must not change its arguments: pending was"),
-    (DrawsFromTheGlobalGenerator, FLOAT, "decides by its arguments alone", "must answer the same"),
+    (DrawsFromTheGlobalGenerator, FLOAT, "decides by its arguments alone", "must draw from the generator it is given"),
     (SeedsTheGlobalGenerator, FLOAT, "decides by its arguments alone", "it used a global one"),
     (NeedsData, FLOAT, "proposes legal configurations", "must cope with an empty history, got ValueError"),
     (NeedsAParent, FLOAT, "proposes legal configurations", "must cope with .*, got AttributeError"),

@@ -61,7 +61,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def report(browser: Browser, run: Path, tmp_path: Path) -> Iterator[Page]:
     write_report([run], tmp_path / "report.html")
-    yield from opened_report(browser, tmp_path / "report.html")
+    with opened_report(browser, tmp_path / "report.html") as page:
+        yield page
 
 
 CURVES = "[data-figure=learning]:not([aria-busy]) canvas"

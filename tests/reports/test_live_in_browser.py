@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.reports.browser import COLOURS, PATIENCE
+from tests.reports.browser import COLOURS, CORNER, PATIENCE
 from tests.reports.played import HOSTILE, Clumsy, play, space
 from tests.reports.served import Asking, served
 from tests.reports.waiting import ROUNDS, Process
@@ -46,10 +46,21 @@ def opened(browser: Browser, address: str) -> Iterator[Page]:
     assert said == []
 
 
-@pytest.fixture
-def page(browser: Browser, server: Asking) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def shared(browser: Browser, server: Asking) -> Iterator[Page]:
+    """A page for tests that leave it as they found it: drawing one takes seconds."""
     with opened(browser, f"http://localhost:{server.port}/run?run=clumsy") as made:
         yield made
+
+
+@pytest.fixture
+def page(shared: Page) -> Iterator[Page]:
+    """The shared page; afterwards no member is chosen in it."""
+    yield shared
+    chosen = shared.locator("#members button[aria-pressed=true]")
+    if chosen.count():
+        chosen.click()
+        expect(shared.locator("#member")).to_be_hidden()
 
 
 def fact(page: Page, name: str, value: str) -> None:
@@ -113,25 +124,32 @@ def test_both_figures_draw(page: Page) -> None:
         assert canvas.evaluate(COLOURS) > 20
 
 
-def test_a_member_is_chosen_and_left_with_the_keyboard_alone(page: Page) -> None:
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    button = page.locator("#members").get_by_role("button", name="member 2")
-    for _ in range(60):
+def test_a_member_is_chosen_and_left_with_the_keyboard_alone_and_fits_a_narrow_window(
+    browser: Browser, server: Asking
+) -> None:
+    with opened(browser, f"http://localhost:{server.port}/run?run=clumsy") as page:
         page.keyboard.press("Tab")
-        if button.evaluate("one => one === document.activeElement"):
-            break
-    page.keyboard.press("Enter")
-    panel = page.locator("#member")
-    expect(panel).to_be_visible()
-    expect(panel.get_by_role("heading", name="Member 2, after round 9")).to_be_focused()
-    expect(button).to_have_attribute("aria-pressed", "true")
-    for text in ("lr", "epochs", "Descends from: member 2", "Its last intervals"):
-        expect(panel).to_contain_text(text)
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    expect(panel).to_be_hidden()
-    expect(button).to_be_focused()
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        button = page.locator("#members").get_by_role("button", name="member 2")
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if button.evaluate("one => one === document.activeElement"):
+                break
+        page.keyboard.press("Enter")
+        panel = page.locator("#member")
+        expect(panel).to_be_visible()
+        expect(panel.get_by_role("heading", name="Member 2, after round 9")).to_be_focused()
+        expect(button).to_have_attribute("aria-pressed", "true")
+        for text in ("lr", "epochs", "Descends from: member 2", "Its last intervals"):
+            expect(panel).to_contain_text(text)
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(panel).to_be_hidden()
+        expect(button).to_be_focused()
+        page.locator("#members").get_by_role("button", name="member 1").click()
+        page.get_by_role("heading", name="Member 1, after round").wait_for()
+        page.set_viewport_size({"width": 420, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420
 
 
 def test_a_chosen_member_is_brought_out_in_the_figures(page: Page) -> None:
@@ -195,18 +213,14 @@ def test_a_paused_page_stays_as_it_is_until_it_goes_on(browser: Browser, tmp_pat
 def test_light_and_dark(page: Page) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(ground)
-    corner = "canvas => canvas.getContext('2d').getImageData(2, 2, 1, 1).data[0]"
-    assert page.locator("#figure-learning canvas").evaluate(corner) == 255
+    shows = f"({CORNER})(document.querySelector('#figure-learning canvas'))[0]"
+    assert page.evaluate(shows) == 255
     page.get_by_role("button", name="Switch to dark colours").click()
     assert page.evaluate(ground) != light
-    page.wait_for_function(f"({corner})(document.querySelector('#figure-learning canvas')) === 23")
-
-
-def test_a_narrow_window_scrolls_tables_and_not_the_page(page: Page) -> None:
-    page.locator("#members").get_by_role("button", name="member 1").click()
-    page.get_by_role("heading", name="Member 1, after round").wait_for()
-    page.set_viewport_size({"width": 420, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    page.wait_for_function(f"{shows} === 23")
+    page.get_by_role("button", name="Switch to light colours").click()
+    page.wait_for_function(f"{shows} === 255")
+    assert page.evaluate(ground) == light
 
 
 def test_runs_appear_in_the_list_as_they_begin(browser: Browser, folder: Path, tmp_path: Path) -> None:
@@ -235,7 +249,7 @@ def test_what_a_page_says_when_its_run_or_its_server_is_gone(browser: Browser, t
     context.close()
 
 
-def test_the_demo_is_shown(browser: Browser, demo_run: Path) -> None:
+def test_the_demo_and_its_report_are_shown(browser: Browser, demo_run: Path) -> None:
     with served(demo_run) as server, opened(browser, f"http://localhost:{server.port}/") as page:
         fact(page, "observations", "20")
         expect(page.locator("#method")).to_have_text("Patient PBT · seed 0")
@@ -243,5 +257,9 @@ def test_the_demo_is_shown(browser: Browser, demo_run: Path) -> None:
         for canvas in page.locator(".chart canvas").all():
             assert canvas.evaluate(COLOURS) > 20
         page.get_by_role("link", name="Current report").click()
-        page.wait_for_selector("body[data-ready=true]")
         page.get_by_role("heading", name="Replay it").wait_for()
+        page.wait_for_selector("body[data-ready=true]")
+        for chart in page.locator(".chart").all():
+            assert chart.locator("canvas").evaluate(COLOURS) > 20, chart.get_attribute("data-figure")
+        assert page.locator(".chart").count() >= 7
+        assert page.locator("#intervals tbody tr").count() == 20

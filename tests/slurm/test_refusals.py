@@ -116,11 +116,11 @@ def test_options_at_the_edge_of_the_rule_are_taken() -> None:
 
 
 def test_the_command_line_takes_options_of_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "train.py").write_text(
+    (tmp_path / "slurm_train.py").write_text(
         "from popbandits import Experiment\nfrom tests.engines.agents import Walker, space\n"
         "experiment = Experiment(Walker, space())\n"
     )
-    command = ["run", f"{tmp_path / 'train.py'}", "--engine", "slurm", "--dry-run", "--slurm"]
+    command = ["run", f"{tmp_path / 'slurm_train.py'}", "--engine", "slurm", "--dry-run", "--slurm"]
     assert main([*command, "partition=gpu,nodelist=n1,n2,timeout_min=90"]) == 0
     assert "{'partition': 'gpu', 'nodelist': 'n1,n2', 'timeout_min': 90}" in capsys.readouterr().out
     with pytest.raises(SystemExit):

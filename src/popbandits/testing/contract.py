@@ -41,32 +41,35 @@ def require_own_generator(name: str) -> Iterator[None]:
     require(not used_since(before), f"{name} must draw from the generator it is given, it used a global one")
 
 
-def require_resumable(build: Callable[..., Population], gain: Callable[[Assignment], float], length: int) -> None:
+def require_resumable(
+    name: str, build: Callable[..., Population], gain: Callable[[Assignment], float], length: int
+) -> None:
     """Check that a run that was stored, stopped and resumed has the same history as one that was not.
 
     Args:
+        name: Name of the explorer or selection, for errors.
         build: Function that builds the population, from keyword arguments `synchronous`, `mode` and `history`.
         gain: Change of the score in an interval, as in `train_to_end`.
         length: Number of observations after which the run stops, in the middle of a round.
     """
     for synchronous, mode in RUNS:
-        whole = train_to_end(build(synchronous=synchronous, mode=mode), gain).history
+        whole = train_to_end(name, build(synchronous=synchronous, mode=mode), gain).history
         with TemporaryDirectory() as folder:
             whole.save(folder)
             stored = History.load(folder)
         again = build(synchronous=synchronous, mode=mode, history=stored.prefix(length))
-        for one, other in zip(whole, train_to_end(again, gain).history, strict=True):
-            require(one == other, f"a run must resume as if it had not stopped, got {other} for {one}")
+        for one, other in zip(whole, train_to_end(name, again, gain).history, strict=True):
+            require(one == other, f"{name} must resume as if it had not stopped, got {other} for {one}")
 
 
-def train_to_end(population: Population, gain: Callable[[Assignment], float]) -> Population:
+def train_to_end(name: str, population: Population, gain: Callable[[Assignment], float]) -> Population:
     """Train a run to its end, telling out of order; one interval fails, and one member's scores have an error."""
     history, waiting = population.history, list[Assignment]()
     while not population.done:
         try:
             waiting += population.ask()
         except Exception as error:
-            raise AssertionError(f"a run must go on to its end, got {error!r} at {len(history)}") from error
+            raise AssertionError(f"{name} must carry a run to its end, got {error!r} at {len(history)}") from error
         # The order depends only on what is pending, so that a resumed run has the same one.
         assignment = max(waiting, key=lambda each: ((each.member * 2 + each.round) % 5, each.member))
         waiting.remove(assignment)

@@ -136,14 +136,17 @@ def carries_a_whole_run(explorer: Explorer, space: Any) -> None:
     space = Space(space)
     for synchronous, mode in RUNS:
         population = _population(explorer, space)(synchronous=synchronous, mode=mode)
-        for observation in train_to_end(population, lambda assignment: toy_score(space, assignment.config)).history:
+        run = train_to_end(_name(explorer), population, lambda assignment: toy_score(space, assignment.config))
+        for observation in run.history:
             _check_config(explorer, space, observation.config, f"a run in mode {mode!r}")
 
 
 def resumes_where_it_stopped(explorer: Explorer, space: Any) -> None:
     """Check that a run that was stored, stopped and resumed has the same history as one that was not."""
     space = Space(space)
-    require_resumable(_population(explorer, space), lambda assignment: toy_score(space, assignment.config), length=4)
+    require_resumable(
+        _name(explorer), _population(explorer, space), lambda assignment: toy_score(space, assignment.config), length=4
+    )
 
 
 EXPLORER_CHECKS: dict[str, ExplorerCheck] = {

@@ -170,7 +170,7 @@ def breaks_ties_at_random(selection: Selection) -> None:
 def resumes_where_it_stopped(selection: Selection) -> None:
     """Check that a run that was stored, stopped and resumed has the same history as one that was not."""
     build = partial(Population, SPACE, PBT(), size=3, rounds=12, seed=5, selection=selection)
-    require_resumable(build, _gain, length=17)
+    require_resumable(type(selection).__name__, build, _gain, length=17)
 
 
 SELECTION_CHECKS: dict[str, SelectionCheck] = {
