@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from popbandits import History
-from tests.processes import run_script
 from tests.ray.conftest import SETTINGS
 from tests.ray.losing import LIMIT
 
@@ -32,32 +31,26 @@ def run(script: Path, home: Path, *arguments: str) -> str:
     return run.stdout
 
 
-@pytest.mark.usefixtures("cluster")
-def test_rays_pb2_example_works_with_only_the_import_changed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rays_pb2_example_works_with_only_the_import_changed(tmp_path: Path) -> None:
     spec = importlib.util.find_spec("ray.tune.examples.pb2_example")
     assert spec is not None
     assert spec.origin is not None
     text = Path(spec.origin).read_text()
     theirs, ours = "from ray.tune.schedulers.pb2 import PB2\n", "from popbandits.ray import PB2Fuse as PB2\n"
     assert text.count(theirs) == 1
-    text = text.replace(theirs, ours).replace("num_samples=8,", "num_samples=3,")  # Each takes a process seconds.
+    text = text.replace(theirs, ours).replace("num_samples=8,", "num_samples=4,")  # Each takes a process seconds.
     script = tmp_path / "pb2_example.py"
     script.write_text(text)
-    run_script(script, tmp_path)
-    assert "Best hyperparameters found were:  {" in capsys.readouterr().out
+    assert "Best hyperparameters found were:  {" in run(script, tmp_path, "--smoke-test")
     history = History.load(tmp_path / "ray_results" / "pbt_test")
-    assert {o.member for o in history} == set(range(3))
+    assert {o.member for o in history} == set(range(4))
     assert max(o.metrics["training_iteration"] for o in history) == 30
     assert all(0.0001 <= o.config["lr"] <= 0.02 and not o.failed for o in history)
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
 
 
-@pytest.mark.usefixtures("cluster")
-def test_the_example_for_tune_shows_the_schedule_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_script(EXAMPLES / "ray_tune.py", tmp_path, "--iterations", "20")
-    out = capsys.readouterr().out
+def test_the_example_for_tune_shows_the_schedule_it_found(tmp_path: Path) -> None:
+    out = run(EXAMPLES / "ray_tune.py", tmp_path, "--iterations", "20")
     assert re.search(r"best accuracy [\d.]+; the schedule that led to it:\n", out)
     steps = re.findall(r"^ +(\d+)  lr 0\.\d{4}  (?:crop|flip|noise|cutout)$", out, re.MULTILINE)
     assert steps == ["0", "5", "10", "15"]

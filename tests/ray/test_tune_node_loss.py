@@ -13,7 +13,7 @@ from tests.ray.doomed import INTERVAL, Doomed, doomed
 from tests.ray.losing import loses, this_node
 from tests.ray.trainables import PARAM_SPACE
 
-SIZE, ROUNDS = 4, 2
+SIZE, ROUNDS = 4, 3
 
 
 class Watch(Callback):
