@@ -43,7 +43,11 @@ from .selection import Smoothed as Smoothed
 from .selection import Truncation as Truncation
 from .selection import TTest as TTest
 from .space import Space as Space
+from .space import constant as constant
+from .space import cosine as cosine
+from .space import linear as linear
 from .space import log as log
+from .space import warm_up as warm_up
 from .storage import Store as Store
 from .trackers import CSVTracker as CSVTracker
 from .trackers import MLflowTracker as MLflowTracker

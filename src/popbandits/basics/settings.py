@@ -108,6 +108,7 @@ _SETTINGS = {
     "task": Setting(TEXT.or_none(), (str, "TEXT")),
     "slurm": Setting(JOB.or_none(), (read_options, "NAME=VALUE,…"), resumes=True),
     "callbacks": Setting(recorded=False, resumes=True),
+    "control": Setting(FLAG, (bool, "")),
     "progress": Setting(recorded=False),
 }
 SETTINGS = {

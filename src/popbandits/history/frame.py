@@ -60,7 +60,7 @@ def history_html(space: Space, lineage: Sequence[Observation], summary: str) -> 
         + "".join(f"<td>{escape(cell)}</td>" for cell in (str(o.member), str(o.round), number(o.score), *cells))
         + "</tr>"
         for o in lineage[-MAX_SHOWN:]
-        for config in [space.flatten(o.config)]
+        for config in [space.flatten(space.applied(o.config, o.round))]
         for cells in [[setting(config[name])[:80] if name in config else "" for name in names]]
     )
     part = "" if len(lineage) <= MAX_SHOWN else f", its last {MAX_SHOWN} of {len(lineage)} intervals"
@@ -70,12 +70,14 @@ def history_html(space: Space, lineage: Sequence[Observation], summary: str) -> 
 
 
 def table_row(o: Observation, space: Space, stage: int, winning: bool) -> dict[str, Any]:
-    """Map COMMON_COLUMNS, `config.` (active hyperparameters) and `metrics.` to an observation's values."""
+    """Map COMMON_COLUMNS, `config.`, `applied.` (of schedules) and `metrics.` to an observation's values."""
     parent_member, parent_round = o.parent or (None, None)
+    applied = space.flatten(space.applied(o.config, o.round)) if space.schedules else {}
     values = (o.member, o.round, parent_member, parent_round, stage, winning, o.status, o.score_before, o.score)
     return (
         dict(zip(COMMON_COLUMNS, (*values, o.change, o.steps, o.seconds, o.fallback), strict=True))
         | {f"config.{name}": value for name, value in space.flatten(o.config).items()}
+        | {f"applied.{name}": value for name, value in applied.items() if name in space.schedules}
         | flat(o.metrics, "metrics.")
     )
 

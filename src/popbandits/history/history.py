@@ -291,7 +291,11 @@ class History(Sequence[Observation]):
 
     def schedule(self, observation: Observation | None = None) -> list[Config]:
         """Return the configurations along a lineage, one per interval: training with them in turn replays it."""
-        return [copy.deepcopy(step.config) for step in self.lineage(observation)]
+        return [copy.deepcopy(self.applied(step)) for step in self.lineage(observation)]
+
+    def applied(self, observation: Observation) -> Config:
+        """Return the hyperparameters that an interval trained with: its configuration, moved along the schedules."""
+        return self.space.applied(observation.config, observation.round)
 
     def recent(self, window: int | None = None) -> Rows:
         """Return the last `window` observations as arrays (whole rounds if the size is known), by round and member."""

@@ -5,9 +5,10 @@ from functools import cached_property
 from typing import Any
 
 from popbandits.basics.settings import Explore, Mode, check
+from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer, Proposal, as_explorer
 from popbandits.methods import choose
-from popbandits.population.start import Start, resolve
+from popbandits.population.start import Start, follow, resolve
 from popbandits.selection import Selection
 from popbandits.space import Space
 
@@ -30,6 +31,8 @@ class Plan:
     mode: Mode
     synchronous: bool
     initial_score: float | None
+    control: bool
+    """Whether member 0 stays on the start."""
 
     @cached_property
     def explorer(self) -> Explorer:
@@ -56,6 +59,7 @@ class Plan:
         initial_score: float | None,
         start: Start,
         selection: Selection | str | None,
+        control: bool,
     ) -> "Plan":
         """Resolve the arguments of `Population`, names or objects; raise the error of any that is wrong."""
         made, chosen = Space(space), choose(method, selection, quantile, explore)
@@ -65,8 +69,12 @@ class Plan:
         check("seed", seed)
         size, seed, rounds = int(size), int(seed), None if rounds is None else int(rounds)  # Numpy's cannot be stored.
         others: dict[str, Any] = {"mode": mode, "synchronous": synchronous, "initial_score": initial_score}
+        others["control"] = control
         for name, value in (others | {"explore": chosen.explore}).items():
             check(name, value)
-        first = resolve(start, made, size)
+        made, given = follow(made, start, rounds)
+        first = resolve(given, made, size)
+        if control and not first:
+            raise ArgumentError("the control trains with the start, got control=True without one; give start")
         made = made.with_prior(explorer.make_prior(made, [proposal.config for proposal in first]))
         return Plan(made, **vars(chosen), start=first, size=size, rounds=rounds, seed=seed, **others)

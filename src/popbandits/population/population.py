@@ -17,6 +17,7 @@ from popbandits.explorers import Proposal
 from popbandits.history import Assignment, Config, Decision, History, Key, Observation
 from popbandits.history.archive import Archive
 from popbandits.history.memory import MemberStates
+from popbandits.population.control import hold
 from popbandits.population.initial import initial_points
 from popbandits.population.plan import Plan
 from popbandits.population.start import Start
@@ -41,9 +42,13 @@ class Population:
     `start` sets the first configurations of the first members; the others begin with random configurations, spread over
     the space, the same as without it. It is one of:
 
-    - a configuration, or a list of at most one for each member; parameters that are left out take the space's default;
+    - a configuration, or a list of at most one for each member; parameters that are left out take the space's default,
+      and a number may be a schedule, `cosine(3e-4, 3e-5)` or any function of the progress between 0 and 1: then all
+      members follow it, and what is tuned is the deviation from it;
     - "defaults": ConfigSpace's default configuration, for one member: the middle of a range (on its own scale), the
       first of the choices or the one with the largest weight, unless the hyperparameter sets its own default;
+    - None: "defaults" if any hyperparameter sets its own default, else "random";
+    - "random": all members begin with random configurations;
     - a past run, as a `History`: the last distinct configurations of its winning lineage, newest first, for
       all members but one. Parameters that this space does not have are dropped, missing ones take their default,
       numbers are clipped to this space's range, and labels that this space does not have are an error.
@@ -77,12 +82,15 @@ class Population:
         history: Results so far, to resume from: observations, a `History`, or the `Store` of a run. With a store,
             results are read from it (its caller writes them), and memory does not grow with the run. The default, (),
             begins a new run.
-        start: First configurations of the first members: one or a list of them, "defaults", a `History` or the folder
-            of a run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin
-            with what you know to work.
+        start: First configurations of the first members, to begin with what you know to work: one, in which a number
+            may be a schedule such as `cosine(3e-4, 3e-5)`, or a list; "defaults"; a `History` or the folder of a run;
+            "random", spread over the space. None (default) is "defaults" if the space names one, else "random".
+            `help(Population)` says more.
         selection: Selection of the weights and configuration that a member continues with: an object such as
             `Smoothed()`, or a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it
             if scores are noisy, or early scores mislead.
+        control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
+            load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.
     """
 
     def __init__(
@@ -100,6 +108,7 @@ class Population:
         history: Iterable[Observation] | Archive = (),
         start: Start = None,
         selection: Selection | str | None = None,
+        control: bool = False,
     ):
         given = {name: value for name, value in locals().items() if name not in ("self", "history")}
         self._open(Plan.make(**given), history)
@@ -140,7 +149,7 @@ class Population:
         self.decided = list(self._ready.values())
         self._pending |= {key: decision.assignment for key, decision in self._ready.items()}
         self._ready.clear()
-        return [_copy(decision.assignment) for decision in self.decided]
+        return [self._applied(decision.assignment) for decision in self.decided]
 
     def tell(
         self,
@@ -191,7 +200,7 @@ class Population:
     @property
     def pending(self) -> list[Assignment]:
         """Assignments that `ask` returned and that were not told yet."""
-        return [_copy(assignment) for _, assignment in sorted(self._pending.items())]
+        return [self._applied(assignment) for _, assignment in sorted(self._pending.items())]
 
     @property
     def done(self) -> bool:
@@ -238,8 +247,7 @@ class Population:
             return [Decision(assignment, known=0) for assignment in assigned]
         picks = self._select(known, np.array(members), self._rng(SELECT, *stream))
         parents = {m: picks.parent(row, known) for row, m in enumerate(members)}
-        explores = np.full(len(members), True) if self.explore == "all" else picks.explores
-        picked = zip(members, picks.config.tolist(), explores.tolist(), strict=True)
+        picked = zip(members, picks.config.tolist(), picks.explores.tolist(), strict=True)
         carried = {m: known[index].config for m, index, new in picked if not new}
         exploring = [m for m in members if m not in carried]
         if self.synchronous:
@@ -274,11 +282,15 @@ class Population:
     def _select(self, known: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Select the weights and configuration that members continue with, if the method exploits."""
         if self.method.restarts:
-            return start_afresh(members)
-        if not self.method.exploits:
-            return stay(known, members)
-        picks = self.selection.select(known, members, rng)
-        return check_picks(picks, known, members, type(self.selection).__name__)
+            picks = start_afresh(members)
+        elif not self.method.exploits:
+            picks = stay(known, members)
+        else:
+            picks = self.selection.select(known, members, rng)
+            picks = check_picks(picks, known, members, type(self.selection).__name__)
+        if self.explore == "all":
+            picks = replace(picks, explores=np.full(len(members), True))
+        return hold(picks, known, members) if self.plan.control else picks
 
     def _explore(
         self, parents: Sequence[Observation | None], known: History, pending: Sequence[Config], stream: tuple[int, ...]
@@ -299,6 +311,11 @@ class Population:
         # Checked now, rather than when it is stored after an interval of training.
         decisions = [plain(each.decision, f"{name}'s decision") for each in proposals]
         return [Proposal(config, decision) for config, decision in zip(configs, decisions, strict=True)]
+
+    def _applied(self, assignment: Assignment) -> Assignment:
+        """Copy an assignment for the user, who trains with what its configuration means in its round."""
+        config, decision = copy.deepcopy((self.space.applied(assignment.config, assignment.round), assignment.decision))
+        return replace(assignment, config=config, decision=decision)
 
     def _rng(self, *stream: int) -> np.random.Generator:
         """Return a separate generator for each purpose, round and member: none depends on the use of another."""
@@ -329,12 +346,6 @@ class Population:
         if self.history.find(assignment.key) is not None:
             return f"an assignment is told once, got {what} again; ask for the next"
         return f"only an assignment that ask returned can be told, got {what}; call ask first"
-
-
-def _copy(assignment: Assignment) -> Assignment:
-    """Copy an assignment for the user, who may change its dicts."""
-    config, decision = copy.deepcopy((assignment.config, assignment.decision))
-    return replace(assignment, config=config, decision=decision)
 
 
 def _number(score: object) -> float:

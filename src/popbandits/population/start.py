@@ -13,6 +13,8 @@ from popbandits.errors import ArgumentError, HistoryError, SpaceError
 from popbandits.explorers import Proposal
 from popbandits.history import History
 from popbandits.space import Numerical, Space
+from popbandits.space.build import names_default
+from popbandits.space.schedules import tabulate
 from popbandits.space.storage import pack, unpack
 
 
@@ -25,9 +27,11 @@ class PastRun:
 
 
 Start = Mapping[str, Any] | Sequence[Mapping[str, Any] | Proposal] | History | PastRun | Directory | None
-"""One configuration or several, "defaults", or a past run; None for random configurations."""
+"""Configurations, in which a number may be a schedule; "defaults", a past run, or "random" for none of these. None is
+"defaults" if the space names a default, else "random"."""
 
-FORMS = "start must be a configuration or a list of them, 'defaults', a History, or the folder of a run"
+FORMS = "start must be a configuration or a list of them, 'defaults', 'random', a History, or the folder of a run"
+WORDS = ("defaults", "random")
 
 
 def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
@@ -40,9 +44,10 @@ def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
     (Proposal(config={'act': 'relu', 'lr': 0.5}, decision={'start': 'defaults'}),)
     """
     if start is None:
-        return ()
-    if isinstance(start, str) and start == "defaults":
-        return (_proposal(Proposal({}, {"start": start}), "start='defaults'", space),)
+        start = "defaults" if names_default(space.configuration_space) else "random"
+    if isinstance(start, str) and start in WORDS:
+        only = (Proposal({}, {"start": start}),) if start == "defaults" else ()
+        return tuple(_proposal(each, f"start={start!r}", space) for each in only)
     if isinstance(start, str) or hasattr(start, "__fspath__"):
         start = _load(start)
     if isinstance(start, History):
@@ -56,6 +61,37 @@ def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
     if len(start) > size:
         raise ArgumentError(f"start has at most one configuration for each member, got {len(start)} for {size}")
     return tuple(_proposal(entry, f"start[{index}]", space) for index, entry in enumerate(start))
+
+
+def follow(space: Space, start: Start, rounds: int | None) -> tuple[Space, Start]:
+    """Return the space whose numbers follow the schedules in a start, and the start with their first values instead.
+
+    >>> space = Space({"lr": (0.0, 1.0), "act": ["relu", "tanh"]})
+    >>> space, start = follow(space, {"lr": lambda progress: 1 - progress, "act": "tanh"}, rounds=3)
+    >>> space.schedules, start
+    ({'lr': (1.0, 0.5, 0.0)}, [{'lr': 1.0, 'act': 'tanh'}])
+    """
+    entries = [start] if isinstance(start, Mapping) else start
+    if not isinstance(entries, list | tuple):
+        return space, start
+    tables: dict[str, tuple[float, ...]] = {}
+    given = [_first(entry, space, rounds, tables) for entry in entries]
+    return (space.with_schedules({**space.schedules, **tables}) if tables else space), given
+
+
+def _first(entry: Any, space: Space, rounds: int | None, tables: dict[str, tuple[float, ...]]) -> Any:
+    """Return an entry with the first values of its schedules, which are added to the tables."""
+    if not isinstance(entry, Mapping):
+        return entry
+    flat = space.flatten(entry)
+    for name, schedule in flat.items():
+        if callable(schedule):
+            table = tabulate(name, schedule, rounds)
+            if tables.setdefault(name, table) != table:
+                raise ArgumentError(f"{name!r}: all members follow one schedule, got two; give the others a value")
+            whole = any(number.name == name and number.kind == "integer" for number in space.numerical)
+            flat[name] = round(table[0]) if whole else table[0]
+    return flat
 
 
 def _load(folder: Any) -> PastRun:
@@ -98,7 +134,7 @@ def _winners(past: PastRun, space: Space, size: int) -> tuple[Proposal, ...]:
     for observation in reversed(past.history.lineage()):
         member, round_ = observation.key
         try:
-            config, clipped = _translate(observation.config, space)
+            config, clipped = _translate(past.history.applied(observation), space)
         except SpaceError as error:
             raise SpaceError(f"start from {past.name!r}, member {member} in round {round_}: {error}") from error
         if any(config == each.config for each in found):

@@ -21,7 +21,7 @@ from popbandits.explorers import Explorer
 from popbandits.history import Assignment, Event, Mode
 from popbandits.methods import choose
 from popbandits.population import Population
-from popbandits.population.start import Start, from_record
+from popbandits.population.start import Start, follow, from_record
 from popbandits.ray import trials
 from popbandits.ray.actors import KeptActors, has_actor
 from popbandits.ray.arguments import check_log_config, check_quantile_fraction, make_explorer, read_wanted
@@ -73,7 +73,7 @@ class PopulationScheduler(TrialScheduler):
         require_attrs: Whether a result without `time_attr` or `metric` is an error; otherwise it is skipped.
         synch: Whether members wait for each other at the end of each interval.
         start: Configurations of the first members, as `popbandits.Population` takes them: a list of configurations,
-            "defaults", or a past run.
+            "defaults", or a past run. A schedule in it spans the rounds that Tune's stopping criterion allows.
     """
 
     explorer: ClassVar[type[Explorer]]
@@ -254,9 +254,13 @@ class PopulationScheduler(TrialScheduler):
         else:
             size = population_size(generator, name)
             space, begin = self._space, read_start(self._start)
+            rounds = self._rounds(trial)
             if space is None:
-                space, begin = find_search(self._wanted, tune_controller, self._explorer, size, self._seed, begin)
-            population = self._population(trial, Space(space), size, begin, generator)
+                space, begin = find_search(
+                    self._wanted, tune_controller, self._explorer, size, self._seed, begin, rounds
+                )
+            space, begin = follow(Space(space), begin, rounds)
+            population = self._population(trial, space, size, begin, generator)
             self._record = Record.create(directory, population, recipe(self._explorer), keep)
         self._untuned = untuned(of_generator(generator), population.space)
         resumed = len(self._record.population.history) > 0
@@ -285,9 +289,14 @@ class PopulationScheduler(TrialScheduler):
         )
 
     def _selected(self, trial: AnyTrial) -> Selection:
-        """Return the selection, planned for the rounds that Tune's stopping criterion allows, if it has one."""
+        """Return the selection, planned for the rounds of the experiment, if they are known."""
+        rounds = self._rounds(trial)
+        return self._selection if rounds is None else self._selection.planned(rounds)
+
+    def _rounds(self, trial: AnyTrial) -> int | None:
+        """Return the rounds that Tune's stopping criterion allows; None if it has none for the scheduler's time."""
         end = trial.stopping_criterion.get(self._intervals.time_attr)
-        return self._selection.planned(int(end // self._intervals.length)) if is_real(end) else self._selection
+        return int(end // self._intervals.length) if is_real(end) else None
 
     def _decide(self) -> list[int]:
         """Ask the population until a member can train, or all wait for others; return the members with assignments."""

@@ -8,7 +8,7 @@ from typing import Any
 from popbandits.errors import SpaceError
 from popbandits.explorers import Explorer, Proposal
 from popbandits.population import Population
-from popbandits.population.start import Start, resolve
+from popbandits.population.start import Start, follow, resolve
 from popbandits.ray.merge import Search, merge
 from popbandits.ray.nested import Path
 from popbandits.ray.space import draw, of_generator
@@ -26,6 +26,7 @@ def find_search(
     size: int,
     seed: int,
     start: Start,
+    rounds: int | None,
 ) -> tuple[Space, Start]:
     """Return the search space and the first configurations; remarks are given as warnings.
 
@@ -36,6 +37,7 @@ def find_search(
         size: Number of members.
         seed: Seed of the draws.
         start: Configurations of the first members; the others follow `param_space`.
+        rounds: Number of rounds, for schedules in the start; None if unknown.
     """
     param_space = of_generator(tune_controller.search_alg)
     search = merge(*wanted, param_space, partial(draw, param_space, tune_controller, size, seed))
@@ -46,8 +48,9 @@ def find_search(
         )
     for remark in search.remarks:
         warnings.warn(remark, stacklevel=2)
-    given = resolve(start, search.space, size)
-    return search.space, [*given, *_first(search, explorer, size, seed)[len(given) :]]
+    space, start = follow(search.space, start, rounds)
+    given = resolve(start, space, size)
+    return space, [*given, *_first(search, explorer, size, seed)[len(given) :]]
 
 
 def _first(search: Search, explorer: Explorer, size: int, seed: int) -> list[Proposal]:

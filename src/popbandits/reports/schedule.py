@@ -13,7 +13,7 @@ from popbandits.history import History
 def table(history: History) -> Table:
     """Make a table of the winning lineage, a row for each interval; unchanged values are left out."""
     lineage = history.lineage()
-    flat = [history.space.flatten(observation.config) for observation in lineage]
+    flat = [history.space.flatten(history.applied(observation)) for observation in lineage]
     names = [name for name in history.space.names if any(name in config for config in flat)]
     view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("round", "member", "score"):

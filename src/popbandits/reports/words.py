@@ -35,7 +35,7 @@ class Span:
 def spans(run: Run) -> list[Span]:
     """Return the winning schedule; consecutive intervals with the same configuration are one span."""
     found = []
-    for config, group in groupby(run.history.lineage(), key=lambda o: o.config):
+    for config, group in groupby(run.history.lineage(), key=run.history.applied):
         steps = list(group)
         members = tuple(dict.fromkeys(o.member for o in steps))
         found.append(Span(steps[0].round, steps[-1].round, members, config, steps[-1].score))

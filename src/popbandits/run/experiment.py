@@ -89,9 +89,10 @@ class Experiment:
             others complete. Use it to stop an expensive run early.
         keep: Number of checkpoints of each member to keep besides those needed, or "all". Default 0. Raise it if you
             want to look at earlier ones; each takes disk space.
-        start: First configurations of the first members: one or a list of them, "defaults", a `History` or the folder
-            of a run; `help(Population)` says more. None (default) draws them, spread over the space. Use it to begin
-            with what you know to work.
+        start: First configurations of the first members, to begin with what you know to work: one, in which a number
+            may be a schedule such as `cosine(3e-4, 3e-5)`, or a list; "defaults"; a `History` or the folder of a run;
+            "random", spread over the space. None (default) is "defaults" if the space names one, else "random".
+            `help(Population)` says more.
         selection: Selection of the weights and configuration that a member continues with: an object such as
             `Smoothed()`, or a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it
             if scores are noisy, or early scores mislead.
@@ -102,6 +103,8 @@ class Experiment:
         slurm: Options of the SLURM jobs: those of sbatch such as `partition`, `account`, `gpus_per_node` and
             `cpus_per_task`; `timeout_min` (60) and `mem_gb`; `cluster="local"` runs them as processes on this machine.
             None (default) leaves the others to the cluster. For engine="slurm" only.
+        control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
+            load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.
         callbacks: Views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
             `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record:
             `resume` needs them again.
@@ -133,6 +136,7 @@ class Experiment:
     task: str | None = None
     _: KW_ONLY
     slurm: JobOptions | None = None
+    control: bool = False
     callbacks: Sequence[View] = ()
     progress: bool | View = True
 

@@ -63,7 +63,8 @@ def replay(
     directory, save = absolute_path(directory), None if save is None else absolute_path(save, "save")
     if save is not None and save.exists():
         raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
-    lineage = History.load(directory).lineage()
+    history = History.load(directory)
+    lineage = history.lineage()
     if not lineage:
         raise HistoryError(f"no interval of {directory} has completed, so there is no schedule to replay")
     with reading(directory) as store:
@@ -78,7 +79,7 @@ def replay(
             for step, observation in enumerate(lineage):
                 draft = temporary / str(step)
                 parent = lineage[step - 1].key if step else None
-                assignment = Assignment(observation.member, observation.round, observation.config, parent)
+                assignment = Assignment(observation.member, observation.round, history.applied(observation), parent)
                 engine.submit(Job(assignment, used, source, draft))
                 (report,) = engine.wait()
                 if report.outcome is None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from popbandits.errors import ArgumentError
 from popbandits.history import History
-from popbandits.population.start import FORMS, PastRun, Start
+from popbandits.population.start import FORMS, WORDS, PastRun, Start
 from popbandits.storage.schema import RUN_FILE, holds_run
 
 
 def read_start(start: Start) -> Start:
     """Read the past run in a folder; return any other start unchanged."""
-    if not isinstance(start, str | os.PathLike) or start == "defaults":
+    if not isinstance(start, str | os.PathLike) or start in WORDS:
         return start
     folder = os.fspath(start)
     if not holds_run(Path(folder) / RUN_FILE):

@@ -64,6 +64,28 @@ def build(space: Any) -> tuple[ConfigurationSpace, Paths]:
     return made, paths
 
 
+def names_default(space: ConfigurationSpace) -> bool:
+    """Tell whether somebody chose a default: one differs from what ConfigSpace sets if none is given.
+
+    >>> names_default(build({"lr": LogRange(1e-5, 1e-1), "act": ["relu", "tanh"]})[0])
+    False
+    >>> names_default(build({"lr": LogRange(1e-5, 1e-1, default=3e-4), "act": ["relu", "tanh"]})[0])
+    True
+    """
+    return any(hp.default_value != _usual_default(hp) for hp in space.values())
+
+
+def _usual_default(hp: AnyHyperparameter) -> Any:
+    """Return the default that ConfigSpace sets if none is given."""
+    if isinstance(hp, UniformFloat | UniformInteger):
+        return type(hp)(hp.name, hp.lower, hp.upper, log=hp.log).default_value
+    if isinstance(hp, OrdinalHyperparameter):
+        return OrdinalHyperparameter(hp.name, hp.sequence).default_value
+    if isinstance(hp, CategoricalHyperparameter):
+        return CategoricalHyperparameter(hp.name, hp.choices, weights=hp.weights).default_value
+    return hp.default_value  # A distribution of its own says more than a default.
+
+
 def unbox(value: Any) -> Any:
     """Convert numpy scalars to Python's own types; leave other values as they are."""
     return value.item() if isinstance(value, np.generic) else value

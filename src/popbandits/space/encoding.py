@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from ConfigSpace import ConfigurationSpace
 from ConfigSpace.conditions import Condition, Conjunction
 
-from popbandits.basics.typing import BoolArray, FloatArray
+from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.errors import SpaceError
 from popbandits.space import storage
 from popbandits.space.build import build, unbox
@@ -16,6 +17,8 @@ from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical,
 from popbandits.space.points import Points
 from popbandits.space.prior import Prior
 from popbandits.space.rules import Table, rule
+from popbandits.space.schedules import Tables, offsets, shifted
+from popbandits.space.schedules import check as check_schedules
 from popbandits.space.written import doubts
 
 _GIVE_UP = 10_000  # forbidden draws in a row
@@ -43,6 +46,7 @@ class Space:
     | movable | (d,) numbers optimised by gradient: floats, and integers of many levels, that no condition depends on |
     | grids | by column, x of every level of the numbers of few levels that no condition depends on |
     | doubts | what in it may not be what the user meant, a sentence each; empty for a stored space |
+    | schedules | values in each round of the numbers that follow a schedule, by name; see `space.schedules` |
     | prior | where good values are expected: what draws (`space.drawing`) come from; None for nowhere in particular |
 
     Args:
@@ -51,6 +55,7 @@ class Space:
     """
 
     prior: Prior | None = None
+    schedules: Tables = MappingProxyType({})
 
     def __init__(self, space: "ConfigurationSpace | Mapping[str, Any] | Space") -> None:
         if isinstance(space, Space):
@@ -184,6 +189,37 @@ class Space:
         made.prior = prior
         return made
 
+    def with_schedules(self, tables: Tables) -> "Space":
+        """Return the same space with numbers that follow schedules; SpaceError if one cannot."""
+        check_schedules(self._parameters, tables)
+        made = Space(self)
+        made.schedules = {name: tuple(table) for name, table in tables.items()}
+        return made
+
+    def applied(self, config: Mapping[str, Any], round_: int) -> dict[str, Any]:
+        """Return what a configuration means in a round: the same, but for the numbers that follow a schedule.
+
+        >>> space = Space({"lr": (0.0, 1.0)}).with_schedules({"lr": (0.5, 0.25)})
+        >>> space.applied({"lr": 0.75}, 0), space.applied({"lr": 0.75}, 1)
+        ({'lr': 0.75}, {'lr': 0.5})
+        """
+        if not self.schedules:
+            return dict(config)
+        flat = self.flatten(config)
+        numbers = {number.name: number for number in self.numerical}
+        for name, table in self.schedules.items():
+            if name in flat:
+                flat[name] = shifted(numbers[name], flat[name], table, round_)
+        return self.nest(flat)
+
+    def along(self, x: FloatArray, rounds: IntArray) -> FloatArray:
+        """Return what x (n, d) of configurations means in rounds (n,), as `applied` does."""
+        moved = x.copy()
+        for j, number in enumerate(self.numerical):
+            if (table := self.schedules.get(number.name)) is not None:
+                moved[:, j] += offsets(number, table)[rounds.clip(max=len(table) - 1)]
+        return moved.clip(0, 1)
+
     def from_quantiles(self, u: FloatArray) -> Points:
         """Return the points at quantiles u (n, d + m), numerical columns first; they may be forbidden."""
         return self.activate(self.from_quantiles_full(u))
@@ -243,7 +279,7 @@ class Space:
 
     def to_json(self) -> str:
         """Return the space as JSON; SpaceError for labels that JSON cannot hold, such as functions."""
-        return storage.dumps(self.configuration_space, self._paths)
+        return storage.dumps(self.configuration_space, self._paths, self.schedules)
 
     @staticmethod
     def from_json(text: str) -> "Space":
@@ -252,9 +288,10 @@ class Space:
         >>> Space.from_json(Space({"net": {"shape": [(3, 3), None]}}).to_json()).categorical[0].labels
         ((3, 3), None)
         """
-        made, nested = storage.loads(text)
+        made, nested, schedules = storage.loads(text)
         space = Space(made)
         space._paths |= nested
+        space = space.with_schedules(schedules)
         space.doubts = []  # It can no longer be changed.
         return space
 

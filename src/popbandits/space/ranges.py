@@ -34,8 +34,8 @@ def log(lower: float, upper: float, *, default: float | None = None) -> LogRange
     Args:
         lower: Lower bound, above zero.
         upper: Upper bound; it can be chosen too.
-        default: Value to use where none is chosen, as with `start="defaults"`. None (default) is the middle of the log
-            scale.
+        default: Value that you know to work: a run begins there, unless its `start` says otherwise. None (default) is
+            the middle of the log scale, which says nothing.
     """
     return LogRange(lower, upper, default)
 

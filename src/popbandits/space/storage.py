@@ -1,7 +1,7 @@
 """Store values and spaces as JSON without loss: tuples stay tuples; 1, 1.0 and True stay distinct."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import ConfigSpace as cs
@@ -78,19 +78,21 @@ def _restore_tuple(item: dict[str, Any]) -> Any:
 _PLAIN, _DECODER = json.JSONDecoder(), json.JSONDecoder(object_hook=_restore_tuple)
 
 
-def dumps(space: cs.ConfigurationSpace, paths: Paths) -> str:
-    """Serialise a space, with the paths of the names that were written nested."""
+def dumps(space: cs.ConfigurationSpace, paths: Paths, schedules: Mapping[str, Sequence[float]]) -> str:
+    """Serialise a space, with the paths of the names that were written nested, and its schedules if it has any."""
     described = space.to_serialized_dict()
     for part in described["hyperparameters"]:
         pack(part, part["name"])  # first, so that an error names the parameter
     nested = {name: path for name, path in paths.items() if path != (name,)}
-    return json.dumps(pack({"space": described, "nested": nested}, "space"))
+    extra = {"schedules": {name: list(table) for name, table in schedules.items()}} if schedules else {}
+    return json.dumps(pack({"space": described, "nested": nested, **extra}, "space"))
 
 
-def loads(text: str) -> tuple[cs.ConfigurationSpace, Paths]:
+def loads(text: str) -> tuple[cs.ConfigurationSpace, Paths, dict[str, tuple[float, ...]]]:
     """Read what `dumps` wrote; the paths leave out flat names."""
     try:
         stored = unpack(text)
-        return cs.ConfigurationSpace.from_serialized_dict(stored["space"]), dict(stored["nested"])
+        schedules = {name: tuple(map(float, table)) for name, table in stored.get("schedules", {}).items()}
+        return cs.ConfigurationSpace.from_serialized_dict(stored["space"]), dict(stored["nested"]), schedules
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise SpaceError(f"a stored space must be the text that to_json wrote, got {text!r:.60}: {error!r}") from error

@@ -99,7 +99,8 @@ class Tracker(View, ABC):
             if cost is not None:
                 values[name] = self._spent[name, o.member] = self._spent.get((name, o.member), 0) + cost
         values |= flat(o.metrics, "metrics/")
-        values |= {f"hyperparameters/{name}": value for name, value in self._space.flatten(o.config).items()}
+        config = self._space.flatten(self._space.applied(o.config, o.round))
+        values |= {f"hyperparameters/{name}": value for name, value in config.items()}
         texts = {"status": str(o.status)}
         if o.parent is not None:
             values |= {"lineage/parent_member": o.parent[0], "lineage/parent_round": o.parent[1]}

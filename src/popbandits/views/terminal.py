@@ -301,9 +301,10 @@ def _config(progress: Progress, member: Member) -> dict[str, Text]:
     at = member.next or member.last
     if at is None:
         return {}
-    flatten = progress.population.space.flatten
-    now = flatten(at.config)
-    before = flatten(member.last.config) if member.last is not None else now
+    space = progress.population.space
+    now = space.flatten(space.applied(at.config, at.round))
+    # A value that only follows its schedule is not new.
+    before = space.flatten(space.applied(member.last.config, at.round)) if member.last is not None else now
     return {name: Text(setting(v), "" if name in before and before[name] == v else "bold") for name, v in now.items()}
 
 

@@ -94,7 +94,7 @@ def _codes(run: RunData, parameter: Numerical | Categorical) -> Any:
     points, space = run.intervals.points, run.space
     if isinstance(parameter, Categorical):
         return points.h[:, space.categorical.index(parameter)]
-    codes = space.codes(points.x)[:, space.numerical.index(parameter)]
+    codes = space.codes(space.along(points.x, run.intervals.round))[:, space.numerical.index(parameter)]
     return codes if parameter.kind != "ordinal" else np.where(np.isnan(codes), -1, codes).astype(np.int64)
 
 

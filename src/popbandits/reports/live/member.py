@@ -37,8 +37,9 @@ def member(directory: Path, number: int) -> Shown | None:
         training = asked is not None and asked.round not in rounds and not (finished and rounds)
         line: list[Assignment | Observation] = [*([asked] if asked is not None and training else []), *done]
         now, earlier = line[0], line[1:]
-        values = store.space.flatten(now.config)
-        before = store.space.flatten(earlier[0].config) if earlier else values
+        space = store.space
+        values = space.flatten(space.applied(now.config, now.round))
+        before = space.flatten(space.applied(earlier[0].config, earlier[0].round)) if earlier else values
         said = failures(store, number, min(rounds)) if rounds else {}
         reason = asked.decision.get("fallback") if asked is not None and asked.round == now.round else None
         return {
@@ -63,7 +64,7 @@ def member(directory: Path, number: int) -> Shown | None:
                     "change": finite(o.change),
                     "from": o.parent,
                     "seconds": o.seconds,
-                    "config": describe_config(store.space, o.config),
+                    "config": describe_config(space, space.applied(o.config, o.round)),
                     "said": shorten(said[o.round], MAX_TRACEBACK_CHARS) if o.failed and o.round in said else None,
                 }
                 for o in done

@@ -1,0 +1,154 @@
+"""Schedules: values that change over a run, which members follow and whose deviation from them is tuned.
+
+A parameter with a schedule s has, in round r, the value at
+
+    x_r = clip(x + s_r - s_0, 0, 1),                                                    (schedule)
+
+where x is its value in the configuration and s_r that of the schedule, all on the parameter's own scale. So the
+configuration holds the value at the beginning of the run. On a log scale members tune a factor, on others a difference.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from popbandits.basics.rules import is_real
+from popbandits.basics.typing import FloatArray
+from popbandits.errors import ArgumentError, SpaceError
+from popbandits.space.parameters import Numerical, Parameter, Scale
+
+Tables = Mapping[str, tuple[float, ...]]
+"""Values of schedules in each round, by the name of the parameter."""
+
+
+@dataclass(frozen=True, repr=False)
+class Schedule:
+    """A value as a function of the progress of a run, from 0 in its first round to 1 in its last."""
+
+    value: Callable[[float], float]
+    text: str
+
+    def __call__(self, progress: float) -> float:
+        """Return the value at a progress between 0 and 1."""
+        return self.value(progress)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def constant(value: float) -> Schedule:
+    """Describe a value that stays, to follow a `warm_up`.
+
+    >>> constant(0.1)(0.5)
+    0.1
+
+    Args:
+        value: Value in every round.
+    """
+    return Schedule(lambda progress: value, f"constant({value!r})")
+
+
+def linear(first: float, last: float) -> Schedule:
+    """Describe a value that changes by the same amount in each round.
+
+    >>> linear(1.0, 0.5)(0.5)
+    0.75
+
+    Args:
+        first: Value in the first round.
+        last: Value in the last round.
+    """
+    return Schedule(lambda progress: first + (last - first) * progress, f"linear({first!r}, {last!r})")
+
+
+def cosine(first: float, last: float) -> Schedule:
+    """Describe a value that changes along half a cosine: slowly at both ends.
+
+    >>> [round(cosine(1.0, 0.0)(progress), 3) for progress in (0.0, 0.25, 0.5, 1.0)]
+    [1.0, 0.854, 0.5, 0.0]
+
+    Args:
+        first: Value in the first round.
+        last: Value in the last round.
+    """
+
+    def value(progress: float) -> float:
+        return last + (first - last) * (1 + math.cos(math.pi * progress)) / 2
+
+    return Schedule(value, f"cosine({first!r}, {last!r})")
+
+
+def warm_up(first: float, then: Callable[[float], float], share: float = 0.1) -> Schedule:
+    """Describe a linear change to the beginning of another schedule, which follows in the rest of the run.
+
+    >>> [round(warm_up(0.0, cosine(1.0, 0.0), share=0.2)(progress), 3) for progress in (0.0, 0.1, 0.2, 0.6, 1.0)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+
+    Args:
+        first: Value in the first round.
+        then: Schedule of the rest of the run.
+        share: Share of the run that the change takes, above 0 and below 1. Default 0.1.
+    """
+    if not (is_real(share) and 0 < share < 1):
+        raise ArgumentError(f"share must be above 0 and below 1, got {share!r}")
+
+    def value(progress: float) -> float:
+        if progress >= share:
+            return then((progress - share) / (1 - share))
+        return first + (then(0.0) - first) * progress / share
+
+    return Schedule(value, f"warm_up({first!r}, {then!r}, share={share!r})")
+
+
+def tabulate(name: str, schedule: Callable[[float], float], rounds: int | None) -> tuple[float, ...]:
+    """Return the values of a schedule in each round of a run.
+
+    Args:
+        name: Name of the parameter, for errors.
+        schedule: Function of the progress.
+        rounds: Rounds of the run.
+    """
+    if rounds is None:
+        raise ArgumentError(f"{name!r}: a schedule needs a run with a set end, got rounds=None; give rounds")
+    values = [schedule(round_ / max(1, rounds - 1)) for round_ in range(rounds)]
+    for value in values:
+        if not is_real(value) or not math.isfinite(value):
+            raise ArgumentError(f"{name!r}: a schedule must return numbers, got {value!r} from {schedule!r}")
+    return tuple(map(float, values))
+
+
+def check(parameters: Mapping[str, Parameter], tables: Mapping[str, Sequence[float]]) -> None:
+    """Raise SpaceError for a schedule that its parameter cannot follow."""
+    for name, table in tables.items():
+        number = parameters.get(name)
+        if not isinstance(number, Numerical) or number.kind == "ordinal":
+            got = "an unknown parameter" if number is None else str(number)
+            raise SpaceError(f"{name!r}: only a number with a range has a schedule, got one for {got}; give a value")
+        for value in table:
+            number.code(round(value) if number.kind == "integer" else value)
+
+
+def shifted(number: Numerical, value: Any, table: Sequence[float], round_: int) -> Any:
+    """Return the value of a number in a round, from its value in the configuration; a longer run keeps the last one.
+
+    >>> lr = Numerical("lr", "float", 1e-4, 1.0, log=True)
+    >>> round(shifted(lr, 0.02, (0.1, 0.01), round_=1), 6)
+    0.002
+    """
+    code, first, now = number.code(value), table[0], table[min(round_, len(table) - 1)]
+    if now == first:
+        return value
+    if code == first:  # On the schedule, to the last bit.
+        return number.at(round(now) if number.kind == "integer" else now)
+    scale = Scale([number])
+    x = scale.unit(np.array([code])) + offsets(number, (first, now))[1]
+    return number.at(float(scale.codes(x.clip(0, 1))[0]))
+
+
+def offsets(number: Numerical, table: Sequence[float]) -> FloatArray:
+    """Return s_r - s_0 in each round, on the number's scale."""
+    s = Scale([number]).unit(np.array(table)[:, None])[:, 0]
+    return s - s[0]
