@@ -158,7 +158,7 @@ def test_the_verdict_follows_from_the_rule(given: Study, verdict: str) -> None:
 def test_the_table_has_every_score_and_the_verdict() -> None:
     (_, _, row) = table([study(-400, -200)]).splitlines()
     cells = [cell.strip() for cell in row.split("|")[1:-1]]
-    assert cells[:6] == ["Pendulum", "wide", "1", "-1225", "-1225 ± 0", "-1500 ± 0"]
+    assert cells[:6] == ["Pendulum", "wide", "1", "-1,225", "-1,225 ± 0", "-1,500 ± 0"]
     assert cells[6:9] == ["-400 ± 0", "-400 ± 0", "–"]
     assert cells[-3:] == ["25% of 4", "-200 ± 0", "headroom"]
 

@@ -235,9 +235,9 @@ def judge(folder: Path = RESULTS) -> Judgements:
 
 def with_headroom(records: Iterable[Record], judgements: Judgements) -> list[Record]:
     """Return the records of tasks with headroom: the only ones that may enter a mean over tasks."""
-    return [record for record in records if of(record, judgements).verdict == "headroom"]
+    return [record for record in records if judgement_of(record, judgements).verdict == "headroom"]
 
 
-def of(record: Record, judgements: Judgements) -> Judgement:
+def judgement_of(record: Record, judgements: Judgements) -> Judgement:
     """Return the judgement of a record's task and space."""
     return judgements.get((record.task, record.space), UNKNOWN)
