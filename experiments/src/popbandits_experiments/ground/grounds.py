@@ -45,6 +45,8 @@ class Ground:
     make: Callable[[Sequence[int], int, str], Agents]
     """Function that makes agents from their seeds, the rollouts per round, and a device."""
     spaces: dict[Space, Callable[[], ConfigurationSpace]]
+    still: int | None = None
+    """Discrete action that does nothing, if there is one; a continuous action does nothing at 0."""
 
     def updates_in(self, rounds: int) -> int:
         """Return the rollouts of a round; rounds must divide the budget, so that all runs spend the same."""
@@ -60,20 +62,24 @@ PPO_SPACES: dict[Space, Callable[[], ConfigurationSpace]] = {
 }
 
 
-def _on_device(name: str, task: str, updates: int, tf32: bool = False) -> Ground:
+def _on_device(name: str, task: str, updates: int, tf32: bool = False, still: int | None = None) -> Ground:
     def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
         settings = Settings(updates=updates, tf32=tf32)
         return BatchedPPO(seeds, DeviceWorld(TASKS[task]), settings, device)
 
-    return Ground(name, "device", updates, Settings().copies * Settings().rollout, make, PPO_SPACES)
+    return Ground(name, "device", updates, Settings().copies * Settings().rollout, make, PPO_SPACES, still)
 
 
-def _in_pool(name: str, task: str, limit: int, updates: int, episodes: int) -> Ground:
+def _minatar(game: str, updates: int, suffix: str = "") -> Ground:
+    return _on_device(f"{game}{suffix}", f"{game}-MinAtar", updates, tf32=True, still=0)
+
+
+def _in_pool(name: str, task: str, limit: int, updates: int, episodes: int, still: int | None = None) -> Ground:
     def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
         settings = Settings(updates=updates, hidden=64, episodes=episodes)
         return BatchedPPO(seeds, PoolWorld(task, limit, threads=THREADS), settings, device)
 
-    return Ground(name, "envpool", updates, Settings().copies * Settings().rollout, make, PPO_SPACES)
+    return Ground(name, "envpool", updates, Settings().copies * Settings().rollout, make, PPO_SPACES, still)
 
 
 def _digits() -> Ground:
@@ -90,21 +96,27 @@ DIGITS: Path | None = None
 THREADS = 0
 """Threads of EnvPool; 0 for one per core."""
 
+MINATAR = ("Breakout", "Asterix", "SpaceInvaders", "Freeway")
+MILLION = 900
+"""Rollouts of about a million steps: 921,600, which 10, 30 and 100 rounds divide."""
+
 GROUNDS = {
     ground.name: ground
     for ground in (
         # Budgets at whose end random search still lags and PBT still rises: with more, every tuned run reaches the top.
         _on_device("Pendulum", "Pendulum-v1", updates=300),
-        _on_device("Acrobot", "Acrobot-v1", updates=90),
+        _on_device("Acrobot", "Acrobot-v1", updates=90, still=1),
         _on_device("CartPole", "CartPole-v1", updates=30),
         _on_device("MountainCarContinuous", "MountainCarContinuous-v0", updates=30),
-        _on_device("Breakout", "Breakout-MinAtar", updates=90, tf32=True),
-        _on_device("Asterix", "Asterix-MinAtar", updates=90, tf32=True),
-        _on_device("SpaceInvaders", "SpaceInvaders-MinAtar", updates=90, tf32=True),
-        _on_device("Freeway", "Freeway-MinAtar", updates=90, tf32=True),
+        *(_minatar(game, updates=90) for game in MINATAR),
+        *(_minatar(game, MILLION, "-1M") for game in MINATAR),
         _digits(),
         # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
-        _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=210, episodes=16),
+        _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=210, episodes=16, still=0),
         _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=120, episodes=8),
+        _in_pool("LunarLander-full", "LunarLander-v3", limit=1000, updates=300, episodes=8, still=0),
+        _in_pool("BipedalWalker-full", "BipedalWalker-v3", limit=1600, updates=300, episodes=8),
+        _in_pool("Hopper", "Hopper-v5", limit=1000, updates=300, episodes=8),
+        _in_pool("Walker2d", "Walker2d-v5", limit=1000, updates=300, episodes=8),
     )
 }
