@@ -7,6 +7,7 @@ from ConfigSpace import ConfigurationSpace
 
 from popbandits_experiments.ground.rivals.annealed import Annealed
 from popbandits_experiments.ground.rivals.asha import ASHA
+from popbandits_experiments.ground.rivals.dyhpo import DyHPO
 from popbandits_experiments.ground.rivals.halving import hyperband, mild_halving, successive_halving, to_the_end
 from popbandits_experiments.ground.rivals.trials import Belief, Draws, Scheduler
 
@@ -49,5 +50,6 @@ RIVALS: dict[str, Rival] = {
     **_family("sha-mild", "Successive halving, mild", mild_halving, "uniform", "prior", "start"),
     **_family("asha", "ASHA", ASHA, "uniform", "prior", "start"),
     **_family("hyperband", "Hyperband", hyperband, "uniform", "prior", "start"),
+    **_family("dyhpo", "Freeze-thaw after DyHPO", DyHPO, "uniform", "prior", "start"),
 }
 """Rivals by name. What follows the slash is the belief: `prior`, or `start`, the same around the defaults."""
