@@ -31,11 +31,18 @@ class ASHA(Scheduler):
     def promotion(self) -> tuple[Trial, int] | None:
         """Return a trial that can be promoted, and the level that it trains to next; None if there is none."""
         for level, following in reversed(list(zip(self.levels, self.levels[1:], strict=False))):
-            size = sum(self.goals[trial] >= level and (trial.age >= level or trial.failed) for trial in self.trials)
-            for trial in ranked(self.trials, level)[: size // ETA]:
+            for trial in self.promotable(level):
                 if self.goals[trial] == level:
                     return trial, following
         return None
+
+    def promotable(self, level: int) -> list[Trial]:
+        """Return the best 1/eta of a rung, those that have been promoted among them."""
+        return ranked(self.trials, level)[: self.size(level) // ETA]
+
+    def size(self, level: int) -> int:
+        """Count the trials that have reached a level, or failed on the way there."""
+        return sum(self.goals[trial] >= level and (trial.age >= level or trial.failed) for trial in self.trials)
 
     def may_go_on(self, trial: Trial) -> bool:
         """Tell whether the trial is not at the end: a paused one can be promoted as others join its rung."""
