@@ -8,10 +8,12 @@ import pytest
 from optuna.pruners import HyperbandPruner, SuccessiveHalvingPruner
 from ray.tune.schedulers.async_hyperband import _Bracket as RayRungs
 from ray.tune.schedulers.hyperband import _Bracket as RayBracket
+from ray.tune.schedulers.median_stopping_rule import MedianStoppingRule
 
 from experiments.tests.ground.climbers import space
 from popbandits_experiments.ground.rivals.asha import ASHA
 from popbandits_experiments.ground.rivals.halving import ETA, Bracket, Plan, levels, most_promotions, ranked
+from popbandits_experiments.ground.rivals.median import SAMPLES, MedianTPE
 from popbandits_experiments.ground.rivals.trials import Draws, Trial
 
 
@@ -104,3 +106,22 @@ def test_asha_chooses_what_the_papers_algorithm_chooses() -> None:
         rungs[asha.goals[trial]][trial] = trial.last
     assert len(rungs[9]) > 1
     assert [len(ranked(asha.trials, level)) for level in asha.levels] == [len(rung) for rung in rungs.values()]
+
+
+def test_the_median_stops_what_ray_stops() -> None:
+    rng = np.random.default_rng(3)
+    rule = MedianStoppingRule("age", "score", "max", grace_period=1, min_samples_required=SAMPLES, min_time_slice=math.inf)
+    ours = MedianTPE(Draws(space(), "uniform", 0), 1, 40)
+    ours.grace = 1
+    verdicts: list[bool] = []
+    for _ in range(30):
+        trial = ours.start()
+        vars(trial)["trial_id"] = ""  # Ray's log asks for it.
+        for age in range(1, 6):
+            trial.scores.append(float(rng.random()) ** age)
+            decision = rule.on_trial_result(None, trial, {"age": age, "score": trial.last})  # type: ignore[arg-type]
+            verdicts.append(ours.stops(trial))
+            assert verdicts[-1] == (decision == MedianStoppingRule.STOP)
+            if verdicts[-1]:
+                break
+    assert 5 < sum(verdicts) < len(verdicts) - 20

@@ -7,8 +7,10 @@ from ConfigSpace import ConfigurationSpace
 
 from popbandits_experiments.ground.rivals.annealed import Annealed
 from popbandits_experiments.ground.rivals.asha import ASHA
+from popbandits_experiments.ground.rivals.bohb import BOHB
 from popbandits_experiments.ground.rivals.dyhpo import DyHPO
 from popbandits_experiments.ground.rivals.halving import hyperband, mild_halving, successive_halving, to_the_end
+from popbandits_experiments.ground.rivals.median import MedianTPE
 from popbandits_experiments.ground.rivals.trials import Belief, Draws, Scheduler
 
 
@@ -50,6 +52,8 @@ RIVALS: dict[str, Rival] = {
     **_family("sha-mild", "Successive halving, mild", mild_halving, "uniform", "prior", "start"),
     **_family("asha", "ASHA", ASHA, "uniform", "prior", "start"),
     **_family("hyperband", "Hyperband", hyperband, "uniform", "prior", "start"),
+    **_family("bohb", "BOHB", BOHB, "uniform", "prior", "start"),
+    **_family("tpe", "TPE with median stopping", MedianTPE, "uniform", "prior", "start"),
     **_family("dyhpo", "Freeze-thaw after DyHPO", DyHPO, "uniform", "prior", "start"),
 }
 """Rivals by name. What follows the slash is the belief: `prior`, or `start`, the same around the defaults."""
