@@ -1,0 +1,246 @@
+"""Rivals on the slots of a population: budgets, pauses, and the promotions of the papers and of other packages."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.tests.ground.climbers import Track, ground, space
+from experiments.tests.ground.test_ground import Here
+from popbandits_experiments.batched.device import DeviceWorld
+from popbandits_experiments.batched.ppo import BatchedPPO, Settings
+from popbandits_experiments.batched.tasks import TASKS
+from popbandits_experiments.ground import deciding
+from popbandits_experiments.ground.deciding import DEFAULTS, Order, Scheduled, Spec, make_run
+from popbandits_experiments.ground.grounds import GROUNDS
+from popbandits_experiments.ground.records import Record
+from popbandits_experiments.ground.rivals.halving import Plan, hyperband_plans, levels, most_promotions
+from popbandits_experiments.ground.rivals.registry import RIVALS
+from popbandits_experiments.ground.rivals.trials import Draws, Scheduler, Trial
+from popbandits_experiments.ground.sitting import Batch, sit
+
+NAN = math.nan
+Score = Callable[[Trial], float]
+
+
+@pytest.fixture(autouse=True)
+def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deciding, "ProcessPoolExecutor", Here)
+
+
+def rising(trial: Trial) -> float:
+    """A score that rises with age to a height that the number of the trial decides."""
+    return float(np.random.default_rng(trial.number).random()) * (1 - 0.8 ** (trial.age + 1))
+
+
+def play(name: str, slots: int = 4, rounds: int = 9, seed: int = 0, score: Score = rising) -> Scheduler:
+    """Play a rival on a toy to its end."""
+    scheduler = RIVALS[name].make(space(), slots, rounds, seed)
+    while trained := scheduler.next_round():
+        assert len(trained) <= slots
+        scheduler.tell([score(trial) for trial in trained])
+    return scheduler
+
+
+def failing(trial: Trial) -> float:
+    return NAN if (trial.number + trial.age) % 5 == 4 else rising(trial)
+
+
+@pytest.mark.parametrize("score", [rising, failing])
+@pytest.mark.parametrize("name", RIVALS)
+def test_a_rival_never_trains_more_than_its_budget(name: str, score: Score) -> None:
+    for slots, rounds in ((4, 9), (3, 10)):
+        played = play(name, slots, rounds, score=score)
+        trained = sum(trial.age for trial in played.trials)
+        assert trained == played.spent <= slots * rounds
+        assert max(trial.age for trial in played.trials) <= rounds
+        assert played.next_round() == []
+        if score is rising:
+            assert trained >= 0.8 * slots * rounds
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_a_rival_is_decided_by_its_seed(name: str) -> None:
+    def trace(seed: int) -> list[tuple[dict[str, Any], list[float]]]:
+        return [(trial.config, trial.scores) for trial in play(name, seed=seed).trials]
+
+    assert trace(1) == trace(1)
+    assert (trace(1) == trace(2)) == (name == "defaults/annealed")
+
+
+def test_beliefs_differ_in_where_configurations_come_from() -> None:
+    defaults = dict(space().get_default_configuration())
+    drawn = {belief: [Draws(space(), belief, 0)] for belief in ("uniform", "prior", "start")}  # type: ignore[arg-type]
+    logarithms = {
+        belief: np.array([math.log10(made.draw()["lr"]) for _ in range(200)]) for belief, (made,) in drawn.items()
+    }
+    assert logarithms["start"][0] == pytest.approx(math.log10(defaults["lr"]))
+    assert logarithms["uniform"].std() > 1.3 * logarithms["prior"].std()
+    assert logarithms["prior"].mean() == pytest.approx(-2, abs=0.2)
+
+
+# Plans
+
+
+def test_plans_of_halving_fit_their_budgets_and_waste_little() -> None:
+    for members, rounds in ((4, 30), (8, 30), (16, 30), (4, 10), (4, 100), (3, 7), (4, 3), (4, 1)):
+        for promotions in range(most_promotions(rounds) + 1):
+            plan = Plan.within(members * rounds, rounds, promotions)
+            assert plan is not None
+            assert plan.cost <= members * rounds
+            assert plan.levels == levels(rounds, promotions)
+            assert list(plan.trials) == sorted(plan.trials, reverse=True)
+            more = Plan.of(plan.trials[0] + 3, rounds, promotions)
+            assert more.cost > members * rounds
+        plans = hyperband_plans(members * rounds, rounds)
+        assert sum(plan.cost for plan in plans) <= members * rounds
+    assert Plan.within(10, 30, 3) is None
+
+
+def test_halving_promotes_as_the_plain_algorithm_does() -> None:
+    for name, counts, goals in (("sha", (42, 14, 4, 1), (1, 3, 10, 30)), ("sha-mild", (15, 5, 2), (3, 10, 30))):
+        played = play(name, 4, 30)
+        ages = {trial.number: trial.age for trial in played.trials}
+        alive = list(range(counts[0]))
+        assert sorted(ages) == alive
+        for count, goal in zip((*counts[1:], 0), goals, strict=True):
+            score = {n: rising(Trial(n, {}, [0.0] * (goal - 1))) for n in alive}
+            best = sorted(alive, key=lambda n: -score[n])[:count]
+            assert {n for n in alive if ages[n] == goal} == set(alive) - set(best)
+            alive = best
+        assert played.incumbent is not None
+        assert played.incumbent.age == 30
+
+
+def test_failed_trials_are_never_promoted() -> None:
+    played = play("sha", 4, 9, score=lambda trial: NAN if trial.number % 2 else rising(trial))
+    assert all(trial.age == 1 for trial in played.trials if trial.number % 2)
+    assert played.incumbent is not None
+    assert played.incumbent.number % 2 == 0
+    assert play("sha", score=lambda trial: NAN).incumbent is None
+
+
+# Runs
+
+
+def run_of(name: str, rounds: int = 9, seed: int = 0) -> Scheduled:
+    run = make_run(Spec(name, space(), rounds, seed))
+    assert isinstance(run, Scheduled)
+    return run
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_orders_name_states_that_are_still_kept(name: str) -> None:
+    run, held, scores, round_ = run_of(name), set[tuple[int, int]](), None, 0
+    while True:
+        answer = run.answer(scores)
+        held &= answer.needed
+        if answer.orders is None:
+            break
+        assert len(answer.orders) == 4
+        going_on = [order.parent for order in answer.orders if order and order.parent]
+        assert held.issuperset(going_on)
+        assert len(set(going_on)) == len(going_on)
+        # One in nine of the first intervals fails.
+        scores = [
+            NAN if round_ < 5 and (round_ * 4 + slot) % 9 == 8 else float(slot * 7 % 4 + round_) for slot in range(4)
+        ]
+        held |= {(slot, round_) for slot in range(4) if answer.orders[slot] and math.isfinite(scores[slot])}
+        round_ += 1
+    assert run.summary.final in held
+    assert run.summary.best in held
+    assert len(run.curve) == 10
+
+
+def test_paused_trials_are_forgotten_as_soon_as_they_are_out() -> None:
+    run = run_of("sha")
+    answer = run.answer(None)
+    most = 0
+    for _ in range(100):
+        if answer.orders is None:
+            break
+        answer = run.answer([float(slot) for slot in range(4)])
+        most = max(most, len(answer.needed))
+    first = run.scheduler.brackets[0].plan.trials[0]  # type: ignore[attr-defined]
+    assert first - 4 <= most < first
+    assert len(answer.needed) <= 2
+
+
+def records_of(batch: Batch) -> list[Record]:
+    found: list[Record] = []
+    sit([batch], "cpu", found.extend, lambda text: None, workers=1)
+    return found
+
+
+def tiny(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
+    settings = Settings(copies=2, rollout=16, updates=updates, episodes=2, hidden=4)
+    return BatchedPPO(seeds, DeviceWorld(TASKS["Pendulum-v1"]), settings, device)
+
+
+def test_a_paused_trial_goes_on_bit_for_bit_from_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Scheduled, list[Order | None]]] = []
+    advance = Scheduled.advance
+
+    def remembered(self: Scheduled, scores: Sequence[float] | None) -> list[Order | None] | None:
+        orders = advance(self, scores)
+        seen.append((self, orders or []))
+        return orders
+
+    monkeypatch.setattr(Scheduled, "advance", remembered)
+    short = replace(GROUNDS["Pendulum"], updates=3, make=tiny)
+    records_of(Batch(short, "narrow", 3, ("sha",), range(7, 8), "development"))
+    trials = seen[0][0].scheduler.trials
+    assert [trial.age for trial in trials].count(3) == 3
+    places = {
+        trial: [i for i, (_, orders) in enumerate(seen) if trial.number in {o.trial for o in orders if o}]
+        for trial in trials
+    }
+    assert all(len(rounds) == trial.age for trial, rounds in places.items())
+    paused = [trial for trial, rounds in places.items() if rounds[-1] - rounds[0] >= trial.age > 1]
+    again, member = divmod(paused[-1].number, 4)
+    agents = tiny([4 * 7 + member + 1_000_000 * again], 1, "cpu")
+    for age, score in enumerate(paused[-1].scores):  # Alone, without a pause, it gets the same scores.
+        agents.assigned([(paused[-1].number, age + 1)])
+        assert [outcome.score for outcome in agents.train([paused[-1].config])] == [score]
+
+
+def test_rivals_and_populations_train_in_one_batch_though_they_end_at_different_rounds() -> None:
+    methods = (DEFAULTS, "pbt", *RIVALS)
+    track = Track()
+    together = records_of(Batch(ground(track, 9), "wide", 9, methods, range(2), "development"))
+    (agents,) = track.built
+    rounds = sum(name == "train" for name, _ in agents.done)
+    assert rounds > 9
+    for record in together:
+        assert record.intervals is not None
+        assert record.intervals <= 36
+        assert record.kept is not None
+        assert record.kept >= record.final - 1e-6 * abs(record.final)
+    by_name = {(record.method, record.seed): record for record in together}
+    assert by_name["pbt", 0].intervals == by_name[DEFAULTS, 1].intervals == 36
+    alone = records_of(Batch(ground(Track(), 9), "wide", 9, ("sha",), range(1), "development"))
+    assert replace(alone[0], seconds=0.0) == replace(by_name["sha", 0], seconds=0.0)
+
+
+def test_more_members_have_more_budget() -> None:
+    track = Track()
+    methods = ("pbt", "asha", DEFAULTS)
+    records = records_of(Batch(ground(track, 9), "wide", 9, methods, range(1), "development", members=8))
+    assert {record.population for record in records} == {8}
+    assert [record.intervals for record in records] == [72, 72, 72]
+    assert len(track.built[0].height) == 8 * 3
+
+
+def test_the_annealed_learning_rate_falls_linearly_to_zero() -> None:
+    run = run_of("defaults/annealed", rounds=4)
+    rates = []
+    orders = run.advance(None)
+    while orders:
+        assert all(order is not None for order in orders)
+        rates.append({order.config["lr"] for order in orders if order})
+        orders = run.advance([1.0, 2.0, 3.0, 0.0])
+    assert [rate for (rate,) in rates] == pytest.approx([0.01, 0.0075, 0.005, 0.0025])
+    assert run.summary.final == (2, 3)
