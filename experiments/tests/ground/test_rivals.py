@@ -321,7 +321,8 @@ def test_bohb_begins_with_draws_and_goes_on_with_its_model() -> None:
 
 
 def test_rivals_are_run_and_labelled_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GROUNDS, "Pendulum", ground(Track(), 9))
+    track = Track()
+    monkeypatch.setitem(GROUNDS, "Pendulum", ground(track, 9))
     methods = ["sha", "dyhpo/start", "defaults/annealed"]
     command = ["run", "--tasks", "Pendulum", "--rounds", "9", "--seeds", "0-1", "--device", "cpu", "--workers", "1"]
     command += ["--results", str(tmp_path), "--methods", *methods, "--members"]
@@ -329,6 +330,10 @@ def test_rivals_are_run_and_labelled_by_name(tmp_path: Path, monkeypatch: pytest
     assert {(record.population, record.method) for record in read(tmp_path)} == {
         (members, method) for members in (4, 6) for method in methods
     }
+    # Halving lasts longer than the others, so it has batches of its own.
+    sizes = [(len(agents.height), sum(name == "train" for name, _ in agents.done)) for agents in track.built]
+    assert sorted(size for size, rounds in sizes if rounds == 9) == [4 * 2, 6 * 2]
+    assert sorted(size for size, rounds in sizes if rounds > 9) == [4, 6]
     assert label("dyhpo/start") == "Freeze-thaw after DyHPO, with the default's prior, started from the defaults"
     assert label("defaults/annealed") == "Defaults, learning rate annealed"
 
