@@ -299,6 +299,15 @@ def test_a_density_of_numbers_and_labels_is_one() -> None:
     assert set(drawn[:, 1]) == {0.0, 1.0, 2.0}
 
 
+def test_a_density_is_that_of_bohbs_reference_implementation() -> None:
+    """The numbers are by KDEMultivariate of statsmodels 0.15.0, with which hpbandster builds its model."""
+    rows = [[0.1, 0.9, 1, 1], [0.4, 0.5, 2, 0], [0.35, 0.2, 1, 0], [0.8, 0.7, 0, 1], [0.6, 0.65, 1, 0]]
+    density = Density(np.array(rows), np.array([0, 0, 3, 2]))
+    assert density.bandwidths == pytest.approx([0.20512974, 0.20217808, 0.54823229, 0.42465891], rel=1e-6)
+    asked = np.array([[0.5, 0.5, 2, 0], [0.0, 1.0, 1, 1], [0.9, 0.1, 0, 1]])
+    assert np.exp(density.log(asked)) == pytest.approx([0.310261554, 0.157864188, 0.005744157], rel=1e-5)
+
+
 def test_configurations_are_proposed_where_the_good_ones_are() -> None:
     rng, plain = np.random.default_rng(1), Space(space())
     drawn = plain.decode(plain.sample(60, rng))
