@@ -11,6 +11,7 @@ import pytest
 
 from experiments.tests.ground.climbers import Track, ground, space
 from experiments.tests.ground.test_ground import Here
+from popbandits.models.kernel import Inputs, Kernel
 from popbandits.space import Space
 from popbandits_experiments.batched.device import DeviceWorld
 from popbandits_experiments.batched.ppo import BatchedPPO, Settings
@@ -21,7 +22,7 @@ from popbandits_experiments.ground.deciding import DEFAULTS, Order, Scheduled, S
 from popbandits_experiments.ground.grounds import GROUNDS
 from popbandits_experiments.ground.records import Record, read
 from popbandits_experiments.ground.rivals.densities import Density, propose
-from popbandits_experiments.ground.rivals.dyhpo import expected_improvement
+from popbandits_experiments.ground.rivals.dyhpo import DyHPO, expected_improvement
 from popbandits_experiments.ground.rivals.halving import Plan, hyperband_plans, levels, most_promotions
 from popbandits_experiments.ground.rivals.registry import RIVALS
 from popbandits_experiments.ground.rivals.trials import Draws, Scheduler, Trial
@@ -267,6 +268,55 @@ def test_a_model_of_the_curves_finds_better_configurations_than_chance() -> None
     }
     errors = {name: np.mean([abs(math.log10(lr) + 1) for lr in found]) for name, found in ends.items()}
     assert errors["dyhpo"] < 0.2 < errors["random/prior"]
+
+
+def test_freeze_thaw_takes_the_largest_expected_improvement() -> None:
+    """The same decision written out: every score with what was known before it, a matrix, and its inverse."""
+    scheduler = RIVALS["dyhpo"].make(space(), 1, 12, 0)
+    assert isinstance(scheduler, DyHPO)
+    encoding, kinds = Space(space()), set[bool]()
+    while trained := scheduler.next_round():
+        (trial,) = trained
+        scheduler.tell([quality(trial)])
+        if scheduler.spent < 3 or scheduler.spent == scheduler.budget:
+            continue
+        before = [(t, list(t.scores)) for t in scheduler.trials]
+        pool = None if scheduler._pool is None else encoding.decode(scheduler._pool)
+        chosen = scheduler.choose([])
+        assert chosen is not None
+        every = [score for _, scores in before for score in scores]
+        low, high, mean, deviation = min(every), max(every), np.mean(every), np.std(every)
+
+        def row(config: dict[str, Any], past: list[float]) -> tuple[dict[str, Any], int, list[float]]:
+            curve = [(score - low) / (high - low) for score in past[-2:]][::-1]  # noqa: B023
+            return config, len(past) + 1, curve + [0.0] * (2 - len(curve))
+
+        def inputs(rows: list[tuple[dict[str, Any], int, list[float]]]) -> Inputs:
+            points = encoding.encode([config for config, _, _ in rows])
+            times, curves = np.array([float(j) for _, j, _ in rows]), np.array([curve for _, _, curve in rows])
+            return scheduler._structure.inputs(points.x, points.h, times, curves)
+
+        data = inputs([row(t.config, scores[:j]) for t, scores in before for j in range(len(scores))])
+        going = [(t.config, scores) for t, scores in before if len(scores) < 12]
+        candidates = [*going, *((config, list[float]()) for config in pool or ())]
+        asked = inputs([row(config, past) for config, past in candidates])
+        assert scheduler._theta is not None
+        kernel = Kernel(scheduler._theta, scheduler._structure.owner)
+        inverse = np.linalg.inv(kernel(data, data) + np.exp(scheduler._theta[-1]) * np.eye(len(every)))
+        cross = kernel(data, asked)
+        means = cross.T @ inverse @ ((np.array(every) - mean) / deviation)
+        spreads = np.sqrt(kernel.variance - np.einsum("ij,ik,kj->j", cross, inverse, cross))
+        bests = []
+        for _, past in candidates:
+            reached = [scores[len(past)] for _, scores in before if len(scores) > len(past)]
+            bests.append((max(reached or every) - mean) / deviation)
+        gains = expected_improvement(means, spreads, np.array(bests))
+        assert candidates[int(gains.argmax())][0] == chosen.config
+        kinds.add(chosen.age > 0)
+        if chosen.age == 0:  # It was started only to look at it.
+            scheduler.trials.pop()
+            scheduler._points.pop()
+    assert kinds == {True, False}
 
 
 def test_freeze_thaw_resumes_trials_and_survives_failures() -> None:
