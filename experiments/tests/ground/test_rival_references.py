@@ -110,7 +110,9 @@ def test_asha_chooses_what_the_papers_algorithm_chooses() -> None:
 
 def test_the_median_stops_what_ray_stops() -> None:
     rng = np.random.default_rng(3)
-    rule = MedianStoppingRule("age", "score", "max", grace_period=1, min_samples_required=SAMPLES, min_time_slice=math.inf)
+    rule = MedianStoppingRule(
+        "age", "score", "max", grace_period=1, min_samples_required=SAMPLES, min_time_slice=math.inf
+    )
     ours = MedianTPE(Draws(space(), "uniform", 0), 1, 40)
     ours.grace = 1
     verdicts: list[bool] = []

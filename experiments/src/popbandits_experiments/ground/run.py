@@ -1,7 +1,7 @@
 """Train populations on real tasks and store the results; skip stored ones."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, product
 from pathlib import Path
@@ -70,14 +70,21 @@ def _batches(options: argparse.Namespace) -> Iterator[Batch]:
         if space not in ground.spaces:
             raise ArgumentError(f"--spaces must be one that {task} has, got {space}; it has {', '.join(ground.spaces)}")
         _check_methods(options, members, rounds)
-        for seeds in _batches_of_seeds(options):
-            whole = Batch(ground, space, rounds, tuple(options.methods), seeds, options.split, members)
+        for seeds, methods in product(_batches_of_seeds(options), _by_length(options.methods)):
+            whole = Batch(ground, space, rounds, methods, seeds, options.split, members)
             missing = {(key.seed, key.method) for key in set(whole.keys) - done(whole.keys, options.results)}
-            by_seed = {seed: tuple(m for m in options.methods if (seed, m) in missing) for seed in seeds}
-            for methods, group in groupby(seeds, by_seed.__getitem__):
+            by_seed = {seed: tuple(m for m in methods if (seed, m) in missing) for seed in seeds}
+            for left, group in groupby(seeds, by_seed.__getitem__):
                 alike = list(group)
-                if methods:
-                    yield replace(whole, methods=methods, seeds=range(alike[0], alike[-1] + 1))
+                if left:
+                    yield replace(whole, methods=left, seeds=range(alike[0], alike[-1] + 1))
+
+
+def _by_length(methods: Sequence[str]) -> list[tuple[str, ...]]:
+    """Part the methods whose runs last longer than a population's from the others, which would wait idle for them."""
+    longer = {name for name in methods if isinstance(rival := METHODS.get(name), Rival) and rival.longer}
+    parts = tuple(name for name in methods if name not in longer), tuple(name for name in methods if name in longer)
+    return [part for part in parts if part]
 
 
 def _check_methods(options: argparse.Namespace, members: int, rounds: int) -> None:

@@ -29,13 +29,14 @@ class Kept:
         """Remember the members at these indices, which have completed a round."""
         if len(self._free) < len(indices):
             self._grow(len(indices))
-        sources: dict[int, int] = {}
+        rows = []
         for index in indices:
             population, member = divmod(index, self._size)
-            row = self._rows[population][member, round_] = self._free.pop()
-            sources[row] = index
+            rows.append(self._free.pop())
+            self._rows[population][member, round_] = rows[-1]
+        sources, targets = self._tensor(indices), self._tensor(rows)
         for name, tensor in self._agents.state.items():
-            self._stored[name][list(sources)] = tensor[list(sources.values())]
+            self._stored[name][targets] = tensor[sources]
 
     def forget(self, population: int, needed: Collection[Key]) -> None:
         """Forget the states of a population that are not needed."""
@@ -47,8 +48,14 @@ class Kept:
     def restore(self, parents: Mapping[int, Key]) -> None:
         """Restore states to members, by index, from parents of their populations, all at once."""
         rows = [self._rows[index // self._size][parent] for index, parent in parents.items()]
+        sources, targets = self._tensor(rows), self._tensor(list(parents))
         for name, tensor in self._agents.state.items():
-            tensor[list(parents)] = self._stored[name][rows]
+            tensor[targets] = self._stored[name][sources]
+
+    def _tensor(self, indices: Sequence[int]) -> Tensor:
+        """Move indices to the device once for all tensors."""
+        device = next(iter(self._stored.values())).device
+        return torch.tensor(list(indices), dtype=torch.int64, device=device)
 
     def _grow(self, least: int) -> None:
         """Make room for half as many states again, and for no fewer than `least`."""

@@ -30,7 +30,7 @@ from popbandits.space.points import Points
 from popbandits_experiments.ground.rivals.trials import Draws, Scheduler, Trial
 
 POOL = 128
-"""New configurations to choose from; drawn once, as in the paper."""
+"""New configurations to choose from; one that is taken is replaced by another draw."""
 SEEN = 2
 """Scores of the curve that the model sees."""
 ITERATIONS = 30
@@ -118,7 +118,8 @@ class DyHPO(Scheduler):
     def _start_from_pool(self, index: int) -> Trial:
         assert self._pool is not None
         point = self._pool[[index]]
-        self._pool = self._pool[[i for i in range(len(self._pool)) if i != index]]
+        others = self._pool[[i for i in range(len(self._pool)) if i != index]]
+        self._pool = Points.concatenate([others, self.draws.points(1)])
         self.trials.append(Trial(len(self.trials), self.draws.space.decode(point)[0]))
         self._points.append(point)
         return self.trials[-1]

@@ -9,10 +9,11 @@
 | n_k | trials in rung k: floor(n_(k-1) / eta), at least 1 |
 
 The number of trials follows from the budget: n_0 is the largest multiple of eta for which the whole bracket costs no
-more, and what is left then lets more trials into the last rung. A population of 4 x 30 intervals becomes
+more; what is left then lets more trials into the last rung, and what is left after that starts more in the first. The
+120 intervals of a population of 4 x 30 become
 
-    s = 3: 42 / 14 / 4 / 1 trials to 1 / 3 / 10 / 30 intervals (118 of 120)
-    s = 2: 15 / 5 / 2 trials to 3 / 10 / 30 intervals (120 of 120)
+    s = 3: 44 / 14 / 4 / 1 trials to 1 / 3 / 10 / 30 intervals
+    s = 2: 15 / 5 / 2 trials to 3 / 10 / 30 intervals
 """
 
 import math
@@ -29,8 +30,11 @@ ETA = 3
 class Plan:
     """A bracket: how many trials reach each rung, and how long they have trained there.
 
-    >>> Plan.within(120, 30, 3)
-    Plan(trials=(42, 14, 4, 1), levels=(1, 3, 10, 30))
+    >>> plan = Plan.within(120, 30, 3)
+    >>> plan, plan.cost
+    (Plan(trials=(42, 14, 4, 1), levels=(1, 3, 10, 30)), 118)
+    >>> plan.filled(120).trials, plan.filled(120).cost
+    ((44, 14, 4, 1), 120)
     >>> Plan.within(120, 30, 2), Plan.within(120, 30, 2).cost
     (Plan(trials=(15, 5, 2), levels=(3, 10, 30)), 120)
     """
@@ -58,7 +62,7 @@ class Plan:
 
     @staticmethod
     def within(budget: int, rounds: int, promotions: int) -> "Plan | None":
-        """Plan the largest bracket within a budget of intervals; None if not even eta trials fit."""
+        """Plan the largest bracket within a budget of intervals, the first rung not filled; None if none fits."""
         unit = ETA if promotions else 1
         groups = 0
         while Plan.of(unit * (groups + 1), rounds, promotions).cost <= budget:
@@ -71,6 +75,11 @@ class Plan:
             last = min(before, last + (budget - plan.cost) // plan.steps[-1])
             plan = Plan((*earlier, before, last), plan.levels)
         return plan
+
+    def filled(self, budget: int) -> "Plan":
+        """Start more trials in the first rung with what a budget of intervals leaves."""
+        first, *others = self.trials
+        return Plan((first + (budget - self.cost) // self.levels[0], *others), self.levels)
 
 
 def most_promotions(rounds: int) -> int:
@@ -177,10 +186,13 @@ def hyperband_plans(budget: int, rounds: int) -> list[Plan]:
     """Share a budget among brackets, from the one with the most promotions to those with fewer.
 
     Paper: s_max + 1 brackets of (s_max + 1) R intervals each, run again and again. Here: one run of as many brackets as
-    fit, each with an equal share of what the ones before have left, because a population's budget is far smaller.
+    fit, each with an equal share of what the ones before have left, because a population's budget is far smaller. What
+    is left in the end enlarges the first bracket.
 
     >>> [plan.trials for plan in hyperband_plans(120, 30)]
     [(15, 5, 1, 1), (9, 3, 1)]
+    >>> [plan.trials for plan in hyperband_plans(240, 30)]
+    [(28, 8, 2, 1), (6, 2, 1), (3, 1), (2,)]
     """
     most = most_promotions(rounds)
     for count in range(most + 1, 0, -1):
@@ -192,7 +204,8 @@ def hyperband_plans(budget: int, rounds: int) -> list[Plan]:
             plans.append(plan)
             left -= plan.cost
         else:
-            return plans
+            share = plans[0].cost + left
+            return [(Plan.within(share, rounds, most) or plans[0]).filled(share), *plans[1:]]
     raise ArgumentError(f"hyperband needs a bracket of {ETA} trials within the budget, got {budget} intervals")
 
 
@@ -207,4 +220,4 @@ def _whole(slots: int, rounds: int, promotions: int) -> Plan:
         raise ArgumentError(
             f"halving needs {ETA} trials within the budget, got {slots} members x {rounds} rounds; give more members"
         )
-    return plan
+    return plan.filled(slots * rounds)

@@ -23,6 +23,11 @@ class Rival:
     """Function that makes it from its draws, the slots, and the intervals of a whole training."""
     belief: Belief = "uniform"
 
+    @property
+    def longer(self) -> bool:
+        """True if a run lasts more rounds than a population's: the last survivors of halving train while slots idle."""
+        return self.scheduler in (successive_halving, mild_halving, hyperband, BOHB)
+
     def make(self, space: ConfigurationSpace, slots: int, rounds: int, seed: int) -> Scheduler:
         """Make a scheduler for one run; ArgumentError if the budget is too small for it."""
         return self.scheduler(Draws(space, self.belief, seed), slots, rounds)

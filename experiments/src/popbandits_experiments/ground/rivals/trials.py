@@ -8,7 +8,8 @@
 | R | `rounds`: intervals of a whole training, as many as a member of a population has |
 | budget | slots x R intervals: the environment steps of a population, never more |
 
-A slot may stay idle, which costs nothing; a run may last more than R rounds, then.
+A slot may stay idle, which costs nothing; a run may last more than R rounds, then. A trial that fails is out, and what
+halving had planned for it is not trained.
 """
 
 import math
