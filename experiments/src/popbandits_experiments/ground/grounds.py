@@ -109,7 +109,7 @@ GROUNDS = {
         _on_device("CartPole", "CartPole-v1", updates=30),
         _on_device("MountainCarContinuous", "MountainCarContinuous-v0", updates=30),
         *(_minatar(game, updates=90) for game in MINATAR),
-        *(_minatar(game, MILLION, "-1M") for game in MINATAR),
+        *(_minatar(game, MILLION, "-1M") for game in (*MINATAR, "Seaquest")),
         _digits(),
         # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
         _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=210, episodes=16, still=0),
