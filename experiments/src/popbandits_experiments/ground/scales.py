@@ -7,7 +7,7 @@ from popbandits.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean returns that mark the ends of a task's scale; digits are scored by accuracy in percent.
+    """Mean returns that mark the ends of a task's scale; digits and recall are scored by accuracy in percent.
 
     >>> pendulum = Scale(random=-1200, solved=-200)
     >>> pendulum.normalise(-700), pendulum.take_off
@@ -48,6 +48,7 @@ SCALES = {
     "Freeway-1M": Scale(0.15, 23),
     "Seaquest-1M": Scale(0.1, 20),
     "Digits": Scale(10, 95),
+    "Recall": Scale(12.5, 95),
     "LunarLander": Scale(-180, 200),
     "BipedalWalker": Scale(-90, 250),
     "LunarLander-full": Scale(-180, 200),

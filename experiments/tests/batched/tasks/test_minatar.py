@@ -142,7 +142,7 @@ MATCHES = {
     "Asterix-MinAtar": Match("asterix", keep_away, immortal=True),
     "SpaceInvaders-MinAtar": Match("space_invaders", shoot_and_dodge, copies=20, best=40, immortal=True),
     "Freeway-MinAtar": Match("freeway", hurry, copies=4, steps=2560, draws=CarDraws, episodes=4, best=15),
-    "Seaquest-MinAtar": Match("seaquest", hunt, steps=500, draws=SeaDraws, best=5, immortal=True),
+    "Seaquest-MinAtar": Match("seaquest", hunt, steps=500, draws=SeaDraws, best=3, immortal=True),
     "Seaquest-MinAtar, highest level": Match(
         "seaquest", hunt, steps=300, draws=SeaDraws, immortal=True, begin=skip_levels
     ),
