@@ -174,3 +174,12 @@ def test_the_best_of_four_has_the_best_last_score_while_training() -> None:
     assert whole.best.tolist() == [-2.0]
     assert whole.one.tolist() == [0.0]
     assert Study("Pendulum", "wide", tuple(found[:3])).best.size == 0
+
+
+@pytest.mark.parametrize("name", GROUNDS)
+def test_every_task_has_a_scale_and_a_budget_that_thirty_and_ten_rounds_divide(name: str) -> None:
+    place, scale = GROUNDS[name], scale_of(name)
+    assert scale.random < scale.take_off < scale.solved
+    assert [place.updates_in(rounds) * rounds for rounds in (10, 30)] == [place.updates] * 2
+    defaults = [dict(make().get_default_configuration()) for make in place.spaces.values()]
+    assert all(config == defaults[0] for config in defaults)

@@ -15,8 +15,9 @@ from popbandits_experiments.batched.device import DeviceWorld
 from popbandits_experiments.batched.pools import PoolWorld
 from popbandits_experiments.batched.ppo import BatchedPPO, Settings
 from popbandits_experiments.batched.tasks import TASKS
-from popbandits_experiments.ground import digits
+from popbandits_experiments.ground import digits, recall
 from popbandits_experiments.ground.digits import BatchedDigits
+from popbandits_experiments.ground.recall import BatchedRecall
 from popbandits_experiments.ground.records import Group, Space
 
 
@@ -33,6 +34,10 @@ class Agents(Protocol):
     def evaluate(self, members: Sequence[int], episodes: int, seeds: Sequence[int]) -> Tensor: ...
 
 
+Spaces = dict[Space, Callable[[], ConfigurationSpace]]
+"""Functions that build the spaces of a task, by name."""
+
+
 @dataclass(frozen=True)
 class Ground:
     """A task with its budget."""
@@ -45,7 +50,7 @@ class Ground:
     """Environment steps per rollout, or images per epoch."""
     make: Callable[[Sequence[int], int, str], Agents]
     """Function that makes agents from their seeds, the rollouts per round, and a device."""
-    spaces: dict[Space, Callable[[], ConfigurationSpace]]
+    spaces: Spaces
     still: int | None = None
     """Discrete action that does nothing, if there is one; a continuous action does nothing at 0."""
 
@@ -56,7 +61,7 @@ class Ground:
         return self.updates // rounds
 
 
-PPO_SPACES: dict[Space, Callable[[], ConfigurationSpace]] = {
+PPO_SPACES: Spaces = {
     "wide": spaces.wide,
     "shifted": spaces.shifted,
     "narrow": spaces.narrow,
@@ -87,8 +92,16 @@ def _digits() -> Ground:
     def make(seeds: Sequence[int], updates: int, device: str) -> BatchedDigits:
         return BatchedDigits(seeds, digits.Settings(epochs=updates), DIGITS, device)
 
-    spaces: dict[Space, Callable[[], ConfigurationSpace]] = {"wide": digits.wide, "narrow": digits.narrow}
+    spaces: Spaces = {"wide": digits.wide, "shifted": digits.shifted, "narrow": digits.narrow}
     return Ground("Digits", "device", 300, digits.STANDARD.task.training, make, spaces)
+
+
+def _recall() -> Ground:
+    def make(seeds: Sequence[int], updates: int, device: str) -> BatchedRecall:
+        return BatchedRecall(seeds, recall.Settings(epochs=updates), device)
+
+    spaces: Spaces = {"wide": recall.wide, "shifted": recall.shifted, "narrow": recall.narrow}
+    return Ground("Recall", "device", 300, recall.STANDARD.training, make, spaces)
 
 
 DIGITS: Path | None = None
@@ -110,8 +123,9 @@ GROUNDS = {
         _on_device("CartPole", "CartPole-v1", updates=30),
         _on_device("MountainCarContinuous", "MountainCarContinuous-v0", updates=30),
         *(_minatar(game, updates=90) for game in MINATAR),
-        *(_minatar(game, MILLION, "-1M") for game in MINATAR),
+        *(_minatar(game, MILLION, "-1M") for game in (*MINATAR, "Seaquest")),
         _digits(),
+        _recall(),
         # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
         _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=210, episodes=16, still=0),
         _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=120, episodes=8),
