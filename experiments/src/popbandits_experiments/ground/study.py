@@ -70,7 +70,7 @@ def main(options: argparse.Namespace) -> None:
             raise ArgumentError(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(options, name)}")
     grounds.DIGITS = options.digits
     start = time.perf_counter()
-    for batch in _batches(options):
+    for batch in batches(options):
         if time.perf_counter() - start >= options.seconds:
             break
         began = time.perf_counter()
@@ -81,7 +81,7 @@ def main(options: argparse.Namespace) -> None:
         print(f"{batch.ground.name}: {len(batch.keys)} members ({kinds}), {seconds:.0f} s", flush=True)
 
 
-def _batches(options: argparse.Namespace) -> Iterator["Batch"]:
+def batches(options: argparse.Namespace) -> Iterator["Batch"]:
     """Yield what is not stored yet, task by task; which configurations train again follows from what is stored."""
     seeds = seed_range(options.seeds)
     for task in options.tasks:
