@@ -29,7 +29,8 @@ from popbandits.storage.schema import RUN_FILE
 from popbandits_experiments import RESULTS
 from popbandits_experiments.ground import headroom, records, run, study
 from popbandits_experiments.ground.grounds import GROUNDS
-from popbandits_experiments.paper.commands.procgen import ALONE, FULL, procgen
+from popbandits_experiments.paper.commands.procgen import FULL, procgen
+from popbandits_experiments.paper.procgen.methods import ALONE
 
 QUEUE = RESULTS.parent / "queue.toml"
 SHORTEST = 60.0
@@ -173,9 +174,9 @@ def _seconds_of_step(alone: bool) -> float:
     rates = []
     for path in RESULTS.glob(f"procgen*/*/*/*/{RUN_FILE}"):
         if (path.parent.parent.name in ALONE) == alone:
-            rounds: dict[int, tuple[float, int]] = {}
+            rounds: dict[int, tuple[float, float]] = {}
             for observation in Result(path.parent).history:
-                seconds, _ = rounds.get(observation.round, (0.0, 0))
+                seconds, _ = rounds.get(observation.round, (0.0, 0.0))
                 rounds[observation.round] = max(seconds, observation.seconds or 0.0), observation.steps or 0
             if steps := sum(steps for _, steps in rounds.values()):
                 rates.append(sum(seconds for seconds, _ in rounds.values()) / steps)

@@ -273,7 +273,7 @@ class BatchedRecall(MemberRows):
         logarithms = log_softmax(logits, -1)
         right = logarithms.gather(-1, values[..., None]).squeeze(-1)
         smoothing = self._own["label_smoothing"][:, None, None]
-        each = (1 - smoothing) * right + smoothing * logarithms.mean(-1)
+        each: Tensor = (1 - smoothing) * right + smoothing * logarithms.mean(-1)
         return -each.mean((1, 2))
 
     @torch.no_grad()
