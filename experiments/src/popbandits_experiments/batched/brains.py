@@ -38,6 +38,7 @@ class Brains:
         normalise: bool = True,
     ):
         self.inputs, self.actions, self.discrete, self.normalise = inputs, actions, discrete, normalise
+        self.hidden = hidden
         self._policy = Perceptron((inputs, hidden, hidden, actions), 0.01)
         self._critic = Perceptron((inputs, hidden, hidden, 1), 1.0)
         spread: list[tuple[int, ...]] = [] if discrete else [(1, actions)]
@@ -47,6 +48,11 @@ class Brains:
         """Views of `flat`; gradients are taken with respect to these."""
         self.observed = RunningScale(members, inputs, device)
         self.rewarded = RunningScale(members, 1, device)
+
+    def empty(self, members: int) -> "Brains":
+        """Allocate brains like these for another number of members."""
+        shape = (self.inputs, self.actions, self.discrete, self.hidden, self.flat.device, self.normalise)
+        return Brains(members, *shape)
 
     @property
     def state(self) -> dict[str, Tensor]:

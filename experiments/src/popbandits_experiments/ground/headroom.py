@@ -44,7 +44,7 @@ class Key(NamedTuple):
     what: What
     space: Space | None
     """Space of a random configuration; None for the usual settings, which are the same in every space."""
-    index: int
+    index: int  # type: ignore[assignment]  # It hides a method of tuples.
     """Number of a random configuration, or of a run among the best of four."""
     seed: int
 

@@ -2,8 +2,8 @@
 
 A sequence names keys, each followed by its value: k₁ v₁ k₂ v₂ … Which value a key has is drawn anew for every sequence,
 so that it can only be known from an earlier mention, by attention. A position of the transformer is a key that asks for
-its value, with the pair before it. In training three values in ten are drawn at random. The score is the accuracy, in percent,
-on values whose key came before, in sequences without errors that were never trained on.
+its value, with the pair before it. In training three values in ten are drawn at random. The score is the accuracy, in
+percent, on values whose key came before, in sequences without errors that were never trained on.
 
 The language is generated, by random numbers of `batched/random.py`, which are the same on every device and with every
 version: a text that ships with Python changes from version to version, and a task must not. It is small, and still what
@@ -273,7 +273,7 @@ class BatchedRecall(MemberRows):
         logarithms = log_softmax(logits, -1)
         right = logarithms.gather(-1, values[..., None]).squeeze(-1)
         smoothing = self._own["label_smoothing"][:, None, None]
-        each = (1 - smoothing) * right + smoothing * logarithms.mean(-1)
+        each: Tensor = (1 - smoothing) * right + smoothing * logarithms.mean(-1)
         return -each.mean((1, 2))
 
     @torch.no_grad()

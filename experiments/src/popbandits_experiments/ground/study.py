@@ -70,7 +70,7 @@ def main(options: argparse.Namespace) -> None:
             raise ArgumentError(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(options, name)}")
     grounds.DIGITS = options.digits
     start = time.perf_counter()
-    for batch in _batches(options):
+    for batch in batches(options):
         if time.perf_counter() - start >= options.seconds:
             break
         began = time.perf_counter()
@@ -81,7 +81,7 @@ def main(options: argparse.Namespace) -> None:
         print(f"{batch.ground.name}: {len(batch.keys)} members ({kinds}), {seconds:.0f} s", flush=True)
 
 
-def _batches(options: argparse.Namespace) -> Iterator["Batch"]:
+def batches(options: argparse.Namespace) -> Iterator["Batch"]:
     """Yield what is not stored yet, task by task; which configurations train again follows from what is stored."""
     seeds = seed_range(options.seeds)
     for task in options.tasks:
@@ -89,9 +89,7 @@ def _batches(options: argparse.Namespace) -> Iterator["Batch"]:
         ground.updates_in(options.rounds)
         spaces = [space for space in options.spaces if space in ground.spaces]
         yield from _missing(Untrained, ground, [Key(task, "untrained", None, 0, seed) for seed in seeds], options)
-        # The longest first, so that they share a batch with the others until these are done.
-        first = [Key(task, "longer", None, 0, seed) for seed in seeds]
-        first += [Key(task, "usual", None, run, seed) for seed in seeds for run in range(BEST_OF)]
+        first = [Key(task, "usual", None, run, seed) for seed in seeds for run in range(BEST_OF)]
         first += [Key(task, "sample", space, index, 0) for space in spaces for index in range(options.samples)]
         yield from _missing(Batch, ground, first, options)
         stored = headroom.read(options.results)
@@ -104,6 +102,8 @@ def _batches(options: argparse.Namespace) -> Iterator["Batch"]:
                 for seed in range(CHOOSING + JUDGING)
             ]
             yield from _missing(Batch, ground, again, options)
+        # Last, because no verdict waits for them.
+        yield from _missing(Batch, ground, [Key(task, "longer", None, 0, seed) for seed in seeds], options)
 
 
 def _missing(
@@ -118,33 +118,25 @@ def _missing(
 
 @dataclass(frozen=True)
 class Batch:
-    """Members of a study that train in one program."""
+    """Members of a study that train in one program, all for as long."""
 
     ground: Ground
     keys: Sequence[Key]
 
     def run(self, rounds: int, device: str) -> Iterator[list[Entry]]:
-        """Train the members in intervals and yield their entries, those with the longest budget last."""
-        keys, start, done = list(self.keys), time.perf_counter(), 0
-        agents = self._make(keys, rounds, device)
-        while keys:
-            until = min(_intervals(key, rounds) for key in keys)
-            configs = [configuration(self.ground, key) for key in keys]
-            for _ in range(done, until):
-                scores = [outcome.score for outcome in agents.train(configs)]
-            done = until
-            ended = [index for index, key in enumerate(keys) if _intervals(key, rounds) == until]
-            tested = _test(agents, ended, [keys[index] for index in ended])
-            seconds = (time.perf_counter() - start) / len(self.keys)
-            steps = done * self.ground.updates_in(rounds) * self.ground.steps
-            yield [
-                Entry(*keys[index], steps, _or(scores[index], final), final, device_name(device), seconds)
-                for index, final in zip(ended, tested, strict=True)
-            ]
-            rest = [index for index, key in enumerate(keys) if _intervals(key, rounds) > until]
-            keys = [keys[index] for index in rest]
-            if keys:
-                agents = _go_on(agents, rest, self._make(keys, rounds, device))
+        """Train the members in intervals and yield their entries."""
+        start, intervals = time.perf_counter(), _intervals(self.keys[0], rounds)
+        agents = self._make(self.keys, rounds, device)
+        configs = [configuration(self.ground, key) for key in self.keys]
+        for _ in range(intervals):
+            scores = [outcome.score for outcome in agents.train(configs)]
+        finals = _test(agents, range(len(self.keys)), self.keys)
+        seconds = (time.perf_counter() - start) / len(self.keys)
+        steps = intervals * self.ground.updates_in(rounds) * self.ground.steps
+        yield [
+            Entry(*key, steps, _or(score, final), final, device_name(device), seconds)
+            for key, score, final in zip(self.keys, scores, finals, strict=True)
+        ]
 
     def _make(self, keys: Sequence[Key], rounds: int, device: str) -> Agents:
         return self.ground.make([_member_seed(key) for key in keys], self.ground.updates_in(rounds), device)
@@ -183,14 +175,6 @@ def _test(agents: Agents, members: Sequence[int], keys: Sequence[Key]) -> list[f
 
 def _or(value: float, otherwise: float) -> float:
     return otherwise if math.isnan(value) else value
-
-
-@torch.no_grad()
-def _go_on(agents: Agents, members: Sequence[int], others: Agents) -> Agents:
-    """Copy members into agents of their own."""
-    for name, tensor in others.state.items():
-        tensor.copy_(agents.state[name][list(members)])
-    return others
 
 
 def _intervals(key: Key, rounds: int) -> int:

@@ -46,9 +46,8 @@ class Seaquest(Game):
     def start(self, noise: Tensor) -> State:
         """Start at the surface, facing left, with no one else around."""
         shape = noise.shape[:-1]
-        values = ((1, 5), (1, 0), (1, -1), (1, SPAWN), (1, DIVER), (1, 0), (1, SPAWN), (1, MOVE))
-        values += ((1, 0), (1, 1), (1, OXYGEN), (2, 0))
-        numbers = torch.cat([noise.new_full((*shape, size), value) for size, value in values], -1)
+        values = (5, 0, -1, SPAWN, DIVER, 0, SPAWN, MOVE, 0, 1, OXYGEN, 0, 0)
+        numbers = torch.cat([noise.new_full((*shape, 1), value) for value in values], -1)
         enemies, divers = (noise.new_full((*shape, *size), NOWHERE) for size in ((7, ENEMIES), (5, DIVERS)))
         bullets = torch.zeros((*shape, 4, SIDE, SIDE), dtype=torch.bool, device=noise.device)
         return numbers, enemies, divers, bullets
@@ -113,11 +112,10 @@ class Seaquest(Game):
         lost = lost | ((before[0] | before[1] | theirs[0] | theirs[1]) & cell).flatten(-2).any(-1)
         enemies = _leave(enemies)
 
-        numbers, gain, drowned = _surface(numbers, y, held)
-        spawn, speed, surfaced, surface, oxygen, held = numbers
+        changed, gain, drowned = _surface(numbers, y, held)
         timers = tuple((timer - 1).clamp(min=0) for timer in (arrival, diver, reload))
         action = action.to(x.dtype)
-        after = torch.stack((x, y, facing, *timers, spawn, speed, surfaced, surface, oxygen, held, action), -1)
+        after = torch.stack((x, y, facing, *timers, *changed, action), -1)
         return (after, enemies, divers, torch.stack((*own, *theirs), -3)), hits + more + gain, lost | drowned
 
 
