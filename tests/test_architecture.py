@@ -93,10 +93,7 @@ OPTIONAL = {
     "vl_convert",
     "wandb",
 }
-EXTRA = tuple(
-    f"popbandits.{name}."
-    for name in ("rl", "ray", "reports.figures", "reports.live", "testing.ray_simulation", "adapters")
-)
+EXTRA = tuple(f"popbandits.{name}." for name in ("rl", "ray", "reports.figures", "reports.live", "adapters"))
 """Packages that are of no use without theirs."""
 SQL = re.compile(
     r"\s*((SELECT|WITH|INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER|BEGIN|COMMIT|ROLLBACK|PRAGMA|ATTACH|VACUUM)\b|"

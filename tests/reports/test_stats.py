@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from popbandits.reports.stats import association, critical, deviation, standard_error
-from popbandits.selection.t_test import welch
+from popbandits.reports.stats import association, critical, deviation, standard_error, welch
 
 
 @pytest.mark.parametrize("levels", [2, 5, None], ids=["two values", "five values", "no ties"])

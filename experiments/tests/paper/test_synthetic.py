@@ -11,7 +11,8 @@ import pytest
 from popbandits.errors import ArgumentError, HistoryError
 from popbandits.explorers import Explorer
 from popbandits.history import History, Observation
-from popbandits.methods import METHODS, Method
+from popbandits.methods import Method
+from popbandits_experiments.methods import ALL_METHODS as METHODS
 from popbandits_experiments.paper import synthetic
 from popbandits_experiments.paper.results import Results
 from popbandits_experiments.paper.synthetic import SPACE, Synthetic, first_regrets, floor, regrets, run

@@ -1,9 +1,15 @@
-"""Optional libraries: a missing one is an error that says what to install."""
+"""Optional libraries and other distributions: a missing one is an error that says what to install."""
 
+import warnings
+from functools import cache
 from importlib import import_module, util
+from types import ModuleType
 from typing import Any
 
-from popbandits.errors import MissingExtraError
+from popbandits.errors import MissingExtraError, PopbanditsWarning
+
+MOVED = {"BGPBT": "bg-pbt", "MFPBT": "mf-pbt", "Restarts": "ipbt", "TTest": "t-test"}
+"""Classes that popbandits once had and the experiments have now, with their names."""
 
 
 def library(name: str, extra: str, user: str = "this") -> Any:
@@ -39,3 +45,41 @@ def require(*names: str, extra: str, user: str = "this") -> None:
 
 def _missing(names: list[str], extra: str, user: str) -> MissingExtraError:
     return MissingExtraError(f"{user} needs {' and '.join(names)}; pip install 'popbandits[{extra}]'")
+
+
+@cache
+def load_plugins(group: str) -> list[ModuleType]:
+    """Load the modules that the entry points of a group name; one that fails is left out, with a warning."""
+    from importlib.metadata import entry_points  # Slow to import, and few runs need it.
+
+    found = []
+    for point in entry_points(group=group):
+        try:
+            found.append(point.load())
+        except Exception as error:  # Whatever a stranger's module raises.
+            kind, why = group.rpartition(".")[2], f"{type(error).__name__}: {error}"
+            warnings.warn(PopbanditsWarning(f"the {kind} of {point.value} cannot be loaded: {why}"), stacklevel=2)
+    return found
+
+
+def not_installed(name: str) -> str:
+    """Say how to get what is part of the experiments, another distribution."""
+    return (
+        f"{name} is part of the experiments, which are not installed; in a checkout of popbandits: "
+        "pip install -e . -e ./experiments"
+    )
+
+
+def moved(owner: str, name: str, package: str = "popbandits_experiments.methods") -> Any:
+    """Return a class that has moved to the experiments, with a warning; MissingExtraError if they are not installed.
+
+    For `__getattr__` of a module that had it.
+    """
+    if name not in MOVED:
+        raise AttributeError(f"module {owner!r} has no attribute {name!r}")
+    try:
+        found = getattr(import_module(package), name)
+    except ImportError as error:
+        raise MissingExtraError(not_installed(f"{owner}.{name}")) from error
+    warnings.warn(f"{owner}.{name} is deprecated; use {package}.{name}", DeprecationWarning, stacklevel=3)
+    return found

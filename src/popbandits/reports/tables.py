@@ -10,9 +10,8 @@ import numpy as np
 from popbandits.basics.wording import number
 from popbandits.history.frame import flat, text
 from popbandits.reports.run import MAX_LABEL_CHARS, Run, shorten
-from popbandits.reports.stats import deviation
+from popbandits.reports.stats import deviation, welch
 from popbandits.reports.status import selection_name
-from popbandits.selection.t_test import welch
 
 BASELINES = ("PB2-Rand", "PBT")
 """Methods that the others are tested against: the paper's choice, then its nearest; else the first method."""

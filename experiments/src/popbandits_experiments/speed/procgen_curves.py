@@ -20,8 +20,7 @@ from rich.table import Table
 
 from popbandits.basics.wording import counted
 from popbandits.history import Observation
-from popbandits.reports.stats import deviation
-from popbandits.selection.t_test import welch
+from popbandits.reports.stats import deviation, welch
 from popbandits_experiments import RESULTS
 from popbandits_experiments.paper.procgen import published
 from popbandits_experiments.paper.procgen.methods import short

@@ -12,7 +12,7 @@ from popbandits.errors import PopbanditsError
 from popbandits.explorers.pb2_mix import PB2Mix
 from popbandits.explorers.surrogate import ModelExplorer, Models, Surrogate, one_blas_thread
 from popbandits.history import Observation, Rows
-from popbandits.methods import named_by, registered_class
+from popbandits.methods import named_class
 from popbandits.models.acquisition import UpperConfidenceBound
 from popbandits.models.gp import NotFittedError
 from popbandits.reports.figures import charts
@@ -42,8 +42,7 @@ def explorer_of(run: Run) -> tuple[ModelExplorer, bool]:
     """Return the run's method if it is ours and has a model, else PB2-Mix; and whether it is the run's own."""
     made = run.about.get("method") or {}
     # Only what is registered: a report imports nothing that a stored file names.
-    name, _ = named_by("method", made)
-    kind = None if name is None else registered_class("method", name)
+    kind = named_class("method", made)
     if kind is None or not issubclass(kind, ModelExplorer):
         return PB2Mix(), False
     try:
