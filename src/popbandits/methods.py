@@ -144,12 +144,6 @@ def named_by(role: str, given: Mapping[str, Any]) -> tuple[str | None, str]:
     return name, path.rpartition(":")[2]
 
 
-def named_class(role: str, given: Mapping[str, Any]) -> Any:
-    """Return the class that a record's entry names; None if it is not registered."""
-    name, _ = named_by(role, given)
-    return None if name is None else load_class(dict(recorded_names(role))[name])
-
-
 def load_class(path: str) -> Any:
     """Import the class of a registered import path."""
     module, _, name = path.rpartition(":")

@@ -11,8 +11,7 @@ import numpy as np
 from popbandits.basics.wording import counted, number
 from popbandits.errors import ArgumentError
 from popbandits.reports.figures.arms import arms
-from popbandits.reports.figures.comparison import curves, finals, regrets
-from popbandits.reports.figures.deciding import deciding
+from popbandits.reports.figures.comparison import curves, finals
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.schedules import schedules
@@ -30,13 +29,13 @@ def comparison_page(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[
     if not begun:
         raise ArgumentError("runs are compared by their observations, got runs without any; wait for a first interval")
     tasks = group_runs(begun)
-    drawn = [curves(tasks), finals(tasks), regrets(tasks)]
+    drawn = [curves(tasks), finals(tasks)]
     sections = {"In short": _compared(runs, tasks), "By method": "".join(map(figure, drawn))}
     sections["By method"] += "".join(_score_table(one, begun[0].sign) for one in score_tables(tasks))
     for index, (task, groups) in enumerate(_tuned(tasks).items()):
         members = [run for group in groups.values() for run in group]
         found = effects(members)
-        made = [schedules(groups), effects_figure(members, found), arms(members), deciding(groups)]
+        made = [schedules(groups), effects_figure(members, found), arms(members)]
         own = [_number(one, index) for one in made if one is not None]
         words = findings(what_mattered(found), unclear_effects(members, found), never_explored(members))
         sections[f"What was tried: {task}" if len(tasks) > 1 else "What was tried"] = words + "".join(map(figure, own))

@@ -10,7 +10,8 @@ Three problems, 8 trials, an interval of 5 iterations, asynchronous, which is Tu
   Tune's PB2 supports no categories, so a trial keeps its first label or copies another trial's.
 - The same with a tenth of the noise, which in Tune's own problem is several times an iteration's gain.
 
-Trials, generators and schedulers are Tune's own; the actors are replaced by a function call (`tests/ray/simulation.py`).
+Trials, generators and schedulers are Tune's own; the actors are replaced by a function call
+(`tests/ray/simulation.py`).
 """
 
 import argparse
