@@ -1,11 +1,11 @@
-"""Statistics of the paper's tables, and of which hyperparameters mattered."""
+"""Statistics of several runs, and of which hyperparameters mattered."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtr
+from scipy.special import ndtri
 from scipy.stats import kendalltau
 
 from popbandits.basics.typing import FloatArray
@@ -84,19 +84,3 @@ def deviation(values: Sequence[float]) -> float:
 def standard_error(values: Sequence[float]) -> float:
     """Return the standard error of the mean; NaN for a single value."""
     return deviation(values) / math.sqrt(len(values)) if len(values) else math.nan
-
-
-def welch(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the two-sided p-value of Welch's t-test for equal means; NaN if a variance is unknown.
-
-    >>> round(welch([1.0, 2.0, 3.0], [4.0, 6.0, 8.0]), 4)
-    0.0548
-    """
-    if min(len(a), len(b)) < 2:
-        return math.nan
-    va, vb = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
-    if va + vb == 0:
-        return math.nan
-    t = (np.mean(a) - np.mean(b)) / math.sqrt(va + vb)
-    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    return float(2 * stdtr(freedom, -abs(t)))

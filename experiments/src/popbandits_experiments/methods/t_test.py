@@ -20,9 +20,9 @@ from scipy.special import ndtr
 from popbandits.basics.rules import SHARE, real, whole
 from popbandits.basics.typing import IntArray
 from popbandits.history import History, Observation
-from popbandits.reports.stats import welch
 from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import rank, replace_members
+from popbandits_experiments.paper.score_tables import welch
 
 
 @dataclass(frozen=True)
