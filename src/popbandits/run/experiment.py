@@ -21,9 +21,8 @@ from popbandits.errors import ArgumentError, RunError
 from popbandits.methods import PARTS, choose, implied
 from popbandits.population import Plan, Population
 from popbandits.population.start import Start, from_record, to_record
-from popbandits.run.ownership import require_own
 from popbandits.run.recipes import Role, is_shipped, on_record, recipe, signed
-from popbandits.run.signing import Signer
+from popbandits.run.signing import Signer, require_own
 from popbandits.run.source import source_of
 from popbandits.run.start import read_start
 from popbandits.selection import Selection

@@ -19,9 +19,8 @@ from popbandits.errors import ArgumentError, DiskError, HistoryError, Popbandits
 from popbandits.population.start import Start
 from popbandits.run.experiment import Experiment
 from popbandits.run.loop import Loop
-from popbandits.run.ownership import sign_all
 from popbandits.run.result import Result
-from popbandits.run.signing import ID, Signer, new_id
+from popbandits.run.signing import ID, Signer, new_id, sign_all
 from popbandits.run.source import differences
 from popbandits.selection import Selection
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
