@@ -33,6 +33,6 @@ _import_name, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     """Import a public name, or one that has moved to the experiments."""
-    from popbandits.basics.extras import MOVED, moved
+    from popbandits.basics.deprecation import MOVED, moved
 
     return moved(__name__, name) if name in MOVED else _import_name(name)

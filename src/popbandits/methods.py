@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from popbandits.basics.extras import MOVED, load_plugins, not_installed
+from popbandits.basics.deprecation import MOVED
+from popbandits.basics.extras import load_plugins, not_installed
 from popbandits.basics.settings import Explore as Explore
 from popbandits.basics.wording import suggestion
 from popbandits.errors import ArgumentError

@@ -9,7 +9,7 @@ import pytest
 
 import popbandits
 from popbandits import PBT, ArgumentError, History, MissingExtraError, Population, RunError, resume, tune
-from popbandits.basics import extras
+from popbandits.basics import deprecation, extras
 from popbandits.cli import main
 from popbandits.methods import choose, find_method, make_selection
 from popbandits.run.experiment import Experiment
@@ -106,7 +106,7 @@ def test_a_selection_within_another_needs_the_same_trust(tmp_path: Path) -> None
         resume(tmp_path, rounds=3, progress=False)
 
 
-@pytest.mark.parametrize("name", extras.MOVED)
+@pytest.mark.parametrize("name", deprecation.MOVED)
 def test_former_public_names_warn_and_work(name: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"^popbandits.{name} is deprecated; use {methods.__name__}.{name}$"):
         assert getattr(popbandits, name) is getattr(methods, name)

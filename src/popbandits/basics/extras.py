@@ -8,9 +8,6 @@ from typing import Any
 
 from popbandits.errors import MissingExtraError, PopbanditsWarning
 
-MOVED = {"BGPBT": "bg-pbt", "MFPBT": "mf-pbt", "Restarts": "ipbt", "TTest": "t-test"}
-"""Classes that popbandits once had and the experiments have now, with their names."""
-
 
 def library(name: str, extra: str, user: str = "this") -> Any:
     """Import a module of an optional library.
@@ -62,24 +59,9 @@ def load_plugins(group: str) -> list[ModuleType]:
     return found
 
 
-def not_installed(name: str) -> str:
+def not_installed(name: str, kind: str = "part") -> str:
     """Say how to get what is part of the experiments, another distribution."""
     return (
-        f"{name} is part of the experiments, which are not installed; in a checkout of popbandits: "
+        f"{name} is {kind} of the experiments, which are not installed; in a checkout of popbandits: "
         "pip install -e . -e ./experiments"
     )
-
-
-def moved(owner: str, name: str, package: str = "popbandits_experiments.methods") -> Any:
-    """Return a class that has moved to the experiments, with a warning; MissingExtraError if they are not installed.
-
-    For `__getattr__` of a module that had it.
-    """
-    if name not in MOVED:
-        raise AttributeError(f"module {owner!r} has no attribute {name!r}")
-    try:
-        found = getattr(import_module(package), name)
-    except ImportError as error:
-        raise MissingExtraError(not_installed(f"{owner}.{name}")) from error
-    warnings.warn(f"{owner}.{name} is deprecated; use {package}.{name}", DeprecationWarning, stacklevel=3)
-    return found

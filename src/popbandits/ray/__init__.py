@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from popbandits.basics.extras import library, moved
+from popbandits.basics.deprecation import moved
+from popbandits.basics.extras import library
 
 library("ray.tune", "ray", "popbandits.ray")  # to fail early, and in one place
 
