@@ -3,9 +3,7 @@
 popbandits finds them by the entry points `popbandits.methods`, so that they can be named, recorded and resumed.
 """
 
-from typing import TYPE_CHECKING
-
-import lazy_loader
+from typing import TYPE_CHECKING, Any
 
 from popbandits import methods
 from popbandits.methods import Method
@@ -29,7 +27,11 @@ SELECTIONS = {
 ALL_METHODS = {**methods.METHODS, **METHODS}
 """These, and those of the product."""
 
-# The classes are imported when they are used: the names above are for help, which should print at once.
-__getattr__, __dir__, _ = lazy_loader.attach(
-    __name__, submod_attrs={"bg_pbt": ["BGPBT"], "ipbt": ["Restarts"], "mf_pbt": ["MFPBT"], "t_test": ["TTest"]}
-)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # The classes are imported when they are used: the names above are for help, which should print at once.
+        for path in (METHODS["bg-pbt"].explorer, *SELECTIONS.values()):
+            if path.endswith(f":{name}"):
+                return methods.load_class(path)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
