@@ -3,7 +3,8 @@
 A record has recipes of a run's agent, method and selection. Methods and selections of popbandits are recorded by their
 names (`methods`), everything else by its import path. Building them runs code, so a record alone may only name what
 popbandits and installed distributions offer for that (`is_ours`), and what this account recorded for this run itself
-(`signing`). Anything else needs the caller's permission: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
+(`signing`). Anything else needs the caller's permission: `trust=True`, `--trust`, or the agent, the method and the
+selection themselves.
 """
 
 import json
