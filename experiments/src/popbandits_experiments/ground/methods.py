@@ -6,7 +6,6 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from popbandits import methods
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, Explorer, PatientPBT
 from popbandits.history import Config
@@ -14,6 +13,7 @@ from popbandits.methods import Method
 from popbandits.selection import Selection
 from popbandits.space import Prior, Space
 from popbandits_experiments.ground.rivals.registry import RIVALS, Rival
+from popbandits_experiments.methods import ALL_METHODS
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting=
 """The default before it had crossover and a model."""
 
 METHODS: dict[str, Method | Rival] = {
-    **methods.METHODS,
+    **ALL_METHODS,
     "patient-pbt/start": PATIENT("Patient PBT, started from the defaults", start="defaults"),
     "patient-pbt/start/middle": PATIENT(
         "Patient PBT, started from the defaults, draws around the middle",
