@@ -12,7 +12,6 @@ import pytest
 
 import popbandits
 from popbandits import (
-    MFPBT,
     PBT,
     ArgumentError,
     Experiment,
@@ -22,7 +21,6 @@ from popbandits import (
     Patient,
     PatientPBT,
     Population,
-    Restarts,
     Selection,
     Smoothed,
     Space,
@@ -39,15 +37,21 @@ from popbandits.methods import (
     Method,
     choose,
     implied,
+    load_class,
     make_selection,
     recorded_names,
-    registered_class,
 )
 from popbandits.run.recipes import Role, Untrusted, address, prepare, recipe
 from popbandits.storage.store import Store
 from tests.engines.agents import Walker, space
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}
+
+
+@pytest.fixture(autouse=True)
+def _steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method whose name brings a selection."""
+    monkeypatch.setitem(METHODS, "steady", Method("Steady", METHODS["pbt"].explorer, selection="patient"))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -68,19 +72,19 @@ def test_a_selection_can_be_named_with_a_quantile_of_its_own(name: str) -> None:
 
 
 def test_what_is_given_stands_above_what_a_name_brings() -> None:
-    assert Population(SPACE, "mf-pbt", selection=Smoothed()).selection == Smoothed()
-    assert Population(SPACE, "mf-pbt", selection="truncation").selection == Truncation()
-    assert Population(SPACE, "mf-pbt", quantile=0.5).selection == MFPBT(0.5)
+    assert Population(SPACE, "steady", selection=Smoothed()).selection == Smoothed()
+    assert Population(SPACE, "steady", selection="truncation").selection == Truncation()
+    assert Population(SPACE, "steady", quantile=0.5).selection == Patient(0.5)
     assert Population(SPACE, "pb2-fuse/all", explore="replaced").explore == "replaced"
 
 
 def test_a_run_with_names_is_the_run_with_the_objects_and_its_record_holds_the_objects(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"rounds": 3, "progress": False}
-    named = tune(Walker, space(), "mf-pbt", directory=tmp_path / "named", **settings)
-    built = tune(Walker, space(), PBT(), directory=tmp_path / "built", selection=MFPBT(), **settings)
+    named = tune(Walker, space(), "steady", directory=tmp_path / "named", **settings)
+    built = tune(Walker, space(), PBT(), directory=tmp_path / "built", selection=Patient(), **settings)
     assert named.history == built.history
     with Store.open(tmp_path / "named", readonly=True) as store:
-        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pbt", "mf-pbt")
+        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pbt", "patient")
     assert resume(tmp_path / "named", rounds=4, progress=False).done
 
 
@@ -92,19 +96,19 @@ REGISTERED: list[tuple[Role, str]] = [
 
 @pytest.mark.parametrize(("role", "name"), REGISTERED)
 def test_a_record_names_a_method_and_no_file(role: Role, name: str) -> None:
-    kind = registered_class(role, name)
-    assert recorded_names(role)[name] == address(kind)
+    kind = load_class(dict(recorded_names(role))[name])
+    assert dict(recorded_names(role))[name] == address(kind)
     given = recipe(kind())
     assert given is not None
     assert given.keys() == {"name", "settings"}
-    assert registered_class(role, given["name"]) is kind
+    assert load_class(dict(recorded_names(role))[given["name"]]) is kind
     assert role == "selection" or not implied(given["name"])
     assert prepare(given, role) == prepare(given | {"name": name}, role) == kind()
 
 
 @pytest.mark.parametrize(("role", "name"), REGISTERED)
 def test_a_record_that_names_the_file_is_still_read_wherever_the_class_is_now(role: Role, name: str) -> None:
-    kind = registered_class(role, name)
+    kind = load_class(dict(recorded_names(role))[name])
     package = kind.__module__.rpartition(".")[0]
     for module in (kind.__module__, package, f"{package}.a_former_file", f"{package}.a.former.folder"):
         old = {"make": f"{module}:{kind.__name__}", "settings": {}, "root": "/srv/popbandits/src"}
@@ -118,7 +122,7 @@ def test_a_record_that_names_the_file_is_still_read_wherever_the_class_is_now(ro
 def test_every_method_can_be_imported_and_those_that_copy_weights_are_schedulers_of_ray() -> None:
     ray = pytest.importorskip("popbandits.ray")
     for role, name in REGISTERED:
-        kind = registered_class(role, name)
+        kind = load_class(dict(recorded_names(role))[name])
         assert getattr(popbandits, kind.__name__) is kind
         if role == "method" and kind.exploits:
             assert getattr(ray, kind.__name__).explorer is kind
@@ -129,7 +133,7 @@ class Still(Explorer):
     """Keeps the parent's configuration."""
 
     note: str = "as it was"
-    within: Selection = field(default_factory=lambda: Restarts(within=Truncation(0.5)))
+    within: Selection = field(default_factory=lambda: Truncation(0.5))
 
     def explore(
         self,
@@ -151,9 +155,7 @@ def test_a_method_needs_its_file_and_one_line(
     whole = tune(**settings, method="still", rounds=4, directory=tmp_path / "whole").history
     run = tmp_path / "run"
     tune(**settings, method=Still("again"), selection="smoothed", rounds=2, directory=run)
-    inner = {"name": "truncation", "settings": {"quantile": 0.5}}
-    restarts = {"quantile": 0.5, "patience": 3, "growth": 2}
-    within = {"name": "ipbt", "settings": restarts, "parts": {"within": inner}, "role": "selection"}
+    within = {"name": "truncation", "settings": {"quantile": 0.5}, "role": "selection"}
     with Store.open(run, readonly=True) as store:
         given = store.about["method"]
     assert given == {"name": "still", "settings": {"note": "again"}, "parts": {"within": within}}
@@ -167,26 +169,26 @@ def test_a_method_needs_its_file_and_one_line(
 
 def test_a_resumed_run_can_be_given_a_name_and_gets_what_it_brings(tmp_path: Path) -> None:
     tune(Walker, space(), "pbt", rounds=2, directory=tmp_path, progress=False)
-    resume(tmp_path, rounds=3, method="ipbt", progress=False)
+    resume(tmp_path, rounds=3, method="steady", progress=False)
     with Store.open(tmp_path, readonly=True) as store:
-        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("bg-pbt", "ipbt")
+        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pbt", "patient")
     resume(tmp_path, rounds=4, method="pb2-fuse/all", progress=False)
     with Store.open(tmp_path, readonly=True) as store:
         assert store.about["explore"] == "all"
-        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pb2-fuse", "ipbt")
+        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pb2-fuse", "patient")
 
 
 def test_options_change_an_experiment_that_names_its_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "named_run.py").write_text(
         "from popbandits import Experiment\n"
         "from tests.engines.agents import Walker, space\n"
-        "experiment = Experiment(Walker, space(), 'mf-pbt')\n"
+        "experiment = Experiment(Walker, space(), 'steady')\n"
     )
     for options, method, selection in (
         ("--method pbt", "PBT", Truncation()),
-        ("--method ipbt", "BGPBT", Restarts()),
+        ("--method pb2-mix --selection patient", "PB2Mix", Patient()),
         ("--selection smoothed", "PBT", Smoothed()),
-        ("--quantile 0.5", "PBT", MFPBT(0.5)),
+        ("--quantile 0.5", "PBT", Patient(0.5)),
     ):
         assert main(["run", f"{tmp_path}/named_run.py", "--dry-run", *options.split()]) == 0
         said = capsys.readouterr().out
@@ -215,14 +217,14 @@ def test_an_unknown_name_is_refused_with_those_there_are(tmp_path: Path) -> None
         ({"method": PBT(), "explore": "all"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
         ({"method": PBT(), "explore": "all"}, {"method": "pbt"}, True, PBT(), Truncation(), "all"),
         ({"method": PBT(), "explore": "all"}, {"method": "pbt", "explore": None}, True, PBT(), Truncation(), "all"),
-        ({"method": "pbt", "selection": Smoothed()}, {"method": "mf-pbt"}, True, PBT(), MFPBT(), "replaced"),
-        ({"method": "mf-pbt"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
+        ({"method": "pbt", "selection": Smoothed()}, {"method": "steady"}, True, PBT(), Patient(), "replaced"),
+        ({"method": "steady"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
         ({"method": "pbt", "selection": Smoothed()}, {"method": "pbt"}, False, PBT(), Smoothed(), "replaced"),
         ({"method": "pbt", "quantile": 0.5}, {"selection": "smoothed"}, False, PBT(), Smoothed(0.5), "replaced"),
         ({"method": "pbt", "quantile": 0.5}, {"selection": "smoothed"}, True, PBT(), Smoothed(), "replaced"),
         ({"method": "pbt", "quantile": 0.5}, {"selection": Smoothed(0.1)}, True, PBT(), Smoothed(0.1), "replaced"),
         ({"method": "pbt", "selection": Smoothed()}, {"quantile": 0.5}, False, PBT(), Smoothed(0.5), "replaced"),
-        ({"method": "mf-pbt"}, {"quantile": 0.5, "rounds": 9}, False, PBT(), MFPBT(0.5), "replaced"),
+        ({"method": "steady"}, {"quantile": 0.5, "rounds": 9}, False, PBT(), Patient(0.5), "replaced"),
     ],
 )
 def test_one_table_says_which_value_counts(

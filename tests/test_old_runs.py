@@ -1,7 +1,8 @@
 """Runs written by an earlier version are read, resumed and reported: nothing that a user has kept becomes unreadable.
 
 `tests/old_runs/make.py` says what each of them holds and how it was made. The tests use what users have, public names
-and the command line, wherever the modules behind them are.
+and the command line, wherever the modules behind them are. The methods and selections of three of them ("batched",
+"restarts", "own") are part of the experiments now, which have to be installed.
 """
 
 import json

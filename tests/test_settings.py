@@ -206,7 +206,7 @@ def test_resume_takes_what_may_change_and_describes_it_in_the_same_words() -> No
     assert texts["progress"] == TEXTS["progress"]
 
 
-OWN_WORDS = {("TTest", "quantile"), ("MFPBT", "quantile"), ("PatientPBT", "edition"), ("Patient", "edition")}
+OWN_WORDS = {("PatientPBT", "edition"), ("Patient", "edition")}
 """Arguments that mean something else in these than in the others."""
 
 

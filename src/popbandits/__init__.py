@@ -20,10 +20,19 @@
 `popbandits.testing.check_agent` finds what is wrong with one.
 """
 
+from typing import Any
+
 import lazy_loader
 
 __version__ = "0.2.0.dev0"
 
 # A module is imported when one of its names is first used: ConfigSpace alone takes most of a second, and
 # `import popbandits` should not wait for it. `__init__.pyi` lists the names.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_import_name, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name, or one that has moved to the experiments."""
+    from popbandits.basics.deprecation import MOVED, moved
+
+    return moved(__name__, name) if name in MOVED else _import_name(name)

@@ -12,7 +12,6 @@ from .errors import PopbanditsError as PopbanditsError
 from .errors import PopbanditsWarning as PopbanditsWarning
 from .errors import RunError as RunError
 from .errors import SpaceError as SpaceError
-from .explorers import BGPBT as BGPBT
 from .explorers import PBT as PBT
 from .explorers import CoCaBO as CoCaBO
 from .explorers import Explorer as Explorer
@@ -34,14 +33,11 @@ from .run import Result as Result
 from .run import View as View
 from .run.tune import resume as resume
 from .run.tune import tune as tune
-from .selection import MFPBT as MFPBT
 from .selection import Patient as Patient
 from .selection import Picks as Picks
-from .selection import Restarts as Restarts
 from .selection import Selection as Selection
 from .selection import Smoothed as Smoothed
 from .selection import Truncation as Truncation
-from .selection import TTest as TTest
 from .space import Space as Space
 from .space import constant as constant
 from .space import cosine as cosine

@@ -1,14 +1,17 @@
 """The registry of methods and selections: their names in Python, on the command line and in records. Cheap to import.
 
-One line makes a method known everywhere: it can be named, recorded, resumed, reported and compared. `choose` turns a
-user's arguments, names or objects, into an explorer, a selection and the members that explore.
+One line makes a method known everywhere: it can be named, recorded, resumed, reported and compared. Other distributions
+add methods by the entry points `popbandits.methods`. `choose` turns a user's arguments, names or objects, into an
+explorer, a selection and the members that explore.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from popbandits.basics.deprecation import MOVED
+from popbandits.basics.extras import load_plugins, not_installed
 from popbandits.basics.settings import Explore as Explore
 from popbandits.basics.wording import suggestion
 from popbandits.errors import ArgumentError
@@ -31,12 +34,18 @@ class Method:
 
     def make(self) -> "Explorer":
         """Make a new explorer with its default settings."""
-        explorer: Explorer = _load(self.explorer)()
+        explorer: Explorer = load_class(self.explorer)()
         return explorer
 
     def make_selection(self, **settings: Any) -> "Selection | None":
         """Make the method's own selection; None if it has none."""
         return None if self.selection is None else make_selection(self.selection, **settings)
+
+    @property
+    def implied(self) -> dict[str, Any]:
+        """Settings of a run, besides the explorer, that the method's name implies."""
+        own = {"selection": self.selection, "explore": None if self.explore == "replaced" else self.explore}
+        return {name: value for name, value in own.items() if value is not None}
 
 
 METHODS = {
@@ -49,18 +58,12 @@ METHODS = {
     "pb2-fuse": Method("PB2-Fuse", "popbandits.explorers.pb2_fuse:PB2Fuse"),
     "pb2-fuse/all": Method("PB2-Fuse, all explore", "popbandits.explorers.pb2_fuse:PB2Fuse", explore="all"),
     "cocabo": Method("CoCaBO", "popbandits.explorers.cocabo:CoCaBO"),
-    "mf-pbt": Method("MF-PBT", "popbandits.explorers.pbt:PBT", selection="mf-pbt"),
-    "ipbt": Method("IPBT", "popbandits.explorers.bg_pbt:BGPBT", selection="ipbt"),
-    "bg-pbt": Method("BG-PBT", "popbandits.explorers.bg_pbt:BGPBT"),
 }
 
 SELECTIONS = {
     "truncation": "popbandits.selection.truncation:Truncation",
     "patient": "popbandits.selection.patient:Patient",
     "smoothed": "popbandits.selection.smoothed:Smoothed",
-    "t-test": "popbandits.selection.t_test:TTest",
-    "mf-pbt": "popbandits.selection.mf_pbt:MFPBT",
-    "ipbt": "popbandits.selection.ipbt:Restarts",
 }
 """Import paths of selections, by name."""
 
@@ -71,55 +74,78 @@ OTHERS = ("settings", "parts", "root", "role", "signed")
 """Keys of a record's entry besides the one that names something."""
 
 
-def recorded_names(role: str) -> dict[str, str]:
-    """Map the names of a role, "method" or "selection", to import paths; first the names that records use.
+def _elsewhere() -> tuple[dict[str, Method], dict[str, str]]:
+    """Return the METHODS and SELECTIONS of the modules that entry points of other distributions name."""
+    methods: dict[str, Method] = {}
+    selections: dict[str, str] = {}
+    for module in load_plugins("popbandits.methods"):
+        methods |= getattr(module, "METHODS", {})
+        selections |= getattr(module, "SELECTIONS", {})
+    return methods, selections
+
+
+def _registries() -> Iterator[tuple[Mapping[str, Method], Mapping[str, str]]]:
+    """Iterate over the methods and selections of popbandits, then those of others, which are loaded only then."""
+    yield METHODS, SELECTIONS
+    yield _elsewhere()
+
+
+def recorded_names(role: str) -> Iterator[tuple[str, str]]:
+    """Iterate over names and import paths of a role, "method" or "selection"; first the names that records use.
 
     If a class has several names, records use the one that implies no other settings.
     """
-    if role == "selection":
-        return dict(SELECTIONS)
-    plain_first = sorted(METHODS.items(), key=lambda item: bool(implied(item[0])))
-    return {name: method.explorer for name, method in plain_first} if role == "method" else {}
+    for methods, selections in _registries() if role in PACKAGES else ():
+        if role == "selection":
+            yield from selections.items()
+        else:
+            plain_first = sorted(methods.items(), key=lambda item: bool(item[1].implied))
+            yield from ((name, method.explorer) for name, method in plain_first)
 
 
-def registered(role: str, kind: str, where: str) -> str | None:
-    """Return the name of the class that a record names; None if it is not registered.
+def registered(role: str, kind: str, where: str) -> tuple[str, str] | None:
+    """Return the name and the import path of the class that a record names; None if it is not registered.
 
     Args:
         role: "method" or "selection".
         kind: "name", or "make" for an import path, as earlier versions wrote it.
         where: The name or the import path.
 
-    >>> registered("method", "name", "pb2-mix"), registered("method", "make", "popbandits.explorers.pb2_fuse:PB2Fuse")
-    ('pb2-mix', 'pb2-fuse')
+    >>> registered("method", "make", "popbandits.explorers.a_former_file:PB2Fuse")
+    ('pb2-fuse', 'popbandits.explorers.pb2_fuse:PB2Fuse')
     """
-    known = recorded_names(role)
-    if kind != "make":
-        return where if kind == "name" and where in known else None
+    own = _own_class(role, where)
+    for name, path in recorded_names(role) if kind in ("name", "make") else ():
+        # By the class: its module may have moved since.
+        if name == where if kind == "name" else path == where or (own and path.rpartition(":")[2] == own):
+            return name, path
+    return None
+
+
+def in_experiments(role: str, kind: str, where: str) -> str | None:
+    """Return the name of what a record names if it is one of MOVED; the arguments are those of `registered`."""
+    name = where if kind == "name" else MOVED.get(_own_class(role, where))
+    return name if role in PACKAGES and name in MOVED.values() else None
+
+
+def _own_class(role: str, where: str) -> str:
+    """Return the name of the class at an import path within popbandits; "" for a path elsewhere."""
     module, _, own = where.rpartition(":")
-    ours = role in PACKAGES and f"{module}.".startswith(f"{PACKAGES[role]}.")
-    # By the class: its module may have moved since.
-    same = (name for name, path in known.items() if path == where or (ours and path.rpartition(":")[2] == own))
-    return next(same, None)
-
-
-def registered_class(role: str, name: str) -> Any:
-    """Return the class of a registered name."""
-    return _load(recorded_names(role)[name])
+    return own if role in PACKAGES and f"{module}.".startswith(f"{PACKAGES[role]}.") else ""
 
 
 def named_by(role: str, given: Mapping[str, Any]) -> tuple[str | None, str]:
     """Return the registered name of what a record's entry names, None if it has none, and the name of its class.
 
-    >>> named_by("selection", {"name": "t-test", "settings": {}}), named_by("selection", {"make": "mine:Loyal"})
-    (('t-test', 'TTest'), (None, 'Loyal'))
+    >>> named_by("selection", {"name": "patient", "settings": {}}), named_by("selection", {"make": "mine:Loyal"})
+    (('patient', 'Patient'), (None, 'Loyal'))
     """
     kind, where = next(((kind, str(value)) for kind, value in given.items() if kind not in OTHERS), ("", ""))
-    name = registered(role, kind, where)
-    return name, (where if name is None else recorded_names(role)[name]).rpartition(":")[2]
+    name, path = registered(role, kind, where) or (None, where)
+    return name, path.rpartition(":")[2]
 
 
-def _load(path: str) -> Any:
+def load_class(path: str) -> Any:
     """Import the class of a registered import path."""
     module, _, name = path.rpartition(":")
     return getattr(import_module(module or PACKAGES["method"]), name)
@@ -131,36 +157,39 @@ def find_method(name: str) -> Method:
     >>> find_method("pb2-mix").label
     'PB2-Mix'
     """
-    if name not in METHODS:
-        close = suggestion(name, METHODS)
-        raise ArgumentError(f"method must be an explorer or one of {', '.join(METHODS)}, got {name!r}{close}")
-    return METHODS[name]
+    for methods, _ in _registries():
+        if name in methods:
+            return methods[name]
+    raise _unknown(name, "method must be an explorer", METHODS)
 
 
 def implied(method: Any) -> dict[str, Any]:
     """Return the settings of a run, besides the explorer, that a method's name implies; none for other objects.
 
-    >>> implied("ipbt"), implied("pb2-fuse/all"), implied("pbt"), implied(None)
-    ({'selection': 'ipbt'}, {'explore': 'all'}, {}, {})
+    >>> implied("pb2-fuse/all"), implied("pbt"), implied(None)
+    ({'explore': 'all'}, {}, {})
     """
-    if not isinstance(method, str):
-        return {}
-    named = find_method(method)
-    own = {"selection": named.selection, "explore": None if named.explore == "replaced" else named.explore}
-    return {name: value for name, value in own.items() if value is not None}
+    return find_method(method).implied if isinstance(method, str) else {}
 
 
 def make_selection(name: str, **settings: Any) -> "Selection":
     """Make the selection of a name; settings left out take their defaults.
 
-    >>> make_selection("t-test", level=0.01)
-    TTest(quantile=0.25, level=0.01, last=10)
+    >>> make_selection("truncation", quantile=0.5)
+    Truncation(quantile=0.5)
     """
-    if name not in SELECTIONS:
-        close = suggestion(name, SELECTIONS)
-        raise ArgumentError(f"selection must be a Selection or one of {', '.join(SELECTIONS)}, got {name!r}{close}")
-    made: Selection = _load(SELECTIONS[name])(**settings)
-    return made
+    for _, selections in _registries():
+        if name in selections:
+            made: Selection = load_class(selections[name])(**settings)
+            return made
+    raise _unknown(name, "selection must be a Selection", SELECTIONS)
+
+
+def _unknown(name: str, rule: str, known: Mapping[str, Any]) -> ArgumentError:
+    """Return the error of a name that is not registered."""
+    if name in MOVED.values():
+        return ArgumentError(not_installed(name))
+    return ArgumentError(f"{rule} or one of {', '.join(known)}, got {name!r}{suggestion(name, known)}")
 
 
 PARTS = ("method", "selection", "quantile", "explore")
@@ -199,11 +228,9 @@ def choose(
     [1] Not if an option of the command line names another method. [2] Not in a resume: the new selection has its own.
     A quantile goes into the selection; one that is given beside a selection as an object must be equal to its own.
 
-    >>> choose("mf-pbt", quantile=0.5).selection
-    MFPBT(quantile=0.5, intervals=None)
     >>> choose("pb2-fuse/all").explore, choose("pb2-fuse/all", explore="replaced").explore
     ('all', 'replaced')
-    >>> choose("mf-pbt", quantile=0.5, changes={"method": "pbt", "selection": "truncation"}).selection
+    >>> choose("pbt", quantile=0.5, changes={"method": "pb2-mix"}).selection
     Truncation(quantile=0.5)
 
     Args:

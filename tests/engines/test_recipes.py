@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from popbandits.basics.extras import load_plugins
 from popbandits.errors import ArgumentError, RunError
 from popbandits.explorers import PatientPBT
-from popbandits.run import recipes
 from popbandits.run.recipes import Untrusted, load, on_record, prepare, recipe
-from popbandits.selection import Patient, Restarts
+from popbandits.selection import Patient, Selection
 from tests.engines.agents import Once, Walker
 
 
@@ -86,16 +86,23 @@ def test_keywords_can_be_put_on_record_and_other_arguments_cannot() -> None:
     assert recipe(partial(Once, way=Walker(0))) is None
 
 
+@dataclass(frozen=True)
+class Around(Selection):
+    """Holds another selection."""
+
+    within: Selection
+
+
 def test_settings_that_an_older_record_lacks_have_their_former_values() -> None:
     method: Any = recipe(PatientPBT(resample=0.3))
     assert prepare(method, "method") == PatientPBT(resample=0.3)
     del method["settings"]["crossover"], method["settings"]["model"]
     assert prepare(method, "method") == PatientPBT(resample=0.3, crossover=0.0, model=False)
-    selection: Any = recipe(Restarts(within=Patient(quantile=0.5)))
-    assert prepare(selection, "selection") == Restarts(within=Patient(quantile=0.5))
+    selection: Any = recipe(Around(Patient(quantile=0.5)))
+    assert prepare(selection, "selection", trust=True) == Around(Patient(quantile=0.5))
     (part,) = selection["parts"].values()
     del part["settings"]["adaptive"]
-    assert prepare(selection, "selection") == Restarts(within=Patient(quantile=0.5, adaptive=False))
+    assert prepare(selection, "selection", trust=True) == Around(Patient(quantile=0.5, adaptive=False))
 
 
 @dataclass(frozen=True)
@@ -128,9 +135,9 @@ def elsewhere(package: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(package)
     points = [EntryPoint("made", "popbandits_made.agents", "popbandits.agents")]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
-    recipes._agents_elsewhere.cache_clear()
+    load_plugins.cache_clear()
     yield package / "popbandits_made" / "agents.py"
-    recipes._agents_elsewhere.cache_clear()
+    load_plugins.cache_clear()
 
 
 MINE = {"import": "popbandits_made.inner.deep:Mine", "settings": {}, "root": "/nowhere"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import MFPBT, PBT, History, Patient, Restarts, Smoothed, Truncation, TTest, resume, tune
+from popbandits import PBT, History, Patient, Smoothed, Truncation, resume, tune
 from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.errors import ArgumentError, RunError
@@ -35,8 +35,6 @@ def tuned(directory: Path, agent: Any = Walker, population: int = 3, **settings:
     [
         Patient(0.5, warm_up=0.0),  # A share of the rounds, which change here.
         Smoothed(0.5, noise=5.0),
-        TTest(level=0.5),
-        Restarts(patience=1, growth=1, within=MFPBT()),
     ],
     ids=repr,
 )
@@ -49,16 +47,6 @@ def test_a_run_resumes_with_its_selection(selection: Any, tmp_path: Path) -> Non
         assert store.about["quantile"] == selection.quantile
     assert resume(tmp_path / "part", rounds=8, progress=False).history == whole
     assert whole != tuned(tmp_path / "plain", rounds=8, quantile=selection.quantile, **settings)
-
-
-def test_a_selection_within_another_needs_the_same_trust(tmp_path: Path) -> None:
-    tuned(tmp_path, rounds=2, selection=Restarts(within=TTest()))
-    with sqlite3.connect(tmp_path / RUN_FILE) as connection:
-        change = ('"name": "t-test"', '"make": "subprocess:Popen", "root": ""')
-        changed = "UPDATE run SET value = replace(value, ?, ?) WHERE name = 'selection' AND instr(value, 't-test')"
-        assert connection.execute(changed, change).rowcount == 1
-    with pytest.raises(RunError, match=r"names subprocess:Popen .* as its selection: that is not part of popbandits"):
-        resume(tmp_path, rounds=3, progress=False)
 
 
 def test_a_run_from_before_selections_resumes_with_its_quantile(tmp_path: Path) -> None:
@@ -98,25 +86,23 @@ def test_a_selection_can_be_chosen_on_the_command_line(tmp_path: Path, capsys: p
         "smoothed = Experiment(Walker, space(), selection=Smoothed(window=5))\n"
     )
     for options, selection in (
-        ("--selection t-test", TTest(0.5)),
+        ("--selection truncation", Truncation(0.5)),
         ("--selection smoothed --quantile 0.3", Smoothed(0.3)),
         (":smoothed --quantile 0.3", Smoothed(0.3, window=5)),
         (":smoothed --selection truncation", Truncation(0.25)),
         ("--quantile 0.1", Patient(0.1)),
         ("--method pbt --quantile 0.1", Truncation(0.1)),
-        ("--selection ipbt", Restarts(0.5)),
-        ("--method mf-pbt", MFPBT(0.5)),
-        ("--method mf-pbt --selection smoothed", Smoothed(0.5)),
+        ("--method pbt --selection smoothed", Smoothed(0.5)),
     ):
         name, *given = f"{tmp_path}/chosen_run.py{'' if options[0] == ':' else ' '}{options}".split()
         assert main(["run", name, "--dry-run", *given]) == 0
         assert repr(selection) in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["run", f"{tmp_path}/chosen_run.py", "--selection", "best"])
-    assert "selection must be a Selection or one of truncation, patient, smoothed, t-test" in capsys.readouterr().err
+    assert "selection must be a Selection or one of truncation, patient, smoothed" in capsys.readouterr().err
 
 
 def test_a_quantile_that_is_not_the_selections_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"quantile must be that of selection, 0.25, got 0.5; leave it out"):
-        tuned(tmp_path / "run", quantile=0.5, selection=TTest())
+        tuned(tmp_path / "run", quantile=0.5, selection=Smoothed())
     assert not (tmp_path / "run").exists()

@@ -73,7 +73,7 @@ def leaning(space: Space, **known: object) -> Space:
     return space.with_prior(Prior(50.0, space.encode([known])))
 
 
-@pytest.mark.parametrize("method", [RandomSearch(), PBT(), PB2Rand(), METHODS["bg-pbt"].make()], ids=repr)
+@pytest.mark.parametrize("method", [RandomSearch(), PBT(), PB2Rand()], ids=repr)
 def test_every_method_draws_from_a_prior_that_it_is_given(method: RandomSearch | PBT) -> None:
     space = Space({"a": (0.0, 1.0), "b": (0.0, 1.0), "label": ["x", "y", "z", "w"]})
     rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ from tests.golden.runs import EXPLORERS, difference, recorded, renew, run, writt
 def main(names: list[str]) -> None:
     for name in names or EXPLORERS:
         try:
-            change = difference(recorded(name), [written(observation) for observation in run(name)])
+            change = difference(recorded(name), [written(observation) for observation in run(EXPLORERS[name]())])
         except FileNotFoundError:
             change = "it is new"
         if change is None:

@@ -46,12 +46,10 @@ def gain(config: Config, round_: int) -> float:
     return 1.0 - 0.3 * rate**2 - 0.5 * child**2 + labels - 0.02 * (config["depth"] - 3) ** 2
 
 
-def run(name: str) -> History:
+def run(explorer: Explorer) -> History:
     """Four members, six rounds; one interval fails."""
-    everyone = name in ("RandomSearch", "CoCaBO")
-    population = Population(
-        space(), EXPLORERS[name](), size=4, rounds=6, seed=2022, explore="all" if everyone else "replaced"
-    )
+    everyone = type(explorer).__name__ in ("RandomSearch", "CoCaBO")
+    population = Population(space(), explorer, size=4, rounds=6, seed=2022, explore="all" if everyone else "replaced")
     while not population.done:
         for assignment in population.ask():
             parent = None if assignment.parent is None else population.history.find(assignment.parent)
@@ -73,15 +71,15 @@ def written(observation: Observation) -> dict[str, Any]:
     }
 
 
-def recorded(name: str) -> list[dict[str, Any]]:
-    """The history that is kept in this folder."""
-    kept: list[dict[str, Any]] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+def recorded(name: str, folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """The history that is kept in a folder."""
+    kept: list[dict[str, Any]] = json.loads((folder / f"{name}.json").read_text("utf-8"))
     return kept
 
 
 def renew(name: str) -> None:
     """Keep the history that the code makes now."""
-    lines = ",\n".join(json.dumps(written(observation)) for observation in run(name))
+    lines = ",\n".join(json.dumps(written(observation)) for observation in run(EXPLORERS[name]()))
     (FOLDER / f"{name}.json").write_text(f"[\n{lines}\n]\n", "utf-8")
 
 

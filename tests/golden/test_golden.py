@@ -16,13 +16,13 @@ from tests.golden.runs import EXPLORERS, FOLDER, difference, recorded, run, spac
 
 @pytest.mark.parametrize("name", EXPLORERS)
 def test_a_seeded_run_is_what_it_was(name: str) -> None:
-    change = difference(recorded(name), [written(observation) for observation in run(name)])
+    change = difference(recorded(name), [written(observation) for observation in run(EXPLORERS[name]())])
     assert change is None, f"{change}; if it is meant: python -m tests.golden.renew {name}"
 
 
 @pytest.mark.parametrize("name", EXPLORERS)
 def test_a_golden_history_survives_storage(name: str, tmp_path: Path) -> None:
-    history = run(name)
+    history = run(EXPLORERS[name]())
     history.save(tmp_path)
     assert History.load(tmp_path) == history
 

@@ -21,7 +21,7 @@ from popbandits.storage.schema import RUN_FILE
 
 SPACE = Space({"x": (0.0, 1.0)})
 
-VERSION_1 = """
+VERSION_2 = """
 CREATE TABLE run (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE observation (
     id INTEGER PRIMARY KEY,
@@ -32,10 +32,23 @@ CREATE TABLE observation (
     status TEXT NOT NULL, metrics TEXT NOT NULL, decision TEXT NOT NULL,
     UNIQUE (member, round)
 );
+CREATE TABLE decision (
+    id INTEGER PRIMARY KEY,
+    member INTEGER NOT NULL, round INTEGER NOT NULL,
+    parent_member INTEGER, parent_round INTEGER,
+    config TEXT NOT NULL,
+    given TEXT NOT NULL, seconds REAL, decision TEXT NOT NULL, fallback TEXT, time REAL NOT NULL,
+    UNIQUE (member, round)
+);
+CREATE TABLE event (
+    id INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL,
+    member INTEGER, round INTEGER, text TEXT NOT NULL, data TEXT NOT NULL
+);
+INSERT INTO event VALUES (1, 1.0, 'started', NULL, NULL, '', '{}');
 INSERT INTO observation VALUES (1, 0, 0, '{"x": 0.5}', NULL, NULL, NULL, 1.5, NULL, 2.0, 'completed', '{}', '{}');
 INSERT INTO observation VALUES (2, 0, 1, '{"x": 0.5}', 0, 0, 1.5, NULL, NULL, NULL, 'failed', '{}', '{"theta": [1]}');
 """
-KEPT_1 = [
+KEPT_2 = [
     Observation(0, 0, {"x": 0.5}, score=1.5, seconds=2.0),
     Observation(0, 1, {"x": 0.5}, (0, 0), 1.5, status="failed", decision={"theta": [1]}),
 ]
@@ -60,12 +73,12 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def version_1(tmp_path: Path) -> Path:
-    """The folder of a run that version 1 of the schema kept."""
+def version_2(tmp_path: Path) -> Path:
+    """The folder of a run that version 2 of the schema kept."""
     file = sqlite3.connect(tmp_path / RUN_FILE)
     file.execute("PRAGMA journal_mode = WAL")
-    file.executescript(VERSION_1)
-    about = {"version": 1, "space": SPACE.to_json(), "mode": "max", "size": 1, "rounds": None}
+    file.executescript(VERSION_2)
+    about = {"version": 2, "space": SPACE.to_json(), "mode": "max", "size": 1, "rounds": None}
     file.executemany("INSERT INTO run VALUES (?, ?)", [(name, json.dumps(value)) for name, value in about.items()])
     file.commit()
     file.close()
@@ -75,23 +88,26 @@ def version_1(tmp_path: Path) -> Path:
 # Older versions
 
 
-def test_a_file_of_version_1_is_read_as_it_is(version_1: Path) -> None:
-    before = (version_1 / RUN_FILE).read_bytes()
-    history = History.load(version_1)
-    assert list(history) == KEPT_1
+def test_a_file_of_version_2_is_read_as_it_is(version_2: Path) -> None:
+    before = (version_2 / RUN_FILE).read_bytes()
+    history = History.load(version_2)
+    assert list(history) == KEPT_2
     assert (history.mode, history.size, history.rounds) == ("max", 1, None)
-    with Store.open(version_1, readonly=True) as store:
-        assert list(store.decisions()) == list(store.events()) == []
-    assert (version_1 / RUN_FILE).read_bytes() == before
+    with Store.open(version_2, readonly=True) as store:
+        assert list(store.decisions()) == []
+        assert [event.kind for event in store.events()] == ["started"]
+        assert store.signatures() == {}
+    assert (version_2 / RUN_FILE).read_bytes() == before
 
 
-def test_a_file_of_version_1_is_brought_up_to_date_when_it_is_written_to(version_1: Path) -> None:
-    with Store.open(version_1) as store:
-        store.write([one(2)], [decided(2)], [Event("resumed")])
-    with Store.open(version_1) as store:
-        assert list(store.observations()) == [*KEPT_1, one(2)]
+def test_a_file_of_version_2_is_brought_up_to_date_when_it_is_written_to(version_2: Path) -> None:
+    with Store.open(version_2) as store:
+        store.write([one(2)], [decided(2)], [Event("resumed")], {(0, 2): "signed"})
+    with Store.open(version_2) as store:
+        assert list(store.observations()) == [*KEPT_2, one(2)]
         assert [d.assignment.key for d in store.decisions()] == [(0, 2)]
-        assert [event.kind for event in store.events()] == ["resumed"]
+        assert [event.kind for event in store.events()] == ["started", "resumed"]
+        assert store.signatures() == {(0, 2): "signed"}
         assert store.about == {"mode": "max", "size": 1, "rounds": None}
 
 

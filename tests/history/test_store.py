@@ -204,7 +204,7 @@ def test_a_run_of_another_version_is_refused(version: int | None, said: str, tmp
         else:
             file.execute("UPDATE run SET value = ? WHERE name = 'version'", [json.dumps(version)])
     file.close()
-    with pytest.raises(HistoryError, match=f"has schema version {said}, this popbandits reads 1, 2, 3; install"):
+    with pytest.raises(HistoryError, match=f"has schema version {said}, this popbandits reads 2, 3; install"):
         History.load(tmp_path)
 
 

@@ -54,7 +54,7 @@ from typing import Any
 
 from ConfigSpace.hyperparameters import NormalFloatHyperparameter
 
-from popbandits import MFPBT, PBT, History, Observation, Patient, PatientPBT, PB2Mix, Restarts, View, log, tune
+from popbandits import PBT, History, Observation, Patient, PatientPBT, PB2Mix, View, log, tune
 from tests.old_runs.agents import Descender, Walker, Walkers, space
 from tests.old_runs.explorers import FromBest, Jitter
 
@@ -124,6 +124,8 @@ def make_asynchronous(run: Path) -> None:
 
 
 def make_batched(run: Path) -> None:
+    from popbandits import MFPBT, Restarts  # type: ignore[attr-defined]  # as they were called then
+
     selection = Restarts(patience=1, within=MFPBT(intervals=(1, 2)))
     killed(run, 22, agent=Walkers, method=PBT(), rounds=10, selection=selection, engine="batched")
 
@@ -162,6 +164,8 @@ def make_restarts(run: Path) -> None:
 
 
 def make_own(run: Path) -> None:
+    from popbandits import Restarts  # type: ignore[attr-defined]  # as it was called then
+
     selection = Restarts(patience=2, within=FromBest(nth=2))
     killed(run, 14, agent=Walker, method=Jitter(width=0.3), selection=selection, rounds=6)
 

@@ -43,7 +43,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "from tests.engines.agents import Walker, space as written\n"
         "class Mine(Walker): pass\n"
         "space = written()\n"
-        "experiment = Experiment(Mine, space, 'mf-pbt', rounds=2, start='defaults', directory='run')\n"
+        "experiment = Experiment(Mine, space, 'patient-pbt', rounds=2, start='defaults', directory='run')\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -54,7 +54,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_run_builds_one_population_and_one_space_and_a_resume_no_more_than_two(
     tmp_path: Path, counted: Counter[str]
 ) -> None:
-    settings: Any = {"method": "mf-pbt", "rounds": 2, "start": "defaults", "progress": False}
+    settings: Any = {"method": "patient-pbt", "rounds": 2, "start": "defaults", "progress": False}
     tune(Walker, space(), directory=tmp_path / "tune", **settings)
     assert counted == {"populations": 1, "spaces": 1}
     counted.clear()
@@ -84,13 +84,13 @@ def test_a_past_run_is_read_once(tmp_path: Path, counted: Counter[str]) -> None:
 
 
 def test_an_experiment_makes_its_plan_once_and_keeps_it_with_other_settings() -> None:
-    experiment = Experiment(Walker, space(), "ipbt", population=3)
+    experiment = Experiment(Walker, space(), "patient-pbt", population=3)
     plan = experiment.plan
     assert experiment.plan is plan
     assert experiment.changed(directory="elsewhere", progress=False, workers=None).plan is plan
     assert experiment.changed(population=5).plan.size == 5
     assert experiment.make_population().plan is plan
-    assert experiment == Experiment(Walker, experiment.space, "ipbt", population=3)
+    assert experiment == Experiment(Walker, experiment.space, "patient-pbt", population=3)
 
 
 def test_a_population_of_a_plan_is_the_one_of_its_arguments() -> None:

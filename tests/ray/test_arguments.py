@@ -13,7 +13,7 @@ from ray import tune
 import popbandits.ray as schedulers
 from popbandits import PBT, History, PatientPBT, Truncation
 from popbandits.errors import ArgumentError, SpaceError
-from popbandits.testing.ray_simulation import Simulation
+from tests.ray.simulation import Simulation
 
 TUNED_TOO = "'act': not in hyperparam_bounds, and tuned too"
 PARAM_SPACE = {"lr": tune.loguniform(1e-4, 1e-1), "act": tune.choice(["relu", "tanh", "gelu"]), "width": 64}

@@ -10,10 +10,9 @@ import pytest
 from ray import tune
 
 from popbandits.errors import SpaceError
-from popbandits.ray.domains import Labels, Range
+from popbandits.ray.domains import Labels, Range, read_bounds, read_mutations
 from popbandits.ray.merge import Part, Search, merge
 from popbandits.ray.space import draw
-from popbandits.ray.wanted import read_bounds, read_mutations
 
 LOG = tune.loguniform(1e-4, 1e-1)
 NOTHING = object()

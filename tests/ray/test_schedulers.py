@@ -125,7 +125,7 @@ def test_reports_and_the_live_page_read_an_experiment_of_tune_as_any_run(
 ) -> None:
     folder, _ = asynchronous
     (report,) = write_report([folder / "experiment"], tmp_path / "report.html")
-    for figure in ("learning", "lineage", "regret", "schedules", "deciding"):
+    for figure in ("learning", "lineage", "schedules"):
         assert f'data-figure="{figure}"' in report.read_text()
     news = News(folder / "experiment").since(None)
     assert news is not None
@@ -181,15 +181,14 @@ def test_the_record_is_kept_where_the_results_are(cluster: Any, tmp_path: Path) 
 def test_synchronous_trials_keep_their_processes_and_one_whose_process_dies_is_tried_again(tmp_path: Path) -> None:
     space = {**PARAM_SPACE, "grave": str(tmp_path / "grave")}
     again = tune.FailureConfig(max_failures=1)
-    trainable = tune.with_resources(Mortal, {"cpu": 0.5})
-    results = tuner(trainable, scheduled(synch=True), tmp_path, param_space=space, failure_config=again).fit()
+    results = tuner(Mortal, scheduled(synch=True), tmp_path, param_space=space, failure_config=again).fit()
     assert (tmp_path / "grave").exists()
     assert not results.errors
     history = check(tmp_path / "experiment", "PBT", True, SIZE)
     assert sorted(o.key for o in history) == [(m, r) for m in range(SIZE) for r in range(ROUNDS)]
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
     assert max(result.metrics["score"] for result in results) == history.best.score
-    assert len({o.metrics["pid"] for o in history}) <= SIZE + 1
+    assert len({o.metrics["pid"] for o in history}) <= 2 + 1  # The cluster has two processors.
 
 
 def test_a_trainable_that_ignores_its_new_configuration_ends_the_experiment(tmp_path: Path) -> None:

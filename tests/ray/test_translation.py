@@ -12,14 +12,15 @@ from ray.tune.experiment import Trial
 from ray.tune.search import BasicVariantGenerator
 
 import popbandits.ray as schedulers
-from popbandits import MFPBT, History, Patient, Population, Restarts, Selection, Space
+from popbandits import History, Patient, Population, Selection, Space
 from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.ray.record import Record
 from popbandits.ray.space import population_size
 from popbandits.storage.store import Store
-from popbandits.testing.ray_simulation import ClassTrainable, Simulation, function_trainable
 from tests.ray.checking import check
+from tests.ray.simulation import ClassTrainable, Simulation, function_trainable
 from tests.ray.trainables import PARAM_SPACE, gain
+from tests.selection.histories import Crossed, StartsAgain
 
 NAMES = ("PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PBT")
 SOME = [name if name in ("PB2Mix", "PBT") else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
@@ -66,21 +67,19 @@ def test_a_warm_up_is_a_share_of_what_tune_lets_a_trial_train(synch: bool, tmp_p
     assert min(copied) == 3
 
 
-@pytest.mark.parametrize("selection", [MFPBT(0.5, (1, 2)), Restarts(0.5, patience=1)])
+@pytest.mark.parametrize("selection", [Crossed(), StartsAgain()])
 @pytest.mark.parametrize(("trainable", "synch"), [(ClassTrainable, True), (function_trainable, False)])
 def test_trials_go_on_with_what_a_selection_picks(
     selection: Selection, trainable: Any, synch: bool, tmp_path: Path
 ) -> None:
-    # Scores rise and are minimised, so that nothing gets ahead, and there is reason to start again.
-    settings: dict[str, Any] = {"metric": "score", "mode": "min", "perturbation_interval": 1}
-    scheduler = scheduled(synch=synch, selection=selection, **settings)
+    scheduler = scheduled(synch=synch, selection=selection, perturbation_interval=1)
     stored = pickle.dumps(scheduler)
     experiment = simulation(scheduler, tmp_path, trainable=trainable, iterations=6)
     while not experiment.run(results=1):
         experiment = experiment.restored(pickle.loads(stored))
     history = check(tmp_path / "simulated", "PBT", synch, 4, selection=selection)
     again = {o.member for o in history if o.parent is None and o.round}
-    assert again == (set(range(4)) if isinstance(selection, Restarts) else set())
+    assert again == (set(range(4)) if isinstance(selection, StartsAgain) else set())
 
 
 @pytest.mark.parametrize("synch", [True, False])

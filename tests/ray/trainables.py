@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,24 @@ class Mortal(Climber):
 
 
 class Together(Climber):
-    """Takes a step when everybody can."""
+    """Takes a step when everybody can. Of four, the one that gains least is the last to end its first interval of two
+    steps, so that it copies another."""
 
     def step(self) -> dict[str, Any]:
-        wait_for(Path(self.config["everybody"]))
+        everybody = Path(self.config["everybody"])
+        wait_for(everybody)
+        if self.iteration == 1:
+            own = gain(self.config)
+            (everybody.parent / f"first {own!r} {self.trial_id}").touch()
+            while len(first := list(everybody.parent.glob("first *"))) < 4:
+                time.sleep(0.05)
+            while (
+                own == min(float(path.name.split()[1]) for path in first)
+                and len(list(everybody.parent.glob("second *"))) < 3
+            ):
+                time.sleep(0.05)
+        elif self.iteration > 1:
+            (everybody.parent / f"second {self.trial_id}").touch()
         return super().step()
 
 

@@ -4,31 +4,26 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from popbandits import PBT, PB2Fuse, PB2Mult, PB2Rand, Population, RandomSearch
-from popbandits.explorers.surrogate import Models
+from popbandits import PBT, Population, RandomSearch
 from popbandits.history import History
 from popbandits.reports.figures import arms as arms_module
 from popbandits.reports.figures import theme
 from popbandits.reports.figures.arms import HALVES, arms
 from popbandits.reports.figures.charts import log_ticks
-from popbandits.reports.figures.comparison import curves, finals, regrets
-from popbandits.reports.figures.deciding import SAMPLED, deciding
+from popbandits.reports.figures.comparison import curves, finals
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure, thin
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.lineage import COPIED, FAILED, KEPT, WON, lineage
-from popbandits.reports.figures.model import explorer_of, model_view
 from popbandits.reports.figures.schedules import WINNER, schedules
 from popbandits.reports.run import Run
 from popbandits.reports.single import figures_of
 from popbandits.reports.stats import standard_error
-from popbandits.space import Points
 from tests.reports.played import Clumsy, play
 
 
@@ -44,7 +39,7 @@ def pbt(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_has_every_figure_and_each_is_valid_vega_lite(run: Run) -> None:
     found = figures_of(run)
-    assert list(found) == ["learning", "schedules", "lineage", "regret", "arms", "effects", "model", "deciding"]
+    assert list(found) == ["learning", "schedules", "lineage", "arms", "effects"]
     for one in found.values():
         one.chart.to_dict()  # holds it against the schema
         assert any(one.data.values()), one.name
@@ -57,9 +52,7 @@ def test_figures_over_several_runs_are_valid_too(run: Run, pbt: Run) -> None:
         curves({"a": groups}),
         curves({"a": groups, "b": groups}),
         finals({"a": groups}),
-        regrets({"a": groups, "b": groups}),
         schedules(groups),
-        deciding(groups),
     ):
         assert one is not None
         one.chart.to_dict()
@@ -178,97 +171,22 @@ def test_a_figure_of_effects_draws_each_of_them(run: Run) -> None:
     ]
 
 
-# The model's view
-
-
-def expected(run: Run, label: str, value: float) -> tuple[float, float]:
-    """Mean and deviation that the run's model has for the best member's configuration with this label and lr."""
-    explorer, _ = explorer_of(run)
-    models = Models(explorer, run.space, run.history)
-    now = run.final
-    assert now is not None
-    config = {**now.config, "augmentation": label, "lr": value}
-    config.pop("momentum", None)
-    if label == "crop":
-        config["momentum"] = now.config.get("momentum", 0.5)
-    point = run.space.encode([config])
-    model = models.at(point.h[0])
-    mean, std = model.posterior.predict(model.bound(run.history, now).inputs(Points(point.x, point.h)))
-    rows = models.rows
-    mask = explorer.relevant(rows, point.h[0])
-    y = (rows if mask is None else rows[mask]).targets()
-    return run.sign * (y.mean() + y.std() * mean[0]), y.std() * std[0]
-
-
-@pytest.mark.parametrize(
-    "method", [PB2Fuse(), PB2Mult(), PB2Rand()], ids=["one model", "one a label", "blind to labels"]
-)
-def test_the_models_view_is_what_the_method_itself_expects(tmp_path: Path, method: Any) -> None:
-    run = Run.read(play(tmp_path / "run", method=method, seed=3))
-    found = model_view(run)
-    assert found is not None
-    place = [number.name for number in run.space.numerical].index("lr")
-    curve = [r for r in found.data[f"number{place}"] if r["kind"] == "expected" and r["row"] == "crop"]
-    assert len(curve) == 41
-    for row in curve[::10]:
-        mean, std = expected(run, "crop", row["value"])
-        assert row["mean"] == pytest.approx(mean, rel=1e-3, abs=1e-5)
-        assert row["high"] - row["mean"] == pytest.approx(std, rel=1e-2)
-
-
-def test_what_a_label_switches_off_has_no_curve(run: Run) -> None:
-    found = model_view(run)
-    assert found is not None
-    place = [number.name for number in run.space.numerical].index("momentum")
-    rows = {row["row"] for row in found.data[f"number{place}"] if row["kind"] == "expected"}
-    assert rows <= {"crop"}
-    assert {row["row"] for row in found.data[f"number{place}"]} == {
-        "crop",
-        "rotate",
-        "None",
-    }  # a panel each all the same
-
-
-def test_levels_of_an_ordinal_are_shown_by_their_labels(run: Run) -> None:
-    found = model_view(run)
-    assert found is not None
-    (column,) = [panel for panel in found.spec["hconcat"] if panel["title"]["text"] == "width"]
-    axis = column["spec"]["layer"][0]["encoding"]["x"]["axis"]
-    assert (axis["values"], axis["labelExpr"]) == ([0, 1, 2], '["16", "32", "64"][datum.value]')
-
-
-def test_a_method_without_a_model_is_seen_through_that_of_pb2_mix(pbt: Run) -> None:
-    found = model_view(pbt)
-    assert found is not None
-    assert "the run's method has no model of its own, so PB2-Mix's" in found.caption
-
-
 def test_a_report_imports_nothing_that_a_file_asks_for(run: Run, tmp_path: Path) -> None:
     evil = tmp_path / "evil.py"
     evil.write_text("raise SystemExit('imported')")
     for where in (f"{evil}:PB2Fuse", "os:PB2Fuse", "popbandits.explorers.pb2_fuse:as_explorer", ""):
         about = {"method": {"make": where, "settings": {}}}
-        _, own = explorer_of(replace(run, about=about))
-        assert not own
+        asked = replace(run, about=about)
+        assert asked.method
+        assert figures_of(asked).keys() == figures_of(run).keys()
 
 
-# Deciding, and what all share
+# What all share
 
 
-def test_fall_backs_are_told_with_their_reason(tmp_path: Path) -> None:
-    run = Run.read(play(tmp_path / "run", method=PB2Mult(), rounds=4))
-    found = deciding({"": [run]})
-    assert found is not None
-    told = [row for row in found.data["decisions"] if row["kind"] == SAMPLED]
-    assert {row["reason"] for row in told} == {o.fallback for o in run.history if o.fallback is not None}
-    assert f"{len(told)} fell back" in found.caption
-
-
-def test_a_history_without_a_log_of_decisions_has_no_figure_of_them(run: Run, tmp_path: Path) -> None:
+def test_a_history_without_a_log_of_decisions_knows_what_was_explored(run: Run, tmp_path: Path) -> None:
     History(run.space, run.history).save(tmp_path)
-    bare = Run.read(tmp_path)
-    assert deciding({"": [bare]}) is None
-    assert bare.explored == run.explored
+    assert Run.read(tmp_path).explored == run.explored
 
 
 def test_curves_of_a_method_are_mean_and_standard_error_over_seeds(tmp_path: Path) -> None:
@@ -281,22 +199,18 @@ def test_curves_of_a_method_are_mean_and_standard_error_over_seeds(tmp_path: Pat
     )
 
 
-@pytest.mark.parametrize("mode", ["max", "min"])
-def test_regret_is_what_the_best_of_a_round_lacks_of_the_best_of_all(mode: Any, tmp_path: Path) -> None:
-    sign = 1 if mode == "max" else -1
+def test_a_run_that_is_shorter_than_others_counts_as_far_as_it_went(tmp_path: Path) -> None:
     told = {"long": [[1, 2], [5, None], [None, None], [4, 3]], "short": [[2, 0], [3, 3]]}
     runs = []
     for name, rounds in told.items():
-        population = Population({"lr": (0.0, 1.0)}, RandomSearch(), size=2, mode=mode)
+        population = Population({"lr": (0.0, 1.0)}, RandomSearch(), size=2)
         for scores in rounds:
             for assignment, score in zip(population.ask(), scores, strict=True):
-                population.tell(assignment, None if score is None else sign * score)
+                population.tell(assignment, score)
         population.history.save(tmp_path / name)
         runs.append(Run.read(tmp_path / name))
-    rows = regrets({"": {"mine": runs}}).data["task0"]
-    # The best score is 5. Long: 3, 0, nothing known, 1. Short: 3, 2.
-    assert [(row["round"], row["mean"], row["seeds"]) for row in rows] == [(0, 3, 2), (1, 4, 2), (2, 3, 1), (3, 4, 1)]
-    assert rows[1]["high"] - rows[1]["mean"] == pytest.approx(1.0)
+    rows = curves({"": {"mine": runs}}).data["task0"]
+    assert [(row["round"], row["mean"], row["seeds"]) for row in rows] == [(0, 2, 2), (1, 4, 2), (3, 4, 1)]
 
 
 @pytest.mark.parametrize(("low", "high"), [(1e-12, 1e3), (0.5, 0.6), (1, 1000), (3e-5, 8e-5)])

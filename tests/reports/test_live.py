@@ -324,9 +324,8 @@ def test_a_run_of_an_old_version_can_be_followed(tmp_path: Path) -> None:
         population.tell(assignment, 1.0)
     population.history.save(tmp_path)
     with Store.open(tmp_path) as store:
-        store.connection.execute("DROP TABLE decision")
-        store.connection.execute("DROP TABLE event")
-        schema.describe(store.connection, {"version": 1})
+        store.connection.execute("DROP TABLE checkpoint")
+        schema.describe(store.connection, {"version": 2})
     news = News(tmp_path).since(None)
     assert news is not None
     assert [row[1] for row in news["members"]] == ["waiting", "waiting"]

@@ -7,7 +7,6 @@ import pytest
 import scipy.stats
 
 from popbandits.reports.stats import association, critical, deviation, standard_error
-from popbandits.selection.t_test import welch
 
 
 @pytest.mark.parametrize("levels", [2, 5, None], ids=["two values", "five values", "no ties"])
@@ -52,18 +51,6 @@ def test_one_point_alone_is_never_clear() -> None:
 def test_more_comparisons_ask_for_more() -> None:
     assert critical(1) == pytest.approx(scipy.stats.norm.ppf(0.975))
     assert critical(50) == pytest.approx(scipy.stats.norm.ppf(1 - 0.0005))
-
-
-def test_welchs_test_is_scipys() -> None:
-    rng = np.random.default_rng(0)
-    for sizes in [(2, 2), (5, 5), (3, 30)]:
-        a, b = rng.normal(1, 2, sizes[0]), rng.normal(0, 0.3, sizes[1])
-        assert welch(a, b) == pytest.approx(scipy.stats.ttest_ind(a, b, equal_var=False).pvalue, rel=1e-9)
-
-
-@pytest.mark.parametrize(("a", "b"), [([1.0], [2.0, 3.0]), ([], [1.0, 2.0]), ([1.0, 1.0], [1.0, 1.0])])
-def test_welchs_test_says_nothing_of_what_has_no_spread(a: list[float], b: list[float]) -> None:
-    assert math.isnan(welch(a, b))
 
 
 def test_spreads_are_those_of_a_sample() -> None:

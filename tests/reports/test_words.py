@@ -36,6 +36,8 @@ def test_the_summary_names_the_best_score_and_how_it_was_reached(tmp_path: Path)
     assert leader is not None
     assert f"(member {leader.member}, round {leader.round})" in best
     assert "more is better" in best
+    assert f" {len(run.deciding)} configurations were explored, in " in how
+    assert how.endswith(" s altogether; none fell back to sampling.")
     assert f"{len(spans(run))} configurations" in way
 
 

@@ -12,7 +12,7 @@ from popbandits.explorers import PBT, RandomSearch
 from popbandits.history import History
 from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
-from popbandits.selection import MFPBT, Patient, Picks, Restarts, Selection, Smoothed, Truncation, TTest
+from popbandits.selection import Patient, Picks, Selection, Smoothed, Truncation
 from popbandits.testing import SELECTION_CHECKS, check_selection
 
 SPACE = {"x": (0.0, 1.0)}
@@ -22,12 +22,6 @@ STRATEGIES = [
     Patient(quantile=0.5, warm_up=0.0, collapse=0.0),
     Smoothed(),
     Smoothed(quantile=0.5, noise=1.0, window=4),
-    TTest(),
-    TTest(level=0.5),
-    MFPBT(),
-    MFPBT(quantile=0.5, intervals=(2, 1)),
-    Restarts(),
-    Restarts(patience=1, growth=1, within=TTest(level=0.5)),
 ]
 
 
@@ -235,9 +229,6 @@ def test_a_quantile_changes_that_of_the_methods_selection_and_given_twice_must_a
         (lambda: Smoothed(quantile=0.6), "quantile must be above 0 and at most 0.5, got 0.6"),
         (lambda: Smoothed(noise=-1.0), "noise must be at least 0, or None to estimate it, got -1.0"),
         (lambda: Smoothed(window=0), "window must be a whole number of at least 1, got 0"),
-        (lambda: TTest(quantile=0.0), "quantile must be above 0 and at most 0.5, got 0.0"),
-        (lambda: TTest(level=1.0), "level must be between 0 and 1, got 1.0"),
-        (lambda: TTest(last=1), "last must be a whole number of at least 2, got 1"),
     ],
 )
 def test_a_wrong_setting_is_refused(make: Any, message: str) -> None:

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from experiments.tests.batched.plain import PlainPPO, Scripted, Steps
+from popbandits_experiments.batched.device import DeviceWorld
 from popbandits_experiments.batched.ppo import _ORDERS, ADVANTAGES, BatchedPPO, Settings
 from popbandits_experiments.batched.random import Streams, derive_keys
+from popbandits_experiments.batched.tasks import TASKS
 
 LENGTH, COPIES, INPUTS, ACTIONS = 10, 8, 3, 3
 SETTINGS = Settings(copies=COPIES, rollout=LENGTH, updates=2, episodes=2, hidden=8)
@@ -102,3 +104,10 @@ def test_two_intervals_are_those_of_a_plain_agent_for_every_kind_of_configuratio
     # The clips were at work, or this test could not tell them from none.
     for clipped in ("clipped", "values_clipped", "gradients_clipped"):
         assert sum(getattr(one, clipped) > 0 for one in plain) >= 2
+
+
+def test_an_epoch_is_for_as_few_members_as_hold_all_that_have_one_left() -> None:
+    agent = BatchedPPO(range(8), DeviceWorld(TASKS["CartPole-v1"]), SETTINGS)
+    sizes = [len(part.learners.table[0]) for part in agent._parts([6, 1, 1, 1, 2, 2, 4, 4])]
+    assert sizes == [8, 6, 4, 4, 2, 2]  # 8, 5, 3, 3, 1 and 1 have an epoch left.
+    assert agent._parts([3] * 8) == [agent._epoch] * 3

@@ -65,9 +65,9 @@ class Climbers(MemberRows):
         self.done.append(("copy", list(sources)))
         super().copy(sources)
 
-    def reset(self, member: int, seed: int) -> None:
-        self.done.append(("reset", member))
-        super().reset(member, seed)
+    def reset_all(self, members: Sequence[int], seeds: Sequence[int]) -> None:
+        self.done += [("reset", member) for member in members]
+        super().reset_all(members, seeds)
 
     def evaluate(self, members: Sequence[int], episodes: int, seeds: Sequence[int]) -> Tensor:
         self.done.append(("evaluate", (list(members), list(seeds))))

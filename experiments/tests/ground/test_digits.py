@@ -15,7 +15,7 @@ from torch.nn import functional
 from popbandits.engines.work import differences
 from popbandits.errors import ArgumentError, MissingExtraError
 from popbandits_experiments.batched.random import Streams, derive_keys, keys_of
-from popbandits_experiments.ground.digits import DEFAULTS, BatchedDigits, Settings, narrow, wide
+from popbandits_experiments.ground.digits import DEFAULTS, BatchedDigits, Settings, narrow, shifted, wide
 from popbandits_experiments.ground.digits_data import LARGEST_ANGLE, VIEWS, Digits, Task, make_views, split
 
 SMALL = Settings(Task(training=64, validation=200), epochs=3, hidden=16)
@@ -265,7 +265,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def test_every_hyperparameter_has_an_effect(data: Digits) -> None:
-    assert CHANGES.keys() == set(wide()) == {*narrow(), "momentum"}
+    assert CHANGES.keys() == set(wide()) == set(shifted()) == {*narrow(), "momentum"}
     base = CONFIGS["adam"]
     changed = [{**base, **change} for change in CHANGES.values()]
     configs = [base, base, {**base, "optimizer": "sgd", "momentum": 0.0}, *changed]
@@ -278,7 +278,7 @@ def test_every_hyperparameter_has_an_effect(data: Digits) -> None:
         assert (trained[name] - trained[references.get(name, "base")]).abs().max() > 1e-3, name
 
 
-@pytest.mark.parametrize("make", [wide, narrow])
+@pytest.mark.parametrize("make", [wide, shifted, narrow])
 def test_what_is_sampled_can_be_trained_with_and_is_applied(data: Digits, make: Any) -> None:
     space = make()
     space.seed(0)

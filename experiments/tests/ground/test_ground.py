@@ -22,7 +22,7 @@ from popbandits.history import Assignment
 from popbandits.population import Population
 from popbandits_experiments.ground import deciding
 from popbandits_experiments.ground.__main__ import main
-from popbandits_experiments.ground.deciding import DEFAULTS, MEMBERS, Choices, Order, Spec, Tuned
+from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS, Choices, Order, Spec, Tuned
 from popbandits_experiments.ground.grounds import GROUNDS, Agents, Ground
 from popbandits_experiments.ground.methods import METHODS
 from popbandits_experiments.ground.records import Record, read
@@ -172,14 +172,17 @@ def test_who_is_handed_over_is_tested_with_seeds_that_training_never_had(
     sitting: tuple[list[Record], Climbers],
 ) -> None:
     records, agents = sitting
-    ((members, seeds),) = [what for name, what in agents.done if name == "evaluate"]
-    assert len(members) > 8
-    assert seeds == [TEST_SEED + records[member // MEMBERS].seed for member in members]
-    for member in members:
+    (last, last_seeds), (best, best_seeds) = [what for name, what in agents.done if name == "evaluate"]
+    assert len(last) > 8
+    for members, seeds in ((last, last_seeds), (best, best_seeds)):
+        assert seeds == [TEST_SEED + records[member // MEMBERS].seed for member in members]
+    for member in best:  # Those whose best state was not their last one.
         record = records[member // MEMBERS]
-        own = agents.height[member - member % MEMBERS :][:MEMBERS]
-        assert agents.height[member] == own[~own.isnan()].max()
-        assert record.final == pytest.approx(float(agents.height[member]), rel=1e-5)
+        assert record.kept == pytest.approx(float(agents.height[member]), rel=1e-5)
+        assert record.kept > record.final or member // MEMBERS not in {index // MEMBERS for index in last}
+    others = {member // MEMBERS for member in last} - {member // MEMBERS for member in best}
+    assert others
+    assert all(records[index].kept == records[index].final for index in others)
 
 
 def test_populations_that_fail_altogether_start_afresh_and_get_the_random_score() -> None:
@@ -201,17 +204,32 @@ def test_populations_that_fail_altogether_start_afresh_and_get_the_random_score(
 
 
 def test_the_best_state_of_a_population_is_kept_though_its_member_went_on_to_a_worse_one() -> None:
+    population = tuned(DEFAULTS, rounds=3)
+    population.advance(None)
+    assert population.answer([1.0, 9.0, 2.0, NAN]).needed == {(0, 0), (1, 0), (2, 0)}
+    assert population.answer([2.0, 3.0, NAN, NAN]).needed == {(0, 1), (1, 1), (1, 0), (2, 0)}
+    assert population.answer([9.0, NAN, NAN, 4.0]).needed == {(0, 2), (1, 1), (2, 0), (3, 2)}  # The last wins a tie.
+    assert (population.summary.final, population.summary.best) == ((0, 2), (0, 2))
+    alone = tuned(ALONE, rounds=1)
+    alone.advance(None)
+    alone.advance([1.0, 9.0, 9.0, 9.0])
+    assert (alone.summary.final, alone.summary.best) == ((0, 0), (0, 0))  # The others are no candidates.
+
+
+def test_states_that_are_not_needed_make_room_for_others() -> None:
     agents = Climbers(range(2 * MEMBERS), 1)
     kept = Kept(agents, MEMBERS)
-    rounds = [[1.0, 9.0, 2.0, 3.0, 5.0, 4.0, 3.0, 2.0], [2.0, 3.0, 2.0, NAN, 9.0, 1.0, 9.0, NAN]]
-    for round_, scores in enumerate(rounds):
+    for round_ in range(20):
         agents.height[:] = torch.arange(2.0 * MEMBERS) + 100 * round_
-        kept.keep(round_, scores)
+        kept.keep(round_, [0, 1, 6])
+        kept.forget(0, {(1, round_), (0, 3)})
+    assert len(kept) == 2 + 20  # The second population forgot nothing.
     agents.height[:] = NAN
-    for index, parent in ((0, (1, 0)), (1, (1, 1)), (3, (3, 0)), (4, (2, 1)), (7, (3, 0))):
-        kept.restore(index, parent)
-    assert agents.height[[0, 1, 3, 4, 7]].tolist() == [1.0, 101.0, 3.0, 106.0, 7.0]
-    assert agents.height[[2, 5, 6]].isnan().all()
+    kept.restore({0: (1, 19), 2: (0, 3), 4: (2, 0), 5: (2, 19)})
+    assert agents.height[[0, 2, 4, 5]].tolist() == [1901.0, 300.0, 6.0, 1906.0]
+    assert agents.height[[1, 3, 6, 7]].isnan().all()
+    with pytest.raises(KeyError):
+        kept.restore({0: (0, 4)})
 
 
 # Of one population
@@ -397,7 +415,7 @@ def test_what_is_stored_is_not_run_again_whichever_part_of_a_batch_it_is(
     assert main([*arguments, "--seeds", "0-4", "--seeds-at-once", "4"]) == 0
     assert len(track.built) == 4
     before = stored(tmp_path)
-    assert [record.key[3:] for record in before] == [(m, s) for m in ("pbt", "random") for s in range(4)]
+    assert [record.key[3:5] for record in before] == [(m, s) for m in ("pbt", "random") for s in range(4)]
     assert main([*arguments, "--seeds", "0-4"]) == 0
     assert len(track.built) == 4
     assert stored(tmp_path) == before

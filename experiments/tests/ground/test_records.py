@@ -74,12 +74,12 @@ def test_a_line_that_a_kill_cut_off_is_dropped_and_written_again(tmp_path: Path,
 
 def test_a_run_cannot_be_stored_twice(tmp_path: Path) -> None:
     append([make(seed=3), make(seed=4)], tmp_path)
-    with pytest.raises(HistoryError, match=r"stored once, got .*method pbt, seed 4 on lines 2 and 3 of"):
+    with pytest.raises(HistoryError, match=r"stored once, got .*method pbt, seed 4, population 4 on lines 2 and 3 of"):
         append([make(seed=4, final=0.0)], tmp_path)
     assert len(read(tmp_path)) == 2
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes() * 2)
-    with pytest.raises(HistoryError, match=r"seed 3 on lines 1 and 3 of .*Pendulum-wide-30"):
+    with pytest.raises(HistoryError, match=r"seed 3, population 4 on lines 1 and 3 of .*Pendulum-wide-30"):
         read(tmp_path)
 
 
@@ -147,3 +147,29 @@ def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
 def test_a_record_refuses_what_cannot_be(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(HistoryError, match=problem):
         make(**changes)
+
+
+def test_records_from_before_a_field_was_added_are_read(tmp_path: Path) -> None:
+    append([make()], tmp_path)
+    (path,) = tmp_path.iterdir()
+    assert not {"kept", "kept_error", "intervals"} & json.loads(path.read_text()).keys()
+    append([make(seed=1, kept=-150.0, kept_error=2.0, intervals=118)], tmp_path)
+    old, new = read(tmp_path)
+    assert (old.kept, old.kept_error, old.intervals) == (None, None, None)
+    assert (new.kept, new.kept_error, new.intervals) == (-150.0, 2.0, 118)
+
+
+def test_populations_of_other_sizes_are_other_runs_in_other_files(tmp_path: Path) -> None:
+    append([make(), make(population=8)], tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"Pendulum-wide-30.jsonl", "Pendulum-wide-30-8-members.jsonl"}
+    key = Key("Pendulum", "wide", 30, "pbt", 0)
+    assert done([key, key._replace(population=8), key._replace(population=16)], tmp_path) == {
+        key,
+        key._replace(population=8),
+    }
+
+
+@pytest.mark.parametrize("intervals", [0, 121, 1.0])
+def test_a_run_cannot_have_trained_more_than_its_budget(intervals: Any) -> None:
+    with pytest.raises(HistoryError, match="intervals must be a whole number from 1 to population x rounds, 120"):
+        make(intervals=intervals)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from popbandits.errors import ArgumentError
-from popbandits_experiments.ground import __main__, figures, tables
+from popbandits_experiments.ground import __main__, figures, headroom, tables
+from popbandits_experiments.ground.headroom import Judgement, Judgements
 from popbandits_experiments.ground.records import Record, Space, append
 from popbandits_experiments.ground.scales import SCALES
 from popbandits_experiments.ground.suite import Comparison, arrange, final, normalised
@@ -186,6 +187,62 @@ def test_comparisons_keep_spaces_groups_and_rounds_apart() -> None:
     assert parts[1].methods == ["defaults", "pbt", "zeta"]
 
 
+JUDGED: Judgements = {
+    ("Pendulum", "wide"): Judgement("headroom", "-200 after tuning, -400 with the usual settings"),
+    ("CartPole", "wide"): Judgement("saturated", "500 after tuning, 500 with the usual settings"),
+    ("Acrobot", "wide"): Judgement("unlearnable", "training reaches -500, no training -498"),
+}
+
+
+def on_four_tasks() -> list[Record]:
+    """Runs of a method that loses on one task and wins on three, of which one is not studied."""
+    records = []
+    for task, offset in {"Pendulum": -0.1, "CartPole": 0.1, "Acrobot": 0.1, "Breakout": 0.1}.items():
+        records += runs("pbt", spread(), task=task) + runs("pb2-mix", spread(offset), task=task)
+    return records
+
+
+def test_only_tasks_with_headroom_enter_a_mean_and_the_others_are_listed_with_the_reason() -> None:
+    text = list(tables.page(on_four_tasks(), judgements=JUDGED))
+    over = text[text.index("## Over tasks") + 1 : text.index("## Tasks and costs")]
+    assert over[0].splitlines()[2:] == [
+        "- Acrobot, wide space: unlearnable, training reaches -500, no training -498",
+        "- Breakout, wide space: unknown, not studied",
+        "- CartPole, wide space: saturated, 500 after tuning, 500 with the usual settings",
+    ]
+    assert over[1] == "### Wide spaces, tasks on the device: 1 task, 30 rounds"
+    assert cells(over[2])["PB2-Mix"]["better than PBT"].startswith("*0.00 ")
+    assert len(over) == 3
+    tasks = [part[4:].partition(",")[0] for part in text if part.startswith("### ") and "space, " in part]
+    assert tasks == ["Acrobot", "Breakout", "CartPole", "Pendulum"]
+
+
+def test_the_mean_is_shown_without_each_single_task() -> None:
+    table = cells(tables.without_table(only(on_four_tasks()), "pbt"))
+    assert list(table) == ["PB2-Mix"]
+    row = {column: cell.strip("*")[:4] for column, cell in table["PB2-Mix"].items()}
+    assert row == {"all tasks": "0.75", "without Pendulum": "1.00"} | {
+        f"without {task}": "0.67" for task in ("Acrobot", "Breakout", "CartPole")
+    }
+    assert tables.without_table(only(runs("pbt", spread()) + runs("random", spread())), "pbt") == ""
+
+
+def test_pairs_have_a_row_for_every_task_and_a_mean_over_those_with_headroom(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = dict(JUDGED) | {("Breakout", "wide"): Judgement("headroom", "5 after tuning, 3 with the usual settings")}
+    monkeypatch.setattr(headroom, "judge", lambda folder: judged)
+    append(on_four_tasks(), tmp_path)
+    assert __main__.main(["pairs", "pb2-mix", "pbt", "--results", str(tmp_path)]) == 0
+    left, _, text = capsys.readouterr().out.partition("\nWide spaces")
+    assert len(left.strip().splitlines()) == 4
+    table = cells(text.partition("\n\n")[2].strip())
+    assert list(table) == ["Acrobot", "Breakout", "CartPole", "Pendulum", "mean over 2 tasks with headroom"]
+    assert table["mean over 2 tasks with headroom"]["better"].startswith("0.50 ")
+    without = {task: row["mean without this task"][:4] for task, row in table.items()}
+    assert (without["Pendulum"], without["Breakout"], without["Acrobot"]) == ("1.00", "0.00", "–")
+
+
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     """A folder of results: two groups, two spaces, several lengths, a method with few seeds."""
@@ -207,21 +264,23 @@ def test_the_docs_page_is_written_between_its_markers(
     page = tmp_path / "page.md"
     page.write_text(f"# Above\n{tables.BEGIN}\nwhat was here before\n{tables.END}\nbelow\n")
     for _ in range(2):  # The second time over what the first has written.
-        assert __main__.main(["table", "--results", str(stored), "--markdown", str(page)]) == 0
+        assert __main__.main(["table", "--results", str(stored), "--all-tasks", "--markdown", str(page)]) == 0
     text = page.read_text()
     assert text.startswith(f"# Above\n{tables.BEGIN}\n")
     assert text.endswith(f"\n{tables.END}\nbelow\n")
     assert "what was here before" not in text
     assert capsys.readouterr().out == ""
-    __main__.main(["table", "--results", str(stored)])
+    __main__.main(["table", "--results", str(stored), "--all-tasks"])
     assert capsys.readouterr().out.strip() in text
     headings = re.findall(r"^##+ .*", text, re.MULTILINE)
-    assert headings[:3] == [
-        "## Wide spaces, tasks on the device: 2 tasks, 30 rounds",
-        "## Wide spaces, tasks on the device: 2 tasks, 10 rounds",
-        "## Wide spaces, tasks through EnvPool: 1 task, 30 rounds",
+    over = headings.index("## Over tasks")
+    assert headings[:2] == ["## Task by task", "### Acrobot, wide space, 30 rounds"]
+    assert "### Hopper, narrow space, 30 rounds" in headings[:over]
+    assert headings[over + 1 : over + 4] == [
+        "### Wide spaces, tasks on the device: 2 tasks, 30 rounds",
+        "### Wide spaces, tasks on the device: 2 tasks, 10 rounds",
+        "### Wide spaces, tasks through EnvPool: 1 task, 30 rounds",
     ]
-    assert "### Hopper, narrow space, 30 rounds" in headings
     assert "| Pendulum | wide | 30 / 10 | 4 | 1,000 | -1225 | -200 | -1020 | 8 (0 to 7) | 1 | 2 | two cores |" in text
 
 
@@ -276,8 +335,11 @@ def test_a_task_without_a_scale_is_refused() -> None:
         "".join(tables.page(unknown))
 
 
+FIGURES = ["figures", "--kinds", "svg", "--all-tasks"]
+
+
 def test_figures_are_drawn_with_every_space_and_baseline(stored: Path, tmp_path: Path) -> None:
-    assert __main__.main(["figures", "--results", str(stored), "--out", str(tmp_path / "out"), "--kinds", "svg"]) == 0
+    assert __main__.main([*FIGURES, "--results", str(stored), "--out", str(tmp_path / "out")]) == 0
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"real-profiles.svg", "real-budget.svg", "real-improvement.svg"}
     drawn = (tmp_path / "out" / "real-improvement.svg").read_text("utf-8")

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from popbandits.errors import MissingExtraError
-from popbandits.methods import METHODS
+from popbandits_experiments.methods import ALL_METHODS as METHODS
 from popbandits_experiments.paper import regret
 from popbandits_experiments.paper.compared import COMPARED
 from popbandits_experiments.paper.results import Floor, Results, Run

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from popbandits import methods as registry
 from popbandits.errors import ArgumentError, HistoryError
 from popbandits.explorers import Explorer
 from popbandits.history import History, Observation
-from popbandits.methods import METHODS, Method
-from popbandits_experiments.paper import synthetic
+from popbandits.methods import Method
+from popbandits_experiments.methods import ALL_METHODS as METHODS
 from popbandits_experiments.paper.results import Results
 from popbandits_experiments.paper.synthetic import SPACE, Synthetic, first_regrets, floor, regrets, run
 
@@ -73,7 +74,7 @@ class PerfectMethod(Method):
 def test_a_perfect_explorer_in_a_real_population_reaches_the_floor(
     size: int, explore: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(synthetic.METHODS, "perfect", PerfectMethod("Perfect", "", explore))
+    monkeypatch.setitem(registry.METHODS, "perfect", PerfectMethod("Perfect", "", explore))
     runs = [run("perfect", size, seed, rounds=12) for seed in range(20)]
     bound = floor(size, 12, explore, "same", seeds=20)
     assert np.mean([one.mean for one in runs], axis=0) == pytest.approx(bound.mean, abs=0.01)

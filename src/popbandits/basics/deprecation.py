@@ -1,7 +1,15 @@
-"""Former names of public classes, functions and methods: they work for a version, with a warning."""
+"""Former names and homes of public classes, functions and methods: they work for a version, with a warning."""
 
 import warnings
 from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from popbandits.basics.extras import not_installed
+from popbandits.errors import MissingExtraError
+
+MOVED = {"BGPBT": "bg-pbt", "MFPBT": "mf-pbt", "Restarts": "ipbt", "TTest": "t-test"}
+"""Classes that popbandits once had and the experiments have now, with their names."""
 
 
 def present_name(owner: str, former: Mapping[str, str], name: str) -> str:
@@ -18,3 +26,18 @@ def present_name(owner: str, former: Mapping[str, str], name: str) -> str:
         raise AttributeError(f"{owner} has no attribute {name!r}")
     warnings.warn(f"{owner}.{name} is deprecated; use {former[name]}", DeprecationWarning, stacklevel=3)
     return former[name]
+
+
+def moved(owner: str, name: str, package: str = "popbandits_experiments.methods") -> Any:
+    """Return a class that has moved to the experiments, with a warning; MissingExtraError if they are not installed.
+
+    For `__getattr__` of a module that had it.
+    """
+    if name not in MOVED:
+        raise AttributeError(f"module {owner!r} has no attribute {name!r}")
+    try:
+        found = getattr(import_module(package), name)
+    except ImportError as error:
+        raise MissingExtraError(not_installed(f"{owner}.{name}")) from error
+    warnings.warn(f"{owner}.{name} is deprecated; use {package}.{name}", DeprecationWarning, stacklevel=3)
+    return found

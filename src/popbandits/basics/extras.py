@@ -1,9 +1,12 @@
-"""Optional libraries: a missing one is an error that says what to install."""
+"""Optional libraries and other distributions: a missing one is an error that says what to install."""
 
+import warnings
+from functools import cache
 from importlib import import_module, util
+from types import ModuleType
 from typing import Any
 
-from popbandits.errors import MissingExtraError
+from popbandits.errors import MissingExtraError, PopbanditsWarning
 
 
 def library(name: str, extra: str, user: str = "this") -> Any:
@@ -39,3 +42,26 @@ def require(*names: str, extra: str, user: str = "this") -> None:
 
 def _missing(names: list[str], extra: str, user: str) -> MissingExtraError:
     return MissingExtraError(f"{user} needs {' and '.join(names)}; pip install 'popbandits[{extra}]'")
+
+
+@cache
+def load_plugins(group: str) -> list[ModuleType]:
+    """Load the modules that the entry points of a group name; one that fails is left out, with a warning."""
+    from importlib.metadata import entry_points  # Slow to import, and few runs need it.
+
+    found = []
+    for point in entry_points(group=group):
+        try:
+            found.append(point.load())
+        except Exception as error:  # Whatever a stranger's module raises.
+            kind, why = group.rpartition(".")[2], f"{type(error).__name__}: {error}"
+            warnings.warn(PopbanditsWarning(f"the {kind} of {point.value} cannot be loaded: {why}"), stacklevel=2)
+    return found
+
+
+def not_installed(name: str, kind: str = "part") -> str:
+    """Say how to get what is part of the experiments, another distribution."""
+    return (
+        f"{name} is {kind} of the experiments, which are not installed; in a checkout of popbandits: "
+        "pip install -e . -e ./experiments"
+    )

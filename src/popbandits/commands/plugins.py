@@ -6,6 +6,7 @@ Each names a function like those of `popbandits.commands`, without the decorator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
+from popbandits.basics.extras import not_installed
 from popbandits.commands.registry import COMMANDS, Definition, Parser
 
 GROUP = "popbandits.commands"
@@ -23,11 +24,7 @@ class Plugins:
 def load_plugins() -> Plugins:
     """Load the commands of other distributions; one that fails is a problem of its own, not of the others."""
     commands: dict[str, Definition] = {}
-    problems = {
-        name: f"{name} is a command of the experiments, which are not installed; in a checkout of popbandits: "
-        "pip install -e . -e ./experiments"
-        for name in EXPERIMENTS
-    }
+    problems = {name: not_installed(name, "a command") for name in EXPERIMENTS}
     for point in entry_points(group=GROUP):
         if point.name in COMMANDS:  # Ours cannot be replaced.
             continue

@@ -1,6 +1,5 @@
 """Explorers, which choose the next configuration: one class per published method, and our own."""
 
-from popbandits.explorers.bg_pbt import BGPBT
 from popbandits.explorers.cocabo import CoCaBO
 from popbandits.explorers.explorer import Explorer, Proposal, as_explorer
 from popbandits.explorers.patient_pbt import PatientPBT
@@ -15,7 +14,6 @@ DEFAULT = PatientPBT
 """The default method of a run."""
 
 __all__ = [
-    "BGPBT",
     "DEFAULT",
     "PBT",
     "CoCaBO",

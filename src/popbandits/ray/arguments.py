@@ -8,8 +8,8 @@ from typing import Any
 from popbandits.basics.rules import is_real
 from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
+from popbandits.ray.domains import Wanted, read_bounds, read_mutations
 from popbandits.ray.nested import Path
-from popbandits.ray.wanted import Wanted, read_bounds, read_mutations
 from popbandits.selection import Selection
 
 

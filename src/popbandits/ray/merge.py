@@ -6,18 +6,22 @@ they do not have.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
 from popbandits.basics.rules import is_real
 from popbandits.errors import SpaceError
-from popbandits.ray.domains import Domain, Labels, Range, looks_logarithmic, read_domain
+from popbandits.explorers import Explorer, Proposal
+from popbandits.population import Population
+from popbandits.population.start import Start, follow, resolve
+from popbandits.ray.domains import Bounds, Domain, Labels, Range, Unreadable, Wanted, looks_logarithmic, read_domain
 from popbandits.ray.nested import Path, find, leaves, put
-from popbandits.ray.space import is_drawn, is_open
-from popbandits.ray.wanted import Bounds, Unreadable, Wanted
+from popbandits.ray.space import draw, is_drawn, is_open, of_generator
 from popbandits.space import Space
 from popbandits.space.build import unbox
 
@@ -256,3 +260,57 @@ def _nest(domains: Mapping[Path, Domain]) -> Space:
     for path, domain in domains.items():
         put(nested, path, domain.hyperparameter(".".join(path)))
     return Space(nested)
+
+
+ORIGIN = {"start": "param_space"}
+"""Origin of a first configuration, as it is recorded."""
+
+
+def find_search(
+    wanted: tuple[str, Mapping[Path, Wanted]],
+    tune_controller: Any,
+    explorer: Explorer,
+    size: int,
+    seed: int,
+    start: Start,
+    rounds: int | None,
+) -> tuple[Space, Start]:
+    """Return the search space and the first configurations; remarks are given as warnings.
+
+    Args:
+        wanted: Name of the scheduler's argument, and the values that it asks to explore.
+        tune_controller: Tune's controller, whose generator has the `param_space`.
+        explorer: Explorer of the run.
+        size: Number of members.
+        seed: Seed of the draws.
+        start: Configurations of the first members; the others follow `param_space`.
+        rounds: Number of rounds, for schedules in the start; None if unknown.
+    """
+    param_space = of_generator(tune_controller.search_alg)
+    search = merge(*wanted, param_space, partial(draw, param_space, tune_controller, size, seed))
+    if not search.parts:
+        raise SpaceError(
+            f"param_space must leave something open, got {param_space!r}; use tune.uniform, tune.choice, ... "
+            "in it, or give the scheduler a space"
+        )
+    for remark in search.remarks:
+        warnings.warn(remark, stacklevel=2)
+    space, start = follow(search.space, start, rounds)
+    given = resolve(start, space, size)
+    return space, [*given, *_first(search, explorer, size, seed)[len(given) :]]
+
+
+def _first(search: Search, explorer: Explorer, size: int, seed: int) -> list[Proposal]:
+    """Return the first configurations, if `param_space` restricts them; else an empty list.
+
+    They are the population's own, spread over the first values, with Tune's draws and constants put in.
+    """
+    begins = search.begins
+    if begins is None:
+        return []
+    assignments = Population(begins, explorer, size=size, rounds=None, seed=seed).ask()
+    configs = [begins.flatten(assignment.config) for assignment in assignments]
+    for path, part in search.parts.items():
+        for member, value in part.first.items():
+            configs[member][".".join(path)] = value
+    return [Proposal(begins.nest(config), ORIGIN) for config in configs]

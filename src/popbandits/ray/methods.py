@@ -10,12 +10,6 @@ class PatientPBT(PopulationScheduler):
     explorer = explorers.PatientPBT
 
 
-class BGPBT(PopulationScheduler):
-    """BG-PBT's trust region for Ray Tune: `popbandits.BGPBT` says what it does."""
-
-    explorer = explorers.BGPBT
-
-
 class PB2Fuse(PopulationScheduler):
     """PB2-Fuse for Ray Tune: `popbandits.PB2Fuse` says what it does."""
 

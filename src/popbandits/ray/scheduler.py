@@ -23,15 +23,13 @@ from popbandits.methods import choose
 from popbandits.population import Population
 from popbandits.population.start import Start, follow, from_record
 from popbandits.ray import trials
-from popbandits.ray.actors import KeptActors, has_actor
 from popbandits.ray.arguments import check_log_config, check_quantile_fraction, make_explorer, read_wanted
 from popbandits.ray.custom import CustomExplorer, Function, shared_constants
 from popbandits.ray.intervals import Intervals, Result, check_applied
+from popbandits.ray.merge import find_search
 from popbandits.ray.record import CHECKPOINT, TIME, Record
-from popbandits.ray.space import of_generator, population_size
-from popbandits.ray.start import find_search
-from popbandits.ray.trials import AnyTrial
-from popbandits.ray.untuned import inherited, recorded, untuned
+from popbandits.ray.space import inherited, of_generator, population_size, recorded, untuned
+from popbandits.ray.trials import AnyTrial, KeptActors, has_actor
 from popbandits.run.recipes import recipe
 from popbandits.run.start import read_start
 from popbandits.selection import Selection

@@ -1,25 +1,23 @@
 """The page that compares several runs."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
-from typing import Any
 
 import numpy as np
 
 from popbandits.basics.wording import counted, number
 from popbandits.errors import ArgumentError
 from popbandits.reports.figures.arms import arms
-from popbandits.reports.figures.comparison import curves, finals, regrets
-from popbandits.reports.figures.deciding import deciding
+from popbandits.reports.figures.comparison import curves, finals
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.html import Markup, cards, figure, findings, markup, page, table
+from popbandits.reports.html import cards, figure, findings, markup, page, table
 from popbandits.reports.run import Run
+from popbandits.reports.stats import deviation
 from popbandits.reports.status import rounds_done
-from popbandits.reports.tables import Cell, RunsByTask, ScoreTable, group_runs, methods_of, score_tables
+from popbandits.reports.tables import RunsByTask, group_runs, methods_of, score_tables
 from popbandits.reports.words import never_explored, unclear_effects, what_mattered
 
 
@@ -30,13 +28,13 @@ def comparison_page(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[
     if not begun:
         raise ArgumentError("runs are compared by their observations, got runs without any; wait for a first interval")
     tasks = group_runs(begun)
-    drawn = [curves(tasks), finals(tasks), regrets(tasks)]
+    drawn = [curves(tasks), finals(tasks)]
     sections = {"In short": _compared(runs, tasks), "By method": "".join(map(figure, drawn))}
-    sections["By method"] += "".join(_score_table(one, begun[0].sign) for one in score_tables(tasks))
+    sections["By method"] += "".join(_score_table(*one, begun[0].sign) for one in score_tables(tasks).items())
     for index, (task, groups) in enumerate(_tuned(tasks).items()):
         members = [run for group in groups.values() for run in group]
         found = effects(members)
-        made = [schedules(groups), effects_figure(members, found), arms(members), deciding(groups)]
+        made = [schedules(groups), effects_figure(members, found), arms(members)]
         own = [_number(one, index) for one in made if one is not None]
         words = findings(what_mattered(found), unclear_effects(members, found), never_explored(members))
         sections[f"What was tried: {task}" if len(tasks) > 1 else "What was tried"] = words + "".join(map(figure, own))
@@ -80,26 +78,22 @@ def _compared(runs: Sequence[Run], tasks: RunsByTask) -> str:
     return cards(facts) + "".join(markup("p", escape(sentence)) for sentence in sentences)
 
 
-def _score_table(scores: ScoreTable, sign: float) -> str:
-    def row(name: str, cells: Any) -> list[Any]:
-        return [name, *(_score(cells[m]) if m in cells else "–" for m in scores.methods)]
-
-    rows = [row(task, cells) for task, cells in scores.rows.items()]
-    if scores.normalised:
-        rows.append(row(f"in % of {scores.baseline}", scores.normalised))
+def _score_table(measure: str, rows: Mapping[str, Mapping[str, Sequence[float]]], sign: float) -> str:
+    methods = methods_of(rows)
     note = (
-        f"{scores.measure} of the member that is best at the end: mean ± standard deviation over runs; "
-        f"{'more' if sign > 0 else 'less'} is better. Bold: at least two runs, within one standard deviation of "
-        "the best mean. "
-        f"★: better than {scores.baseline} with p < 0.05 in Welch's t-test."
+        f"{measure} of the member that is best at the end: mean ± standard deviation (number of runs); "
+        f"{'more' if sign > 0 else 'less'} is better."
     )
-    return table(note, ["", *scores.methods], rows)
+    return table(
+        note, ["", *methods], [[task, *(_score(cells.get(m)) for m in methods)] for task, cells in rows.items()]
+    )
 
 
-def _score(cell: Cell) -> Markup:
-    p = "" if math.isnan(cell.p) else f" (p = {cell.p:.2g})"
-    shown = escape(f"{cell}{' ★' if cell.starred else ''}")
-    return Markup((markup("strong", shown) if cell.best else shown) + escape(p))
+def _score(values: Sequence[float] | None) -> str:
+    if not values:
+        return "–"
+    spread = f" ± {number(deviation(values), 2)}" if len(values) > 1 else ""
+    return f"{number(float(np.mean(values)))}{spread} ({len(values)})"
 
 
 def _runs(runs: Sequence[Run], tasks: RunsByTask) -> str:

@@ -12,13 +12,10 @@ from popbandits.advice import advise
 from popbandits.basics.wording import counted, first_line, number, rounded, setting
 from popbandits.history.frame import flat, text
 from popbandits.reports.figures.arms import arms
-from popbandits.reports.figures.comparison import regrets
-from popbandits.reports.figures.deciding import deciding
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.lineage import lineage
-from popbandits.reports.figures.model import model_view
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
 from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, shorten
@@ -44,11 +41,8 @@ def figures_of(run: Run) -> dict[str, Figure]:
         learning(run),
         None if run.space.fixed else schedules({run.method: [run]}),
         lineage(run),
-        regrets({"": {run.method: [run]}}),
         arms([run]),
         effects_figure([run], effects([run])),
-        model_view(run),
-        deciding({run.method: [run]}),
     )
     return {one.name: one for one in made if one is not None}
 
@@ -60,9 +54,9 @@ def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figur
     columns, rows, note = interval_table(run)
     sections = {
         "In short": _short(run),
-        "How it learned": _figures(drawn, "learning", "lineage", "regret"),
+        "How it learned": _figures(drawn, "learning", "lineage"),
         "The schedule": _figures(drawn, "schedules") + _schedule(run),
-        "Why": _figures(drawn, "effects", "arms", "model", "deciding"),
+        "Why": _figures(drawn, "effects", "arms"),
         "Failures": _failures(run),
         "All intervals": filled_table("intervals", columns, note, "crop failed", WINNING_FILTER),
         "Replay it": _replay(run),

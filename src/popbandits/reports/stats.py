@@ -1,4 +1,4 @@
-"""Statistics of the paper's tables, and of which hyperparameters mattered."""
+"""Statistics of several runs, and of which hyperparameters mattered."""
 
 import math
 from collections.abc import Sequence

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from popbandits.basics.wording import age, number, printable
-from popbandits.methods import METHODS, named_by
+from popbandits.methods import find_method, named_by
 from popbandits.reports.stats import mean
 from popbandits.space import Space
 from popbandits.storage import Store
@@ -113,7 +113,7 @@ def method_name(about: Mapping[str, Any], space: Space) -> str | None:
         settings = (about.get("agent") or {}).get("settings", {})
         return printable(str(settings.get("algorithm", "Fixed settings")))
     name, own = named_by("method", about.get("method") or {})
-    return (printable(own) or None) if name is None else METHODS[name].label
+    return (printable(own) or None) if name is None else find_method(name).label
 
 
 def selection_name(about: Mapping[str, Any]) -> str:

@@ -49,6 +49,10 @@ def summary(run: Run) -> list[str]:
     told = f"The run {STATE_PHRASES[how.state]}: {run.method} trained {members} for {rounds} rounds"
     cost = [o.seconds for o in run.history if o.seconds is not None]
     told += f", {clock(sum(cost))} of training in all." if cost else "."
+    if run.deciding:
+        spent, fell = list(run.deciding.values()), sum(o.fallback is not None for o in run.history)
+        explored = counted(len(spent), "configuration was", "configurations were")
+        told += f" {explored} explored, in {sum(spent):.3g} s altogether; {fell or 'none'} fell back to sampling."
     best = run.history.best
     if best is None:
         return [told, "No interval has completed, so there is nothing to compare yet."]

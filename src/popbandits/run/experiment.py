@@ -21,9 +21,8 @@ from popbandits.errors import ArgumentError, RunError
 from popbandits.methods import PARTS, choose, implied
 from popbandits.population import Plan, Population
 from popbandits.population.start import Start, from_record, to_record
-from popbandits.run.ownership import require_own
 from popbandits.run.recipes import Role, is_shipped, on_record, recipe, signed
-from popbandits.run.signing import Signer
+from popbandits.run.signing import Signer, require_own
 from popbandits.run.source import source_of
 from popbandits.run.start import read_start
 from popbandits.selection import Selection
@@ -60,7 +59,7 @@ class Experiment:
             and constants, or a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations.
         method: Method that finds new configurations: an explorer such as `PB2Mix()`, any object with an `explore`
             method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or for
-            one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" bring their own selection.
+            one that models scores ("pb2-mix").
         population: Number of members. Default 4. Raise it if you can train more: more members try more.
         rounds: Number of intervals that each member trains. Default 50. None for a run without a set end.
         seed: Seed of all random choices of the tuning. Default 0. Change it to repeat a run with other random choices.

@@ -2,27 +2,27 @@
 
 A record has recipes of a run's agent, method and selection. Methods and selections of popbandits are recorded by their
 names (`methods`), everything else by its import path. Building them runs code, so a record alone may only name what
-popbandits ships (`is_ours`), and what this account recorded for this run itself (`signing`). Anything else needs the
-caller's permission: `trust=True`, `--trust`, or the agent, the method and the selection themselves.
+popbandits and installed distributions offer for that (`is_ours`), and what this account recorded for this run itself
+(`signing`). Anything else needs the caller's permission: `trust=True`, `--trust`, or the agent, the method and the
+selection themselves.
 """
 
 import json
 import shlex
 import sys
-import warnings
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal, get_args
 
+from popbandits.basics.extras import load_plugins, not_installed
 from popbandits.basics.wording import visible
-from popbandits.errors import ArgumentError, PopbanditsError, PopbanditsWarning, RunError, SpaceError
+from popbandits.errors import ArgumentError, PopbanditsError, RunError, SpaceError
 from popbandits.explorers import Explorer
-from popbandits.methods import recorded_names, registered, registered_class
+from popbandits.methods import in_experiments, load_class, recorded_names, registered
 from popbandits.run.signing import Signer
 from popbandits.selection import Selection
 from popbandits.space.storage import pack, unpack
@@ -53,7 +53,7 @@ def recipe(value: Any) -> Recipe | None:
     where = address(value)
     if where is None or None in parts.values():
         return None
-    own = next((name for name, path in recorded_names(role).items() if kind == "make" and path == where), None)
+    own = next((name for name, path in recorded_names(role) if path == where), None) if kind == "make" else None
     try:
         plain = {"settings": pack(settings, "settings")} | ({"parts": parts} if parts else {})
     except SpaceError:  # Some values are not plain.
@@ -102,7 +102,9 @@ def prepare(given: Any, role: Role, trust: bool = False, signer: Signer | None =
     kind, where, settings, root = _parts(given)
     parts = given.get("parts", {})
     if (own := registered(role, kind, where)) is not None:
-        loaded = registered_class(role, own)
+        loaded = load_class(own[1])
+    elif (name := in_experiments(role, kind, where)) is not None:
+        raise RunError(not_installed(name))
     elif kind == "name":
         raise RunError(f"this version of popbandits has no {role} {where!r:.200}")
     elif is_ours(role, kind, current(where)):
@@ -204,6 +206,10 @@ def address(value: Any) -> str | None:
     return f"{module}:{name}"
 
 
+AGENTS = "popbandits.agents"
+"""Entry points of other distributions. Each names a module that may have AGENTS, which any record may name, and MOVED,
+which maps the beginning of older addresses to today's."""
+
 LEFT = ("popbandits.rl.", "popbandits.paper.")
 """Packages of popbandits in older records, which some agents have left for other distributions."""
 
@@ -213,7 +219,7 @@ def is_ours(role: Role, kind: str, where: str) -> bool:
     if role != "agent":
         return registered(role, kind, where) is not None
     package = _package(where)
-    modules = [import_module(package)] if package else _agents_elsewhere()
+    modules = [import_module(package)] if package else load_plugins(AGENTS)
     return any((kind, where) in getattr(module, "AGENTS", ()) for module in modules)
 
 
@@ -224,29 +230,11 @@ def current(where: str) -> str:
     'popbandits.rl.ppo:PPO'
     """
     if where.startswith(LEFT):
-        for module in _agents_elsewhere():
+        for module in load_plugins(AGENTS):
             for before, now in getattr(module, "MOVED", {}).items():
                 if where.startswith(before):
                     return f"{now}{where.removeprefix(before)}"
     return where
-
-
-@cache
-def _agents_elsewhere() -> list[ModuleType]:
-    """Load the modules that the entry points `popbandits.agents` of other distributions name.
-
-    Each may have AGENTS, which any record may name, and MOVED, which maps the beginning of older addresses to today's.
-    """
-    from importlib.metadata import entry_points  # Slow to import, and few runs need it.
-
-    found = []
-    for point in entry_points(group="popbandits.agents"):
-        try:
-            found.append(point.load())
-        except Exception as error:  # Whatever a stranger's module raises.
-            message = f"the agents of {point.value} cannot be loaded: {type(error).__name__}: {error}"
-            warnings.warn(PopbanditsWarning(message), stacklevel=2)
-    return found
 
 
 def _package(where: str) -> str | None:

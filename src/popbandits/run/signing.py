@@ -5,7 +5,8 @@ key: 32 random bytes in a file that only this account can read, outside every ru
 nothing is signed, and a resume needs `trust`.
 
 Whatever is signed is signed for one run: a folder that was shared and came back, or parts of it in another folder, do
-not pass for what this account wrote.
+not pass for what this account wrote. An agent that unpickles its checkpoint runs the code in it, whoever put it there,
+so only checkpoints that this account signed for this run are loaded without permission.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ import hmac
 import json
 import os
 import secrets
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -20,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.basics.records import Key
+from popbandits.errors import CheckpointError, RunError
+from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints, fingerprint, verify
 from popbandits.storage.store import Store
 
 BYTES = 32
@@ -114,3 +118,28 @@ def _make(path: Path) -> None:
             os.link(draft, path)
     finally:
         draft.unlink()
+
+
+def require_own(store: Store, signer: Signer) -> None:
+    """Raise RunError if the run has a checkpoint that could be loaded and that this account did not sign."""
+    run, signatures, completed = store.path.parent, store.signatures(), store.completed()
+    for key, folder in sorted(Checkpoints(run / CHECKPOINTS).present().items()):
+        if key not in completed or signer.is_checkpoint(key, fingerprint(folder), signatures.get(key)):
+            continue
+        try:
+            verify(folder)
+        except CheckpointError:  # It is not loaded: its interval counts as lost.
+            continue
+        typed = shlex.join(["popbandits", "resume", str(run)])
+        raise RunError(
+            f"{folder} was not written by this account for this run, or was changed: an agent that unpickles its "
+            "checkpoint would run the code in it, so it is not loaded unasked. If you trust the folder, or began the "
+            f"run with an earlier version: {typed} --trust (in Python: trust=True)"
+        )
+
+
+def sign_all(store: Store, signer: Signer) -> None:
+    """Sign every checkpoint of a run that is trusted, so that the next resume needs no permission."""
+    found = Checkpoints(store.path.parent / CHECKPOINTS).present()
+    signed = {key: signer.checkpoint(key, fingerprint(folder)) for key, folder in found.items()}
+    store.write(signatures={key: text for key, text in signed.items() if text is not None})

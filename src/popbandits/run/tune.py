@@ -19,9 +19,8 @@ from popbandits.errors import ArgumentError, DiskError, HistoryError, Popbandits
 from popbandits.population.start import Start
 from popbandits.run.experiment import Experiment
 from popbandits.run.loop import Loop
-from popbandits.run.ownership import sign_all
 from popbandits.run.result import Result
-from popbandits.run.signing import ID, Signer, new_id
+from popbandits.run.signing import ID, Signer, new_id, sign_all
 from popbandits.run.source import differences
 from popbandits.selection import Selection
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
@@ -125,7 +124,7 @@ def tune(
             and constants, or a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations.
         method: Method that finds new configurations: an explorer such as `PB2Mix()`, any object with an `explore`
             method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or for
-            one that models scores ("pb2-mix"). The names "mf-pbt" and "ipbt" bring their own selection.
+            one that models scores ("pb2-mix").
         population: Number of members. Default 4. Raise it if you can train more: more members try more.
         rounds: Number of intervals that each member trains. Default 50. None for a run without a set end.
         seed: Seed of all random choices of the tuning. Default 0. Change it to repeat a run with other random choices.

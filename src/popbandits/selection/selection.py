@@ -2,8 +2,8 @@
 
 For each such member a selection picks the weights to load, the configuration to take, and whether the explorer changes
 that configuration. It may use only the history: `history.member_states().finished` holds the round that each member is
-about to begin, a member's number can name its sub-population (`mf_pbt`), and an observation without a parent after
-round 0 is a restart (`ipbt`).
+about to begin, a member's number can name its sub-population (as in MF-PBT), and an observation without a parent
+after round 0 is a restart (as in IPBT).
 
 Picks cannot ask for changed weights, such as IPBT's shrunk ones (0.2 w + 0.1 fresh). That would need an agent that can
 shrink, one more array in `Picks`, and a field of `Assignment`.

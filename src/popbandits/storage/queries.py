@@ -51,15 +51,14 @@ def last_turn(store: Store) -> str | None:
     turns = (
         "SELECT kind FROM event WHERE kind IN ('started', 'resumed', 'stopped', 'finished') ORDER BY id DESC LIMIT 1"
     )
-    found = store.ask(turns) if store.keeps_log else []
+    found = store.ask(turns)
     return str(found[0][0]) if found else None
 
 
 def numbers(store: Store, source: Source, after: int = 0) -> Numbers:
     """Return the numbers of the observations or decisions after the id `after`, in order."""
     query = f"SELECT {', '.join(COLUMNS[source])} FROM {source} WHERE id > ? ORDER BY id"
-    rows = store.ask(query, [after]) if source == "observation" or store.keeps_log else []
-    return np.array(rows, no_numbers(source).dtype)
+    return np.array(store.ask(query, [after]), no_numbers(source).dtype)
 
 
 def no_numbers(source: Source) -> Numbers:
@@ -111,8 +110,6 @@ def fallbacks(store: Store, ids: Sequence[int]) -> dict[int, str]:
 
 def latest_events(store: Store, after: int, most: int) -> list[Event]:
     """Return the last `most` events after the id `after`."""
-    if not store.keeps_log:
-        return []
     [(end,)] = store.ask("SELECT COALESCE(MAX(id), 0) FROM event")
     return list(islice(store.events(max(after, end - most)), most))
 
@@ -123,5 +120,5 @@ def failures(store: Store, member: int, since: int) -> dict[int, str]:
         "SELECT round, kind, text, json_extract(data, '$.traceback') FROM event "
         "WHERE member = ? AND round >= ? ORDER BY id"
     )
-    rows = store.ask(query, [member, since]) if store.keeps_log else []
+    rows = store.ask(query, [member, since])
     return {round_: "\n".join(filter(None, (f"{kind}: {text}", trace))) for round_, kind, text, trace in rows}

@@ -19,7 +19,7 @@ BUSY_TIMEOUT_SECONDS = 30.0
 """Maximum seconds to wait for another process that is writing."""
 
 TABLES: dict[int, tuple[str, ...]] = {
-    1: (
+    2: (
         "CREATE TABLE IF NOT EXISTS run (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
         """CREATE TABLE IF NOT EXISTS observation (
             id INTEGER PRIMARY KEY,
@@ -30,8 +30,6 @@ TABLES: dict[int, tuple[str, ...]] = {
             status TEXT NOT NULL, metrics TEXT NOT NULL, decision TEXT NOT NULL,
             UNIQUE (member, round)
         )""",
-    ),
-    2: (
         """CREATE TABLE IF NOT EXISTS decision (
             id INTEGER PRIMARY KEY,
             member INTEGER NOT NULL, round INTEGER NOT NULL,
@@ -51,7 +49,8 @@ TABLES: dict[int, tuple[str, ...]] = {
         ) WITHOUT ROWID""",
     ),
 }
-"""Tables added by each version. A file is created or upgraded by creating the tables it lacks."""
+"""Tables added by each version, from that of the first release on. A file is created or upgraded by creating the tables
+that it lacks."""
 
 
 class Connection(sqlite3.Connection):
@@ -226,9 +225,8 @@ def _reading(path: Path) -> sqlite3.Connection:
 
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
     """Create the tables that a file of this version lacks (0: a new file); within a transaction."""
-    for newer in range(version + 1, VERSION + 1):
-        for table in TABLES[newer]:
-            connection.execute(table)
+    for table in (text for newer, texts in TABLES.items() if newer > version for text in texts):
+        connection.execute(table)
     describe(connection, {"version": VERSION})
 
 

@@ -285,12 +285,12 @@ class Store(Archive):
         """Return the last decision for a member."""
         query = f"SELECT {DECISION_COLUMNS} FROM decision WHERE member = ? ORDER BY round DESC LIMIT 1"
         with self.blamed():
-            return next(map(coding.decision, self.ask(query, [member]) if self.keeps_log else ()), None)
+            return next(map(coding.decision, self.ask(query, [member])), None)
 
     def deciding(self) -> dict[Key, float]:
         """Map each interval to the seconds spent exploring for it."""
         query = "SELECT member, round, seconds FROM decision WHERE seconds IS NOT NULL"
-        rows = self.ask(query) if self.keeps_log else []
+        rows = self.ask(query)
         with self.blamed():
             return {(member, round_): seconds for member, round_, seconds in map(coding.duration, rows)}
 
@@ -311,13 +311,8 @@ class Store(Archive):
         """Return member and round of every completed observation."""
         return set(self.ask("SELECT member, round FROM observation WHERE status = 'completed'"))
 
-    @property
-    def keeps_log(self) -> bool:
-        """True if decisions and events are recorded; the oldest runs have neither."""
-        return self._version > 1
-
     def _records(self, what: str, after: int, read: Callable[[tuple[Any, ...]], Record]) -> Iterator[Record]:
-        for rows in self._select(what, after) if self.keeps_log else ():
+        for rows in self._select(what, after):
             for row in rows:
                 with self.blamed():
                     record = read(row)

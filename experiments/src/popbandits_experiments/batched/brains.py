@@ -1,6 +1,7 @@
 """Policies, critics, and the running scales of observations and rewards."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -37,6 +38,7 @@ class Brains:
         normalise: bool = True,
     ):
         self.inputs, self.actions, self.discrete, self.normalise = inputs, actions, discrete, normalise
+        self.hidden = hidden
         self._policy = Perceptron((inputs, hidden, hidden, actions), 0.01)
         self._critic = Perceptron((inputs, hidden, hidden, 1), 1.0)
         spread: list[tuple[int, ...]] = [] if discrete else [(1, actions)]
@@ -46,6 +48,11 @@ class Brains:
         """Views of `flat`; gradients are taken with respect to these."""
         self.observed = RunningScale(members, inputs, device)
         self.rewarded = RunningScale(members, 1, device)
+
+    def empty(self, members: int) -> "Brains":
+        """Allocate brains like these for another number of members."""
+        shape = (self.inputs, self.actions, self.discrete, self.hidden, self.flat.device, self.normalise)
+        return Brains(members, *shape)
 
     @property
     def state(self) -> dict[str, Tensor]:
@@ -60,6 +67,12 @@ class Brains:
         if not self.discrete:
             drawn.append(torch.zeros(len(drawn[0]), 1, self.actions, device=self.flat.device))
         return self.layout.flatten(drawn)
+
+    @torch.no_grad()
+    def fix_outputs(self, outputs: Sequence[float]) -> None:
+        """Set the weights so that every policy outputs these numbers, whatever it sees."""
+        self.flat.zero_()
+        self.weights[len(self._policy.shapes) - 1].copy_(torch.tensor(outputs))
 
     def see(self, observations: Tensor) -> Tensor:
         """Normalise observations, (A, B, D), if the world asks for it."""

@@ -76,11 +76,13 @@ class BatchedOptimizer:
         self.steps = torch.zeros(members, 1, device=weights.device)
         self.kind = torch.zeros(members, dtype=torch.int64, device=weights.device)
         """Index of the optimizer that the moments belong to; zero moments suit any optimizer."""
-        self._row = torch.zeros(len(COEFFICIENTS), members, 1, device=weights.device)
-        self.settings: dict[str, Tensor] = dict(zip(COEFFICIENTS, self._row, strict=True))
+        self.rows = torch.zeros(len(COEFFICIENTS), members, 1, device=weights.device)
+        """All coefficients, (coefficients, A, 1)."""
+        self.settings: dict[str, Tensor] = dict(zip(COEFFICIENTS, self.rows, strict=True))
         """Coefficients by name, (A, 1); their addresses do not change."""
-        # Compiled, a step takes a third of the time: two dozen passes over the weights become three.
-        self._step = torch.compile(_accumulate_and_step) if weights.is_cuda else _accumulate_and_step
+        # Compiled, a step takes a third of the time: two dozen passes over the weights become three. Once for all
+        # numbers of members.
+        self._step = torch.compile(_accumulate_and_step, dynamic=True) if weights.is_cuda else _accumulate_and_step
 
     @property
     def state(self) -> dict[str, Tensor]:
@@ -90,7 +92,7 @@ class BatchedOptimizer:
     def configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
         """Set the coefficients of an interval; drop the moments of another optimizer."""
         rows = [coefficients(config) for config in configs]
-        self._row.copy_(torch.tensor([[[row[name]] for row in rows] for name in COEFFICIENTS]))
+        self.rows.copy_(torch.tensor([[[row[name]] for row in rows] for name in COEFFICIENTS]))
         kind = torch.tensor([OPTIMIZERS.index(config["optimizer"]) for config in configs], device=self.kind.device)
         same = (kind == self.kind)[:, None]
         self.gradient.zero_()  # A non-finite chunk may have left something.

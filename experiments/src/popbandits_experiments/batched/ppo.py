@@ -29,6 +29,7 @@ from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
 from popbandits.rl.threads import use_one_thread
 from popbandits_experiments.batched.brains import Brains
+from popbandits_experiments.batched.learning import Epoch, Learners, Transitions
 from popbandits_experiments.batched.members import MemberRows
 from popbandits_experiments.batched.optimizers import MINIBATCHES, BatchedOptimizer, minibatch_ends
 from popbandits_experiments.batched.random import Streams, keys_of
@@ -38,6 +39,8 @@ from popbandits_experiments.cuda_graphs import Replayed, stream_on
 ADVANTAGES = ("minibatch", "rollout", "none")
 _NUMBERS = ("one_minus_gamma", "gae_lambda", "clip", "entropy", "vf_coef")
 _SETTINGS = (*_NUMBERS, "epochs", "minibatches", "value_clip")
+PARTS = (1.0, 0.75, 0.5, 0.25)
+"""Shares of the members that an epoch can be for: members with few epochs need not wait for those with many."""
 # Labels of the streams that do not fill rollouts.
 _ENVIRONMENTS, _ORDERS, _SCORES = range(3)
 
@@ -85,7 +88,9 @@ class BatchedPPO(MemberRows):
         self.rollout = Rollout.empty(self.brains, settings.rollout, settings.copies)
         self.play = world.play(self.brains, self._gamma, self.rollout, stream)
         self.test = world.test(self.brains, settings.episodes, stream)
-        self._prepare, self._epoch = Replayed(self._prepare_rollout, stream), Replayed(self._learn_epoch, stream)
+        self._prepare = Replayed(self._prepare_rollout, stream)
+        self._epochs = self._make_epochs(stream)
+        self._epoch = self._epochs[members]
         self._start(range(members), seeds)
 
     def _make_brains(self, members: int) -> Brains:
@@ -110,6 +115,13 @@ class BatchedPPO(MemberRows):
         self._facts = zeros(members, rows, 4)
         self._order = zeros(members, rows, dtype=torch.int64)
         self._due = zeros(MINIBATCHES[-1], members, 1, dtype=torch.bool)
+
+    def _make_epochs(self, stream: "torch.cuda.Stream | None") -> dict[int, Epoch]:
+        """Make epochs for all members, and for parts of them, by their number."""
+        learners = Learners(self.brains, self.optimizer, self._table, _SETTINGS, self._normalisation, self._due)
+        data = Transitions(self._seen, self.rollout.actions, self._facts, self._order)
+        sizes = {math.ceil(share * len(self._order)) for share in PARTS}
+        return {size: Epoch(learners, data, size, stream) for size in sorted(sizes)}
 
     def _rows(self) -> dict[str, Tensor]:
         """Return what is learnt, and the environments, by name, a row for each member."""
@@ -146,6 +158,8 @@ class BatchedPPO(MemberRows):
             use_one_thread()
         torch.backends.cuda.matmul.allow_tf32 = self.settings.tf32
         self._configure(configs)
+        longest = self._own["epochs"].argsort(descending=True, stable=True)
+        parts = self._parts([int(config["epochs"]) for config in configs])
         self.play.begin(self._streams().fork(_ENVIRONMENTS))
         for _ in range(self.settings.updates):
             streams = self._streams()
@@ -153,10 +167,10 @@ class BatchedPPO(MemberRows):
             self._prepare()
             # The number of epochs depends on the other members; what a member draws later must not.
             orders = streams.fork(_ORDERS)
-            for epoch in range(max(int(config["epochs"]) for config in configs)):
+            for epoch, learn in enumerate(parts):
                 self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
                 self._set_due(epoch)
-                self._epoch()
+                learn(longest)
             self._trained += 1
         returns = self.test(self._streams().fork(_SCORES))
         self._labels = ()
@@ -191,6 +205,11 @@ class BatchedPPO(MemberRows):
         self._gamma.copy_((1 - self._own["one_minus_gamma"].double())[:, None])
         self._normalisation.copy_(torch.tensor([ADVANTAGES.index(config["advantages"]) for config in configs]))
         self.brains.observed.refresh()
+
+    def _parts(self, epochs: Sequence[int]) -> list[Epoch]:
+        """Return, epoch by epoch, the smallest part that holds every member with an epoch left."""
+        left = [sum(count > epoch for count in epochs) for epoch in range(max(epochs))]
+        return [next(part for size, part in self._epochs.items() if size >= count) for count in left]
 
     def _set_due(self, epoch: int) -> None:
         """Mark the chunks of an epoch after which each member's optimizer steps."""
@@ -228,55 +247,3 @@ class BatchedPPO(MemberRows):
         )
         advantages = torch.where((self._normalisation == 1)[:, None], centred, advantages)
         self._facts.copy_(torch.stack([before, advantages, targets, values], -1))
-
-    def _learn_epoch(self) -> None:
-        """Go once through the rollout in the given order; step the optimizers where they are due."""
-        brains, chunks = self.brains, MINIBATCHES[-1]
-        self.optimizer.gradient.zero_()  # Members without epochs left are never due: their gradients would accumulate.
-
-        def shuffle(rows: Tensor) -> Tensor:
-            order = self._order.view(*self._order.shape, *(1,) * (rows.ndim - 2)).expand(-1, -1, *rows.shape[2:])
-            return rows.gather(1, order)
-
-        seen, facts = shuffle(self._seen), shuffle(self._facts)
-        actions = shuffle(self.rollout.actions.flatten(1, 2))
-        facts[..., 1] = self._normalise_minibatches(facts[..., 1])
-        share = self._own["minibatches"] / chunks
-        size = seen.shape[1] // chunks
-        for chunk in range(chunks):
-            rows = slice(chunk * size, (chunk + 1) * size)
-            loss = self._loss(seen[:, rows], actions[:, rows], facts[:, rows]) * share
-            self.optimizer.step(torch.autograd.grad(loss.sum(), brains.weights), self._due[chunk])
-
-    def _normalise_minibatches(self, advantages: Tensor) -> Tensor:
-        """Normalise advantages, (A, M) in the order of learning, within the minibatches of members set to do so."""
-        chunks = MINIBATCHES[-1]
-        parts = advantages.view(len(advantages), chunks, -1)
-        first = torch.arange(chunks, device=self.device)
-        group = (first * self._own["minibatches"][:, None] / chunks).floor()  # (A, C)
-        together = (group[:, :, None] == group[:, None, :]).float()
-        together = together / together.sum(-1, keepdim=True)
-        mean = together @ parts.mean(2, keepdim=True)
-        variance = together @ (parts - mean).square().mean(2, keepdim=True)
-        centred = ((parts - mean) / (variance.sqrt() + 1e-8)).flatten(1)
-        return torch.where((self._normalisation == 0)[:, None], centred, advantages)
-
-    def _loss(self, seen: Tensor, actions: Tensor, facts: Tensor) -> Tensor:
-        """Compute -E[min(r Â, clip(r, 1 - ε, 1 + ε) Â)] + c E[(V - R)²] / 2 - β H for each member, (A,).
-
-        With value_clip, the critic's error is the larger of two: its own, and the error of V clipped to within ε of the
-        value before.
-        """
-        own, brains = self._own, self.brains
-        before, advantages, targets, values_before = facts.unbind(-1)
-        now, entropy = brains.judge(brains.policy(seen), actions)
-        values = brains.value(seen)
-        clip = own["clip"][:, None]
-        ratio = (now - before).exp()
-        clipped = torch.minimum(torch.maximum(ratio, 1 - clip), 1 + clip)
-        gain = torch.minimum(ratio * advantages, clipped * advantages).mean(1)
-        near = values_before + torch.minimum(torch.maximum(values - values_before, -clip), clip)
-        miss = (values - targets).square()
-        miss = torch.where(own["value_clip"][:, None] > 0, torch.maximum(miss, (near - targets).square()), miss)
-        loss: Tensor = -gain + own["vf_coef"] * miss.mean(1) / 2 - own["entropy"] * entropy
-        return loss

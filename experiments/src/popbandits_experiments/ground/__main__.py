@@ -1,4 +1,4 @@
-"""Methods compared on real training: `python -m popbandits_experiments.ground run|cost|table|pairs|effects|figures`."""
+"""Methods compared on real training: `python -m popbandits_experiments.ground --help` lists the commands."""
 
 import argparse
 import sys
@@ -8,6 +8,10 @@ from popbandits.errors import PopbanditsError
 
 COMMANDS = {
     "run": ("popbandits_experiments.ground.run", "train populations on real tasks and store the results"),
+    "headroom": (
+        "popbandits_experiments.ground.study",
+        "measure what the usual settings leave to gain on a task, or print what was measured",
+    ),
     "cost": ("popbandits_experiments.ground.cost", "time the parts of a round and compare them to their floors"),
     "table": (
         "popbandits_experiments.ground.tables",

@@ -17,6 +17,8 @@ from popbandits_experiments.ground.run import COMPARED
 from popbandits_experiments.ground.sitting import Batch, sit
 
 BYTES = 4  # bytes of a float32
+SUPERVISED = ("Digits", "Recall")
+"""Tasks without acting and scoring by episodes."""
 PASSES = 7
 """Memory accesses of an optimizer per weight: weight and both moments read and written, gradient read."""
 BACKWARD = 3
@@ -25,7 +27,7 @@ BACKWARD = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the measurement."""
-    parser.add_argument("--task", choices=[name for name in GROUNDS if name != "Digits"], default="Pendulum")
+    parser.add_argument("--task", choices=[name for name in GROUNDS if name not in SUPERVISED], default="Pendulum")
     parser.add_argument("--populations", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=2, help="rounds of the sitting that is timed; 0 for none")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

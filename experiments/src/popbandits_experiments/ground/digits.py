@@ -69,6 +69,21 @@ def wide() -> ConfigurationSpace:
     return _space(ranges, OPTIMIZERS, _CHOICES)
 
 
+def shifted() -> ConfigurationSpace:
+    """Build wide ranges that are not centred on good values."""
+    ranges = {
+        "lr": (1e-6, 1e-2),
+        "weight_decay": (1e-5, 1.0),
+        "label_smoothing": (0.0, 0.9),
+        "input_noise": (0.0, 3.0),
+        "dropout": (0.0, 0.9),
+        "beta1": (0.0, 0.99),
+        "smoothing": (0.5, 0.999),
+        "momentum": (0.5, 0.99),
+    }
+    return _space(ranges, OPTIMIZERS, _CHOICES)
+
+
 def narrow() -> ConfigurationSpace:
     """Build the space of an expert in such networks: narrow ranges."""
     ranges = {

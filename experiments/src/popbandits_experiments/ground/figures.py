@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from popbandits.basics.wording import counted
+from popbandits.errors import ArgumentError
 from popbandits.reports.figures.figure import Figure, record, require_extra
 from popbandits.reports.figures.figure import Record as Row
 from popbandits.reports.figures.theme import DASHES, PALETTE
@@ -20,6 +21,7 @@ from popbandits_experiments.ground.suite import (
     Comparison,
     add_selection,
     arrange,
+    entering,
     label,
     normalised,
     require_some,
@@ -247,7 +249,10 @@ def main(options: argparse.Namespace) -> None:
     require_extra()
     records = select(options)
     require_some(records, options)
-    parts = chosen(records)
+    entered = entering(records, options)
+    if not entered:
+        raise ArgumentError(f"figures are over tasks with headroom, got none in {options.headroom}; add --all-tasks")
+    parts = chosen(entered)
     options.out.mkdir(parents=True, exist_ok=True)
     for figure in (profiles(parts), budgets(parts), improvements(parts)):
         if figure is not None:

@@ -15,8 +15,9 @@ from popbandits_experiments.batched.device import DeviceWorld
 from popbandits_experiments.batched.pools import PoolWorld
 from popbandits_experiments.batched.ppo import BatchedPPO, Settings
 from popbandits_experiments.batched.tasks import TASKS
-from popbandits_experiments.ground import digits
+from popbandits_experiments.ground import digits, recall
 from popbandits_experiments.ground.digits import BatchedDigits
+from popbandits_experiments.ground.recall import BatchedRecall
 from popbandits_experiments.ground.records import Group, Space
 
 
@@ -28,8 +29,13 @@ class Agents(Protocol):
     def train(self, configs: Sequence[dict[str, object]]) -> Sequence[Outcome]: ...
     def copy(self, sources: Sequence[int]) -> None: ...
     def reset(self, member: int, seed: int) -> None: ...
+    def reset_all(self, members: Sequence[int], seeds: Sequence[int]) -> None: ...
     def assigned(self, keys: Sequence[tuple[int, int]]) -> None: ...
     def evaluate(self, members: Sequence[int], episodes: int, seeds: Sequence[int]) -> Tensor: ...
+
+
+Spaces = dict[Space, Callable[[], ConfigurationSpace]]
+"""Functions that build the spaces of a task, by name."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,9 @@ class Ground:
     """Environment steps per rollout, or images per epoch."""
     make: Callable[[Sequence[int], int, str], Agents]
     """Function that makes agents from their seeds, the rollouts per round, and a device."""
-    spaces: dict[Space, Callable[[], ConfigurationSpace]]
+    spaces: Spaces
+    still: int | None = None
+    """Discrete action that does nothing, if there is one; a continuous action does nothing at 0."""
 
     def updates_in(self, rounds: int) -> int:
         """Return the rollouts of a round; rounds must divide the budget, so that all runs spend the same."""
@@ -53,35 +61,47 @@ class Ground:
         return self.updates // rounds
 
 
-PPO_SPACES: dict[Space, Callable[[], ConfigurationSpace]] = {
+PPO_SPACES: Spaces = {
     "wide": spaces.wide,
     "shifted": spaces.shifted,
     "narrow": spaces.narrow,
 }
 
 
-def _on_device(name: str, task: str, updates: int, tf32: bool = False) -> Ground:
+def _on_device(name: str, task: str, updates: int, tf32: bool = False, still: int | None = None) -> Ground:
     def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
         settings = Settings(updates=updates, tf32=tf32)
         return BatchedPPO(seeds, DeviceWorld(TASKS[task]), settings, device)
 
-    return Ground(name, "device", updates, Settings().copies * Settings().rollout, make, PPO_SPACES)
+    return Ground(name, "device", updates, Settings().copies * Settings().rollout, make, PPO_SPACES, still)
 
 
-def _in_pool(name: str, task: str, limit: int, updates: int, episodes: int) -> Ground:
+def _minatar(game: str, updates: int, suffix: str = "") -> Ground:
+    return _on_device(f"{game}{suffix}", f"{game}-MinAtar", updates, tf32=True, still=0)
+
+
+def _in_pool(name: str, task: str, limit: int, updates: int, episodes: int, still: int | None = None) -> Ground:
     def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
         settings = Settings(updates=updates, hidden=64, episodes=episodes)
         return BatchedPPO(seeds, PoolWorld(task, limit, threads=THREADS), settings, device)
 
-    return Ground(name, "envpool", updates, Settings().copies * Settings().rollout, make, PPO_SPACES)
+    return Ground(name, "envpool", updates, Settings().copies * Settings().rollout, make, PPO_SPACES, still)
 
 
 def _digits() -> Ground:
     def make(seeds: Sequence[int], updates: int, device: str) -> BatchedDigits:
         return BatchedDigits(seeds, digits.Settings(epochs=updates), DIGITS, device)
 
-    spaces: dict[Space, Callable[[], ConfigurationSpace]] = {"wide": digits.wide, "narrow": digits.narrow}
+    spaces: Spaces = {"wide": digits.wide, "shifted": digits.shifted, "narrow": digits.narrow}
     return Ground("Digits", "device", 300, digits.STANDARD.task.training, make, spaces)
+
+
+def _recall() -> Ground:
+    def make(seeds: Sequence[int], updates: int, device: str) -> BatchedRecall:
+        return BatchedRecall(seeds, recall.Settings(epochs=updates), device)
+
+    spaces: Spaces = {"wide": recall.wide, "shifted": recall.shifted, "narrow": recall.narrow}
+    return Ground("Recall", "device", 300, recall.STANDARD.training, make, spaces)
 
 
 DIGITS: Path | None = None
@@ -90,21 +110,28 @@ DIGITS: Path | None = None
 THREADS = 0
 """Threads of EnvPool; 0 for one per core."""
 
+MINATAR = ("Breakout", "Asterix", "SpaceInvaders", "Freeway")
+MILLION = 900
+"""Rollouts of about a million steps: 921,600, which 10, 30 and 100 rounds divide."""
+
 GROUNDS = {
     ground.name: ground
     for ground in (
         # Budgets at whose end random search still lags and PBT still rises: with more, every tuned run reaches the top.
         _on_device("Pendulum", "Pendulum-v1", updates=300),
-        _on_device("Acrobot", "Acrobot-v1", updates=90),
+        _on_device("Acrobot", "Acrobot-v1", updates=90, still=1),
         _on_device("CartPole", "CartPole-v1", updates=30),
         _on_device("MountainCarContinuous", "MountainCarContinuous-v0", updates=30),
-        _on_device("Breakout", "Breakout-MinAtar", updates=90, tf32=True),
-        _on_device("Asterix", "Asterix-MinAtar", updates=90, tf32=True),
-        _on_device("SpaceInvaders", "SpaceInvaders-MinAtar", updates=90, tf32=True),
-        _on_device("Freeway", "Freeway-MinAtar", updates=90, tf32=True),
+        *(_minatar(game, updates=90) for game in MINATAR),
+        *(_minatar(game, MILLION, "-1M") for game in (*MINATAR, "Seaquest")),
         _digits(),
+        _recall(),
         # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
-        _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=210, episodes=16),
+        _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=210, episodes=16, still=0),
         _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=120, episodes=8),
+        _in_pool("LunarLander-full", "LunarLander-v3", limit=1000, updates=300, episodes=8, still=0),
+        _in_pool("BipedalWalker-full", "BipedalWalker-v3", limit=1600, updates=300, episodes=8),
+        _in_pool("Hopper", "Hopper-v5", limit=1000, updates=300, episodes=8),
+        _in_pool("Walker2d", "Walker2d-v5", limit=1000, updates=300, episodes=8),
     )
 }

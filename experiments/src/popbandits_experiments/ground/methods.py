@@ -1,4 +1,4 @@
-"""Methods of the benchmark: the library's own, and Ray Tune's PB2."""
+"""Methods of the benchmark: the library's own, Ray Tune's PB2, and the rivals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,13 +6,14 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from popbandits import methods
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, Explorer, PatientPBT
 from popbandits.history import Config
 from popbandits.methods import Method
 from popbandits.selection import Selection
 from popbandits.space import Prior, Space
+from popbandits_experiments.ground.rivals.registry import RIVALS, Rival
+from popbandits_experiments.methods import ALL_METHODS
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ PATIENT = partial(Variation, explorer="PatientPBT")
 FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False})
 """The default before it had crossover and a model."""
 
-METHODS: dict[str, Method] = {
-    **methods.METHODS,
+METHODS: dict[str, Method | Rival] = {
+    **ALL_METHODS,
     "patient-pbt/start": PATIENT("Patient PBT, started from the defaults", start="defaults"),
     "patient-pbt/start/middle": PATIENT(
         "Patient PBT, started from the defaults, draws around the middle",
@@ -101,4 +102,5 @@ METHODS: dict[str, Method] = {
         module="popbandits_experiments.peers.ray_pb2_explorer",
         needs="Ray Tune, scikit-learn and pandas",
     ),
+    **RIVALS,
 }

@@ -1,16 +1,17 @@
 """Two methods on the same seeds, by task: how often one is better, or at least as good up to evaluation noise."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from scipy.stats import spearmanr
 
+from popbandits.basics.wording import counted
 from popbandits_experiments.ground.records import Record
 from popbandits_experiments.ground.statistics import FloatArray, improvement, won
-from popbandits_experiments.ground.suite import add_selection, arrange, label, require_some, select
-from popbandits_experiments.ground.tables import markdown
+from popbandits_experiments.ground.suite import add_selection, arrange, entering, label, require_some, select
+from popbandits_experiments.ground.tables import UNKNOWN, markdown
 
 WITHIN = 2.0
 """Standard errors of the difference of two final scores that count as noise."""
@@ -31,6 +32,7 @@ def main(options: argparse.Namespace) -> None:
     options.methods = [options.method, options.baseline]
     records = select(options)
     require_some(records, options)
+    entered = {(record.task, record.space) for record in entering(records, options)}
     for part in arrange(records):
         ours, theirs = (part.runs.get(method, {}) for method in options.methods)
         if options.best_ever:
@@ -38,7 +40,7 @@ def main(options: argparse.Namespace) -> None:
         common = {task: pairs for task in ours if (pairs := _pairs(ours[task], theirs.get(task, {})))}
         if common:
             print(f"{part.title}, {part.rounds} rounds: {label(options.method)} beside {label(options.baseline)}\n")
-            print(table(common) + "\n")
+            print(table(common, [task for task in common if (task, part.space) in entered]) + "\n")
 
 
 def _by_best_score(tasks: Mapping[str, Mapping[int, Record]]) -> dict[str, dict[int, Record]]:
@@ -53,23 +55,26 @@ def _pairs(ours: Mapping[int, Record], theirs: Mapping[int, Record]) -> list[tup
     return [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
 
 
-def table(tasks: Mapping[str, Sequence[tuple[Record, Record]]]) -> str:
-    """Write the shares of seeds as Markdown, their means over tasks, and over all tasks but one."""
-    rows, level, finals = [], [], []
+def table(tasks: Mapping[str, Sequence[tuple[Record, Record]]], entered: Collection[str]) -> str:
+    """Write the shares of seeds as Markdown; their means over the tasks that enter them, and over all of these but one.
+
+    `entered` names the tasks with headroom.
+    """
+    rows, level, finals = [], dict[str, float](), dict[str, tuple[FloatArray, FloatArray]]()
     for task, pairs in tasks.items():
         a, b = (np.array([pair[side].final for pair in pairs]) for side in (0, 1))
-        finals.append((a, b))
         noise = np.array([np.hypot(x.final_error, y.final_error) for x, y in pairs])
-        level.append(float((a >= b - WITHIN * noise).mean()))
-        rows.append([task, str(len(pairs)), f"{won(a, b).mean():.2f}", f"{level[-1]:.2f}", _rank_correlation(a, b)])
-    for index, row in enumerate(rows):
-        others = finals[:index] + finals[index + 1 :]
-        row.append(_with_interval(others) if others else "")
-    rows.append(
-        ["mean over tasks", str(sum(map(len, tasks.values()))), _with_interval(finals), f"{np.mean(level):.2f}", "", ""]
-    )
+        finals[task], level[task] = (a, b), float((a >= b - WITHIN * noise).mean())
+        rows.append([task, str(len(pairs)), f"{won(a, b).mean():.2f}", f"{level[task]:.2f}", _rank_correlation(a, b)])
+    for task, row in zip(tasks, rows, strict=True):
+        others = [finals[other] for other in finals if other in entered and other != task]
+        row.append(_with_interval(others) if others and task in entered else UNKNOWN)
+    if entered:
+        count = str(sum(len(tasks[task]) for task in entered))
+        means = _with_interval([finals[task] for task in entered]), f"{np.mean([level[task] for task in entered]):.2f}"
+        rows.append([f"mean over {counted(len(entered), 'task')} with headroom", count, *means, "", ""])
     level_head = f"at least as good, within {WITHIN:g} standard errors"
-    head = ["task", "pairs", "better", level_head, "rank correlation", "better on the other tasks"]
+    head = ["task", "pairs", "better", level_head, "rank correlation", "mean without this task"]
     return markdown(head, rows)
 
 

@@ -1,4 +1,4 @@
-"""Results of the benchmark as JSON lines: one line for each population, one file for each (task, space, rounds).
+"""Results of the benchmark as JSON lines: a line for each population, a file for each (task, space, rounds, members).
 
 One process writes at a time, and lines are only appended, so a killed sitting loses only the line in progress.
 """
@@ -18,6 +18,8 @@ RESULTS = STORED / "real"
 TENTHS = 10
 DIGITS = 6
 """Significant digits in the files: more precise than any score, and the files stay small."""
+ADDED = ("kept", "kept_error", "intervals")
+"""Fields that older records lack."""
 
 Space = Literal["wide", "shifted", "narrow"]
 Group = Literal["device", "envpool"]
@@ -35,6 +37,7 @@ class Key(NamedTuple):
     rounds: int
     method: str
     seed: int
+    population: int = 4
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,12 @@ class Record:
     steps: int
     """Environment steps of one member over the whole run."""
     population: int
+    """Members, or slots of a rival. The budget is population x rounds intervals, so it grows with the population."""
     method: str
     """Name in `ground/methods.py`, or "defaults": every member with the space's defaults, no tuning."""
     seed: int
     final: float
-    """Mean return of fresh episodes by the member that a user would get: the one with the best last score."""
+    """Mean return of fresh episodes by the member with the best last score; of a rival, by its incumbent."""
     final_error: float
     """Standard error of `final` over those episodes."""
     curve: tuple[float, ...]
@@ -69,6 +73,15 @@ class Record:
     """Hardware, in words."""
     seconds: float
     """Device time of the run; its share where many trained at once."""
+    kept: float | None = None
+    """Mean return of the same episodes by the checkpoint that `tune` hands over: that of the best score ever.
+
+    None in records from before it was tested.
+    """
+    kept_error: float | None = None
+    """Standard error of `kept`."""
+    intervals: int | None = None
+    """Intervals trained, at most population x rounds; None in older records, which trained that many."""
 
     def __post_init__(self) -> None:
         for name in ("task", "method", "device"):
@@ -87,6 +100,12 @@ class Record:
         for name in ("final_error", "seconds"):
             value = getattr(self, name)
             self._require(name, _finite(value) and value >= 0, "a finite number of at least 0")
+        self._require("kept", self.kept is None or _finite(self.kept), "a finite number")
+        error = self.kept_error
+        self._require("kept_error", error is None or (_finite(error) and error >= 0), "a finite number of at least 0")
+        most = self.population * self.rounds
+        fits = self.intervals is None or (type(self.intervals) is int and 0 < self.intervals <= most)
+        self._require("intervals", fits, f"a whole number from 1 to population x rounds, {most}")
         fits = len(self.curve) == TENTHS and all(map(_finite, self.curve))
         self._require("curve", fits, f"{TENTHS} finite numbers")
 
@@ -97,7 +116,7 @@ class Record:
     @property
     def key(self) -> Key:
         """Identity of the run: no two records share one."""
-        return Key(self.task, self.space, self.rounds, self.method, self.seed)
+        return Key(self.task, self.space, self.rounds, self.method, self.seed, self.population)
 
 
 def append(records: Iterable[Record], folder: Path = RESULTS) -> None:
@@ -138,7 +157,8 @@ def done(keys: Iterable[Key], folder: Path = RESULTS) -> set[Key]:
 
 
 def _path(key: Key, folder: Path) -> Path:
-    return folder / f"{key.task}-{key.space}-{key.rounds}.jsonl"
+    size = "" if key.population == Key._field_defaults["population"] else f"-{key.population}-members"
+    return folder / f"{key.task}-{key.space}-{key.rounds}{size}.jsonl"
 
 
 def _whole(path: Path) -> int:
@@ -165,7 +185,7 @@ def _parsed(line: bytes, path: Path, number: int) -> Record:
         if not isinstance(row, dict):
             raise HistoryError(f"a line must be a JSON object, got {type(row).__name__}")
         expected = [field.name for field in fields(Record)]
-        if missing := [name for name in expected if name not in row]:
+        if missing := [name for name in expected if name not in row and name not in ADDED]:
             raise HistoryError(f"a record must have every field, missing: {', '.join(missing)}")
         if unknown := [name for name in row if name not in expected]:
             raise HistoryError(f"a record must have known fields only, got {', '.join(unknown)}")
@@ -205,7 +225,8 @@ def _finite(value: Any) -> bool:
 
 
 def _line(record: Record) -> bytes:
-    return json.dumps({name: _rounded(value) for name, value in asdict(record).items()}).encode() + b"\n"
+    row = {name: _rounded(value) for name, value in asdict(record).items() if value is not None}
+    return json.dumps(row).encode() + b"\n"
 
 
 def _rounded(value: Any) -> Any:

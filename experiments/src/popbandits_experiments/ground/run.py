@@ -1,19 +1,21 @@
 """Train populations on real tasks and store the results; skip stored ones."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 
 import torch
+from ConfigSpace import ConfigurationSpace
 
 from popbandits.errors import ArgumentError
 from popbandits_experiments.ground import grounds
-from popbandits_experiments.ground.deciding import ALONE, DEFAULTS
+from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS
 from popbandits_experiments.ground.grounds import GROUNDS
 from popbandits_experiments.ground.methods import METHODS
-from popbandits_experiments.ground.records import RESULTS, SPACES, SPLITS, Key, append, done, seed_range
+from popbandits_experiments.ground.records import RESULTS, SPACES, SPLITS, append, done, seed_range
+from popbandits_experiments.ground.rivals.registry import Rival
 from popbandits_experiments.ground.sitting import Batch, sit
 
 COMPARED = (DEFAULTS, "random", "pbt", "patient-pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")
@@ -25,6 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--spaces", nargs="+", choices=SPACES, default=["wide"])
     parser.add_argument(
         "--methods", nargs="+", choices=(DEFAULTS, ALONE, *METHODS), default=list(COMPARED), metavar="METHOD"
+    )
+    parser.add_argument(
+        "--members",
+        nargs="+",
+        type=int,
+        default=[MEMBERS],
+        help="members of a population; the budget is members x rounds intervals (%(default)s)",
     )
     parser.add_argument("--rounds", nargs="+", type=int, default=[30], help="intervals that the budget is divided into")
     parser.add_argument("--seeds", default="0-64", help="first and one past the last, as in 0-64 (%(default)s)")
@@ -55,29 +64,39 @@ def main(options: argparse.Namespace) -> None:
 
 def _batches(options: argparse.Namespace) -> Iterator[Batch]:
     """Yield the batches that are not stored yet, in the requested order."""
-    for method in options.methods:
-        if method not in (DEFAULTS, ALONE):
-            METHODS[method].make()  # Raises now, not in a worker, if it is not installed.
-    for space in options.spaces:
-        for rounds in options.rounds:
-            for task in options.tasks:
-                ground = GROUNDS[task]
-                ground.updates_in(rounds)
-                if space not in ground.spaces:
-                    raise ArgumentError(
-                        f"--spaces must be one that {task} has, got {space}; it has {', '.join(ground.spaces)}"
-                    )
-                for seeds in _batches_of_seeds(options):
-                    whole = Batch(ground, space, rounds, tuple(options.methods), seeds, options.split)
-                    missing = set(whole.keys) - done(whole.keys, options.results)
-                    by_seed = {
-                        seed: tuple(m for m in options.methods if Key(task, space, rounds, m, seed) in missing)
-                        for seed in seeds
-                    }
-                    for methods, group in groupby(seeds, by_seed.__getitem__):
-                        alike = list(group)
-                        if methods:
-                            yield replace(whole, methods=methods, seeds=range(alike[0], alike[-1] + 1))
+    for members, space, rounds, task in product(options.members, options.spaces, options.rounds, options.tasks):
+        ground = GROUNDS[task]
+        ground.updates_in(rounds)
+        if space not in ground.spaces:
+            raise ArgumentError(f"--spaces must be one that {task} has, got {space}; it has {', '.join(ground.spaces)}")
+        _check_methods(options, members, rounds)
+        for seeds, methods in product(_batches_of_seeds(options), _by_length(options.methods)):
+            whole = Batch(ground, space, rounds, methods, seeds, options.split, members)
+            missing = {(key.seed, key.method) for key in set(whole.keys) - done(whole.keys, options.results)}
+            by_seed = {seed: tuple(m for m in methods if (seed, m) in missing) for seed in seeds}
+            for left, group in groupby(seeds, by_seed.__getitem__):
+                alike = list(group)
+                if left:
+                    yield replace(whole, methods=left, seeds=range(alike[0], alike[-1] + 1))
+
+
+def _by_length(methods: Sequence[str]) -> list[tuple[str, ...]]:
+    """Part the methods whose runs last longer than a population's from the others, which would wait idle for them."""
+    longer = {name for name in methods if isinstance(rival := METHODS.get(name), Rival) and rival.longer}
+    parts = tuple(name for name in methods if name not in longer), tuple(name for name in methods if name in longer)
+    return [part for part in parts if part]
+
+
+def _check_methods(options: argparse.Namespace, members: int, rounds: int) -> None:
+    """Make every method once: an error is raised now, not in a worker."""
+    if members < 1:
+        raise ArgumentError(f"--members must be at least 1, got {members}")
+    for name in options.methods:
+        method = METHODS.get(name)
+        if isinstance(method, Rival):
+            method.make(ConfigurationSpace({"lr": (0.0, 1.0)}), members, rounds, 0)
+        elif method is not None:
+            method.make()
 
 
 def _batches_of_seeds(options: argparse.Namespace) -> list[range]:

@@ -7,7 +7,7 @@ from popbandits.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean returns that mark the ends of a task's scale; digits are scored by accuracy in percent.
+    """Mean returns that mark the ends of a task's scale; digits and recall are scored by accuracy in percent.
 
     >>> pendulum = Scale(random=-1200, solved=-200)
     >>> pendulum.normalise(-700), pendulum.take_off
@@ -41,9 +41,18 @@ SCALES = {
     "Asterix": Scale(0.5, 5),
     "SpaceInvaders": Scale(4.15, 40),
     "Freeway": Scale(0.15, 20),
+    # A million steps: `solved` of the games, which is what PPO reaches in gymnax's table, but for Seaquest.
+    "Breakout-1M": Scale(0.4, 28),
+    "Asterix-1M": Scale(0.5, 15),
+    "SpaceInvaders-1M": Scale(4.15, 131),
+    "Freeway-1M": Scale(0.15, 23),
+    "Seaquest-1M": Scale(0.1, 20),
     "Digits": Scale(10, 95),
+    "Recall": Scale(12.5, 95),
     "LunarLander": Scale(-180, 200),
     "BipedalWalker": Scale(-90, 250),
+    "LunarLander-full": Scale(-180, 200),
+    "BipedalWalker-full": Scale(-90, 250),
     "Hopper": Scale(20, 1500),
     "Walker2d": Scale(5, 1500),
 }

@@ -3,7 +3,7 @@
 import math
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -55,12 +55,14 @@ class Batch:
     methods: tuple[str, ...]
     seeds: range
     split: Split
+    members: int = MEMBERS
+    """Members of a population, and slots of a rival: each run trains at most members x rounds intervals."""
 
     @property
     def keys(self) -> list[Key]:
         """Return the identity of each population."""
         return [
-            Key(self.ground.name, self.space, self.rounds, method, seed)
+            Key(self.ground.name, self.space, self.rounds, method, seed, self.members)
             for seed in self.seeds
             for method in self.methods
         ]
@@ -73,15 +75,18 @@ class _Running:
         self.batch, self.deciders, self.clock = batch, deciders, clock
         self.began = clock.training
         start = time.perf_counter()
-        self.keys = batch.keys
-        self.seeds = [MEMBERS * key.seed + member for key in self.keys for member in range(MEMBERS)]
+        self.keys, self.members = batch.keys, batch.members
+        self.seeds = [self.members * key.seed + member for key in self.keys for member in range(self.members)]
         updates = batch.ground.updates_in(batch.rounds)
         self.agents = batch.ground.make(self.seeds, updates, device)
-        self.kept = Kept(self.agents, MEMBERS)
+        self.kept = Kept(self.agents, self.members)
         clock.building += time.perf_counter() - start
         space = batch.ground.spaces[batch.space]()
         self.numbers = deciders.add(len(self.keys))
-        specs = [Spec(key.method, space, key.rounds, key.seed) for key in self.keys]
+        self.running = list(range(len(self.keys)))
+        """Indices of the populations that have not ended."""
+        self.intervals = [0] * len(self.keys)
+        specs = [Spec(key.method, space, key.rounds, key.seed, key.population) for key in self.keys]
         self.deciding = deciders.advance([(n, spec, None) for n, spec in zip(self.numbers, specs, strict=True)])
         self.round = 0
         self.seconds = 0.0
@@ -91,79 +96,116 @@ class _Running:
         start = time.perf_counter()
         orders = self._orders()
         self.clock.waiting += time.perf_counter() - start
-        if orders is None:
+        if not orders:
             return False
         self.round += 1
         start = time.perf_counter()
         scores = self._train(orders)
         self.seconds += time.perf_counter() - start
         self.clock.training += time.perf_counter() - start
-        told = [scores[MEMBERS * i : MEMBERS * (i + 1)] for i in range(len(self.keys))]
-        self.deciding = self.deciders.advance([(n, None, s) for n, s in zip(self.numbers, told, strict=True)])
+        told = {i: scores[self.members * i : self.members * (i + 1)] for i in self.running}
+        self.deciding = self.deciders.advance([(self.numbers[i], None, own) for i, own in told.items()])
         return True
 
-    def _orders(self) -> list[Order] | None:
-        """Gather every member's order, in the order of the members."""
+    def _orders(self) -> dict[int, Order]:
+        """Gather the orders by the index of the member; idle ones have none."""
         found = [future.result() for future in self.deciding]
         self.clock.deciding += sum(seconds for _, seconds in found) / len(self.deciders)
         answers = dict(answer for share, _ in found for answer in share)
-        by_population = [answers[number] for number in self.numbers]
-        if any(orders is None for orders in by_population):
-            return None
-        return [order for orders in by_population if orders for order in orders]
+        orders: dict[int, Order] = {}
+        for i in list(self.running):
+            answer = answers[self.numbers[i]]
+            self.kept.forget(i, answer.needed)
+            if answer.orders is None:
+                self.running.remove(i)
+                continue
+            own = {self.members * i + member: order for member, order in enumerate(answer.orders) if order is not None}
+            self.intervals[i] += len(own)
+            orders |= own
+        return orders
 
-    def _train(self, orders: Sequence[Order]) -> list[float]:
-        sources = list(range(len(orders)))
-        for index, order in enumerate(orders):
-            if order.parent is not None and order.parent[1] == self.round - 2:  # Rounds of parents count from 0.
-                sources[index] = index - index % MEMBERS + order.parent[0]
+    def _train(self, orders: Mapping[int, Order]) -> list[float]:
+        """Train an interval of every order; return the score of every member, NaN for idle ones."""
+        sources, fresh, earlier = list(range(len(self.seeds))), dict[int, int](), dict[int, tuple[int, int]]()
+        for index, order in orders.items():
+            if order.parent is None:
+                fresh[index] = self._seed(index, order)
+            elif order.parent[1] == self.round - 2:  # Rounds of parents count from 0.
+                sources[index] = index - index % self.members + order.parent[0]
+            else:
+                earlier[index] = order.parent
         self.agents.copy(sources)
-        for index, order in enumerate(orders):  # After the copies: these overwrite possible sources.
-            if order.parent is None and self.round > 1:  # In round 1, all are new.
-                self.agents.reset(index, self.seeds[index] + 1_000_000 * self.round)
-            elif order.parent is not None and order.parent[1] < self.round - 2:
-                self.kept.restore(index, order.parent)
-        self.agents.assigned([(index % MEMBERS, self.round) for index in range(len(orders))])
-        scores = [outcome.score for outcome in self.agents.train([order.config for order in orders])]
-        self.kept.keep(self.round - 1, scores)
+        if self.round == 1:  # Those that begin with their own seeds are new.
+            fresh = {index: seed for index, seed in fresh.items() if seed != self.seeds[index]}
+        if fresh:  # After the copies: these overwrite possible sources.
+            self.agents.reset_all(list(fresh), list(fresh.values()))
+        if earlier:
+            self.kept.restore(earlier)
+        # Idle members train too, with anybody's configuration: the program is for all. Nothing of it is kept.
+        configs, labels = [next(iter(orders.values())).config] * len(self.seeds), [(0, 0)] * len(self.seeds)
+        for index, order in orders.items():
+            configs[index] = order.config
+            # The random numbers of a trial do not depend on when and where it trains.
+            member_round = (index % self.members, self.round)
+            labels[index] = member_round if order.trial is None else (order.trial, order.age + 1)
+        self.agents.assigned(labels)
+        trained = self.agents.train(configs)
+        scores = [trained[index].score if index in orders else math.nan for index in range(len(self.seeds))]
+        self.kept.keep(self.round - 1, [index for index, score in enumerate(scores) if math.isfinite(score)])
         return scores
 
+    def _seed(self, index: int, order: Order) -> int:
+        """Return the seed of a fresh start: a trial begins as the member of its number does, or is new."""
+        if order.trial is None:
+            return self.seeds[index] + (1_000_000 * self.round if self.round > 1 else 0)
+        again, member = divmod(order.trial, self.members)
+        return self.seeds[index - index % self.members + member] + 1_000_000 * again
+
     def records(self, device_name: str) -> list[Record]:
-        """Test the selected member of every population, and return the records."""
+        """Test what every population hands over, its last and its best state, and return the records."""
         start = time.perf_counter()
         summaries = self.deciders.fetch(self.numbers)
-        batch, chosen = self.batch, {}
-        random_score = scale_of(batch.ground.name).random
-        for index, number in enumerate(self.numbers):
-            if (member := summaries[number].handed_over) is not None:
-                chosen[number] = MEMBERS * index + member
-        means, errors = dict[int, float](), dict[int, float]()
-        if chosen:
-            seeds = [TEST_SEED + self.keys[index // MEMBERS].seed for index in chosen.values()]
-            returns = self.agents.evaluate(list(chosen.values()), EPISODES, seeds)
-            means = dict(zip(chosen, returns.mean(1).tolist(), strict=True))
-            errors = dict(zip(chosen, (returns.std(1) / math.sqrt(returns.shape[1])).tolist(), strict=True))
+        batch, random_score = self.batch, scale_of(self.batch.ground.name).random
+        found = [summaries[number] for number in self.numbers]
+        last = self._test({i: summary.final for i, summary in enumerate(found) if summary.final})
+        other = {i: one.best for i, one in enumerate(found) if one.best and one.best != one.final}
+        best = {i: tested for i, tested in last.items() if i not in other} | self._test(other)
         self.clock.testing += time.perf_counter() - start
+        untested = random_score, 0.0
         return [
             Record(
                 *key[:3],
                 steps=batch.ground.updates * batch.ground.steps,
-                population=MEMBERS,
+                population=key.population,
                 method=key.method,
                 seed=key.seed,
-                final=means.get(number, random_score),
-                final_error=errors.get(number, 0.0),
-                curve=tuple(random_score if math.isnan(score) else score for score in summaries[number].curve),
-                late_choices=summaries[number].late.made,
-                late_on_bound=summaries[number].late.on_bound,
-                late_low_lr=summaries[number].late.low_lr,
+                final=last.get(i, untested)[0],
+                final_error=last.get(i, untested)[1],
+                curve=tuple(random_score if math.isnan(score) else score for score in found[i].curve),
+                late_choices=found[i].late.made,
+                late_on_bound=found[i].late.on_bound,
+                late_low_lr=found[i].late.low_lr,
                 group=batch.ground.group,
                 split=batch.split,
                 device=device_name,
                 seconds=self.seconds / len(self.keys),
+                kept=best.get(i, untested)[0],
+                kept_error=best.get(i, untested)[1],
+                intervals=self.intervals[i],
             )
-            for key, number in zip(self.keys, self.numbers, strict=True)
+            for i, key in enumerate(self.keys)
         ]
+
+    def _test(self, states: Mapping[int, tuple[int, int]]) -> dict[int, tuple[float, float]]:
+        """Play fresh episodes with a kept state of each population; return mean returns and their standard errors."""
+        if not states:
+            return {}
+        places = {self.members * i + key[0]: key for i, key in states.items()}
+        self.kept.restore(places)
+        seeds = [TEST_SEED + self.keys[i].seed for i in states]
+        returns = self.agents.evaluate(list(places), EPISODES, seeds)
+        errors = returns.std(1) / math.sqrt(returns.shape[1])
+        return dict(zip(states, zip(returns.mean(1).tolist(), errors.tolist(), strict=True), strict=True))
 
 
 def sit(

@@ -9,7 +9,9 @@ import numpy as np
 
 from popbandits.basics.wording import counted
 from popbandits.errors import ArgumentError
+from popbandits_experiments.ground import headroom
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS
+from popbandits_experiments.ground.headroom import Judgements, judgement_of, with_headroom
 from popbandits_experiments.ground.methods import METHODS
 from popbandits_experiments.ground.records import RESULTS, SPACES, SPLITS, Group, Record, Space, read, seed_range
 from popbandits_experiments.ground.scales import scale_of
@@ -79,6 +81,13 @@ class Comparison:
         runs = {method: {task: tasks[task]} for method, tasks in self.runs.items() if task in tasks}
         return replace(self, runs=runs)
 
+    def without(self, task: str) -> "Comparison":
+        """Return the comparison on all tasks but one."""
+        rest = {
+            method: {name: runs for name, runs in tasks.items() if name != task} for method, tasks in self.runs.items()
+        }
+        return replace(self, runs={method: tasks for method, tasks in rest.items() if tasks})
+
     def values(self, method: str, of: Callable[[Record], float]) -> list[FloatArray]:
         """Return a number of each run of a method: an array for each task."""
         return [np.array([of(record) for record in seeds.values()]) for seeds in self.runs[method].values()]
@@ -122,6 +131,10 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=SPLITS, default="confirmation", help="seeds to show (%(default)s)")
     for name, kind in (("tasks", str), ("spaces", str), ("methods", str), ("rounds", int)):
         parser.add_argument(f"--{name}", nargs="+", type=kind, help=f"only these {name}")
+    parser.add_argument(
+        "--headroom", type=Path, default=headroom.RESULTS, help="folder of the studies of headroom (%(default)s)"
+    )
+    parser.add_argument("--all-tasks", action="store_true", help="let tasks without headroom enter means")
     parser.add_argument("--seeds", help="only these seeds: the first and one past the last, as in 2000-2064")
 
 
@@ -145,6 +158,32 @@ def select(options: argparse.Namespace, split: str | None = None) -> list[Record
         for record in stored
         if record.split == split and all(not n or getattr(record, name) in n for name, n in wanted.items())
     ]
+
+
+def judgements_for(records: Sequence[Record], options: argparse.Namespace) -> Judgements:
+    """Return what the studies say of the records' tasks and spaces; with --all-tasks, that all have headroom."""
+    if options.all_tasks:
+        return {(record.task, record.space): headroom.Judgement("headroom", "asked for") for record in records}
+    return headroom.judge(options.headroom)
+
+
+def entering(records: Sequence[Record], options: argparse.Namespace) -> list[Record]:
+    """Return the records that may enter means over tasks, and print which tasks may not."""
+    judgements = judgements_for(records, options)
+    if words := left_out(records, judgements):
+        print(f"{words}\n")
+    return with_headroom(records, judgements)
+
+
+def left_out(records: Sequence[Record], judgements: Judgements) -> str:
+    """List the tasks and spaces that enter no mean, with the reason; empty if all do."""
+    found = {(record.task, record.space): judgement_of(record, judgements) for record in records}
+    lines = [
+        f"- {task}, {space} space: {judgement.verdict}, {judgement.reason}"
+        for (task, space), judgement in found.items()
+        if judgement.verdict != "headroom"
+    ]
+    return "\n".join(["In no mean, as `headroom table` shows:", "", *sorted(lines)]) if lines else ""
 
 
 def require_some(records: Sequence[Record], options: argparse.Namespace) -> None:

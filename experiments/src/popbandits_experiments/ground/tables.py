@@ -9,6 +9,7 @@ import numpy as np
 
 from popbandits.basics.wording import counted, duration, number
 from popbandits.errors import ArgumentError
+from popbandits_experiments.ground.headroom import Judgements, with_headroom
 from popbandits_experiments.ground.records import Record
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.statistics import (
@@ -31,7 +32,9 @@ from popbandits_experiments.ground.suite import (
     arrange,
     final,
     grounded,
+    judgements_for,
     label,
+    left_out,
     normalised,
     require_some,
     select,
@@ -192,22 +195,42 @@ def listed(values: Iterable[str]) -> str:
     return " / ".join(dict.fromkeys(values))
 
 
-def page(records: Sequence[Record], development: Sequence[Record] = ()) -> Iterator[str]:
-    """Yield every table, the most general first; the best intervals are chosen by the runs in `development`."""
+def without_table(part: Comparison, baseline: str) -> str:
+    """Build a table with a row for each method: the mean probability of improvement over all tasks, and without each.
+
+    Empty if no method shares seeds with the baseline on two tasks.
+    """
+    columns = {"all tasks": part} | {f"without {task}": part.without(task) for task in part.tasks}
+    rows = []
+    for method in part.methods:
+        if method != baseline and len(part.pairs(method, baseline)) > 1:
+            pairs = [one.pairs(method, baseline) for one in columns.values()]
+            rows.append([label(method), *(marked(improvement(found)) if found else UNKNOWN for found in pairs)])
+    return markdown(["method", *columns], rows) if rows else ""
+
+
+def page(
+    records: Sequence[Record], development: Sequence[Record] = (), judgements: Judgements | None = None
+) -> Iterator[str]:
+    """Yield every table: task by task, then means over the tasks with headroom, or over all without judgements.
+
+    The best intervals are chosen by the runs in `development`.
+    """
     parts, before = arrange(records), arrange(development)
     total = sum(record.seconds for record in records)
     yield f"{counted(len(records), 'population-run')}, {duration(total)} of training and deciding.\n\n{LEGEND}"
-    for part in parts:
-        yield f"## {part.title}: {counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}"
-        yield methods_table(part, normalised, on_common_scale)
-        if len(part.tasks) > 1:
-            yield "On which tasks a method is ahead or behind by the same rule; on the others it is undecided:"
-            yield verdicts_table(part)
-    for same in grouped(parts):
-        if lengths := intervals_table(same, matching(before, same[0]), normalised, on_common_scale):
-            yield f"## Interval lengths, the same budget: {same[0].title}"
-            yield lengths
     yield "## Task by task"
+    yield from _by_task(parts, before)
+    yield "## Over tasks"
+    entering = records if judgements is None else with_headroom(records, judgements)
+    if judgements is not None and (words := left_out(records, judgements)):
+        yield words
+    yield from _over_tasks(arrange(entering), before)
+    yield "## Tasks and costs"
+    yield tasks_table(parts)
+
+
+def _by_task(parts: Sequence[Comparison], before: Sequence[Comparison]) -> Iterator[str]:
     for same in grouped(parts):
         for task in sorted({task for part in same for task in part.tasks}):
             here = [part.on(task) for part in same if task in part.tasks]
@@ -218,8 +241,23 @@ def page(records: Sequence[Record], development: Sequence[Record] = ()) -> Itera
             if lengths := intervals_table(here, earlier, final, in_own_units):
                 yield f"{task}, {same[0].space} space, the same budget at several interval lengths:"
                 yield lengths
-    yield "## Tasks and costs"
-    yield tasks_table(parts)
+
+
+def _over_tasks(parts: Sequence[Comparison], before: Sequence[Comparison]) -> Iterator[str]:
+    for part in parts:
+        yield f"### {part.title}: {counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}"
+        yield methods_table(part, normalised, on_common_scale)
+        if len(part.tasks) > 1:
+            yield "On which tasks a method is ahead or behind by the same rule; on the others it is undecided:"
+            yield verdicts_table(part)
+        for baseline in BASELINES:
+            if found := without_table(part, baseline):
+                yield f"Better than {IN_WORDS[baseline]}, with and without each single task:"
+                yield found
+    for same in grouped(parts):
+        if lengths := intervals_table(same, matching(before, same[0]), normalised, on_common_scale):
+            yield f"### Interval lengths, the same budget: {same[0].title}"
+            yield lengths
 
 
 def grouped(parts: Sequence[Comparison]) -> list[list[Comparison]]:
@@ -255,7 +293,7 @@ def main(options: argparse.Namespace) -> None:
     records = select(options)
     require_some(records, options)
     development = select(options, "development") if options.split != "development" else []
-    text = "\n\n".join(page(records, development))
+    text = "\n\n".join(page(records, development, judgements_for(records, options)))
     if options.markdown:
         insert(text, options.markdown)
     else:

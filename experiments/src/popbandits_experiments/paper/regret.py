@@ -14,8 +14,8 @@ from rich.text import Text
 from scipy.optimize import isotonic_regression
 
 from popbandits.basics.typing import FloatArray
-from popbandits.methods import METHODS
 from popbandits.reports.figures.figure import require_extra
+from popbandits_experiments.methods import ALL_METHODS as METHODS
 from popbandits_experiments.paper.results import Curve, Floor, Results
 
 if TYPE_CHECKING:

@@ -24,9 +24,10 @@ from popbandits.basics.typing import FloatArray
 from popbandits.errors import ArgumentError
 from popbandits.explorers import RandomSearch
 from popbandits.history import Config, History
-from popbandits.methods import METHODS, Explore
+from popbandits.methods import Explore
 from popbandits.population import Population
 from popbandits.selection.truncation import replaced_count
+from popbandits_experiments.methods import ALL_METHODS as METHODS
 from popbandits_experiments.paper.compared import COMPARED, COSTS
 from popbandits_experiments.paper.parallel import in_processes, worker_count
 from popbandits_experiments.paper.results import Floor, Results, Run, Start, provenance

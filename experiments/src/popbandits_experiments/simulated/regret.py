@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from popbandits.methods import METHODS
+from popbandits_experiments.methods import ALL_METHODS as METHODS
 from popbandits_experiments.simulated.problems import PROBLEMS
 from popbandits_experiments.simulated.simulate import PERFECT, VARIANTS, RunResult, run
 

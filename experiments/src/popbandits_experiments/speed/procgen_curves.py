@@ -21,11 +21,11 @@ from rich.table import Table
 from popbandits.basics.wording import counted
 from popbandits.history import Observation
 from popbandits.reports.stats import deviation
-from popbandits.selection.t_test import welch
 from popbandits_experiments import RESULTS
 from popbandits_experiments.paper.procgen import published
 from popbandits_experiments.paper.procgen.methods import short
 from popbandits_experiments.paper.procgen.tables import Trial, trials
+from popbandits_experiments.paper.score_tables import welch
 
 LOW = 2e-5
 """Learning rates up to this are within 1% of the lower end of the paper's range."""

@@ -16,7 +16,7 @@ other seeds, as a control: "seeds ahead" of the others is to be read beside that
 loss in the seeds that are lost. "Worst" and "quartiles" compare the seeds in order of their scores, worst with worst.
 
 Trials, generators and schedulers are Tune's own; the actors are replaced by a function call
-(`popbandits.testing.ray_simulation`).
+(`tests/ray/simulation.py`).
 """
 
 import argparse
@@ -36,9 +36,9 @@ from ray.tune.schedulers import pb2
 from scipy import stats
 
 import popbandits.ray as ours
-from popbandits.testing.ray_simulation import Simulation, State, Step
 from popbandits_experiments.speed.ray_tune import INTERVAL, LABELS, NOISE, SIZE, settings
 from popbandits_experiments.speed.ray_tune import train as train_toy
+from tests.ray.simulation import Simulation, State, Step
 
 LOWER, UPPER = 1e-5, 1e-1
 

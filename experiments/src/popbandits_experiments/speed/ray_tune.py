@@ -10,7 +10,8 @@ Three problems, 8 trials, an interval of 5 iterations, asynchronous, which is Tu
   Tune's PB2 supports no categories, so a trial keeps its first label or copies another trial's.
 - The same with a tenth of the noise, which in Tune's own problem is several times an iteration's gain.
 
-Trials, generators and schedulers are Tune's own; the actors are replaced by a function call (`ray_simulation.py`).
+Trials, generators and schedulers are Tune's own; the actors are replaced by a function call
+(`tests/ray/simulation.py`).
 """
 
 import argparse
@@ -30,7 +31,7 @@ from ray.tune.schedulers import pb2
 from scipy import stats
 
 import popbandits.ray as ours
-from popbandits.testing.ray_simulation import Simulation, State
+from tests.ray.simulation import Simulation, State
 
 SIZE, INTERVAL = 8, 5
 BOUNDS: dict[str, Any] = {"lr": [0.0001, 0.02]}

@@ -20,6 +20,8 @@ from popbandits_experiments.paper.procgen.task import Task
 
 # Episodes of bossfight are short while nothing is known about the game.
 SMALL = Settings("bossfight", interval=64, sizes=Sizes(environments=4, steps=16, epochs=1, minibatches=2), threads=1)
+# For tests that need no episode to end.
+BRIEF = replace(SMALL, interval=16, sizes=Sizes(environments=2, steps=8, epochs=1, minibatches=2))
 CONFIG = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
 
 
@@ -52,7 +54,7 @@ def save(agent: PPO, directory: Path) -> Path:
 
 @pytest.mark.parametrize("kind", [PPO, DrAC, UCBDrAC])
 def test_a_saved_agent_goes_on_bit_for_bit(kind: type[PPO], tmp_path: Path) -> None:
-    settings = replace(SMALL, score_on="validation", episodes=1) if kind is PPO else SMALL
+    settings = replace(BRIEF, score_on="validation", episodes=1) if kind is PPO else BRIEF
     agent = kind(3, settings)
     agent.train(config(kind))
     checkpoint = save(agent, tmp_path / "before")
@@ -80,7 +82,7 @@ def test_a_member_that_takes_over_weights_does_not_relive_the_others_episodes(
             super().__init__(*args, seed=seed, **kwargs)
 
     monkeypatch.setattr(agent_module, "Pool", Watched)
-    parent = PPO(0, SMALL)
+    parent = PPO(0, BRIEF)
     parent.train(config(PPO))
     checkpoint = save(parent, tmp_path / "parent")
     for member, lr in ((0, 1e-4), (0, 2e-4), (1, 1e-4), (0, 1e-4)):
@@ -94,11 +96,10 @@ def test_a_member_that_takes_over_weights_does_not_relive_the_others_episodes(
 
 def test_a_cpu_of_more_cores_trains_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # The network's full width: cores share large sums.
-    settings = replace(SMALL, interval=16, sizes=Sizes(environments=2, steps=8, epochs=1, minibatches=2))
     trained = []
     for cores in (1, 2):
         torch.set_num_threads(cores)
-        agent = DrAC(0, settings)
+        agent = DrAC(0, BRIEF)
         agent.train(config(DrAC))
         trained.append(parameters(agent))
     assert torch.equal(*trained)
@@ -119,7 +120,7 @@ def test_a_checkpoint_has_everything_but_hyperparameters(tmp_path: Path) -> None
 
 
 def test_hyperparameters_change_between_rounds_without_anything_being_made_anew() -> None:
-    agent = DrAC(0, SMALL)
+    agent = DrAC(0, BRIEF)
     learner = agent.learner
     for name, lr in zip(AUGMENTATIONS, np.geomspace(1e-5, 1e-3, 8).tolist(), strict=True):
         before = parameters(agent)
@@ -132,7 +133,7 @@ def test_hyperparameters_change_between_rounds_without_anything_being_made_anew(
 
 
 def test_a_learning_rate_of_nothing_changes_nothing() -> None:
-    agent = DrAC(0, SMALL)
+    agent = DrAC(0, BRIEF)
     before = parameters(agent)
     agent.train(config(DrAC, lr=0.0))
     assert torch.equal(parameters(agent), before)
@@ -142,7 +143,7 @@ def test_the_augmentation_and_its_weight_matter(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(agent_module, "_digest", lambda config: 0)  # The same episodes, whatever the hyperparameters.
 
     def trained(**changes: Any) -> torch.Tensor:
-        agent = DrAC(0, SMALL)
+        agent = DrAC(0, BRIEF)
         agent.train(config(DrAC, **changes))
         return parameters(agent)
 
@@ -150,16 +151,16 @@ def test_the_augmentation_and_its_weight_matter(monkeypatch: pytest.MonkeyPatch)
     assert torch.equal(crop, trained())
     assert not torch.equal(crop, trained(augmentation="rotate"))
     assert not torch.equal(crop, trained(alpha=0.5))
-    unregularised = PPO(0, SMALL)
+    unregularised = PPO(0, BRIEF)
     unregularised.train(config(PPO))
     distance = (trained(alpha=0.0) - parameters(unregularised)).abs().max()
     assert distance < 1e-6  # The same but for the order of sums.
 
 
 def test_an_interval_ends_at_the_first_rollout_that_reaches_its_multiple() -> None:
-    agent = PPO(0, replace(SMALL, interval=100))
+    agent = PPO(0, replace(BRIEF, interval=25))
     steps = [agent.train(config(PPO)).steps for _ in range(4)]
-    assert steps == [128, 128, 64, 128]  # In all 128, 256, 320 and 448.
+    assert steps == [32, 32, 16, 32]  # In all 32, 64, 80 and 112.
 
 
 def test_the_score_is_the_mean_raw_return_of_the_last_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +246,7 @@ def test_an_evaluation_plays_every_episode_to_its_end_and_steps_nobody_else(monk
 
 
 def test_evaluating_changes_nothing_that_is_learnt() -> None:
-    agent, other = PPO(0, SMALL), PPO(0, SMALL)
+    agent, other = PPO(0, BRIEF), PPO(0, BRIEF)
     agent.train(config(PPO))
     agent.evaluate(["validation"], seed=1, episodes=1)
     agent.train(config(PPO))

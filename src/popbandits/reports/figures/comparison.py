@@ -1,4 +1,4 @@
-"""Comparison of runs: learning curves, regret and final scores by method."""
+"""Comparison of runs: learning curves and final scores by method."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from popbandits.basics.typing import BoolArray, FloatArray
+from popbandits.basics.typing import FloatArray
 from popbandits.reports.figures import charts
 from popbandits.reports.figures.figure import Figure, Record, record, thin
 from popbandits.reports.run import Run
@@ -20,30 +20,21 @@ MEAN_TIP = (("mean", "mean", ".5~g"), ("low", "from", ".5~g"), ("high", "to", ".
 
 def curves(tasks: RunsByTask) -> Figure:
     """Draw the best member of each round, mean ± 1 standard error over seeds; a panel for each task."""
-    tables = {task: {method: _best(runs) for method, runs in groups.items()} for task, groups in tasks.items()}
+    methods = methods_of(tasks)
+    data: dict[str, list[Record]] = {}
+    panels = {}
+    for number, (task, groups) in enumerate(tasks.items()):
+        tables = {method: _best(runs) for method, runs in groups.items()}
+        data[f"task{number}"] = [
+            _mean_record(values, method=method, round=int(t))
+            for method, table in tables.items()
+            for t in thin(np.arange(len(table)), MAX_ROUNDS)
+            if (values := table[t][np.isfinite(table[t])].tolist())
+        ]
+        size = (760, 300) if len(tasks) == 1 else (355, 200)
+        panels[task] = _curves(f"task{number}", methods).properties(width=size[0], height=size[1])
     caption = f"The best member of each round: mean ± 1 standard error over runs ({_seeds(tasks)} per method)."
-    return _over_rounds("comparison", "Learning curves by method", caption, "score of the best member", tables)
-
-
-def regrets(tasks: RunsByTask) -> Figure:
-    """Draw the distance of each round's best member from the best score of any run, summed over rounds.
-
-    The paper's figure 3 uses the optimum instead, which is known only for synthetic problems: `popbandits synthetic`.
-    """
-    tables: dict[str, dict[str, FloatArray]] = {}
-    for task, groups in tasks.items():
-        best = {method: runs[0].sign * _best(runs) for method, runs in groups.items()}
-        top = max((float(table[np.isfinite(table)].max(initial=-np.inf)) for table in best.values()), default=0.0)
-        # A round that no member completed adds nothing.
-        tables[task] = {
-            method: np.where(_reached(groups[method]), np.nancumsum(top - table, axis=0), np.nan)
-            for method, table in best.items()
-        }
-    caption = (
-        "The distance of each round's best member from the best score that any of these runs reached, summed over "
-        f"rounds; less is better. Mean ± 1 standard error over runs ({_seeds(tasks)} per method)."
-    )
-    return _over_rounds("regret", "Cumulative regret", caption, "cumulative regret", tables)
+    return Figure("comparison", "Learning curves by method", caption, _concatenate(panels, spacing=24), data)
 
 
 def _seeds(tasks: RunsByTask) -> str:
@@ -53,35 +44,10 @@ def _seeds(tasks: RunsByTask) -> str:
 
 def _best(runs: Sequence[Run]) -> FloatArray:
     """Return the best scores, (rounds, runs); NaN for rounds that a run has not reached."""
-    reached = _reached(runs)
-    table = np.full(reached.shape, np.nan)
-    table.T[reached.T] = np.concatenate([run.best_by_round for run in runs])
+    table = np.full((max(len(run.best_by_round) for run in runs), len(runs)), np.nan)
+    for column, run in enumerate(runs):
+        table[: len(run.best_by_round), column] = run.best_by_round
     return table
-
-
-def _reached(runs: Sequence[Run]) -> BoolArray:
-    """Return a mask, (rounds, runs), of the rounds that each run reached."""
-    lengths = np.array([len(run.best_by_round) for run in runs])
-    return np.arange(lengths.max())[:, None] < lengths
-
-
-def _over_rounds(
-    name: str, title: str, caption: str, axis: str, tables: Mapping[str, Mapping[str, FloatArray]]
-) -> Figure:
-    """Draw mean ± 1 standard error over the columns of each table, round by round; a panel for each task."""
-    methods = methods_of(tables)
-    data: dict[str, list[Record]] = {}
-    panels = {}
-    for number, (task, groups) in enumerate(tables.items()):
-        data[f"task{number}"] = [
-            _mean_record(values, method=method, round=int(t))
-            for method, table in groups.items()
-            for t in thin(np.arange(len(table)), MAX_ROUNDS)
-            if (values := table[t][np.isfinite(table[t])].tolist())
-        ]
-        size = (760, 300) if len(tables) == 1 else (355, 200)
-        panels[task] = _curves(f"task{number}", methods, axis).properties(width=size[0], height=size[1])
-    return Figure(name, title, caption, _concatenate(panels, spacing=24), data)
 
 
 def _mean_record(values: list[float], **known: object) -> Record:
@@ -97,12 +63,17 @@ def _concatenate(panels: Mapping[str, Any], **options: int) -> Any:
     return alt.concat(*named, columns=2, **options)
 
 
-def _curves(source: str, methods: list[str], axis: str) -> Any:
+def _curves(source: str, methods: list[str]) -> Any:
     base = alt.Chart(alt.NamedData(source))
     colour = charts.colour("method", methods)
     rounds = alt.Axis(grid=False, tickMinStep=1, format="~s")
     x = alt.X("round:Q", title="round", axis=rounds, scale=alt.Scale(nice=False))
-    y = alt.Y("mean:Q", title=axis, scale=alt.Scale(zero=False), axis=alt.Axis(format=charts.TICK_FORMAT))
+    y = alt.Y(
+        "mean:Q",
+        title="score of the best member",
+        scale=alt.Scale(zero=False),
+        axis=alt.Axis(format=charts.TICK_FORMAT),
+    )
     tip = charts.tooltips(("method", "method"), ("round", "round", ""), *MEAN_TIP)
     band = base.mark_area(opacity=0.2).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour)
     return alt.layer(band, base.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=colour, tooltip=tip))

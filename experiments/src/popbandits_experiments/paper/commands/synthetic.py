@@ -6,7 +6,7 @@ from pathlib import Path
 
 from popbandits.commands.registry import Command, print_written
 from popbandits.errors import ArgumentError, MissingExtraError
-from popbandits.methods import METHODS
+from popbandits_experiments.methods import ALL_METHODS as METHODS
 from popbandits_experiments.paper.commands.folders import make_folder, output
 from popbandits_experiments.paper.compared import COMPARED
 

@@ -17,12 +17,12 @@ from popbandits.errors import HistoryError
 from popbandits.history import Observation
 from popbandits.reports.run import Run
 from popbandits.reports.stats import deviation
-from popbandits.reports.tables import Cell, ScoreTable, score_table
 from popbandits.run.recipes import current
 from popbandits.storage.folders import run_folders
 from popbandits.storage.schema import RUN_FILE
 from popbandits_experiments.paper.procgen import published
 from popbandits_experiments.paper.procgen.methods import AGENT, ALONE, LABELS, short
+from popbandits_experiments.paper.score_tables import Cell, ScoreTable, score_table
 
 OLD_DEFAULTS = {"difficulty": "easy", "score_on": "training"}
 """Values of settings that older runs do not record."""
@@ -162,7 +162,7 @@ def score_tables(group: Sequence[Trial]) -> dict[str, ScoreTable]:
     for one in sorted(group, key=lambda one: (one.settings["game"], order.index(one.method))):
         tasks.setdefault(one.settings["game"], {}).setdefault(one.method, []).append(one)
     tables = {
-        levels: score_table(tasks, title, lambda one, levels=levels: one.result(levels), 1.0)  # type: ignore[misc, arg-type]
+        levels: score_table(tasks, title, lambda one, levels=levels: one.result(levels), 1.0)  # type: ignore[misc]
         for levels, title in LEVELS.items()
     }
     return {levels: table for levels, table in tables.items() if table is not None}

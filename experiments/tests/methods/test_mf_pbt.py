@@ -9,7 +9,8 @@ from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT
 from popbandits.history import History
 from popbandits.population import Population
-from popbandits.selection import MFPBT, Picks
+from popbandits.selection import Picks
+from popbandits_experiments.methods import MFPBT
 from tests.selection.histories import SPACE, history_of
 
 EIGHT = [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]

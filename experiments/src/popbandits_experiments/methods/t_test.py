@@ -11,18 +11,18 @@ No member is replaced without evidence, so equal members continue as they are. F
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from scipy.special import ndtr, stdtr
+from scipy.special import ndtr
 
 from popbandits.basics.rules import SHARE, real, whole
 from popbandits.basics.typing import IntArray
 from popbandits.history import History, Observation
 from popbandits.selection.selection import Picks, Selection
 from popbandits.selection.truncation import rank, replace_members
+from popbandits_experiments.paper.score_tables import welch
 
 
 @dataclass(frozen=True)
@@ -79,19 +79,3 @@ class TTest(Selection):
 def last_intervals(history: History, index: int, count: int) -> list[Observation]:
     """Return the observation at an index and those it descends from, at most `count`, oldest first."""
     return list(islice(history.ancestors(history[index]), count))[::-1]
-
-
-def welch(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the two-sided p-value of Welch's t-test for equal means; NaN if a variance is unknown.
-
-    >>> round(welch([1.0, 2.0, 3.0], [4.0, 6.0, 8.0]), 4)
-    0.0548
-    """
-    if min(len(a), len(b)) < 2:
-        return math.nan
-    va, vb = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
-    if va + vb == 0:
-        return math.nan
-    t = (np.mean(a) - np.mean(b)) / math.sqrt(va + vb)
-    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    return float(2 * stdtr(freedom, -abs(t)))

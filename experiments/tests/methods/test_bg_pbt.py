@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from popbandits.errors import ArgumentError
-from popbandits.explorers import BGPBT
-from popbandits.explorers.bg_pbt import LEAST, Region, box_around, labels_near, region_after
 from popbandits.history import History, Observation
 from popbandits.population import Population
 from popbandits.space import Space
 from popbandits.testing import check_explorer, spaces, toy_history
+from popbandits_experiments.methods import BGPBT
+from popbandits_experiments.methods.bg_pbt import LEAST, Region, box_around, labels_near, region_after
 
 MIXED = {"a": (0.0, 1.0), "b": (0.0, 1.0), "n": (1, 5), "h": ["p", "q", "r"], "g": ["s", "t"], "f": ["u", "v"]}
 

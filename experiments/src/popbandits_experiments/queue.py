@@ -1,0 +1,248 @@
+"""Wanted runs in order of worth: `python -m popbandits_experiments.queue next|missing`.
+
+`experiments/queue.toml` lists them, the most wanted first. An entry names a command; the rest of it are options of that
+command: `run` and `headroom` of `popbandits_experiments.ground`, or `procgen` of `popbandits`. `next` calls the
+commands, which skip what is stored and resume what was begun, until the seconds given are over. `missing` prints what
+is not stored, with an estimate of its cost from runs that are.
+"""
+
+import argparse
+import math
+import sys
+import time
+import tomllib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from popbandits.basics.wording import counted, duration
+from popbandits.errors import ArgumentError, PopbanditsError
+from popbandits.run.result import Result
+from popbandits.storage.schema import RUN_FILE
+from popbandits_experiments import RESULTS
+from popbandits_experiments.ground import headroom, records, run, study
+from popbandits_experiments.ground.grounds import GROUNDS
+from popbandits_experiments.paper.commands.procgen import FULL, procgen
+from popbandits_experiments.paper.procgen.methods import ALONE
+
+QUEUE = RESULTS.parent / "queue.toml"
+SHORTEST = 60.0
+"""Fewest seconds for which a trial of Procgen is resumed: its rounds take minutes."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are those of the library."""
+
+    def error(self, message: str) -> Any:
+        """Raise ArgumentError."""
+        raise ArgumentError(message)
+
+
+@dataclass(frozen=True)
+class Entry(ABC):
+    """An entry of the queue."""
+
+    options: Mapping[str, Any]
+    """Options of the command by name, without dashes: text, a number, a list of these, or true."""
+
+    @property
+    def words(self) -> str:
+        """Options in words."""
+        return ", ".join(f"{name} {' '.join(_texts(value))}".strip() for name, value in self.options.items())
+
+    def parse(self, parser: argparse.ArgumentParser, extra: Sequence[str] = ()) -> argparse.Namespace:
+        """Parse the options as the command does."""
+        given = [text for name, value in self.options.items() for text in (f"--{name}", *_texts(value))]
+        try:
+            return parser.parse_args([*extra, *given])
+        except ArgumentError as error:
+            raise ArgumentError(f"an entry of the queue must suit its command, got {self.words}: {error}") from error
+
+    @abstractmethod
+    def missing(self) -> tuple[int, float]:
+        """Count the runs that are not stored, and estimate their seconds: NaN if nothing like them is stored."""
+
+    @abstractmethod
+    def work(self, seconds: float, extra: Sequence[str]) -> None:
+        """Run what is missing, and start nothing after `seconds`."""
+
+
+def _texts(value: Any) -> list[str]:
+    """Return the arguments of an option."""
+    if value is True:
+        return []
+    return [str(one) for one in (value if isinstance(value, list) else [value])]
+
+
+class Populations(Entry):
+    """Populations of `ground run`."""
+
+    def _parse(self, extra: Sequence[str] = ()) -> argparse.Namespace:
+        parser = Parser(prog="run")
+        run.add_arguments(parser)
+        return self.parse(parser, extra)
+
+    def missing(self) -> tuple[int, float]:
+        """Count the populations, and estimate from those of the same task, else from the steps of any task."""
+        options = self._parse()
+        tasks = [batch.ground.name for batch in run._batches(options) for _ in batch.keys]
+        return len(tasks), sum(_seconds_of_population(task, options.results) for task in tasks)
+
+    def work(self, seconds: float, extra: Sequence[str]) -> None:
+        """Run batches of populations."""
+        run.main(self._parse([*extra, "--seconds", str(seconds)]))
+
+
+class Studies(Entry):
+    """Studies of `ground headroom run`."""
+
+    def _parse(self, extra: Sequence[str] = ()) -> argparse.Namespace:
+        parser = Parser(prog="headroom")
+        study.add_arguments(parser)
+        return self.parse(parser, ["run", *extra])
+
+    def missing(self) -> tuple[int, float]:
+        """Count the members; those that train again are counted when the others are stored."""
+        members = [batch.ground.name for batch in study.batches(self._parse()) for _ in batch.keys]
+        populations = [_seconds_of_population(task, records.RESULTS) for task in members]
+        return len(members), sum(populations) / headroom.BEST_OF
+
+    def work(self, seconds: float, extra: Sequence[str]) -> None:
+        """Run batches of members."""
+        study.main(self._parse([*extra, "--seconds", str(seconds)]))
+
+
+class Trials(Entry):
+    """Trials of `popbandits procgen`."""
+
+    def _parse(self, extra: Sequence[str] = ()) -> tuple[argparse.Namespace, Any]:
+        parser = Parser(prog="procgen")
+        start = procgen(parser)
+        return self.parse(parser, extra), start
+
+    def missing(self) -> tuple[int, float]:
+        """Count the trials that are finished neither where they run nor in the stored results."""
+        options, _ = self._parse()
+        found, seconds = 0, 0.0
+        for game, method, seed in product(options.game, options.method, options.seed):
+            folders = [output / game / method / str(seed) for output in (options.output, RESULTS / options.output.name)]
+            if not any(_finished(folder) for folder in folders):
+                found += 1
+                seconds += (options.steps or FULL.steps) * _seconds_of_step(method in ALONE)
+        return found, seconds
+
+    def work(self, seconds: float, extra: Sequence[str]) -> None:
+        """Resume the trials, or begin them."""
+        if seconds >= SHORTEST:
+            options, start = self._parse(["--time-limit", str(seconds)])
+            start(options)
+
+
+KINDS: dict[str, type[Entry]] = {"run": Populations, "headroom": Studies, "procgen": Trials}
+"""Kinds of entries by command."""
+
+
+def _finished(folder: Path) -> bool:
+    return (folder / RUN_FILE).exists() and Result(folder).done
+
+
+@cache
+def _stored(folder: Path) -> list[records.Record]:
+    return records.read(folder) if any(folder.glob("*.jsonl")) else []
+
+
+@cache
+def _seconds_of_population(task: str, folder: Path) -> float:
+    """Return the mean seconds of a task's stored populations; without any, that of other tasks for as many steps."""
+    if own := [record.seconds for record in _stored(folder) if record.task == task]:
+        return float(np.mean(own))
+    group, steps = GROUNDS[task].group, GROUNDS[task].updates * GROUNDS[task].steps
+    rates = [record.seconds / record.steps for record in _stored(folder) if record.group == group]
+    return float(np.mean(rates)) * steps if rates else math.nan
+
+
+@cache
+def _seconds_of_step(alone: bool) -> float:
+    """Return the seconds of a member's step in stored trials of one agent or of populations; NaN without any."""
+    rates = []
+    for path in RESULTS.glob(f"procgen*/*/*/*/{RUN_FILE}"):
+        if (path.parent.parent.name in ALONE) == alone:
+            rounds: dict[int, tuple[float, float]] = {}
+            for observation in Result(path.parent).history:
+                seconds, _ = rounds.get(observation.round, (0.0, 0.0))
+                rounds[observation.round] = max(seconds, observation.seconds or 0.0), observation.steps or 0
+            if steps := sum(steps for _, steps in rounds.values()):
+                rates.append(sum(seconds for seconds, _ in rounds.values()) / steps)
+    return float(np.median(rates)) if rates else math.nan
+
+
+def read(path: Path = QUEUE) -> list[Entry]:
+    """Return the entries of a queue, the most wanted first."""
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))["wanted"]
+    except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
+        raise ArgumentError(f"a queue must be a TOML file with tables [[wanted]], got {path}: {error}") from error
+    entries = []
+    for row in found:
+        if row.get("command") not in KINDS:
+            raise ArgumentError(f"command must be one of {', '.join(KINDS)}, got {row.get('command')!r} in {path}")
+        entries.append(KINDS[row["command"]]({name: value for name, value in row.items() if name != "command"}))
+    return entries
+
+
+def work(entries: Sequence[Entry], seconds: float, extra: Sequence[str] = ()) -> None:
+    """Run what is missing, entry by entry, until the seconds are over."""
+    end = time.monotonic() + seconds
+    for entry in entries:
+        if time.monotonic() >= end:
+            return
+        if entry.missing()[0]:
+            print(f"{entry.words}:", flush=True)
+            entry.work(max(0.0, end - time.monotonic()), extra if not isinstance(entry, Trials) else ())
+
+
+def missing(entries: Sequence[Entry]) -> str:
+    """List what is missing, with estimates of the time it takes."""
+    lines, total = [], 0.0
+    for entry in entries:
+        count, seconds = entry.missing()
+        if count:
+            total += 0.0 if math.isnan(seconds) else seconds
+            cost = "nobody knows how long" if math.isnan(seconds) else f"about {duration(seconds)}"
+            lines.append(f"{counted(count, 'run')}, {cost}: {entry.words}")
+    return "\n".join(
+        [*lines, f"{len(lines)} of {len(entries)} entries are not complete, about {duration(total)} in all"]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m popbandits_experiments.queue", description=__doc__)
+    parser.add_argument("command", choices=("next", "missing"))
+    parser.add_argument("--queue", type=Path, default=QUEUE, help="file of the queue (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=600, help="start nothing after this time (%(default)s)")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="device of `ground`")
+    parser.add_argument("--digits", type=Path, help="file with the digits, where scikit-learn is not installed")
+    options = parser.parse_args(arguments)
+    try:
+        entries = read(options.queue)
+        if options.command == "missing":
+            print(missing(entries))
+        else:
+            digits = ["--digits", str(options.digits)] if options.digits else []
+            work(entries, options.seconds, ["--device", options.device, *digits])
+    except PopbanditsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,133 @@
+"""The queue of wanted runs: what is missing, what is run next, and what is refused."""
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.tests.ground.climbers import Track, ground
+from experiments.tests.ground.test_ground import Here
+from popbandits_experiments import queue
+from popbandits_experiments.ground import deciding, headroom
+from popbandits_experiments.ground.grounds import GROUNDS
+from popbandits_experiments.ground.records import read
+
+WANTED = """
+[[wanted]]
+command = "headroom"
+tasks = ["Pendulum"]
+spaces = ["wide"]
+samples = 4
+seeds = "0-1"
+rounds = 3
+results = "{folder}/headroom"
+
+[[wanted]]
+command = "run"
+tasks = ["Pendulum"]
+methods = ["pbt", "random"]
+rounds = [3]
+seeds = "0-2"
+workers = 1
+results = "{folder}/real"
+"""
+
+
+@pytest.fixture
+def track(monkeypatch: pytest.MonkeyPatch) -> Track:
+    monkeypatch.setattr(deciding, "ProcessPoolExecutor", Here)
+    made = Track()
+    monkeypatch.setitem(GROUNDS, "Pendulum", ground(made))
+    return made
+
+
+def write(folder: Path, text: str) -> list[str]:
+    path = folder / "queue.toml"
+    path.write_text(text.format(folder=folder))
+    return ["--queue", str(path), "--device", "cpu"]
+
+
+def test_what_is_missing_is_run_in_order_and_then_nothing_is_missing(
+    tmp_path: Path, track: Track, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = write(tmp_path, WANTED)
+    assert queue.main(["next", *given, "--seconds", "0"]) == 0
+    assert track.built == []
+    assert queue.main(["missing", *given]) == 0
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("10 runs, about ")  # an untrained policy, four usual runs, a longer one, four draws
+    assert second.startswith("4 runs, ")
+    assert last.startswith("2 of 2 entries are not complete")
+    assert queue.main(["next", *given, "--seconds", "300"]) == 0
+    said = capsys.readouterr().out
+    assert said.index("samples 4") < said.index("methods pbt random")
+    assert len(read(tmp_path / "real")) == 4
+    assert len(headroom.read(tmp_path / "headroom")) == 10 + headroom.TOP * (headroom.CHOOSING + headroom.JUDGING)
+    built = len(track.built)
+    assert queue.main(["next", *given]) == 0
+    assert len(track.built) == built
+    assert queue.main(["missing", *given]) == 0
+    assert capsys.readouterr().out.strip().startswith("0 of 2 entries are not complete")
+
+
+def test_trials_of_procgen_are_resumed_by_their_own_command_within_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (entry,) = queue.read(Path(write(tmp_path, PROCGEN)[1]))
+    assert entry.missing() == (1, pytest.approx(entry.missing()[1]))  # Seed 0 is among the stored results.
+    assert 60 < entry.missing()[1] < 1e6
+    started: list[argparse.Namespace] = []
+
+    def command(parser: argparse.ArgumentParser) -> Any:
+        original(parser)
+        return started.append
+
+    original = queue.procgen
+    monkeypatch.setattr(queue, "procgen", command)
+    queue.work([entry], 30)  # Too short for a round.
+    assert started == []
+    queue.work([entry], 500)
+    (options,) = started
+    assert (options.game, options.method, options.seed) == (["bigfish"], ["pbt"], [0, 99])
+    assert 400 < options.time_limit <= 500
+
+
+PROCGEN = """
+[[wanted]]
+command = "procgen"
+game = ["bigfish"]
+method = ["pbt"]
+seed = [0, 99]
+output = "{folder}/procgen"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[wanted]]\ncommand = "dance"', "command must be one of run, headroom, procgen, got 'dance'"),
+        ("[[wanted]]", "command must be one of run, headroom, procgen, got None"),
+        ("wanted", "a queue must be a TOML file with tables"),
+        (
+            '[[wanted]]\ncommand = "run"\ntasks = ["Chess"]',
+            "an entry of the queue must suit its command, got tasks Chess",
+        ),
+        ('[[wanted]]\ncommand = "run"\nspeed = 3', "got speed 3: unrecognized arguments: --speed 3"),
+    ],
+)
+def test_a_queue_that_makes_no_sense_is_refused(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert queue.main(["missing", *write(tmp_path, text)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_the_queue_of_the_checkout_can_be_run() -> None:
+    entries = queue.read()
+    assert {type(entry) for entry in entries} == set(queue.KINDS.values())
+    for entry in entries:
+        count, seconds = entry.missing()
+        assert count >= 0
+        assert seconds >= 0 or math.isnan(seconds)
