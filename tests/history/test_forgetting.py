@@ -149,7 +149,7 @@ def test_a_history_answers_as_if_it_had_forgotten_nothing(seed: int, mode: Any, 
                 assert bits(ask(found)) == bits(ask(plain.prefix(length))), (question, length)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(
     seed=st.integers(0, 10**6),
     batches=st.lists(st.integers(1, 40), min_size=5, max_size=12),

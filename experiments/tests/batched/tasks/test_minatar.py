@@ -114,7 +114,7 @@ def look(task: Task, state: State, theirs: list[Environment]) -> Tensor:
 @pytest.fixture
 def short_crossing(monkeypatch: pytest.MonkeyPatch) -> None:
     """End a game of Freeway, which only its frames end, after a fifth of them, here and in the package."""
-    assert freeway.FRAMES == their_freeway.time_limit
+    assert their_freeway.time_limit == freeway.FRAMES
     monkeypatch.setattr(freeway, "FRAMES", 500)
     monkeypatch.setattr(their_freeway, "time_limit", 500)
 
