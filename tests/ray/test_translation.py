@@ -74,8 +74,16 @@ def test_a_warm_up_is_a_share_of_what_tune_lets_a_trial_train(synch: bool, tmp_p
     assert min(copied) == 3
 
 
-@pytest.mark.parametrize("selection", [MFPBT(0.5, (1, 2)), Restarts(0.5, patience=1)])
-@pytest.mark.parametrize(("trainable", "synch"), [(ClassTrainable, True), (function_trainable, False)])
+@pytest.mark.parametrize(
+    ("selection", "trainable", "synch"),
+    [
+        (MFPBT(0.5, (1, 2)), ClassTrainable, True),
+        (Restarts(0.5, patience=1), function_trainable, False),
+        # Each kind of trainable and each way to wait is above, and so is each selection.
+        pytest.param(MFPBT(0.5, (1, 2)), function_trainable, False, marks=pytest.mark.slow),
+        pytest.param(Restarts(0.5, patience=1), ClassTrainable, True, marks=pytest.mark.slow),
+    ],
+)
 def test_trials_go_on_with_what_a_selection_picks(
     selection: Selection, trainable: Any, synch: bool, tmp_path: Path
 ) -> None:
