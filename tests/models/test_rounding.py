@@ -32,7 +32,7 @@ def test_the_mean_of_every_count_is_what_was_asked_for(expected: list[float]) ->
     rng, draws = np.random.default_rng(0), 20_000
     mean = np.mean([dependent_rounding(np.array(expected), rng) for _ in range(draws)], axis=0)
     fraction = np.mod(expected, 1.0)
-    # 5.5 standard errors: a false alarm in four million, seven fractions together.
+    # 5.5 standard errors: a false alarm in three million, eight fractions together.
     assert np.all(np.abs(mean - expected) <= 5.5 * np.sqrt(fraction * (1.0 - fraction) / draws))
 
 
