@@ -327,7 +327,8 @@ def test_a_batched_run_is_not_resumed_with_an_engine_for_single_agents(
 # Stop, kill, resume
 
 
-@pytest.mark.parametrize("engine", ["in-process", "threads", "processes"])
+# The signal comes to the driver's thread, as in-process; tests/views/test_stopping.py stops runs with threads.
+@pytest.mark.parametrize("engine", ["in-process", pytest.param("threads", marks=pytest.mark.slow), "processes"])
 def test_ctrl_c_lets_what_is_in_training_end_and_the_run_resumes_as_if_nothing_had_been(
     engine: str, folder: Path, undisturbed: History
 ) -> None:

@@ -140,28 +140,32 @@ from tests.engines.batches import together
 from tests.engines.misbehaving import Forking
 
 if __name__ == "__main__":
-    folder, engine = sys.argv[1:]
-    maker = partial(Forking, pids=Path(folder) / "pids")
-    maker = together(maker) if engine == "batched" else maker
-    tune(maker, space(), method=PBT(), rounds=3, population=3, directory=f"{folder}/run", engine=engine, progress=False)
-    print("over")
+    settings = {"method": PBT(), "rounds": 3, "population": 3, "progress": False}
+    for engine in sys.argv[2:]:
+        folder = Path(sys.argv[1]) / engine
+        maker = partial(Forking, pids=folder / "pids")
+        maker = together(maker) if engine == "batched" else maker
+        tune(maker, space(), directory=folder / "run", engine=engine, **settings)
+        print(engine, "is over")
 """
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_process_that_an_agent_forked_does_not_go_on_as_the_driver(engine: str, tmp_path: Path) -> None:
-    (tmp_path / "pids").mkdir()
+def test_a_process_that_an_agent_forked_does_not_go_on_as_the_driver(tmp_path: Path) -> None:
+    """With every engine in turn, in one program: whoever goes on prints something twice."""
+    for engine in ENGINES:
+        (tmp_path / engine / "pids").mkdir(parents=True)
     script = tmp_path / "script.py"
     script.write_text(FORKING)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-W", "ignore", script, tmp_path, engine]
+    command = [sys.executable, "-u", "-W", "ignore", script, tmp_path, *ENGINES]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert (ran.stdout, ran.stderr) == ("over\n", "")
+    assert (ran.stdout, ran.stderr) == ("".join(f"{engine} is over\n" for engine in ENGINES), "")
     whole = tune(Walker, space(), directory=tmp_path / "whole", **SETTINGS)
-    assert Result(tmp_path / "run").history == whole.history
-    forked = list((tmp_path / "pids").iterdir())
-    assert len(forked) >= (21 if engine == "batched" else 27)  # Batched members go on from memory.
-    until(lambda: not any(runs(pid.name) for pid in forked))
+    for engine in ENGINES:
+        assert Result(tmp_path / engine / "run").history == whole.history, engine
+        forked = list((tmp_path / engine / "pids").iterdir())
+        assert len(forked) >= (21 if engine == "batched" else 27), engine  # Batched members go on from memory.
+        until(lambda forked=forked: not any(runs(pid.name) for pid in forked))
 
 
 def runs(pid: str) -> bool:

@@ -105,8 +105,15 @@ def test_cold_starts_are_taken_up_when_a_tenth_of_the_rows_is_new(fits: list[Any
     assert taken[rows.index(20)], "2 of 20 are a tenth exactly"
 
 
-@pytest.mark.parametrize("method", MODELS)
-@pytest.mark.parametrize("window", [1, 2, 3, 7, 12, 13])
+WINDOWS = [
+    pytest.param(method, window, marks=() if method is PB2Mix or window in (1, 7, 13) else pytest.mark.slow)
+    for method in MODELS
+    for window in (1, 2, 3, 7, 12, 13)
+]
+"""One method has every window; the others share the code that cuts, and have some."""
+
+
+@pytest.mark.parametrize(("method", "window"), WINDOWS)
 def test_the_window_bounds_what_a_decision_looks_at(
     method: type[PB2Mix], window: int, fits: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

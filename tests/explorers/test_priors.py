@@ -1,5 +1,7 @@
 """Every method draws from the prior of the space: its own distributions, and what a method adds to them."""
 
+from functools import cache
+
 import ConfigSpace as cs
 import numpy as np
 import pytest
@@ -28,14 +30,20 @@ BANDITS = {"pb2-mult", "pb2-mix", "pb2-fuse", "pb2-fuse/all", "cocabo"}
 """Methods whose labels a bandit draws: it begins with equal chances, whatever the weights."""
 
 
+@cache
+def drawn_by_configspace(n: int = 2000) -> list[cs.Configuration]:
+    """Draw configurations with ConfigSpace's own sampler, once for all tests: it is slow."""
+    SPACE.configuration_space.seed(0)
+    return SPACE.configuration_space.sample_configuration(n)
+
+
 def assert_own_distributions(configs: list[Config], labels: bool = True) -> None:
     """Compare configurations with the distributions of the space."""
     values = {name: np.array([config[name] for config in configs]) for name in SPACE.names}
     momentum = truncnorm(-8, 2, loc=0.8, scale=0.1)
     assert kstest(values["momentum"], momentum.cdf).pvalue > 1e-3
     assert kstest(values["gamma"], beta(6, 2).cdf).pvalue > 1e-3
-    SPACE.configuration_space.seed(0)
-    theirs = SPACE.configuration_space.sample_configuration(2000)
+    theirs = drawn_by_configspace()
     assert kstest(values["lr"], [config["lr"] for config in theirs]).pvalue > 1e-3
     assert np.mean(values["depth"]) == pytest.approx(np.mean([config["depth"] for config in theirs]), abs=0.2)
     if labels:

@@ -139,7 +139,7 @@ QUESTIONS: dict[str, Callable[[History], Any]] = {
 @settings(deadline=None, max_examples=4)
 @given(seed=st.integers(0, 10**6), mode=st.sampled_from(["max", "min"]), size=st.sampled_from([MEMBERS, None]))
 def test_a_history_answers_as_if_it_had_forgotten_nothing(seed: int, mode: Any, size: Any) -> None:
-    told, rng = run(seed), np.random.default_rng(seed)
+    told, rng = run(seed, 100), np.random.default_rng(seed)
     plain = History(SPACE, told, mode=mode, size=size)
     with stored(told) as store:
         for question, ask in QUESTIONS.items():
@@ -149,7 +149,7 @@ def test_a_history_answers_as_if_it_had_forgotten_nothing(seed: int, mode: Any, 
                 assert bits(ask(found)) == bits(ask(plain.prefix(length))), (question, length)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(
     seed=st.integers(0, 10**6),
     batches=st.lists(st.integers(1, 40), min_size=5, max_size=12),

@@ -29,10 +29,11 @@ def test_every_count_is_the_floor_or_the_ceiling_and_the_sum_is_exact(expected: 
 
 @pytest.mark.parametrize("expected", [[0.95, 0.65, 0.05, 0.35], [1.25, 0.5, 3.0, 0.75, 2.5]])
 def test_the_mean_of_every_count_is_what_was_asked_for(expected: list[float]) -> None:
-    rng, draws = np.random.default_rng(0), 200_000
+    rng, draws = np.random.default_rng(0), 20_000
     mean = np.mean([dependent_rounding(np.array(expected), rng) for _ in range(draws)], axis=0)
     fraction = np.mod(expected, 1.0)
-    assert np.all(np.abs(mean - expected) <= 4.0 * np.sqrt(fraction * (1.0 - fraction) / draws))
+    # 5.5 standard errors: a false alarm in three million, eight fractions together.
+    assert np.all(np.abs(mean - expected) <= 5.5 * np.sqrt(fraction * (1.0 - fraction) / draws))
 
 
 @pytest.mark.parametrize("counts", [[], [0.0], [3.0], [1.0, 0.0, 2.0]])

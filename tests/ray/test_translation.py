@@ -1,7 +1,8 @@
 """Every scheduler between a population and Tune's callbacks, without Ray: nothing is lost, added or decided here."""
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,18 @@ from tests.ray.trainables import PARAM_SPACE, gain
 from tests.selection.histories import Crossed, StartsAgain
 
 NAMES = ("PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PBT")
-SOME = [name if name in ("PB2Mix", "PBT") else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
-"""Methods with and without a model; the others resume in tests/population."""
+
+
+def in_turn(names: Sequence[str], fast: Sequence[str] = NAMES) -> list[Any]:
+    """Every method, kind of trainable and way to wait; every other one is slow, and so is a method that is not fast.
+
+    What is left has each method with both kinds and both ways, and each kind with both ways.
+    """
+    every = product(enumerate(names), enumerate((ClassTrainable, function_trainable)), enumerate((True, False)))
+    return [
+        pytest.param(name, kind, synch, marks=() if name in fast and (i + j + k) % 2 == 0 else pytest.mark.slow)
+        for (i, name), (j, kind), (k, synch) in every
+    ]
 
 
 def step(state: dict[str, Any], config: Mapping[str, Any], rng: np.random.Generator) -> float:
@@ -42,12 +53,9 @@ def simulation(scheduler: Any, folder: Path, **settings: Any) -> Simulation:
     return Simulation(scheduler, folder=folder, **settings)
 
 
-@pytest.mark.parametrize("synch", [True, False])
-@pytest.mark.parametrize(("trainable", "slots"), [(ClassTrainable, 4), (function_trainable, 2)])
-@pytest.mark.parametrize("name", NAMES)
-def test_trials_train_what_the_population_decides(
-    name: str, trainable: Any, synch: bool, slots: int, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("name", "trainable", "synch"), in_turn(NAMES))
+def test_trials_train_what_the_population_decides(name: str, trainable: Any, synch: bool, tmp_path: Path) -> None:
+    slots = 4 if trainable is ClassTrainable else 2
     experiment = simulation(scheduled(name, synch=synch), tmp_path, trainable=trainable, slots=slots)
     assert experiment.run()
     assert all(trial.last_result["training_iteration"] >= 12 for trial in experiment.trials)
@@ -67,8 +75,16 @@ def test_a_warm_up_is_a_share_of_what_tune_lets_a_trial_train(synch: bool, tmp_p
     assert min(copied) == 3
 
 
-@pytest.mark.parametrize("selection", [Crossed(), StartsAgain()])
-@pytest.mark.parametrize(("trainable", "synch"), [(ClassTrainable, True), (function_trainable, False)])
+@pytest.mark.parametrize(
+    ("selection", "trainable", "synch"),
+    [
+        (Crossed(), ClassTrainable, True),
+        (StartsAgain(), function_trainable, False),
+        # Each kind of trainable and each way to wait is above, and so is each selection.
+        pytest.param(Crossed(), function_trainable, False, marks=pytest.mark.slow),
+        pytest.param(StartsAgain(), ClassTrainable, True, marks=pytest.mark.slow),
+    ],
+)
 def test_trials_go_on_with_what_a_selection_picks(
     selection: Selection, trainable: Any, synch: bool, tmp_path: Path
 ) -> None:
@@ -82,10 +98,9 @@ def test_trials_go_on_with_what_a_selection_picks(
     assert again == (set(range(4)) if isinstance(selection, StartsAgain) else set())
 
 
-@pytest.mark.parametrize("synch", [True, False])
-@pytest.mark.parametrize("trainable", [ClassTrainable, function_trainable])
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize(("name", "trainable", "synch"), in_turn(NAMES, ("PB2Mix", "PBT")))
 def test_restored_after_every_result_nothing_changes(name: str, trainable: Any, synch: bool, tmp_path: Path) -> None:
+    """With a model and without; the other methods resume in tests/population."""
     scheduler = scheduled(name, synch=synch, perturbation_interval=1)
     stored = pickle.dumps(scheduler)
     experiment = simulation(scheduler, tmp_path, trainable=trainable, iterations=6)

@@ -27,7 +27,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the demo tunes, with less training."""
-    little = Settings(copies=8, rollout=32, updates=1, episodes=4, limit=100)
+    little = Settings(copies=4, rollout=16, updates=1, episodes=2, limit=40)
     directory = tmp_path_factory.mktemp("demo") / "tuned"
     tune(lambda seed: PPO(seed, little), demo.space(), population=4, rounds=5, directory=directory, progress=False)
     return directory

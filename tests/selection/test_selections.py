@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,19 @@ STRATEGIES = [
 ]
 
 
-@pytest.mark.parametrize("check", SELECTION_CHECKS)
-@pytest.mark.parametrize("selection", STRATEGIES, ids=repr)
+def some_of_all() -> list[Any]:
+    """Every strategy and rule; with other arguments than a strategy's own, every other rule is slow."""
+    usual = [type(strategy)() for strategy in STRATEGIES]
+    every = product(enumerate(STRATEGIES), enumerate(SELECTION_CHECKS))
+    return [
+        pytest.param(
+            each, check, id=f"{each!r}-{check}", marks=() if each in usual or (i + j) % 2 else pytest.mark.slow
+        )
+        for (i, each), (j, check) in every
+    ]
+
+
+@pytest.mark.parametrize(("selection", "check"), some_of_all())
 def test_every_selection_keeps_every_rule(selection: Selection, check: str) -> None:
     SELECTION_CHECKS[check](selection)
 

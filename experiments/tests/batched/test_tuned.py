@@ -62,7 +62,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> History:
     return history
 
 
-@pytest.mark.parametrize("after", [pytest.param(3, marks=pytest.mark.slow), 10])  # One below is killed earlier.
+@pytest.mark.slow  # One below is killed and goes on; tests/views/test_stopping.py stops batches.
+@pytest.mark.parametrize("after", [3, 10])
 def test_a_run_that_is_stopped_goes_on_to_the_same_history(after: int, whole: History, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "x", progress=Stop(after))

@@ -20,7 +20,7 @@ from popbandits_experiments.ground.methods import METHODS
 from popbandits_experiments.peers.ray_pb2_explorer import RayPB2
 
 BOUNDS = {"decay": (0.0, 0.125), "lr": (2.0**-13, 1.0)}  # In our order; exact in 32 bits, to which Ray rounds.
-SIZE, ROUNDS = 8, 6
+SIZE, ROUNDS = 8, 4
 
 
 def score(config: dict[str, Any], round_: int) -> float:

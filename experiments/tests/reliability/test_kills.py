@@ -9,7 +9,16 @@ from popbandits_experiments.reliability.syscalls import can_trace
 @pytest.mark.skipif(not can_trace(), reason="calls can be counted on Linux, on x86-64 and ARM")
 @pytest.mark.parametrize(
     ("engine", "synchronous", "kills"),
-    [("in-process", True, 12), ("in-process", False, 6), ("threads", True, 6), ("processes", False, 2)],
+    [
+        ("in-process", True, 6),
+        ("in-process", False, 3),
+        ("threads", True, 3),
+        ("processes", False, 2),
+        # Twice as many calls of the same runs.
+        pytest.param("in-process", True, 12, marks=pytest.mark.slow),
+        pytest.param("in-process", False, 6, marks=pytest.mark.slow),
+        pytest.param("threads", True, 6, marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_that_is_killed_at_a_file_system_call_ends_as_if_it_had_not_been(
     engine: str, synchronous: bool, kills: int

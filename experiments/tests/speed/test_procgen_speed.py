@@ -13,7 +13,7 @@ def test_the_benchmark_prints_every_part_and_the_whole(
 ) -> None:
     narrow(monkeypatch.setattr)
     out = tmp_path / "speed.json"
-    tiny = "--device cpu --game bossfight --sizes 2 8 1 2 --rollouts 1 --repeats 1 --members 2"
+    tiny = "--device cpu --game bossfight --sizes 2 8 1 2 --rollouts 1 --repeats 1 --members 2 --rounds 1"
     procgen_speed.main([*tiny.split(), "--out", str(out)])
     printed = capsys.readouterr().out
     for part in ("acting", "stepping", "update", "augmentation", "evaluation", "idle", "env steps/s"):

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import torch
 from minatar import Environment
+from minatar.environments import freeway as their_freeway
 from torch import Tensor
 
 from popbandits_experiments.batched.tasks import TASKS, State, Task
+from popbandits_experiments.batched.tasks.minatar import freeway
 
 
 class Draws:
@@ -140,8 +142,8 @@ def skip_levels(state: State, theirs: list[Environment]) -> None:
 MATCHES = {
     "Breakout-MinAtar": Match("breakout", catch_the_ball, best=32),
     "Asterix-MinAtar": Match("asterix", keep_away, immortal=True),
-    "SpaceInvaders-MinAtar": Match("space_invaders", shoot_and_dodge, copies=20, best=40, immortal=True),
-    "Freeway-MinAtar": Match("freeway", hurry, copies=4, steps=2560, draws=CarDraws, episodes=4, best=15),
+    "SpaceInvaders-MinAtar": Match("space_invaders", shoot_and_dodge, copies=20, steps=500, best=40, immortal=True),
+    "Freeway-MinAtar": Match("freeway", hurry, copies=4, steps=600, draws=CarDraws, episodes=4, best=4),
     "Seaquest-MinAtar": Match("seaquest", hunt, steps=500, draws=SeaDraws, best=3, immortal=True),
     "Seaquest-MinAtar, highest level": Match(
         "seaquest", hunt, steps=300, draws=SeaDraws, immortal=True, begin=skip_levels
@@ -163,6 +165,15 @@ def look(task: Task, state: State, theirs: list[Environment]) -> Tensor:
     return seen
 
 
+@pytest.fixture
+def short_crossing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End a game of Freeway, which only its frames end, after a fifth of them, here and in the package."""
+    assert their_freeway.time_limit == freeway.FRAMES
+    monkeypatch.setattr(freeway, "FRAMES", 500)
+    monkeypatch.setattr(their_freeway, "time_limit", 500)
+
+
+@pytest.mark.usefixtures("short_crossing")
 @pytest.mark.parametrize("name", MATCHES)
 def test_every_step_is_the_packages(name: str) -> None:
     task, match = TASKS[name.partition(",")[0]], MATCHES[name]

@@ -52,7 +52,8 @@ def save(agent: PPO, directory: Path) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("kind", [PPO, DrAC, UCBDrAC])
+# DrAC is slow: UCBDrAC saves all that it does, and the state of its bandit.
+@pytest.mark.parametrize("kind", [PPO, pytest.param(DrAC, marks=pytest.mark.slow), UCBDrAC])
 def test_a_saved_agent_goes_on_bit_for_bit(kind: type[PPO], tmp_path: Path) -> None:
     settings = replace(BRIEF, score_on="validation", episodes=1) if kind is PPO else BRIEF
     agent = kind(3, settings)
