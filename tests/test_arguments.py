@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from popbandits import ArgumentError, Experiment, PopbanditsError, Result, resume, tune
+from popbandits.population.start import FORMS
 from tests.engines.agents import Walker, space
 
 WHOLE = "must be a whole number of at least"
@@ -52,7 +53,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "max_failures": [(-1, f"max_failures {WHOLE} 0, or None for no limit, got -1")],
     "keep": [("some", f"keep {WHOLE} 0, or 'all', got 'some'")],
     "start": [
-        (3, "start must be a configuration or a list of them, 'defaults', a History, or the folder of a run, got 3"),
+        (3, f"{FORMS}, got 3"),
         ([{}] * 5, "start has at most one configuration for each member, got 5 for 4"),
         ([{"z": 1}], "start[0]: 'z': a value needs a parameter, got 1; there are epochs, lr, optimizer, momentum"),
     ],

@@ -204,7 +204,7 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
         ("--quantile 0.9", "quantile must be above 0 and at most 0.5, got 0.9"),
         (
             "--start nowhere",
-            "start must be a configuration or a list of them, 'defaults', a History, or the folder of a run, got",
+            "start must be a configuration or a list of them, 'defaults', 'random', a History, or the folder of a run",
         ),
         ("--keep some", "keep must be a whole number of at least 0, or 'all', got 'some'"),
         ("--round-timeout 5", "the in-process engine cannot end an agent that hangs"),

@@ -6,7 +6,18 @@ from typing import Any
 import ConfigSpace as cs
 import pytest
 
-from popbandits import PBT, ArgumentError, Assignment, History, Observation, Population, RandomSearch, Space, SpaceError
+from popbandits import (
+    PBT,
+    ArgumentError,
+    Assignment,
+    History,
+    Observation,
+    Population,
+    RandomSearch,
+    Space,
+    SpaceError,
+    log,
+)
 from popbandits.explorers import Proposal
 from popbandits.population.start import from_record, resolve, to_record
 from popbandits.run.start import read_start
@@ -90,6 +101,32 @@ def test_the_defaults_are_those_of_configspace_on_every_space(name: str) -> None
     assert space.check(proposal.config) == dict(space.configuration_space.get_default_configuration())
 
 
+LR = cs.Float("lr", (1e-4, 1.0), log=True, default=3e-4)
+NAMED = [
+    {"lr": log(1e-4, 1.0, default=3e-4), "h": ["b", "a"]},
+    {"lr": LR, "h": ["b", "a"]},
+    cs.ConfigurationSpace({"h": cs.Categorical("h", ["b", "a"], default="a")}),
+    {"n": cs.Integer("n", (1, 9), default=2)},
+    {"o": cs.OrdinalHyperparameter("o", [1, 2, 4], default_value=4)},
+]
+
+
+@pytest.mark.parametrize("space", NAMED)
+def test_a_default_that_a_space_names_is_the_start_unless_the_user_says_no(space: Any) -> None:
+    assert first(None, space) == first("defaults", space)
+    begun = first("random", space)
+    assert begun[1:] == first(None, space)[1:]
+    assert not any(decision for _, decision in begun)
+    assert begun == first([], space)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_without_a_named_default_first_configurations_are_random(name: str) -> None:
+    space = SPACES[name]
+    named = name == "forbidden clauses"  # The default of a range would be forbidden there.
+    assert first(None, space) == first("defaults" if named else "random", space)
+
+
 # A past run
 
 
@@ -141,7 +178,7 @@ def test_a_folder_is_as_good_as_its_history(tmp_path: Path) -> None:
 
 
 def test_only_a_folder_is_read() -> None:
-    for start in (None, "defaults", GIVEN, History(SPACE), 4):
+    for start in (None, "defaults", "random", GIVEN, History(SPACE), 4):
         assert read_start(start) is start  # type: ignore[arg-type]
 
 
@@ -209,7 +246,7 @@ def test_a_run_with_a_start_resumed_at_any_point_is_the_uninterrupted_one(explor
 
 # Refusals
 
-FORMS = "start must be a configuration or a list of them, 'defaults', a History, or the folder of a run, got "
+FORMS = "start must be a configuration or a list of them, 'defaults', 'random', a History, or the folder of a run, got "
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "an unknown name": (
         [GIVEN[0], {"lr": 0.1}],

@@ -39,6 +39,8 @@ JobOptions = Mapping[str, str | float]
 MEMBERS = 1_000_000
 """Maximum number of members of a run; readers of its record allocate arrays of that length."""
 ROUNDS = 1_000_000_000
+CONTROL = 0
+"""Number of the member that stays on the start, if a run has a control."""
 
 
 def read_options(text: str) -> dict[str, str | float]:
@@ -107,8 +109,8 @@ _SETTINGS = {
     "name": Setting(TEXT.or_none(), (str, "TEXT")),
     "task": Setting(TEXT.or_none(), (str, "TEXT")),
     "slurm": Setting(JOB.or_none(), (read_options, "NAME=VALUE,…"), resumes=True),
-    "callbacks": Setting(recorded=False, resumes=True),
     "control": Setting(FLAG, (bool, "")),
+    "callbacks": Setting(recorded=False, resumes=True),
     "progress": Setting(recorded=False),
 }
 SETTINGS = {

@@ -2,13 +2,11 @@
 
 import numpy as np
 
+from popbandits.basics.settings import CONTROL
 from popbandits.basics.typing import IntArray
 from popbandits.history import History
 from popbandits.selection import Picks
 from popbandits.selection.selection import usable
-
-CONTROL = 0
-"""Number of the member that stays on the start."""
 
 
 def hold(picks: Picks, history: History, members: IntArray) -> Picks:

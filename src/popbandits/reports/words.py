@@ -1,11 +1,13 @@
 """Sentences about a run: its course, what mattered, what was never tried."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
+from popbandits.basics.settings import CONTROL
 from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import clock, counted, number, setting
 from popbandits.history import Config
@@ -17,6 +19,9 @@ from popbandits.space.parameters import Numerical, Scale
 
 MIN_GAP_SHARE = 0.2
 """Smallest unvisited share of a number's scale that is mentioned."""
+
+MIN_COMPARED = 3
+"""Fewest rounds over which a member is compared with the control."""
 
 STATE_PHRASES = {"running": "is running", "finished": "is finished", "stopped": "was stopped", "killed": "was killed"}
 
@@ -65,6 +70,30 @@ def summary(run: Run) -> list[str]:
         f"The best score is {number(best.score)} (member {best.member}, round {best.round}){gained}; "
         f"{'more' if run.sign > 0 else 'less'} is better.",
         f"Its lineage went through {counted(len(way), 'configuration')} and {counted(carriers, 'member')}.",
+        *gain_over_control(run),
+    ]
+
+
+def gain_over_control(run: Run) -> list[str]:
+    """Say what tuning gained over the member that stayed on the start, if there is one: its noise is that of rounds."""
+    final = run.final
+    if not run.about.get("control") or final is None:
+        return []
+    if final.member == CONTROL:
+        return ["At the end no member is ahead of the control, which trained with the start: tuning gained nothing."]
+    control = {o.round: o.score for o in run.history if o.member == CONTROL and not o.failed}
+    least = final.round + 1 - max(MIN_COMPARED, (final.round + 1) // 4)
+    compared = [o for o in run.history.lineage(final) if o.round >= max(0, least) and o.round in control]
+    if len(compared) < MIN_COMPARED:
+        return [
+            f"It takes {MIN_COMPARED} rounds to say what tuning gained over the control, which trains with the start."
+        ]
+    ahead = np.array([run.sign * (o.score - control[o.round]) for o in compared])
+    error = 2 * float(ahead.std(ddof=1)) / math.sqrt(len(ahead))
+    low, high = number(float(ahead.mean()) - error), number(float(ahead.mean()) + error)
+    return [
+        f"Over its last {len(ahead)} rounds the member that is best in the end was ahead of the control, which trained with "
+        f"the start, by {number(float(ahead.mean()))} on average (two standard errors: {low} to {high})."
     ]
 
 

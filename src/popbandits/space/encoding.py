@@ -193,7 +193,7 @@ class Space:
         """Return the same space with numbers that follow schedules; SpaceError if one cannot."""
         check_schedules(self._parameters, tables)
         made = Space(self)
-        made.schedules = {name: tuple(table) for name, table in tables.items()}
+        made.schedules = {name: tuple(map(float, table)) for name, table in tables.items()}
         return made
 
     def applied(self, config: Mapping[str, Any], round_: int) -> dict[str, Any]:

@@ -150,5 +150,5 @@ def shifted(number: Numerical, value: Any, table: Sequence[float], round_: int) 
 
 def offsets(number: Numerical, table: Sequence[float]) -> FloatArray:
     """Return s_r - s_0 in each round, on the number's scale."""
-    s = Scale([number]).unit(np.array(table)[:, None])[:, 0]
+    s = Scale([number]).unit(np.array(table, float)[:, None])[:, 0]
     return s - s[0]
