@@ -3,8 +3,8 @@
 #   VENV=/tmp/venv      where the environment is
 PYTHON ?= python3
 VENV ?= .venv
-# One more than there are cores: clusters and browsers keep many tests waiting. Who is done takes work from the others.
-PYTEST_ARGS ?= -n $$(($$(nproc) + 1)) --dist worksteal
+# Two more than there are cores: clusters and browsers keep many tests waiting. Who is done takes work from the others.
+PYTEST_ARGS ?= -n $$(($$(nproc) + 2)) --dist worksteal
 # What the tests import: compiled once, beside the types, and not by every worker of pytest at the same time.
 IMPORTED := altair, envpool, gymnasium, hypothesis, kornia, optuna, pandas, ray.tune, scipy.stats, sklearn.datasets, \
 	stable_baselines3, torch._dynamo
