@@ -463,8 +463,8 @@ MISTAKES = (
         START,
         "a value instead of a configuration",
         "tune(Climber, space, start=0.1)",
-        "ArgumentError: start must be a configuration or a list of them, 'defaults', 'random', a History, or the folder "
-        "of a run, got 0.1",
+        "ArgumentError: start must be a configuration or a list of them, 'defaults', 'random', a History, or the "
+        "folder of a run, got 0.1",
     ),
     Mistake(
         FOLDER,

@@ -60,6 +60,6 @@ def test_a_population_of_one_is_its_control() -> None:
 
 def test_it_needs_a_start() -> None:
     with pytest.raises(
-        ArgumentError, match="^the control trains with the start, got control=True without one; give st"
+        ArgumentError, match=r"^the control trains with the start, got control=True without one; give st"
     ):
         Population(SPACE, control=True)

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from popbandits import Population
 from popbandits.history import History, Observation
 from popbandits.reports.figures.effects import effects
 from popbandits.reports.html import findings
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.words import never_explored, spans, summary, unclear_effects, what_mattered
+from popbandits.run.experiment import record_of
+from popbandits.run.recorder import Recorder
+from popbandits.storage import Store
 from tests.reports.played import Clumsy, play
 
 
@@ -45,6 +49,24 @@ def test_a_run_without_a_completed_interval_says_so(tmp_path: Path) -> None:
     history = History({"x": (0.0, 1.0)}, [Observation(0, 0, {"x": 0.5}, status="failed")])
     history.save(tmp_path)
     assert "nothing to compare" in summary(Run.read(tmp_path))[-1]
+
+
+def test_what_tuning_gained_over_the_control_is_told_with_its_noise(tmp_path: Path) -> None:
+    def run(name: str, ahead: list[float]) -> Run:
+        population = Population({"x": (0.0, 1.0)}, "pbt", size=2, rounds=len(ahead), start={"x": 0.5}, control=True)
+        store = Store.create(tmp_path / name, population.space, record_of(population.plan))
+        recorder = Recorder(population, store)
+        for lead in ahead:
+            for assignment in recorder.ask():
+                recorder.tell(assignment, lead if assignment.member else 0.0)
+        store.close()
+        return Run.read(tmp_path / name)
+
+    said = summary(run("ahead", [1.0, 5.0, 1.0, 2.0, 3.0]))[-1]
+    assert said.startswith("Over its last 3 rounds the member that is best in the end was ahead of the control, ")
+    assert said.endswith(" by 2 on average (two standard errors: 0.8453 to 3.155).")
+    assert "tuning gained nothing" in summary(run("behind", [1.0, -1.0]))[-1]
+    assert summary(run("short", [1.0, 2.0]))[-1].startswith("It takes 3 rounds to say what tuning gained")
 
 
 def test_the_winning_schedule_is_told_in_spans_that_cover_it_once(tmp_path: Path) -> None:

@@ -86,14 +86,14 @@ def gain_over_control(run: Run) -> list[str]:
     compared = [o for o in run.history.lineage(final) if o.round >= max(0, least) and o.round in control]
     if len(compared) < MIN_COMPARED:
         return [
-            f"It takes {MIN_COMPARED} rounds to say what tuning gained over the control, which trains with the start."
+            f"It takes {MIN_COMPARED} rounds to say what tuning gained over the control, which has the start."
         ]
     ahead = np.array([run.sign * (o.score - control[o.round]) for o in compared])
     error = 2 * float(ahead.std(ddof=1)) / math.sqrt(len(ahead))
     low, high = number(float(ahead.mean()) - error), number(float(ahead.mean()) + error)
     return [
-        f"Over its last {len(ahead)} rounds the member that is best in the end was ahead of the control, which trained with "
-        f"the start, by {number(float(ahead.mean()))} on average (two standard errors: {low} to {high})."
+        f"Over its last {len(ahead)} rounds the member that is best in the end was ahead of the control, which trained "
+        f"with the start, by {number(float(ahead.mean()))} on average (two standard errors: {low} to {high})."
     ]
 
 
