@@ -170,7 +170,7 @@ class Tuned(Run):
                 spec.seed,
                 explore=method.explore,
                 selection=method.make_selection(),
-                start=method.start if isinstance(method, Variation) else None,
+                start=(method.start if isinstance(method, Variation) else None) or "random",
             )
 
     def advance(self, scores: Sequence[float] | None) -> list[Order] | None:
