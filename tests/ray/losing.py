@@ -21,8 +21,10 @@ def this_node() -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
-def wait_for(path: Path) -> None:
+def wait_for(path: Path, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
     while not path.exists():
+        assert time.monotonic() < end, f"{path} is not there after {seconds} seconds"
         time.sleep(0.05)
 
 

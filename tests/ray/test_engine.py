@@ -16,6 +16,7 @@ from popbandits.run import Result
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Deaf, Walker, space
+from tests.processes import until
 from tests.ray.members import Fatal
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -57,7 +58,22 @@ def test_ray_makes_the_history_that_is_made_in_process_with_an_actor_for_each_me
 def test_a_callback_stops_a_run_on_ray_and_it_can_be_resumed(in_process: History, tmp_path: Path) -> None:
     stopped = tuned(Walker, tmp_path, callbacks=[StopWhen(lambda history: len(history) >= 4)])
     assert len(stopped.history) == 4
+    # Two of four actors still waited for a processor when the run ended: nobody keeps one.
+    until(lambda: ray.available_resources().get("CPU") == 2, seconds=60)
     assert resume(tmp_path, progress=False).history == in_process
+
+
+def test_actors_that_wait_for_resources_end_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, ended = RayEngine(Walker, 4, tmp_path), list[Any]()
+    monkeypatch.setattr(engine._ray, "kill", ended.append)
+    ready, waiting = engine._workers[:2], engine._workers[2:]
+    for worker in ready:
+        worker.node = "node"
+    engine.close()
+    monkeypatch.undo()
+    for actor in ended:
+        ray.kill(actor)
+    assert ended == [worker.actor for worker in (*waiting, *ready)]
 
 
 def test_without_a_shared_folder_checkpoints_travel_as_bytes(

@@ -129,7 +129,9 @@ class RayEngine(Engine):
 
     def close(self) -> None:
         """End every actor, and Ray if this engine started it."""
-        for worker in self._workers:
+        # Those that still wait for resources first: if the end of another gave them theirs at the moment that they are
+        # killed, Ray (2.60) would keep these resources until the program ends.
+        for worker in sorted(self._workers, key=lambda worker: worker.node is not None):
             self._ray.kill(worker.actor)
         self._workers.clear()
         self._queue.clear()
