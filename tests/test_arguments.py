@@ -61,6 +61,10 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
     "name": [(value, f"name must be a text, got {value!r}") for value in ("", " ", 3)],
     "task": [(value, f"task must be a text, got {value!r}") for value in ("", " ", 3)],
     "slurm": [({}, "only SLURM takes options of its jobs, got slurm= for in-process; use engine='slurm'")],
+    "control": [
+        (1, "control must be True or False, got 1"),
+        (True, "the control trains with the start, got control=True without one; give start"),
+    ],
     "callbacks": [(value, f"callbacks must be a list of View objects, got {value!r}") for value in ("csv", [1], None)],
     "progress": [(value, f"progress must be True, False or a View, got {value!r}") for value in ("no", None, 1)],
 }

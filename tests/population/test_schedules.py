@@ -137,4 +137,4 @@ def test_a_schedule_that_cannot_be_followed_is_refused(start: Any, rounds: Any, 
 def test_a_warm_up_takes_a_share() -> None:
     with pytest.raises(ArgumentError, match=r"^share must be above 0 and below 1, got 1\.5"):
         warm_up(0.0, constant(1.0), share=1.5)
-    assert repr(warm_up(0.0, cosine(1.0, 0.1), share=0.2)) == "warm_up(0.0, cosine(1.0, 0.1), share=0.2)"
+    assert repr(warm_up(0.0, cosine(1.0, 0.1), share=0.2)) == "warm_up(0.0, cosine(1.0, 0.1), 0.2)"

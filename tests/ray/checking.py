@@ -31,9 +31,10 @@ def check(
     for o in history:
         asked |= {assignment.key: assignment for assignment in population.ask()}
         assignment = asked.pop(o.key)
-        assert (o.config, o.parent) == (assignment.config, assignment.parent)
+        trained = history.applied(o)
+        assert (trained, o.parent) == (assignment.config, assignment.parent)
         population.tell(assignment, o.score, steps=o.steps, metrics=o.metrics, lost=o.status == "lost")
         if not o.failed:
             before = history.find(o.parent).score if o.parent else 0.0
-            assert o.score == pytest.approx(before + o.steps * gain(o.config))
+            assert o.score == pytest.approx(before + o.steps * gain(trained))
     return history

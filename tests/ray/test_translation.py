@@ -13,7 +13,7 @@ from ray.tune.experiment import Trial
 from ray.tune.search import BasicVariantGenerator
 
 import popbandits.ray as schedulers
-from popbandits import History, Patient, Population, Selection, Space
+from popbandits import History, Patient, Population, Selection, Space, linear
 from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.ray.record import Record
 from popbandits.ray.space import population_size
@@ -63,6 +63,21 @@ def test_trials_train_what_the_population_decides(name: str, trainable: Any, syn
     if synch:
         assert sorted(o.key for o in history) == [(m, r) for m in range(4) for r in range(6)]
     assert any(o.parent is not None and o.parent[0] != o.member for o in history)
+
+
+@pytest.mark.parametrize("given", ["param_space", "space"])
+@pytest.mark.parametrize("synch", [True, False])
+def test_trials_follow_the_schedule_of_a_start(synch: bool, given: str, tmp_path: Path) -> None:
+    start = {"lr": linear(0.05, 0.01)}
+    space = {"space": Space({"lr": (0.001, 0.1), "net": {"act": ["relu", "tanh"]}})} if given == "space" else {}
+    scheduler = scheduled(synch=synch, start=start, **space)
+    stored = pickle.dumps(scheduler)
+    experiment = simulation(scheduler, tmp_path, trainable=ClassTrainable)
+    while not experiment.run(results=7):
+        experiment = experiment.restored(pickle.loads(stored))
+    history = check(tmp_path / "simulated", "PBT", synch, 4, start={"lr": 0.05})
+    assert history.space.schedules == {"lr": pytest.approx(np.linspace(0.05, 0.01, 6))}
+    assert any(history.applied(o) != o.config for o in history)
 
 
 @pytest.mark.parametrize("synch", [True, False])

@@ -85,9 +85,7 @@ def gain_over_control(run: Run) -> list[str]:
     least = final.round + 1 - max(MIN_COMPARED, (final.round + 1) // 4)
     compared = [o for o in run.history.lineage(final) if o.round >= max(0, least) and o.round in control]
     if len(compared) < MIN_COMPARED:
-        return [
-            f"It takes {MIN_COMPARED} rounds to say what tuning gained over the control, which has the start."
-        ]
+        return [f"It takes {MIN_COMPARED} rounds to say what tuning gained over the control, which has the start."]
     ahead = np.array([run.sign * (o.score - control[o.round]) for o in compared])
     error = 2 * float(ahead.std(ddof=1)) / math.sqrt(len(ahead))
     low, high = number(float(ahead.mean()) - error), number(float(ahead.mean()) + error)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -55,13 +54,13 @@ class Space:
     """
 
     prior: Prior | None = None
-    schedules: Tables = MappingProxyType({})
 
     def __init__(self, space: "ConfigurationSpace | Mapping[str, Any] | Space") -> None:
         if isinstance(space, Space):
             self.__dict__.update(space.__dict__)
             return
         made, self._paths = build(space)
+        self.schedules: Tables = {}
         self.doubts = doubts(space, made)
         conditional = set(made.conditional_hyperparameters)
         parameters = {name: describe(hp, name in conditional) for name, hp in made.items()}

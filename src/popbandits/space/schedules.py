@@ -28,15 +28,16 @@ Tables = Mapping[str, tuple[float, ...]]
 class Schedule:
     """A value as a function of the progress of a run, from 0 in its first round to 1 in its last."""
 
-    value: Callable[[float], float]
-    text: str
+    function: Callable[..., float]
+    """Function of the progress and the arguments; of a module, so that schedules can be pickled."""
+    arguments: tuple[Any, ...]
 
     def __call__(self, progress: float) -> float:
         """Return the value at a progress between 0 and 1."""
-        return self.value(progress)
+        return self.function(progress, *self.arguments)
 
     def __repr__(self) -> str:
-        return self.text
+        return f"{self.function.__name__[1:]}({', '.join(map(repr, self.arguments))})"
 
 
 def constant(value: float) -> Schedule:
@@ -48,7 +49,11 @@ def constant(value: float) -> Schedule:
     Args:
         value: Value in every round.
     """
-    return Schedule(lambda progress: value, f"constant({value!r})")
+    return Schedule(_constant, (value,))
+
+
+def _constant(progress: float, value: float) -> float:
+    return value
 
 
 def linear(first: float, last: float) -> Schedule:
@@ -61,7 +66,11 @@ def linear(first: float, last: float) -> Schedule:
         first: Value in the first round.
         last: Value in the last round.
     """
-    return Schedule(lambda progress: first + (last - first) * progress, f"linear({first!r}, {last!r})")
+    return Schedule(_linear, (first, last))
+
+
+def _linear(progress: float, first: float, last: float) -> float:
+    return first + (last - first) * progress
 
 
 def cosine(first: float, last: float) -> Schedule:
@@ -74,11 +83,11 @@ def cosine(first: float, last: float) -> Schedule:
         first: Value in the first round.
         last: Value in the last round.
     """
+    return Schedule(_cosine, (first, last))
 
-    def value(progress: float) -> float:
-        return last + (first - last) * (1 + math.cos(math.pi * progress)) / 2
 
-    return Schedule(value, f"cosine({first!r}, {last!r})")
+def _cosine(progress: float, first: float, last: float) -> float:
+    return last + (first - last) * (1 + math.cos(math.pi * progress)) / 2
 
 
 def warm_up(first: float, then: Callable[[float], float], share: float = 0.1) -> Schedule:
@@ -94,13 +103,13 @@ def warm_up(first: float, then: Callable[[float], float], share: float = 0.1) ->
     """
     if not (is_real(share) and 0 < share < 1):
         raise ArgumentError(f"share must be above 0 and below 1, got {share!r}")
+    return Schedule(_warm_up, (first, then, share))
 
-    def value(progress: float) -> float:
-        if progress >= share:
-            return then((progress - share) / (1 - share))
-        return first + (then(0.0) - first) * progress / share
 
-    return Schedule(value, f"warm_up({first!r}, {then!r}, share={share!r})")
+def _warm_up(progress: float, first: float, then: Callable[[float], float], share: float) -> float:
+    if progress >= share:
+        return then((progress - share) / (1 - share))
+    return _linear(progress / share, first, then(0.0))
 
 
 def tabulate(name: str, schedule: Callable[[float], float], rounds: int | None) -> tuple[float, ...]:
@@ -151,4 +160,5 @@ def shifted(number: Numerical, value: Any, table: Sequence[float], round_: int) 
 def offsets(number: Numerical, table: Sequence[float]) -> FloatArray:
     """Return s_r - s_0 in each round, on the number's scale."""
     s = Scale([number]).unit(np.array(table, float)[:, None])[:, 0]
-    return s - s[0]
+    moved: FloatArray = s - s[0]
+    return moved
