@@ -21,6 +21,7 @@ from popbandits import (
     tune,
     warm_up,
 )
+from popbandits.reports.export import export
 from popbandits.run.replay import replay
 from tests.climber import Climber
 
@@ -98,6 +99,13 @@ def test_a_run_records_its_schedules_resumes_and_replays(tmp_path: Path) -> None
     assert list(again.history) == list(whole.history)
     assert again.history.space.schedules == {"step": pytest.approx((0.7, 0.6, 0.5, 0.4, 0.3))}
     assert replay(tmp_path / "cut").score == whole.best.score
+    frame = again.history.to_frame()
+    assert frame["applied.step"][frame["member"] == 0].tolist() == pytest.approx([0.7, 0.6, 0.5, 0.4, 0.3])
+    with (tmp_path / "cut.csv").open("wb") as file:
+        export(tmp_path / "cut", "csv", file)
+    header, *rows = (tmp_path / "cut.csv").read_text().splitlines()
+    assert header.endswith(",config.step,config.way,applied.step,metrics.loss.policy")
+    assert rows[-4].split(",")[-4:-1] == ["0.7", "up", "0.3"]
     longer = resume(tmp_path / "cut", rounds=7, progress=False).history
     control = [longer.applied(o)["step"] for o in longer if o.member == 0]
     assert control == [pytest.approx(step) for step in (0.7, 0.6, 0.5, 0.4, 0.3, 0.3, 0.3)], "the last value is kept"

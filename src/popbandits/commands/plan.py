@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from popbandits.basics.settings import SETTINGS
-from popbandits.basics.wording import counted, duration
+from popbandits.basics.wording import counted, duration, number
 from popbandits.run import Experiment
 from popbandits.space import Space
 from popbandits.space.remarks import remarks
@@ -66,7 +66,9 @@ def _start(experiment: Experiment) -> str:
         return "random configurations"
     source = start[0].decision["start"]
     label = {"given": "given configurations", "defaults": "the defaults"}.get(source, source)
-    return f"{counted(len(start), 'member')} from {label}, {experiment.population - len(start)} random"
+    said = f"{counted(len(start), 'member')} from {label}, {experiment.population - len(start)} random"
+    tables = experiment.plan.space.schedules.items()
+    return "; ".join([said, *(f"all follow {name} from {number(t[0])} to {number(t[-1])}" for name, t in tables)])
 
 
 def _budget(experiment: Experiment) -> str:

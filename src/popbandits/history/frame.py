@@ -44,6 +44,7 @@ def frame(
     won = {step.key for step in winning}
     rows = [table_row(o, space, stage(o.parent), o.key in won) for o in observations]
     names = [*COMMON_COLUMNS, *(f"config.{name}" for name in space.names)]
+    names += [f"applied.{name}" for name in space.schedules]
     found = dict.fromkeys(name for row in rows for name in row)
     table = pandas.DataFrame(rows, columns=[*names, *sorted(name for name in found if name not in names)])
     whole = {"parent_member": "Int64", "parent_round": "Int64"}  # Int64 holds missing values without becoming float.

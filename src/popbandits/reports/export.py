@@ -11,6 +11,7 @@
 | steps, seconds | the cost of the interval |
 | decision_seconds, fallback | seconds that exploring took; why the explorer used no model, if it used none |
 | config.NAME | a hyperparameter; empty where it is inactive |
+| applied.NAME | what a hyperparameter with a schedule was in this interval |
 | metrics.NAME | another metric that the agent reported |
 
 In CSV, text that a spreadsheet would compute begins with an apostrophe, and control characters are escaped.
@@ -110,7 +111,8 @@ def _config_types(space: Space) -> dict[str, type]:
     for numerical in space.numerical:
         plain: dict[str, type] = {"float": float, "integer": int}
         kinds[numerical.name] = plain.get(numerical.kind) or common(numerical.labels)
-    return {f"config.{name}": kind for name, kind in kinds.items()}
+    applied = {f"applied.{name}": kinds[name] for name in space.schedules}
+    return {f"config.{name}": kind for name, kind in kinds.items()} | applied
 
 
 def common(values: Iterable[Any]) -> type:
