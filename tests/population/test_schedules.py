@@ -99,7 +99,7 @@ def test_a_run_records_its_schedules_resumes_and_replays(tmp_path: Path) -> None
     assert list(again.history) == list(whole.history)
     assert again.history.space.schedules == {"step": pytest.approx((0.7, 0.6, 0.5, 0.4, 0.3))}
     assert replay(tmp_path / "cut").score == whole.best.score
-    frame = again.history.to_frame()
+    frame = again.history.to_pandas()
     assert frame["applied.step"][frame["member"] == 0].tolist() == pytest.approx([0.7, 0.6, 0.5, 0.4, 0.3])
     with (tmp_path / "cut.csv").open("wb") as file:
         export(tmp_path / "cut", "csv", file)
