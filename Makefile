@@ -52,8 +52,8 @@ docs: $(VENV)/.has-docs ## Build the documentation into build/docs; open build/d
 
 # The lowest versions that pyproject.toml declares, in an environment of their own, by the tests of the core alone:
 # those that pass on every system, and some that need Linux.
-ON_LINUX := tests/history/test_store.py tests/history/test_durability.py tests/golden tests/engines/test_engines.py \
-	tests/engines/test_checkpoints.py tests/engines/test_replay.py tests/test_mistakes.py
+ON_LINUX := tests/storage/test_store.py tests/storage/test_durability.py tests/golden tests/engines/test_engines.py \
+	tests/storage/test_checkpoints.py tests/run/test_replay.py tests/test_mistakes.py
 test-oldest: export OPENBLAS_NUM_THREADS = 1
 test-oldest: $(VENV)/.has-dist ## Test the core with the oldest versions of what it depends on
 	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(VENV)-oldest

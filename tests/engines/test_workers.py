@@ -32,7 +32,7 @@ from popbandits.history import Assignment
 from popbandits.run import Experiment
 from tests.engines.agents import Walker, space
 from tests.engines.batches import Walkers
-from tests.engines.test_kills import none_lives
+from tests.run.test_kills import none_lives
 from tests.processes import until
 
 

@@ -84,7 +84,7 @@ def test_the_tests_that_call_the_changed_function_are_chosen_the_fastest_first()
         "tests/models/test_rounding.py::brief": Known(0.1, here),
         "tests/models/test_rounding.py::brief[again]": Known(0.15, here),
         "tests/models/test_rounding.py::endless": Known(20.0, here),
-        "tests/engines/test_kills.py::far": Known(0.1, here),
+        "tests/run/test_kills.py::far": Known(0.1, here),
     }
     outside = replaced("_TOLERANCE = 1e-9", "_TOLERANCE = 1e-8")
 

@@ -14,7 +14,7 @@ from popbandits_experiments.reliability.attacks.trials import Outcome, Tally, ta
 @pytest.mark.skipif(not can_fail(), reason="calls can be made to fail on Linux with a C compiler")
 @pytest.mark.parametrize(
     ("attack", "trials"),
-    [  # What a failing disk may do is held by tests/engines/test_disks.py; here, that the harness tells it.
+    [  # What a failing disk may do is held by tests/storage/test_disks.py; here, that the harness tells it.
         ("clocks", [1]),
         pytest.param("disk", [5, 5, 5], marks=pytest.mark.slow),
     ],

@@ -1,7 +1,7 @@
 """The settings of a run: their rules and options, whether they are on record, and whether a resume may change them.
 
 `Experiment` has their types, defaults and texts; `tune`, `resume` and `Population` repeat those of the settings that
-they take, and tests/test_settings.py compares them. This module is cheap to import, so that help answers at once.
+they take, and tests/basics/test_settings.py compares them. This module is cheap to import: help answers at once.
 """
 
 import re

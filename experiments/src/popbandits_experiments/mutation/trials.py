@@ -25,13 +25,13 @@ from popbandits_experiments.mutation.mutants import ROOT, Mutant
 
 TESTS = {
     "models": ("tests/models", "tests/explorers/test_arms.py", "tests/explorers/test_fits.py"),
-    "explorers": ("tests/explorers", "tests/population", "tests/test_bad_inputs.py"),
-    "selection": ("tests/selection", "tests/engines/test_selected_runs.py"),
-    "population": ("tests/population", "tests/explorers/test_methods.py", "tests/test_bad_inputs.py"),
-    "engines": ("tests/engines", "experiments/tests/reliability/test_kills.py", "tests/test_bad_inputs.py"),
-    "run": ("tests/engines", "tests/test_arguments.py", "tests/test_bad_inputs.py", "tests/test_settings.py"),
-    "views": ("tests/engines", "tests/views"),
-    "storage": ("tests/history", "tests/engines", "tests/test_bad_inputs.py"),
+    "explorers": ("tests/explorers", "tests/population", "tests/run/test_bad_inputs.py"),
+    "selection": ("tests/selection", "tests/run/test_selected_runs.py"),
+    "population": ("tests/population", "tests/explorers/test_methods.py", "tests/run/test_bad_inputs.py"),
+    "engines": ("tests/engines", "tests/run", "experiments/tests/reliability/test_kills.py"),
+    "run": ("tests/run", "tests/engines", "tests/basics/test_settings.py"),
+    "views": ("tests/views", "tests/engines"),
+    "storage": ("tests/storage", "tests/history", "tests/run", "tests/engines"),
 }
 """Tests that should notice a change in each folder, besides the doctests of the file."""
 

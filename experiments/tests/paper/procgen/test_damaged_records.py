@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from popbandits.cli import main
-from tests.damages import DAMAGES, ODD
+from tests.storage.damages import DAMAGES, ODD
 from tests.old_runs.make import FOLDER
 
 

@@ -28,8 +28,8 @@ from popbandits.views.terminal import (
     terminal_view,
 )
 from tests.engines.agents import space
-from tests.engines.screens import stop_the_clock
-from tests.engines.test_terminal import drawn, followed
+from tests.views.screens import stop_the_clock
+from tests.views.test_terminal import drawn, followed
 
 # What stands where
 

@@ -15,7 +15,7 @@ from popbandits.reports.run import Run
 from popbandits.reports.several import comparison_page
 from popbandits.reports.single import report_page
 from tests.climber import Climber
-from tests.damages import DAMAGES, ODD
+from tests.storage.damages import DAMAGES, ODD
 from tests.reports.served import served
 
 SECONDS = 200.0

@@ -21,7 +21,7 @@ from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 from tests.engines.batches import Walkers
-from tests.engines.watched import Heir, Parent, Watched
+from tests.views.watched import Heir, Parent, Watched
 from tests.processes import contents, in_a_child, until
 
 SETTINGS: dict[str, Any] = {"rounds": 5, "population": 3, "progress": False}

@@ -24,7 +24,7 @@ from popbandits.views.progress import Progress
 from popbandits.views.terminal import BOTTOM_MEMBERS, COLUMNS, TOP_MEMBERS, LineView, LiveView, screen, terminal_view
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
-from tests.engines.screens import displayed, stop_the_clock
+from tests.views.screens import displayed, stop_the_clock
 
 ROOT = Path(__file__).parents[2]
 
@@ -357,7 +357,7 @@ def test_a_live_view_is_not_torn_apart_by_agents_that_print(engine: str, tmp_pat
 
 
 def test_a_live_view_leaves_its_warnings_below_the_last_screen(tmp_path: Path) -> None:
-    script = "import sys; from tests.engines.test_terminal import Stuck, tuned; "
+    script = "import sys; from tests.views.test_terminal import Stuck, tuned; "
     script += "tuned(True, sys.argv[1], Stuck, rounds=10, population=2)"
     status, output = on_a_terminal([sys.executable, "-c", script, str(tmp_path / "run")])
     assert status == 0, output

@@ -16,7 +16,7 @@ from popbandits.errors import RunError
 from popbandits.run import Result, resume, tune
 from popbandits.run.replay import replay
 from tests.engines.agents import Walker, space
-from tests.engines.test_kills import Interrupting
+from tests.run.test_kills import Interrupting
 
 SETTINGS: dict[str, Any] = {"method": PBT(), "rounds": 3, "population": 3, "progress": False}
 
