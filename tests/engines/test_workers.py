@@ -32,8 +32,8 @@ from popbandits.history import Assignment
 from popbandits.run import Experiment
 from tests.engines.agents import Walker, space
 from tests.engines.batches import Walkers
-from tests.run.test_kills import none_lives
 from tests.processes import until
+from tests.run.test_kills import none_lives
 
 
 def job(member: int, draft: Path = Path("draft")) -> Job:

@@ -21,8 +21,8 @@ from popbandits.storage.store import Store
 from popbandits.views.view import View
 from tests.engines.agents import Walker, space
 from tests.engines.batches import Walkers
-from tests.views.watched import Heir, Parent, Watched
 from tests.processes import contents, in_a_child, until
+from tests.views.watched import Heir, Parent, Watched
 
 SETTINGS: dict[str, Any] = {"rounds": 5, "population": 3, "progress": False}
 BATCHED: dict[str, Any] = {"agent": Walkers, "engine": "batched"}

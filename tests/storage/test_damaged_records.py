@@ -15,8 +15,8 @@ from popbandits.reports.run import Run
 from popbandits.reports.several import comparison_page
 from popbandits.reports.single import report_page
 from tests.climber import Climber
-from tests.storage.damages import DAMAGES, ODD
 from tests.reports.served import served
+from tests.storage.damages import DAMAGES, ODD
 
 SECONDS = 200.0
 """After which a reader hangs."""

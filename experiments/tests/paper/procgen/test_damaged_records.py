@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from popbandits.cli import main
-from tests.storage.damages import DAMAGES, ODD
 from tests.old_runs.make import FOLDER
+from tests.storage.damages import DAMAGES, ODD
 
 
 @pytest.mark.parametrize("name", [*DAMAGES, *ODD])
