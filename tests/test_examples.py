@@ -87,6 +87,7 @@ def test_the_batched_agents_pass_the_check(monkeypatch: pytest.MonkeyPatch) -> N
     flawless(check_batched(example.Networks, example.SPACE))
 
 
+@pytest.mark.slow  # tests/adapters/test_stable_baselines3.py checks agents of the same class.
 def test_the_agent_of_stable_baselines3_passes_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     example = module("sb3_ppo", monkeypatch, EPISODES=lambda _: 2)
     # Nothing is clipped in an interval of 64 steps.

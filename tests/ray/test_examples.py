@@ -31,6 +31,7 @@ def run(script: Path, home: Path, *arguments: str) -> str:
     return run.stdout
 
 
+@pytest.mark.slow  # tests/ray/test_migration.py runs code in which only the import differs.
 def test_rays_pb2_example_works_with_only_the_import_changed(tmp_path: Path) -> None:
     spec = importlib.util.find_spec("ray.tune.examples.pb2_example")
     assert spec is not None

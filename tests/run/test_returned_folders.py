@@ -140,7 +140,7 @@ def test_checkpoints_signed_for_another_member_round_or_run_do_not_pass(run: Pat
         store.describe(id="of another run")
     with pytest.raises(RunError, match="was not written by this account"):
         resume(run, rounds=3, agent=Pickler, progress=False)
-    with pytest.raises(RunError, match=r"names tests\.engines\.test_returned_folders:Pickler"):
+    with pytest.raises(RunError, match=r"names tests\.run\.test_returned_folders:Pickler"):
         resume(run, rounds=3, progress=False)
 
 

@@ -137,7 +137,7 @@ def no_agent_is_blamed(directory: Path) -> None:
     [
         (Torch, "in-process"),
         (Torch, "threads"),
-        (Torch, "processes"),
+        pytest.param(Torch, "processes", marks=pytest.mark.slow),  # Its report travels as those of other failures do.
         (TorchFile, "in-process"),
         (Numpy, "in-process"),
         (Silent, "in-process"),

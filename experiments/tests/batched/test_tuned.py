@@ -62,7 +62,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> History:
     return history
 
 
-@pytest.mark.slow  # One below is killed and goes on; tests/views/test_stopping.py stops batches.
+@pytest.mark.slow  # One below keeps the contract, which saves and loads; tests/run/test_kills.py kills batches.
 @pytest.mark.parametrize("after", [3, 10])
 def test_a_run_that_is_stopped_goes_on_to_the_same_history(after: int, whole: History, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
@@ -71,6 +71,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_history(after: int, whole: Hi
     assert list(resume(tmp_path / "x", agent=make, progress=False).history) == list(whole)
 
 
+@pytest.mark.slow  # As above.
 def test_a_run_that_is_killed_goes_on_to_the_same_history(whole: History, tmp_path: Path) -> None:
     # Spawned: a fork of a process with threads may hang.
     process = multiprocessing.get_context("spawn").Process(target=run, args=(tmp_path / "x", make, Stop(7, kill=True)))

@@ -61,7 +61,9 @@ def alone(place: Ground, method: str, seed: int, rounds: int) -> tuple[Populatio
     agents = place.make(seeds, place.updates_in(rounds), "cpu")
     way = METHODS[method]
     space, selection = place.spaces["narrow"](), way.make_selection()
-    population = Population(space, way.make(), MEMBERS, rounds, seed, explore=way.explore, selection=selection)
+    population = Population(
+        space, way.make(), MEMBERS, rounds, seed, explore=way.explore, selection=selection, start="random"
+    )
     saved: dict[tuple[int, int], dict[str, torch.Tensor]] = {}
     while not population.done:
         asked = sorted(population.ask(), key=lambda a: a.member)

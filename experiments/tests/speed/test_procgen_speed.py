@@ -8,6 +8,7 @@ from popbandits_experiments.paper.procgen.agent import threads_a_member
 from popbandits_experiments.speed import procgen_speed
 
 
+@pytest.mark.slow  # Its parts are tested by themselves; measuring them takes seconds.
 def test_the_benchmark_prints_every_part_and_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -198,7 +198,7 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
             task,
             tuned_space(arguments.lr_scale) if method in TUNED else published_values(task.algorithm),
             TUNED[method].make() if method in TUNED else RandomSearch(),
-            start=[published_values(task.algorithm)] if method in TUNED and arguments.start else "random",
+            start=[published_values(task.algorithm)] if method in TUNED and arguments.start else None,
             population=members,
             rounds=task.rounds,
             seed=seed,
