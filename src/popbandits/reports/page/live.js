@@ -101,8 +101,8 @@ function choose(number) {
 async function showMember(move) {
   const number = chosen;
   const answer = await fetch(at("api/member", { member: number }));
-  if (number !== chosen || !answer.ok) return;
-  const known = await answer.json();
+  const known = answer.ok ? await answer.json() : null;
+  if (number !== chosen || known === null) return; // Another was chosen meanwhile, or none.
   const opened = new Set([...place("member").querySelectorAll("details[open]")].map((one) => one.dataset.round));
   const heading = element("h3", { tabindex: "-1", id: "member-name" },
     `Member ${known.member}, ${known.training ? "training in" : "after"} round ${known.round}`);
