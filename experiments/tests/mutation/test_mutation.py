@@ -96,6 +96,7 @@ def test_the_tests_that_call_the_changed_function_are_chosen_the_fastest_first()
     assert sorted(chosen(outside, Limits())) == ["brief", "brief[again]", "elsewhere", "fast", "fast[again]", "slow"]
 
 
+@pytest.mark.slow  # It runs tests of a copy of the project; choosing them and counting are tested here.
 def test_a_trial_tells_what_is_noticed_from_what_is_not_and_leaves_the_sources_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

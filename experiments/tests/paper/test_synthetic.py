@@ -97,10 +97,14 @@ def test_the_floor_is_the_known_one(size: int, options: dict[str, Any], expected
     assert floor(size, 50, **options).mean[-1] == pytest.approx(expected, abs=0.012)
 
 
+@pytest.mark.slow  # Two processes take seconds to start; the ground's decide in processes in every test.
 def test_one_worker_and_two_find_the_same_numbers(tiny: Results) -> None:
     shares: list[float] = []
     assert TINY.run(workers=2, progress=shares.append) == tiny
     assert sum(shares) == pytest.approx(1)
+
+
+def test_results_have_every_run_and_floor(tiny: Results) -> None:
     assert (tiny.methods, tiny.sizes, tiny.seeds, tiny.rounds) == (["pbt", "pb2-mix"], [2, 3], 2, 4)
     assert tiny.runs[0] == run("pbt", 2, seed=0, rounds=4)
     assert [(one.explore, one.start, one.size) for one in tiny.floors] == [
