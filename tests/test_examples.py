@@ -31,7 +31,12 @@ def threads() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("name", "arguments", "at_least"),
-    [("numpy_agent", [], 95), ("pytorch_supervised", ["--rounds", "2"], 40), ("batched_pytorch", [], 95)],
+    [
+        ("numpy_agent", [], 95),
+        ("pytorch_supervised", ["--rounds", "2"], 40),
+        # Its agents pass the check below.
+        pytest.param("batched_pytorch", [], 95, marks=pytest.mark.slow),
+    ],
 )
 def test_an_example_with_an_agent_learns_and_says_where_it_is_kept(
     name: str, arguments: list[str], at_least: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
