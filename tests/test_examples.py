@@ -33,8 +33,8 @@ def threads() -> Iterator[None]:
     ("name", "arguments", "at_least"),
     [
         ("numpy_agent", [], 95),
-        ("pytorch_supervised", ["--rounds", "2"], 40),
-        # Its agents pass the check below.
+        # Their agents pass the check below.
+        pytest.param("pytorch_supervised", ["--rounds", "2"], 40, marks=pytest.mark.slow),
         pytest.param("batched_pytorch", [], 95, marks=pytest.mark.slow),
     ],
 )
