@@ -33,7 +33,9 @@ class Scale:
 
 SCALES = {
     "Pendulum": Scale(-1225, -200),
+    "Pendulum-short": Scale(-1225, -200),
     "Acrobot": Scale(-498.6, -100),
+    "Acrobot-short": Scale(-498.6, -100),
     "CartPole": Scale(22, 475),
     "MountainCarContinuous": Scale(-33.2, 90, take_off_share=0.35),  # above standing still, which scores 0
     # MinAtar: scores of good settings within a short budget; agents of the literature train a hundred times as long.
@@ -41,6 +43,7 @@ SCALES = {
     "Asterix": Scale(0.5, 5),
     "SpaceInvaders": Scale(4.15, 40),
     "Freeway": Scale(0.15, 20),
+    "Seaquest": Scale(0.1, 3),
     # A million steps: `solved` of the games, which is what PPO reaches in gymnax's table, but for Seaquest.
     "Breakout-1M": Scale(0.4, 28),
     "Asterix-1M": Scale(0.5, 15),
