@@ -16,7 +16,7 @@ from popbandits.engines.spawning import end_with, spawning
 from popbandits.history import Assignment, Key
 from popbandits.population import Population
 from popbandits.space import Space
-from popbandits_experiments.ground.methods import METHODS, Variation
+from popbandits_experiments.ground.methods import Variation, find
 from popbandits_experiments.ground.records import TENTHS
 from popbandits_experiments.ground.rivals.registry import Rival
 from popbandits_experiments.ground.rivals.trials import Trial
@@ -160,7 +160,7 @@ class Tuned(Run):
         """Last completed state of each member."""
         self._population: Population | None = None
         if spec.method not in (DEFAULTS, ALONE):
-            method = METHODS[spec.method]
+            method = find(spec.method)
             assert not isinstance(method, Rival)
             self._population = Population(
                 spec.space,
@@ -231,7 +231,7 @@ class Scheduled(Run):
 
     def __init__(self, spec: Spec):
         super().__init__(spec)
-        rival = METHODS[spec.method]
+        rival = find(spec.method)
         assert isinstance(rival, Rival)
         self.scheduler = rival.make(spec.space, spec.members, spec.rounds, spec.seed)
         self.round = 0
@@ -307,7 +307,8 @@ class Scheduled(Run):
 
 def make_run(spec: Spec) -> Run:
     """Make a population, or a rival."""
-    return Scheduled(spec) if isinstance(METHODS.get(spec.method), Rival) else Tuned(spec)
+    untuned = spec.method in (DEFAULTS, ALONE)
+    return Scheduled(spec) if not untuned and isinstance(find(spec.method), Rival) else Tuned(spec)
 
 
 _RUNS: dict[int, Run] = {}  # in a worker: runs by number

@@ -1,7 +1,12 @@
-"""Methods of the benchmark: the library's own, Ray Tune's PB2, and the rivals."""
+"""Methods of the benchmark: the library's own, Ray Tune's PB2, and the rivals.
 
+A method may be spelled with other settings of its explorer and selection, as in `patient-pbt:warm_up=0,crossover=0`; a
+number as `start` is how many members start from the defaults.
+"""
+
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -41,7 +46,7 @@ class Variation(Method):
     settings: Mapping[str, Any] = field(default_factory=dict)
     selecting: Mapping[str, Any] = field(default_factory=dict)
     """Settings of its selection."""
-    start: str | None = None
+    start: Any = None
 
     def make(self) -> Explorer:
         """Make a new explorer with the settings."""
@@ -76,6 +81,7 @@ class Control(Variation):
 
 
 PATIENT = partial(Variation, explorer="PatientPBT")
+LEANING = partial(Variation, explorer=ALL_METHODS["leaning-pbt"].explorer)
 FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False})
 """The default before it had crossover and a model."""
 
@@ -95,6 +101,7 @@ METHODS: dict[str, Method | Rival] = {
     "patient-pbt/uniform": PATIENT("Patient PBT, uniform draws", settings={"concentration": 1.0}),
     "patient-pbt/no-crossover": PATIENT("Patient PBT, no crossover", settings={"crossover": 0.0}),
     "patient-pbt/no-model": PATIENT("Patient PBT, no model", settings={"model": False}, selecting={"adaptive": False}),
+    "leaning-pbt/start": LEANING("Leaning PBT, started from the defaults", start="defaults"),
     "patient-pbt/first": FIRST("Patient PBT, first version"),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
@@ -104,3 +111,41 @@ METHODS: dict[str, Method | Rival] = {
     ),
     **RIVALS,
 }
+
+
+def find(name: str) -> Method | Rival:
+    """Return a method by its name, with other settings if these are spelled.
+
+    >>> find("patient-pbt:warm_up=0.1,step=0.05").make()
+    PatientPBT(resample=0.6, resample_label=0.8, step=0.05, concentration=4.0, crossover=0.3, model=True, \
+around_start=True, edition=2)
+    """
+    base, _, spelled = name.partition(":")
+    if base not in METHODS:
+        raise ArgumentError(f"methods must be of the benchmark, got {name!r}; these are: {', '.join(METHODS)}")
+    method = METHODS[base]
+    return _with_settings(method, name, spelled) if spelled else method
+
+
+def _with_settings(method: Method | Rival, name: str, spelled: str) -> Method:
+    """Return a method with the settings that its name spells."""
+    if not isinstance(method, Method) or isinstance(method, Peer | Control):
+        raise ArgumentError(f"only methods of the library can be spelled with settings, got {name!r}")
+    own: Any = method.make()
+    selection = method.make_selection() or own.selection
+    parts = {"settings": own, "selecting": selection}
+    found: dict[str, Any] = {"settings": {}, "selecting": {}, "start": getattr(method, "start", None)}
+    for pair in spelled.split(","):
+        key, _, value = pair.partition("=")
+        if key == "start":
+            found["start"] = [{}] * int(value)
+            continue
+        where = [part for part, made in parts.items() if made and key in {each.name for each in fields(made)}]
+        if not where:
+            allowed = ", ".join(["start", *(each.name for made in parts.values() if made for each in fields(made))])
+            raise ArgumentError(f"settings of {name!r} must be of its explorer or selection, got {key!r}; {allowed}")
+        found[where[0]][key] = json.loads(value)
+    if isinstance(method, Variation):
+        found["settings"] = {**method.settings, **found["settings"]}
+        found["selecting"] = {**method.selecting, **found["selecting"]}
+    return Variation(name, method.explorer, method.explore, method.selection, **found)

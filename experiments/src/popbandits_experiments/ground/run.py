@@ -13,7 +13,7 @@ from popbandits.errors import ArgumentError
 from popbandits_experiments.ground import grounds
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS
 from popbandits_experiments.ground.grounds import GROUNDS
-from popbandits_experiments.ground.methods import METHODS
+from popbandits_experiments.ground.methods import find
 from popbandits_experiments.ground.records import RESULTS, SPACES, SPLITS, append, done, seed_range
 from popbandits_experiments.ground.rivals.registry import Rival
 from popbandits_experiments.ground.sitting import Batch, sit
@@ -26,7 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tasks", nargs="+", choices=GROUNDS, default=list(GROUNDS), metavar="TASK")
     parser.add_argument("--spaces", nargs="+", choices=SPACES, default=["wide"])
     parser.add_argument(
-        "--methods", nargs="+", choices=(DEFAULTS, ALONE, *METHODS), default=list(COMPARED), metavar="METHOD"
+        "--methods",
+        nargs="+",
+        default=list(COMPARED),
+        metavar="METHOD",
+        help="names of ground/methods.py, which may spell settings, as in patient-pbt:warm_up=0; or defaults",
     )
     parser.add_argument(
         "--members",
@@ -82,7 +86,7 @@ def _batches(options: argparse.Namespace) -> Iterator[Batch]:
 
 def _by_length(methods: Sequence[str]) -> list[tuple[str, ...]]:
     """Part the methods whose runs last longer than a population's from the others, which would wait idle for them."""
-    longer = {name for name in methods if isinstance(rival := METHODS.get(name), Rival) and rival.longer}
+    longer = {name for name in _tuned(methods) if isinstance(rival := find(name), Rival) and rival.longer}
     parts = tuple(name for name in methods if name not in longer), tuple(name for name in methods if name in longer)
     return [part for part in parts if part]
 
@@ -91,12 +95,17 @@ def _check_methods(options: argparse.Namespace, members: int, rounds: int) -> No
     """Make every method once: an error is raised now, not in a worker."""
     if members < 1:
         raise ArgumentError(f"--members must be at least 1, got {members}")
-    for name in options.methods:
-        method = METHODS.get(name)
+    for name in _tuned(options.methods):
+        method = find(name)
         if isinstance(method, Rival):
             method.make(ConfigurationSpace({"lr": (0.0, 1.0)}), members, rounds, 0)
-        elif method is not None:
+        else:
             method.make()
+            method.make_selection()
+
+
+def _tuned(methods: Sequence[str]) -> list[str]:
+    return [name for name in methods if name not in (DEFAULTS, ALONE)]
 
 
 def _batches_of_seeds(options: argparse.Namespace) -> list[range]:

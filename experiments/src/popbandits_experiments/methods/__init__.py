@@ -1,4 +1,4 @@
-"""Methods and selections that came after the paper, and one that nobody measured: no part of the product.
+"""Methods and selections that came after the paper, a candidate for the default, and one that nobody measured.
 
 popbandits finds them by the entry points `popbandits.methods`, so that they can be named, recorded and resumed.
 """
@@ -11,6 +11,8 @@ from popbandits.methods import Method
 if TYPE_CHECKING:
     from popbandits_experiments.methods.bg_pbt import BGPBT as BGPBT
     from popbandits_experiments.methods.ipbt import Restarts as Restarts
+    from popbandits_experiments.methods.leaning import LeaningPBT as LeaningPBT
+    from popbandits_experiments.methods.leaning import Watchful as Watchful
     from popbandits_experiments.methods.mf_pbt import MFPBT as MFPBT
     from popbandits_experiments.methods.t_test import TTest as TTest
 
@@ -18,11 +20,13 @@ METHODS = {
     "mf-pbt": Method("MF-PBT", methods.METHODS["pbt"].explorer, selection="mf-pbt"),
     "ipbt": Method("IPBT", f"{__name__}.bg_pbt:BGPBT", selection="ipbt"),
     "bg-pbt": Method("BG-PBT", f"{__name__}.bg_pbt:BGPBT"),
+    "leaning-pbt": Method("Leaning PBT", f"{__name__}.leaning:LeaningPBT"),
 }
 SELECTIONS = {
     "t-test": f"{__name__}.t_test:TTest",
     "mf-pbt": f"{__name__}.mf_pbt:MFPBT",
     "ipbt": f"{__name__}.ipbt:Restarts",
+    "watchful": f"{__name__}.leaning:Watchful",
 }
 ALL_METHODS = {**methods.METHODS, **METHODS}
 """These, and those of the product."""
@@ -31,7 +35,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # The classes are imported when they are used: the names above are for help, which should print at once.
-        for path in (METHODS["bg-pbt"].explorer, *SELECTIONS.values()):
+        for path in (METHODS["bg-pbt"].explorer, METHODS["leaning-pbt"].explorer, *SELECTIONS.values()):
             if path.endswith(f":{name}"):
                 return methods.load_class(path)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
