@@ -16,7 +16,7 @@ from popbandits_experiments.batched import spaces
 from popbandits_experiments.ground import __main__
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS, Spec, Tuned
 from popbandits_experiments.ground.effects import effects, read
-from popbandits_experiments.ground.methods import METHODS
+from popbandits_experiments.ground.methods import LAST_LR, METHODS
 from popbandits_experiments.ground.records import append
 from popbandits_experiments.ground.scales import scale_of
 
@@ -94,6 +94,28 @@ def test_a_sweep_leaves_out_the_task_that_could_not_be_learned(capsys: pytest.Ca
 
 def test_standing_still_on_the_mountain_is_no_take_off() -> None:
     assert scale_of("MountainCarContinuous").take_off > 0
+
+
+def test_a_population_can_start_from_a_cosine_or_follow_it_untuned() -> None:
+    space, rounds = spaces.wide(), 9
+    usual = dict(space.get_default_configuration())
+    learning_rates = {}
+    for name in ("defaults/cosine", "patient-pbt/cosine"):
+        run, scores, rates = Tuned(Spec(name, space, rounds, 0)), None, []
+        while (orders := run.advance(scores)) is not None:
+            rates.append([order.config["lr"] for order in orders])
+            scores = [float(len(rates) % 3 + order.config["lr"]) for order in orders]
+            if name == "defaults/cosine":
+                assert [order.config | {"lr": usual["lr"]} for order in orders] == [usual] * MEMBERS
+        learning_rates[name] = np.array(rates)
+    untuned, tuned = learning_rates.values()
+    shares = (1 + np.cos(np.pi * np.arange(rounds) / (rounds - 1))) / 2
+    last = max(LAST_LR * usual["lr"], space["lr"].lower)
+    expected = last + (usual["lr"] - last) * shares
+    assert untuned == pytest.approx(np.tile(expected[:, None], MEMBERS), rel=1e-9)
+    assert tuned[0, 0] == pytest.approx(usual["lr"])
+    assert (tuned[0, 1:] != tuned[0, 0]).all()
+    assert tuned[-1].max() < tuned[0].max()
 
 
 def test_a_started_variation_gives_the_first_member_the_defaults() -> None:

@@ -162,6 +162,7 @@ class Tuned(Run):
         if spec.method not in (DEFAULTS, ALONE):
             method = find(spec.method)
             assert not isinstance(method, Rival)
+            start = method.start_in(spec.space, self.members) if isinstance(method, Variation) else None
             self._population = Population(
                 spec.space,
                 method.make(),
@@ -170,7 +171,7 @@ class Tuned(Run):
                 spec.seed,
                 explore=method.explore,
                 selection=method.make_selection(),
-                start=(method.start if isinstance(method, Variation) else None) or "random",
+                start=start or "random",
             )
 
     def advance(self, scores: Sequence[float] | None) -> list[Order] | None:

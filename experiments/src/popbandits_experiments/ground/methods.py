@@ -11,12 +11,15 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from ConfigSpace import ConfigurationSpace
+
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, Explorer, PatientPBT
 from popbandits.history import Config
 from popbandits.methods import Method
 from popbandits.selection import Selection
 from popbandits.space import Prior, Space
+from popbandits.space.schedules import cosine
 from popbandits_experiments.ground.rivals.registry import RIVALS, Rival
 from popbandits_experiments.methods import ALL_METHODS
 
@@ -47,6 +50,11 @@ class Variation(Method):
     selecting: Mapping[str, Any] = field(default_factory=dict)
     """Settings of its selection."""
     start: Any = None
+    """Start of the population, or a function that makes it of the space and the number of members."""
+
+    def start_in(self, space: ConfigurationSpace, members: int) -> Any:
+        """Return the start of a population."""
+        return self.start(space, members) if callable(self.start) else self.start
 
     def make(self) -> Explorer:
         """Make a new explorer with the settings."""
@@ -80,6 +88,21 @@ class Control(Variation):
         return PBTWithPrior()
 
 
+LAST_LR = 0.01
+"""Last learning rate of a cosine, as a share of the first, unless the range ends before."""
+
+
+def along_cosine(space: ConfigurationSpace, members: int) -> list[dict[str, Any]]:
+    """Return the defaults with a learning rate that falls along a cosine."""
+    lr = space.get_default_configuration()["lr"]
+    return [{"lr": cosine(lr, max(LAST_LR * lr, space["lr"].lower))}]
+
+
+def all_along_cosine(space: ConfigurationSpace, members: int) -> list[dict[str, Any]]:
+    """Return the same for every member."""
+    return along_cosine(space, members) * members
+
+
 PATIENT = partial(Variation, explorer="PatientPBT")
 LEANING = partial(Variation, explorer=ALL_METHODS["leaning-pbt"].explorer)
 FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False})
@@ -102,6 +125,12 @@ METHODS: dict[str, Method | Rival] = {
     "patient-pbt/no-crossover": PATIENT("Patient PBT, no crossover", settings={"crossover": 0.0}),
     "patient-pbt/no-model": PATIENT("Patient PBT, no model", settings={"model": False}, selecting={"adaptive": False}),
     "leaning-pbt/start": LEANING("Leaning PBT, started from the defaults", start="defaults"),
+    # A schedule as a start, and the same without tuning: random search never changes what members start with.
+    "defaults/cosine": Variation("Defaults, along a cosine, no tuning", "RandomSearch", start=all_along_cosine),
+    "pbt/cosine": Variation("PBT, started from a cosine", "PBT", start=along_cosine),
+    "pbt/prior/cosine": Control("PBT, with the default's prior, started from a cosine", start=along_cosine),
+    "patient-pbt/cosine": PATIENT("Patient PBT, started from a cosine", start=along_cosine),
+    "leaning-pbt/cosine": LEANING("Leaning PBT, started from a cosine", start=along_cosine),
     "patient-pbt/first": FIRST("Patient PBT, first version"),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
