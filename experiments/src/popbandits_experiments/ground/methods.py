@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from ConfigSpace import ConfigurationSpace
+from ConfigSpace import ConfigurationSpace, UniformFloatHyperparameter
 
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT, Explorer, PatientPBT
@@ -94,8 +94,9 @@ LAST_LR = 0.01
 
 def along_cosine(space: ConfigurationSpace, members: int) -> list[dict[str, Any]]:
     """Return the defaults with a learning rate that falls along a cosine."""
-    lr = space.get_default_configuration()["lr"]
-    return [{"lr": cosine(lr, max(LAST_LR * lr, space["lr"].lower))}]
+    lr, parameter = space.get_default_configuration()["lr"], space["lr"]
+    assert isinstance(parameter, UniformFloatHyperparameter)
+    return [{"lr": cosine(lr, max(LAST_LR * lr, parameter.lower))}]
 
 
 def all_along_cosine(space: ConfigurationSpace, members: int) -> list[dict[str, Any]]:
