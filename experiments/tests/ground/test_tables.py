@@ -172,19 +172,58 @@ def test_seeds_stay_together_when_intervals_are_averaged() -> None:
     assert table["PBT"]["average [95%]"] == "0.50 [0.50, 0.50]"
 
 
-def test_comparisons_keep_spaces_groups_and_rounds_apart() -> None:
+def test_comparisons_keep_spaces_groups_members_and_rounds_apart() -> None:
     records = runs("pbt", spread(), space="narrow") + runs("pbt", spread(), rounds=100) + runs("pbt", spread())
     records += (
         runs("pbt", spread(), task="Hopper", group="envpool") + runs("zeta", spread()) + runs("defaults", spread())
     )
+    records += runs("pbt", spread(), population=8)
     parts = arrange(records)
-    assert [(part.space, part.group, part.rounds) for part in parts] == [
-        ("wide", "device", 100),
-        ("wide", "device", 30),
-        ("wide", "envpool", 30),
-        ("narrow", "device", 30),
+    assert [(part.space, part.group, part.members, part.rounds) for part in parts] == [
+        ("wide", "device", 4, 100),
+        ("wide", "device", 4, 30),
+        ("wide", "device", 8, 30),
+        ("wide", "envpool", 4, 30),
+        ("narrow", "device", 4, 30),
     ]
     assert parts[1].methods == ["defaults", "pbt", "zeta"]
+    assert sum(len(part.records) for part in parts) == len(records)
+
+
+def test_populations_of_other_sizes_have_tables_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the same seeds the method wins with four members and loses with eight."""
+    records = []
+    for members, offset in ((4, 0.1), (8, -0.1)):
+        for task in ("Pendulum", "Acrobot"):
+            records += runs("pbt", spread(), task=task, population=members)
+            records += runs("pb2-mix", spread(offset), task=task, population=members)
+    append(records, tmp_path)
+    assert __main__.main(["table", "--results", str(tmp_path), "--all-tasks"]) == 0
+    text = capsys.readouterr().out.split("\n\n")
+    for heading in ("### Pendulum, wide space, {}", "### Wide spaces, tasks on the device: 2 tasks, {}"):
+        for members, won in (("4 members", "**1.00"), ("8 members", "*0.00")):
+            table = cells(text[text.index(heading.format(f"{members}, 30 rounds")) + 1])
+            assert table["PB2-Mix"]["better than PBT"].startswith(won)
+    costs = text[text.index("## Tasks and costs") + 1]
+    assert [line.split(" | ")[3] for line in costs.splitlines()[2:]] == ["4", "4", "8", "8"]
+    assert not any("Interval lengths" in part for part in text)
+    assert __main__.main(["pairs", "pb2-mix", "pbt", "--results", str(tmp_path), "--all-tasks"]) == 0
+    assert re.findall(r"device, (. members, 30 rounds): PB2-Mix", capsys.readouterr().out) == [
+        "4 members, 30 rounds",
+        "8 members, 30 rounds",
+    ]
+    parts = figures.chosen(records)
+    assert [part.members for part in parts] == [4, 8]
+    drawn = figures.improvements(parts)
+    assert drawn is not None
+    assert [drawn.data[f"pbt{index}"][0]["value"] for index in (0, 1)] == [1, 0]
+    chosen = ["table", "--results", str(tmp_path), "--all-tasks", "--members"]
+    assert __main__.main([*chosen, "8"]) == 0
+    assert "4 members" not in capsys.readouterr().out
+    assert __main__.main([*chosen, "16"]) == 1
+    assert "--members must be stored, got 16; stored: 4, 8" in capsys.readouterr().err
 
 
 JUDGED: Judgements = {
@@ -210,7 +249,7 @@ def test_only_tasks_with_headroom_enter_a_mean_and_the_others_are_listed_with_th
         "- Breakout, wide space: unknown, not studied",
         "- CartPole, wide space: saturated, 500 after tuning, 500 with the usual settings",
     ]
-    assert over[1] == "### Wide spaces, tasks on the device: 1 task, 30 rounds"
+    assert over[1] == "### Wide spaces, tasks on the device: 1 task, 4 members, 30 rounds"
     assert cells(over[2])["PB2-Mix"]["better than PBT"].startswith("*0.00 ")
     assert len(over) == 3
     tasks = [part[4:].partition(",")[0] for part in text if part.startswith("### ") and "space, " in part]
@@ -274,12 +313,12 @@ def test_the_docs_page_is_written_between_its_markers(
     assert capsys.readouterr().out.strip() in text
     headings = re.findall(r"^##+ .*", text, re.MULTILINE)
     over = headings.index("## Over tasks")
-    assert headings[:2] == ["## Task by task", "### Acrobot, wide space, 30 rounds"]
-    assert "### Hopper, narrow space, 30 rounds" in headings[:over]
+    assert headings[:2] == ["## Task by task", "### Acrobot, wide space, 4 members, 30 rounds"]
+    assert "### Hopper, narrow space, 4 members, 30 rounds" in headings[:over]
     assert headings[over + 1 : over + 4] == [
-        "### Wide spaces, tasks on the device: 2 tasks, 30 rounds",
-        "### Wide spaces, tasks on the device: 2 tasks, 10 rounds",
-        "### Wide spaces, tasks through EnvPool: 1 task, 30 rounds",
+        "### Wide spaces, tasks on the device: 2 tasks, 4 members, 30 rounds",
+        "### Wide spaces, tasks on the device: 2 tasks, 4 members, 10 rounds",
+        "### Wide spaces, tasks through EnvPool: 1 task, 4 members, 30 rounds",
     ]
     assert "| Pendulum | wide | 30 / 10 | 4 | 1,000 | -1225 | -200 | -1020 | 8 (0 to 7) | 1 | 2 | two cores |" in text
 
@@ -347,7 +386,7 @@ def test_figures_are_drawn_with_every_space_and_baseline(stored: Path, tmp_path:
         "Over PBT",
         "Over random search",
         "PB2-Fuse",
-        "Narrow spaces, tasks through EnvPool: 1 task, 30 rounds",
+        "Narrow spaces, tasks through EnvPool: 1 task, 4 members, 30 rounds",
     ):
         assert words in drawn
 

@@ -56,12 +56,11 @@ def _varied(method: str) -> str:
 
 
 def chosen(records: Sequence[Record]) -> list[Comparison]:
-    """Choose the number of rounds with the most runs for each space and group; the larger one wins a tie."""
-    best: dict[tuple[str, str], Comparison] = {}
+    """Choose the number of rounds with the most runs for each space, group and members; the larger one wins a tie."""
+    best: dict[object, Comparison] = {}
     for part in arrange(records):
-        where = (part.space, part.group)
-        if where not in best or len(part.records) > len(best[where].records):
-            best[where] = part
+        if part.place not in best or len(part.records) > len(best[part.place].records):
+            best[part.place] = part
     return list(best.values())
 
 
@@ -69,7 +68,7 @@ def titled(panel: Any, part: Comparison, first: str = "") -> Any:
     """Add a panel's size and title, with the amount of data below."""
     import altair as alt
 
-    below = f"{counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}, {counted(seeds(part), 'seed')}"
+    below = f"{counted(len(part.tasks), 'task')}, {part.budget}, {counted(seeds(part), 'seed')}"
     title, below = (first, f"{part.title}: {below}") if first else (part.title, below)
     heading = alt.Title(title, subtitle=[below], fontSize=13, subtitleFontSize=11, anchor="start", frame="group")
     return panel.properties(width=WIDTH, title=heading)

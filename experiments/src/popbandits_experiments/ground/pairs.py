@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Print a table for each space, group of tasks and number of rounds."""
+    """Print a table for each space, group of tasks, size of populations and number of rounds."""
     options.methods = [options.method, options.baseline]
     records = select(options)
     require_some(records, options)
@@ -39,7 +39,7 @@ def main(options: argparse.Namespace) -> None:
             ours, theirs = _by_best_score(ours), _by_best_score(theirs)
         common = {task: pairs for task in ours if (pairs := _pairs(ours[task], theirs.get(task, {})))}
         if common:
-            print(f"{part.title}, {part.rounds} rounds: {label(options.method)} beside {label(options.baseline)}\n")
+            print(f"{part.title}, {part.budget}: {label(options.method)} beside {label(options.baseline)}\n")
             print(table(common, [task for task in common if (task, part.space) in entered]) + "\n")
 
 

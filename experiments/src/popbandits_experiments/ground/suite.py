@@ -23,6 +23,8 @@ LABELS = {DEFAULTS: "Defaults, no tuning", ALONE: "Defaults, one member's budget
 """Labels of methods in display order; other methods follow under their own names."""
 BASELINES = ("pbt", "random")
 IN_WORDS = {"pbt": "PBT", "random": "random search"}
+SELECTED = {"tasks": "task", "spaces": "space", "methods": "method", "members": "population", "rounds": "rounds"}
+"""Options that select records, and the field that each of them names."""
 GROUP_NAMES: dict[Group, str] = {"device": "tasks on the device", "envpool": "tasks through EnvPool"}
 
 
@@ -48,10 +50,11 @@ def grounded(record: Record) -> float:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Methods on the tasks of one group, with one space and one number of rounds."""
+    """Methods on the tasks of one group, with one space, one size of populations and one number of rounds."""
 
     space: Space
     group: Group
+    members: int
     rounds: int
     runs: Mapping[str, Mapping[str, Mapping[int, Record]]]
     """Records by method, task and seed. Methods may lack tasks or seeds."""
@@ -60,6 +63,16 @@ class Comparison:
     def title(self) -> str:
         """Display name of the space and the group."""
         return f"{self.space.capitalize()} spaces, {GROUP_NAMES[self.group]}"
+
+    @property
+    def budget(self) -> str:
+        """Number of members and rounds, in words."""
+        return f"{counted(self.members, 'member')}, {counted(self.rounds, 'round')}"
+
+    @property
+    def place(self) -> tuple[Space, Group, int]:
+        """What comparisons have in common that differ only in the number of rounds: space, group and members."""
+        return self.space, self.group, self.members
 
     @property
     def methods(self) -> list[str]:
@@ -112,15 +125,15 @@ class Comparison:
 
 
 def arrange(records: Sequence[Record]) -> list[Comparison]:
-    """Group records into comparisons: wide before narrow, the device's before EnvPool's, most rounds first."""
+    """Group records into comparisons: wide before narrow, the device's before EnvPool's, few members, many rounds."""
     order = [*LABELS, *sorted({record.method for record in records} - set(LABELS))]
     ranked = sorted(
         records,
-        key=lambda r: (SPACES.index(r.space), r.group, -r.rounds, order.index(r.method), r.task, r.seed),
+        key=lambda r: (SPACES.index(r.space), r.group, r.population, -r.rounds, order.index(r.method), r.task, r.seed),
     )
-    found: dict[tuple[Space, Group, int], dict[str, dict[str, dict[int, Record]]]] = {}
+    found: dict[tuple[Space, Group, int, int], dict[str, dict[str, dict[int, Record]]]] = {}
     for record in ranked:
-        methods = found.setdefault((record.space, record.group, record.rounds), {})
+        methods = found.setdefault((record.space, record.group, record.population, record.rounds), {})
         methods.setdefault(record.method, {}).setdefault(record.task, {})[record.seed] = record
     return [Comparison(*where, runs) for where, runs in found.items()]
 
@@ -129,7 +142,8 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that select stored records."""
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results (%(default)s)")
     parser.add_argument("--split", choices=SPLITS, default="confirmation", help="seeds to show (%(default)s)")
-    for name, kind in (("tasks", str), ("spaces", str), ("methods", str), ("rounds", int)):
+    for name in SELECTED:
+        kind = int if name in ("rounds", "members") else str
         parser.add_argument(f"--{name}", nargs="+", type=kind, help=f"only these {name}")
     parser.add_argument(
         "--headroom", type=Path, default=headroom.RESULTS, help="folder of the studies of headroom (%(default)s)"
@@ -145,18 +159,18 @@ def select(options: argparse.Namespace, split: str | None = None) -> list[Record
     if options.seeds:
         seeds = seed_range(options.seeds)
         stored = [record for record in stored if record.seed in seeds]
-    wanted = {"task": options.tasks, "space": options.spaces, "method": options.methods, "rounds": options.rounds}
-    for name, names in wanted.items():
-        known = {getattr(record, name) for record in stored}
-        if unknown := set(names or ()) - known:
+    wanted = {field: set(names) for name, field in SELECTED.items() if (names := getattr(options, name))}
+    for name, field in SELECTED.items():
+        known = {getattr(record, field) for record in stored}
+        if unknown := wanted.get(field, set()) - known:
             raise ArgumentError(
-                f"--{name.removesuffix('s')}s must be stored, got {', '.join(map(str, sorted(unknown)))}; "
+                f"--{name} must be stored, got {', '.join(map(str, sorted(unknown)))}; "
                 f"stored: {', '.join(map(str, sorted(known)))}"
             )
     return [
         record
         for record in stored
-        if record.split == split and all(not n or getattr(record, name) in n for name, n in wanted.items())
+        if record.split == split and all(getattr(record, field) in names for field, names in wanted.items())
     ]
 
 

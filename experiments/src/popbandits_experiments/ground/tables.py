@@ -178,8 +178,7 @@ def tasks_table(parts: Sequence[Comparison]) -> str:
             by_rounds = [part.on(task).records for part in same if task in part.tasks]
             records, scale = [record for part in by_rounds for record in part], scale_of(task)
             seeds = sorted({record.seed for record in records})
-            row = [task, same[0].space, listed(str(part[0].rounds) for part in by_rounds)]
-            row += [listed(str(part[0].population) for part in by_rounds)]
+            row = [task, same[0].space, listed(str(part[0].rounds) for part in by_rounds), str(same[0].members)]
             row += [listed(f"{part[0].steps:,}" for part in by_rounds)]
             row += [number(value) for value in (scale.random, scale.solved, scale.take_off)]
             row += [f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"1 ({seeds[0]})"]
@@ -235,17 +234,18 @@ def _by_task(parts: Sequence[Comparison], before: Sequence[Comparison]) -> Itera
         for task in sorted({task for part in same for task in part.tasks}):
             here = [part.on(task) for part in same if task in part.tasks]
             for part in here:
-                yield f"### {task}, {part.space} space, {counted(part.rounds, 'round')}"
+                yield f"### {task}, {part.space} space, {part.budget}"
                 yield methods_table(part, final, in_own_units)
             earlier = [part.on(task) for part in matching(before, same[0]) if task in part.tasks]
             if lengths := intervals_table(here, earlier, final, in_own_units):
-                yield f"{task}, {same[0].space} space, the same budget at several interval lengths:"
+                members = counted(same[0].members, "member")
+                yield f"{task}, {same[0].space} space, {members}, the same budget at several interval lengths:"
                 yield lengths
 
 
 def _over_tasks(parts: Sequence[Comparison], before: Sequence[Comparison]) -> Iterator[str]:
     for part in parts:
-        yield f"### {part.title}: {counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}"
+        yield f"### {part.title}: {counted(len(part.tasks), 'task')}, {part.budget}"
         yield methods_table(part, normalised, on_common_scale)
         if len(part.tasks) > 1:
             yield "On which tasks a method is ahead or behind by the same rule; on the others it is undecided:"
@@ -256,21 +256,21 @@ def _over_tasks(parts: Sequence[Comparison], before: Sequence[Comparison]) -> It
                 yield found
     for same in grouped(parts):
         if lengths := intervals_table(same, matching(before, same[0]), normalised, on_common_scale):
-            yield f"### Interval lengths, the same budget: {same[0].title}"
+            yield f"### Interval lengths, the same budget: {same[0].title}, {counted(same[0].members, 'member')}"
             yield lengths
 
 
 def grouped(parts: Sequence[Comparison]) -> list[list[Comparison]]:
     """Group the comparisons that differ only in the number of rounds."""
-    found: dict[tuple[str, str], list[Comparison]] = {}
+    found: dict[object, list[Comparison]] = {}
     for part in parts:
-        found.setdefault((part.space, part.group), []).append(part)
+        found.setdefault(part.place, []).append(part)
     return list(found.values())
 
 
 def matching(parts: Sequence[Comparison], like: Comparison) -> list[Comparison]:
-    """Return the comparisons of the same space and group."""
-    return [part for part in parts if (part.space, part.group) == (like.space, like.group)]
+    """Return the comparisons of the same space, group and members."""
+    return [part for part in parts if part.place == like.place]
 
 
 def insert(text: str, path: Path) -> None:
