@@ -4,16 +4,27 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from popbandits.basics.wording import counted
 from popbandits.errors import ArgumentError
-from popbandits_experiments.ground import headroom
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS
-from popbandits_experiments.ground.headroom import Judgements, judgement_of, with_headroom
+from popbandits_experiments.ground.headroom import add_admission
 from popbandits_experiments.ground.methods import METHODS
-from popbandits_experiments.ground.records import RESULTS, SPACES, SPLITS, Group, Record, Space, read, seed_range
+from popbandits_experiments.ground.records import (
+    RESULTS,
+    SCORES,
+    SPACES,
+    SPLITS,
+    Group,
+    Record,
+    Score,
+    Space,
+    read,
+    seed_range,
+)
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.statistics import FloatArray
 
@@ -25,6 +36,9 @@ BASELINES = ("pbt", "random")
 IN_WORDS = {"pbt": "PBT", "random": "random search"}
 SELECTED = {"tasks": "task", "spaces": "space", "methods": "method", "members": "population", "rounds": "rounds"}
 """Options that select records, and the field that each of them names."""
+Shown = Score | Literal["best ever"]
+"""Score that a table shows; the best of a record's curve is a noisy substitute for `kept`, for older records."""
+SHOWN: dict[Shown, str] = {"kept": "kept scores", "final": "final scores", "best ever": "best scores ever"}
 GROUP_NAMES: dict[Group, str] = {"device": "tasks on the device", "envpool": "tasks through EnvPool"}
 
 
@@ -34,18 +48,26 @@ def label(method: str) -> str:
 
 
 def final(record: Record) -> float:
-    """Return the final score in the task's own units."""
+    """Return the score in the task's own units."""
     return record.final
 
 
 def normalised(record: Record) -> float:
-    """Return the final score on the common scale: 0 is random, 1 is solved."""
+    """Return the score on the common scale: 0 is random, 1 is solved."""
     return scale_of(record.task).normalise(record.final)
 
 
 def grounded(record: Record) -> float:
     """Return 1 for a population that never took off, else 0."""
     return float(record.final < scale_of(record.task).take_off)
+
+
+def _with_score(record: Record, score: Shown) -> Record:
+    """Return a record with another score as `final`."""
+    if score == "kept":
+        assert record.kept is not None
+        return replace(record, final=record.kept, final_error=record.kept_error or 0.0)
+    return replace(record, final=max(record.curve)) if score == "best ever" else record
 
 
 @dataclass(frozen=True)
@@ -58,11 +80,18 @@ class Comparison:
     rounds: int
     runs: Mapping[str, Mapping[str, Mapping[int, Record]]]
     """Records by method, task and seed. Methods may lack tasks or seeds."""
+    score: Shown = "final"
+    """Score that the records have as `final`; `showing` chooses it."""
 
     @property
     def title(self) -> str:
         """Display name of the space and the group."""
         return f"{self.space.capitalize()} spaces, {GROUP_NAMES[self.group]}"
+
+    @property
+    def setting(self) -> str:
+        """Budget and score, in words."""
+        return f"{self.budget}, {SHOWN[self.score]}"
 
     @property
     def budget(self) -> str:
@@ -106,7 +135,7 @@ class Comparison:
         return [np.array([of(record) for record in seeds.values()]) for seeds in self.runs[method].values()]
 
     def pairs(self, method: str, baseline: str) -> list[tuple[FloatArray, FloatArray]]:
-        """Return final scores of a method and a baseline on the seeds that both were run with, for each such task."""
+        """Return scores of a method and a baseline on the seeds that both were run with, for each such task."""
         found = []
         for task, ours in self.runs[method].items():
             theirs = self.runs.get(baseline, {}).get(task, {})
@@ -122,6 +151,20 @@ class Comparison:
             if choices := sum(record.late_choices for record in seeds.values()):
                 shares.append(sum(map(what, seeds.values())) / choices)
         return float(np.mean(shares)) if shares else float("nan")
+
+
+def showing(parts: Sequence[Comparison], asked: Shown | None = None) -> list[Comparison]:
+    """Return the comparisons of one table, as arranged, with the score asked for as `final`.
+
+    By default that is `kept` if every record has it: what a user gets is what is scored.
+    """
+    lacks = any(record.kept is None for part in parts for record in part.records)
+    score: Shown = asked or ("final" if lacks else "kept")
+    found = []
+    for part in parts:
+        (shown,) = arrange([_with_score(record, score) for record in part.records])
+        found.append(replace(shown, score=score))
+    return found
 
 
 def arrange(records: Sequence[Record]) -> list[Comparison]:
@@ -145,10 +188,13 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     for name in SELECTED:
         kind = int if name in ("rounds", "members") else str
         parser.add_argument(f"--{name}", nargs="+", type=kind, help=f"only these {name}")
+    add_admission(parser)
     parser.add_argument(
-        "--headroom", type=Path, default=headroom.RESULTS, help="folder of the studies of headroom (%(default)s)"
+        "--score",
+        choices=SCORES,
+        help="kept: the checkpoint that `tune` hands over; final: the member with the best last score "
+        "(kept where every record of a table has it)",
     )
-    parser.add_argument("--all-tasks", action="store_true", help="let tasks without headroom enter means")
     parser.add_argument("--seeds", help="only these seeds: the first and one past the last, as in 2000-2064")
 
 
@@ -174,35 +220,16 @@ def select(options: argparse.Namespace, split: str | None = None) -> list[Record
     ]
 
 
-def judgements_for(records: Sequence[Record], options: argparse.Namespace) -> Judgements:
-    """Return what the studies say of the records' tasks and spaces; with --all-tasks, that all have headroom."""
-    if options.all_tasks:
-        return {(record.task, record.space): headroom.Judgement("headroom", "asked for") for record in records}
-    return headroom.judge(options.headroom)
-
-
-def entering(records: Sequence[Record], options: argparse.Namespace) -> list[Record]:
-    """Return the records that may enter means over tasks, and print which tasks may not."""
-    judgements = judgements_for(records, options)
-    if words := left_out(records, judgements):
-        print(f"{words}\n")
-    return with_headroom(records, judgements)
-
-
-def left_out(records: Sequence[Record], judgements: Judgements) -> str:
-    """List the tasks and spaces that enter no mean, with the reason; empty if all do."""
-    found = {(record.task, record.space): judgement_of(record, judgements) for record in records}
-    lines = [
-        f"- {task}, {space} space: {judgement.verdict}, {judgement.reason}"
-        for (task, space), judgement in found.items()
-        if judgement.verdict != "headroom"
-    ]
-    return "\n".join(["In no mean, as `headroom table` shows:", "", *sorted(lines)]) if lines else ""
-
-
 def require_some(records: Sequence[Record], options: argparse.Namespace) -> None:
-    """Raise ArgumentError if the options select nothing, and list what is stored."""
+    """Raise ArgumentError if the options select nothing, or a score that some records lack."""
     if not records:
         stored = [record.split for record in read(options.results)]
         there = ", ".join(f"{counted(stored.count(split), f'{split} run')}" for split in SPLITS)
         raise ArgumentError(f"no stored run is what was asked for with --split {options.split}; stored: {there}")
+    without = [record for record in records if record.kept is None]
+    if options.score == "kept" and without:
+        key = without[0].key
+        raise ArgumentError(
+            f"--score kept must be stored with every run, got {len(without)} of {len(records)} without it, such as "
+            f"{key.method} on {key.task}, {key.space} space, seed {key.seed}"
+        )
