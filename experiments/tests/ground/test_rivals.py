@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from popbandits_experiments.ground.suite import label
 
 NAN = math.nan
 Score = Callable[[Trial], float]
+NAMES = [name for name in RIVALS if find_spec("smac") or not name.startswith("smac")]
+"""Rivals that can be run here."""
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +60,7 @@ def failing(trial: Trial) -> float:
 
 
 @pytest.mark.parametrize("score", [rising, failing])
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_rival_never_trains_more_than_its_budget(name: str, score: Score) -> None:
     for slots, rounds in ((4, 9), (3, 10)):
         played = play(name, slots, rounds, score=score)
@@ -69,7 +72,7 @@ def test_a_rival_never_trains_more_than_its_budget(name: str, score: Score) -> N
             assert trained >= 0.8 * slots * rounds
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_rival_is_decided_by_its_seed(name: str) -> None:
     def trace(seed: int) -> list[tuple[dict[str, Any], list[float]]]:
         return [(trial.config, trial.scores) for trial in play(name, seed=seed).trials]
@@ -139,7 +142,7 @@ def run_of(name: str, rounds: int = 9, seed: int = 0) -> Scheduled:
     return run
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", NAMES)
 def test_orders_name_states_that_are_still_kept(name: str) -> None:
     run, held, scores, round_ = run_of(name), set[tuple[int, int]](), None, 0
     while True:
@@ -215,7 +218,7 @@ def test_a_paused_trial_goes_on_bit_for_bit_from_where_it_stopped(monkeypatch: p
 
 
 def test_rivals_and_populations_train_in_one_batch_though_they_end_at_different_rounds() -> None:
-    methods = (DEFAULTS, "pbt", *RIVALS)
+    methods = (DEFAULTS, "pbt", *NAMES)
     track = Track()
     together = records_of(Batch(ground(track, 9), "wide", 9, methods, range(2), "development"))
     (agents,) = track.built
