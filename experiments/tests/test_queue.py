@@ -72,6 +72,21 @@ def test_what_is_missing_is_run_in_order_and_then_nothing_is_missing(
     assert capsys.readouterr().out.strip().startswith("0 of 2 entries are not complete")
 
 
+def test_larger_populations_and_longer_runs_are_expected_to_cost_more(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(queue, "_seconds_of_member", lambda task, folder: 2.0)
+    small, large = (
+        queue.Populations({"tasks": ["Acrobot"], "seeds": "0-3", "methods": ["pbt"], "members": members,
+                           "results": tmp_path})
+        for members in (4, 8)
+    )  # fmt: skip
+    assert (small.missing(), large.missing()) == ((3, 3 * 4 * 2.0), (3, 3 * 8 * 2.0))
+    study = queue.Studies({"tasks": ["Acrobot"], "spaces": ["wide"], "samples": 4, "seeds": "0-1", "results": tmp_path})
+    # An untrained policy costs nothing, four usual runs and four draws one each, four times the steps four.
+    assert study.missing() == (10, (4 + 4 + 4) * 2.0)
+
+
 def test_trials_of_procgen_are_resumed_by_their_own_command_within_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

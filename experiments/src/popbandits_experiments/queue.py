@@ -92,8 +92,8 @@ class Populations(Entry):
     def missing(self) -> tuple[int, float]:
         """Count the populations, and estimate from those of the same task, else from the steps of any task."""
         options = self._parse()
-        tasks = [batch.ground.name for batch in run._batches(options) for _ in batch.keys]
-        return len(tasks), sum(_seconds_of_population(task, options.results) for task in tasks)
+        members = [(batch.ground.name, batch.members) for batch in run._batches(options) for _ in batch.keys]
+        return len(members), sum(count * _seconds_of_member(task, options.results) for task, count in members)
 
     def work(self, seconds: float, extra: Sequence[str]) -> None:
         """Run batches of populations."""
@@ -110,9 +110,9 @@ class Studies(Entry):
 
     def missing(self) -> tuple[int, float]:
         """Count the members; those that train again are counted when the others are stored."""
-        members = [batch.ground.name for batch in study.batches(self._parse()) for _ in batch.keys]
-        populations = [_seconds_of_population(task, records.RESULTS) for task in members]
-        return len(members), sum(populations) / headroom.BEST_OF
+        keys = [key for batch in study.batches(self._parse()) for key in batch.keys]
+        lengths = {"untrained": 0, "longer": headroom.BEST_OF}
+        return len(keys), sum(lengths.get(key.what, 1) * _seconds_of_member(key.task, records.RESULTS) for key in keys)
 
     def work(self, seconds: float, extra: Sequence[str]) -> None:
         """Run batches of members."""
@@ -159,12 +159,12 @@ def _stored(folder: Path) -> list[records.Record]:
 
 
 @cache
-def _seconds_of_population(task: str, folder: Path) -> float:
-    """Return the mean seconds of a task's stored populations; without any, that of other tasks for as many steps."""
-    if own := [record.seconds for record in _stored(folder) if record.task == task]:
+def _seconds_of_member(task: str, folder: Path) -> float:
+    """Return the mean seconds of a member in a task's stored populations; else those of as many steps elsewhere."""
+    if own := [record.seconds / record.population for record in _stored(folder) if record.task == task]:
         return float(np.mean(own))
     group, steps = GROUNDS[task].group, GROUNDS[task].updates * GROUNDS[task].steps
-    rates = [record.seconds / record.steps for record in _stored(folder) if record.group == group]
+    rates = [one.seconds / one.population / one.steps for one in _stored(folder) if one.group == group]
     return float(np.mean(rates)) * steps if rates else math.nan
 
 

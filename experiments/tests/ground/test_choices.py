@@ -16,9 +16,12 @@ from popbandits_experiments.batched import spaces
 from popbandits_experiments.ground import __main__
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS, Spec, Tuned
 from popbandits_experiments.ground.effects import effects, read
+from popbandits_experiments.ground.headroom import Admission
 from popbandits_experiments.ground.methods import LAST_LR, METHODS
 from popbandits_experiments.ground.records import append
 from popbandits_experiments.ground.scales import scale_of
+
+ALL = Admission({}, all_tasks=True)
 
 
 def sweep(path: Path, baseline: str = "pbt") -> Path:
@@ -35,7 +38,7 @@ def sweep(path: Path, baseline: str = "pbt") -> Path:
 
 
 def test_a_sweep_finds_what_a_setting_does_and_what_it_does_not(tmp_path: Path) -> None:
-    found = effects(read(sweep(tmp_path / "sweep.csv")))
+    found = effects(read(sweep(tmp_path / "sweep.csv"), ALL))
     effect, error, by_task = found["warm-up", "8", "0"]
     assert effect == pytest.approx(0.375)
     assert by_task.tolist() == pytest.approx([0.75, 0.0])
@@ -45,13 +48,13 @@ def test_a_sweep_finds_what_a_setting_does_and_what_it_does_not(tmp_path: Path) 
 
 def test_a_sweep_needs_its_baseline(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="a sweep needs variants with settings, and pbt on every task"):
-        read(sweep(tmp_path / "sweep.csv", baseline="random"))
+        read(sweep(tmp_path / "sweep.csv", baseline="random"), ALL)
 
 
 def test_the_sweeps_that_the_default_was_chosen_by_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
-    assert __main__.main(["effects", "experiments/results/sweeps/second.csv"]) == 0
+    assert __main__.main(["effects", "--all-tasks", "experiments/results/sweeps/second.csv"]) == 0
     assert "| concentration | 4.0 | 1 | **+0.119 ± 0.013** |" in capsys.readouterr().out
-    assert __main__.main(["effects", "--variants", "experiments/results/sweeps/fifth.csv"]) == 0
+    assert __main__.main(["effects", "--all-tasks", "--variants", "experiments/results/sweeps/fifth.csv"]) == 0
     assert "| Beta(2, 2) | 0.5 | 4.0 | 0.3 | 0.6 | never | never | 0.60 |" in capsys.readouterr().out
     assert __main__.main(["effects", "experiments/results/sweeps/fifth.csv"]) == 1
     assert "effects need settings that vary independently" in capsys.readouterr().err
@@ -89,7 +92,9 @@ def test_the_control_differs_from_pbt_in_its_prior_alone() -> None:
 
 def test_a_sweep_leaves_out_the_task_that_could_not_be_learned(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["effects", "experiments/results/sweeps/first.csv"]) == 0
-    assert "effect on better than PBT | CartPole | Digits | Pendulum |" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert text.startswith("first, means over 1 task with headroom:")
+    assert "effect on better than PBT | CartPole | Digits | Pendulum |" in text
 
 
 def test_standing_still_on_the_mountain_is_no_take_off() -> None:
@@ -141,7 +146,7 @@ def test_pairs_tell_better_from_as_good_but_for_noise(tmp_path: Path, capsys: py
     append(runs("pbt", lambda seed: 0.5), tmp_path)
     append(runs("pb2-mix", lambda seed: 0.5 + (0.1 if seed < 2 else -2 / scale if seed < 6 else -0.1)), tmp_path)
     assert __main__.main(["pairs", "pb2-mix", "pbt", "--results", str(tmp_path), "--all-tasks"]) == 0
-    _, _, table = capsys.readouterr().out.partition("\n\n")
+    _, _, table = capsys.readouterr().out.partition("beside PBT\n\n")
     (row,) = [row for name, row in cells(table.strip()).items() if name == "Pendulum"]
     level = "at least as good, within 2 standard errors"
     assert row == {

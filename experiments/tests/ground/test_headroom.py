@@ -61,6 +61,19 @@ def test_a_study_trains_everybody_to_the_end_of_its_budget(tmp_path: Path, track
     assert len(set(second._keys[: again // 2].tolist())) == again // 2  # of the wide space
 
 
+def test_longer_runs_can_be_left_out_and_made_up_for(tmp_path: Path, track: Track) -> None:
+    assert main([*STUDY, "--results", str(tmp_path), "--without", "longer"]) == 0
+    short = headroom.read(tmp_path)
+    assert "longer" not in {key.what for key in short}
+    assert max(agents._trained.max() for agents in track.built) == ROUNDS
+    judged = headroom.judge(tmp_path)
+    assert {judgement.verdict for judgement in judged.values()} <= {"headroom", "saturated", "unlearnable"}
+    assert main([*STUDY, "--results", str(tmp_path)]) == 0
+    assert {key.what for key in headroom.read(tmp_path).keys() - short.keys()} == {"longer"}
+    with pytest.raises(SystemExit):
+        main([*STUDY, "--results", str(tmp_path), "--without", "usual"])
+
+
 def test_a_study_goes_on_where_it_stopped(tmp_path: Path, track: Track) -> None:
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     assert main([*STUDY, "--results", str(whole)]) == 0

@@ -11,10 +11,10 @@ import pytest
 
 from popbandits.errors import ArgumentError
 from popbandits_experiments.ground import __main__, figures, headroom, tables
-from popbandits_experiments.ground.headroom import Judgement, Judgements
+from popbandits_experiments.ground.headroom import Admission, Judgement, Judgements
 from popbandits_experiments.ground.records import Record, Space, append
 from popbandits_experiments.ground.scales import SCALES
-from popbandits_experiments.ground.suite import Comparison, arrange, final, normalised
+from popbandits_experiments.ground.suite import Comparison, Shown, arrange, final, normalised, showing
 
 Level = Callable[[int], float]
 """Normalised score of a seed."""
@@ -172,19 +172,57 @@ def test_seeds_stay_together_when_intervals_are_averaged() -> None:
     assert table["PBT"]["average [95%]"] == "0.50 [0.50, 0.50]"
 
 
-def test_comparisons_keep_spaces_groups_and_rounds_apart() -> None:
+def test_comparisons_keep_spaces_groups_members_and_rounds_apart() -> None:
     records = runs("pbt", spread(), space="narrow") + runs("pbt", spread(), rounds=100) + runs("pbt", spread())
     records += (
         runs("pbt", spread(), task="Hopper", group="envpool") + runs("zeta", spread()) + runs("defaults", spread())
     )
+    records += runs("pbt", spread(), population=8)
     parts = arrange(records)
-    assert [(part.space, part.group, part.rounds) for part in parts] == [
-        ("wide", "device", 100),
-        ("wide", "device", 30),
-        ("wide", "envpool", 30),
-        ("narrow", "device", 30),
+    assert [(part.space, part.group, part.members, part.rounds) for part in parts] == [
+        ("wide", "device", 4, 100),
+        ("wide", "device", 4, 30),
+        ("wide", "device", 8, 30),
+        ("wide", "envpool", 4, 30),
+        ("narrow", "device", 4, 30),
     ]
     assert parts[1].methods == ["defaults", "pbt", "zeta"]
+    assert sum(len(part.records) for part in parts) == len(records)
+
+
+def test_populations_of_other_sizes_have_tables_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the same seeds the method wins with four members and loses with eight."""
+    records = []
+    for members, offset in ((4, 0.1), (8, -0.1)):
+        for task in ("Pendulum", "Acrobot"):
+            records += runs("pbt", spread(), task=task, population=members)
+            records += runs("pb2-mix", spread(offset), task=task, population=members)
+    append(records, tmp_path)
+    assert __main__.main(["table", "--results", str(tmp_path), "--all-tasks"]) == 0
+    text = capsys.readouterr().out.split("\n\n")
+    for heading in (
+        "### Pendulum, wide space, ",
+        "### Wide spaces, tasks on the device: 2 tasks with or without headroom, ",
+    ):
+        for members, won in ((4, "**1.00"), (8, "*0.00")):
+            table = cells(text[text.index(f"{heading}{members} members, 30 rounds, final scores") + 1])
+            assert table["PB2-Mix"]["better than PBT"].startswith(won)
+    costs = text[text.index("## Tasks and costs") + 1]
+    assert [line.split(" | ")[3] for line in costs.splitlines()[2:]] == ["4", "4", "8", "8"]
+    assert not any("several interval lengths" in part for part in text)
+    pairs = ["pairs", "pb2-mix", "pbt", "--results", str(tmp_path)]
+    for given, sizes in (([], ["4", "8"]), (["--members", "8"], ["8"])):
+        assert __main__.main([*pairs, *given]) == 0
+        assert re.findall("device, (.) members, 30 rounds, final scores: PB2-Mix", capsys.readouterr().out) == sizes
+    assert __main__.main([*pairs, "--members", "16"]) == 1
+    assert "--members must be stored, got 16; stored: 4, 8" in capsys.readouterr().err
+    parts = figures.chosen(records)
+    assert [part.members for part in parts] == [4, 8]
+    drawn = figures.improvements(parts)
+    assert drawn is not None
+    assert [drawn.data[f"pbt{index}"][0]["value"] for index in (0, 1)] == [1, 0]
 
 
 JUDGED: Judgements = {
@@ -203,14 +241,14 @@ def on_four_tasks() -> list[Record]:
 
 
 def test_only_tasks_with_headroom_enter_a_mean_and_the_others_are_listed_with_the_reason() -> None:
-    text = list(tables.page(on_four_tasks(), judgements=JUDGED))
+    text = list(tables.page(on_four_tasks(), Admission(JUDGED)))
     over = text[text.index("## Over tasks") + 1 : text.index("## Tasks and costs")]
     assert over[0].splitlines()[2:] == [
         "- Acrobot, wide space: unlearnable, training reaches -500, no training -498",
         "- Breakout, wide space: unknown, not studied",
         "- CartPole, wide space: saturated, 500 after tuning, 500 with the usual settings",
     ]
-    assert over[1] == "### Wide spaces, tasks on the device: 1 task, 30 rounds"
+    assert over[1] == "### Wide spaces, tasks on the device: 1 task with headroom, 4 members, 30 rounds, final scores"
     assert cells(over[2])["PB2-Mix"]["better than PBT"].startswith("*0.00 ")
     assert len(over) == 3
     tasks = [part[4:].partition(",")[0] for part in text if part.startswith("### ") and "space, " in part]
@@ -241,6 +279,144 @@ def test_pairs_have_a_row_for_every_task_and_a_mean_over_those_with_headroom(
     assert table["mean over 2 tasks with headroom"]["better"].startswith("0.50 ")
     without = {task: row["mean without this task"][:4] for task, row in table.items()}
     assert (without["Pendulum"], without["Breakout"], without["Acrobot"]) == ("1.00", "0.00", "–")
+
+
+def test_the_best_interval_is_chosen_on_tasks_with_headroom_too() -> None:
+    """On the other task the development runs speak for the other length."""
+    records, development = [], []
+    for task, best in (("Pendulum", 30), ("CartPole", 10)):
+        records += at_lengths({30: 0.5, 10: 0.5}, task=task)
+        levels = {rounds: 0.9 if rounds == best else 0.1 if task == "Pendulum" else -9.0 for rounds in (30, 10)}
+        development += at_lengths(levels, task=task, split="development", seeds=range(100, 108))
+    for all_tasks, rounds in ((False, "30"), (True, "10")):
+        text = list(tables.page(records, Admission(JUDGED, all_tasks), development))
+        (table,) = [part.partition("\n\n")[2] for part in text if part.startswith("### ") and "lengths" in part]
+        assert cells(table)["PBT"]["rounds of the best"] == rounds
+
+
+EVERYWHERE = ("Acrobot", "Breakout", "CartPole", "Pendulum")
+
+
+def judge_these(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(headroom, "judge", lambda folder: JUDGED)
+
+
+@pytest.mark.parametrize("all_tasks", [False, True])
+def test_every_mean_is_over_tasks_with_headroom_or_says_that_it_is_not(
+    all_tasks: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The method loses on the one task with headroom and wins on the three others: each mean shows who entered."""
+    judge_these(monkeypatch)
+    append(on_four_tasks(), tmp_path / "real")
+    given = ["--results", str(tmp_path / "real"), *(["--all-tasks"] if all_tasks else [])]
+    share = "0.75" if all_tasks else "0.00"
+
+    assert __main__.main(["table", *given]) == 0
+    text = capsys.readouterr().out
+    over = text[text.index("## Over tasks") : text.index("## Tasks and costs")]
+    assert (
+        cells(over[over.index("| method | ") :].partition("\n\n")[0])["PB2-Mix"]["better than PBT"].strip("*")[:4]
+        == share
+    )
+    assert set(re.findall("without ([A-Z][a-z]+[A-Za-z]*) ", over)) == (set(EVERYWHERE) if all_tasks else set())
+    printed = [over]
+
+    assert __main__.main(["pairs", "pb2-mix", "pbt", *given]) == 0
+    printed.append(capsys.readouterr().out)
+    (mean,) = [line for line in printed[-1].splitlines() if line.startswith("| mean over")]
+    assert mean.split(" | ")[2][:4] == share
+
+    drawn: list[tuple[str, Any]] = []
+    monkeypatch.setattr(figures.Figure, "write", lambda figure, *_: drawn.append((figure.caption, figure.data)) or [])
+    assert __main__.main(["figures", *given, "--out", str(tmp_path)]) == 0
+    printed.append(capsys.readouterr().out)
+    assert len(drawn) == 3
+    (dot,) = drawn[-1][1]["pbt0"]
+    assert f"{dot['value']:.2f}" == share
+    assert all(
+        caption.endswith(f"Tasks {'with or without' if all_tasks else 'with'} headroom.") for caption, _ in drawn
+    )
+
+    rows = [f"{record.task},{record.seed},{record.method},{record.final}," for record in on_four_tasks()]
+    sweep = tmp_path / "sweep.csv"
+    rows = [f"{row}{'' if ',pbt,' in row else 'on'}" for row in rows]
+    sweep.write_text("\n".join(["task,seed,variant,final,setting", *rows, ""]))
+    assert __main__.main(["effects", "--variants", str(sweep), *given[2:]]) == 0
+    printed.append(capsys.readouterr().out)
+    assert f"| {share} | 1.00 | 1.00 | 1.00 | 0.00 |" in printed[-1]
+
+    for words in printed:
+        assert ("In means too, as --all-tasks asks, though no headroom is known" in words) == all_tasks
+        assert ("In no mean (`headroom table`)" in words) != all_tasks
+        assert len(re.findall("^- .*, wide space: (?:saturated|unlearnable|unknown), ", words, re.MULTILINE)) == 3
+
+
+def test_a_sweep_without_headroom_has_no_mean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge_these(monkeypatch)
+    sweep = tmp_path / "sweep.csv"
+    sweep.write_text("task,seed,variant,final,setting\nCartPole,0,pbt,1,\nCartPole,0,a,2,on\n")
+    assert __main__.main(["effects", str(sweep)]) == 1
+    assert "effects are means over tasks with headroom, got none" in capsys.readouterr().err
+
+
+def double(method: str, offset: float, task: str = "Pendulum") -> list[Record]:
+    """Runs whose kept checkpoint is as much better than PBT's as their final one is worse."""
+    kept, last = (runs(method, spread(sign * offset), task=task) for sign in (1, -1))
+    return [dataclasses.replace(a, kept=b.final, kept_error=3.0) for a, b in zip(last, kept, strict=True)]
+
+
+def test_the_checkpoint_that_is_handed_over_is_scored_where_every_run_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = double("pbt", 0.0) + double("pb2-mix", 0.1)
+    records += double("pb2-mix", 0.1, "Acrobot") + runs("pbt", spread(), task="Acrobot")
+    append(records, tmp_path)
+
+    def shown(*given: str) -> tuple[str, str, str, str]:
+        """Return who is ahead on Pendulum, Acrobot and both, and the error on Pendulum."""
+        assert __main__.main(["table", "--results", str(tmp_path), "--all-tasks", *given]) == 0
+        text = capsys.readouterr().out.split("\n\n")
+        found = []
+        for start in ("### Pendulum", "### Acrobot", "### Wide"):
+            (place,) = [i for i, part in enumerate(text) if part.startswith(start)]
+            better = cells(text[place + 1])["PB2-Mix"]["better than PBT"]
+            found.append(f"{text[place].rpartition(', ')[2]}: {better[:6]}")
+        return found[0], found[1], found[2], cells(text[-1])["Pendulum"]["a score's own error"]
+
+    last = "final scores: *0.00 "
+    assert shown() == ("kept scores: **1.00", last, last, "3")
+    assert shown("--score", "final") == (last, last, last, "1")
+    assert __main__.main(["table", "--results", str(tmp_path), "--score", "kept"]) == 1
+    message = (
+        "--score kept must be stored with every run, got 8 of 32 without it, such as pbt on Acrobot, wide space, seed 0"
+    )
+    assert message in capsys.readouterr().err
+    given = ["pairs", "pb2-mix", "pbt", "--results", str(tmp_path), "--tasks", "Pendulum"]
+    for more, heading, better in (
+        ([], "kept scores", "1.00"),
+        (["--score", "kept"], "kept scores", "1.00"),
+        (["--score", "final"], "final scores", "0.00"),
+        (["--best-ever"], "best scores ever", "0.00"),
+    ):
+        assert __main__.main([*given, *more]) == 0
+        out = capsys.readouterr().out
+        assert f"30 rounds, {heading}: PB2-Mix beside PBT" in out
+        assert f"| Pendulum | 8 | {better} |" in out
+    assert __main__.main([*given, "--best-ever", "--score", "kept"]) == 1
+    assert "--best-ever is a score of its own, got --score kept beside it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("lacking", "score"), [(10, "final"), (None, "kept")])
+def test_a_table_of_several_lengths_has_one_score(lacking: int | None, score: Shown) -> None:
+    records = at_lengths({30: 0.5, 10: 0.8}, kept=-1225.0, kept_error=1.0)
+    records = [dataclasses.replace(one, kept=None) if one.rounds == lacking else one for one in records]
+    text = [part for part in tables.page(records, Admission({})) if "several interval lengths" in part]
+    assert len(text) == 1
+    assert text[0].startswith(f"Pendulum, wide space, 4 members, {score} scores, the same budget at several")
+    assert cells(text[0].split("\n\n")[1])["PBT"]["30 rounds"] == ("-1,225" if score == "kept" else "-712")
+    assert {part.score for part in showing(arrange(records))} == {score}
 
 
 @pytest.fixture
@@ -274,12 +450,12 @@ def test_the_docs_page_is_written_between_its_markers(
     assert capsys.readouterr().out.strip() in text
     headings = re.findall(r"^##+ .*", text, re.MULTILINE)
     over = headings.index("## Over tasks")
-    assert headings[:2] == ["## Task by task", "### Acrobot, wide space, 30 rounds"]
-    assert "### Hopper, narrow space, 30 rounds" in headings[:over]
+    assert headings[:2] == ["## Task by task", "### Acrobot, wide space, 4 members, 30 rounds, final scores"]
+    assert "### Hopper, narrow space, 4 members, 30 rounds, final scores" in headings[:over]
     assert headings[over + 1 : over + 4] == [
-        "### Wide spaces, tasks on the device: 2 tasks, 30 rounds",
-        "### Wide spaces, tasks on the device: 2 tasks, 10 rounds",
-        "### Wide spaces, tasks through EnvPool: 1 task, 30 rounds",
+        "### Wide spaces, tasks on the device: 2 tasks with or without headroom, 4 members, 30 rounds, final scores",
+        "### Wide spaces, tasks on the device: 2 tasks with or without headroom, 4 members, 10 rounds, final scores",
+        "### Wide spaces, tasks through EnvPool: 1 task with or without headroom, 4 members, 30 rounds, final scores",
     ]
     assert "| Pendulum | wide | 30 / 10 | 4 | 1,000 | -1225 | -200 | -1020 | 8 (0 to 7) | 1 | 2 | two cores |" in text
 
@@ -332,7 +508,7 @@ def test_asking_for_what_is_not_there_says_what_is(
 def test_a_task_without_a_scale_is_refused() -> None:
     unknown = [dataclasses.replace(record, task="Chess") for record in runs("pbt", spread())]
     with pytest.raises(ArgumentError, match=r"random and its solved score, got task 'Chess'; .*scales\.py"):
-        "".join(tables.page(unknown))
+        "".join(tables.page(unknown, Admission({})))
 
 
 FIGURES = ["figures", "--kinds", "svg", "--all-tasks"]
@@ -347,7 +523,8 @@ def test_figures_are_drawn_with_every_space_and_baseline(stored: Path, tmp_path:
         "Over PBT",
         "Over random search",
         "PB2-Fuse",
-        "Narrow spaces, tasks through EnvPool: 1 task, 30 rounds",
+        "Narrow spaces, tasks through EnvPool: 1 task, 4 members, 30 rounds, final scores",
+        "Tasks with or without headroom.",
     ):
         assert words in drawn
 

@@ -2,8 +2,8 @@
 
 A sweep draws every setting of a method at random, independently, so that one run of the benchmark serves all questions
 at once (a random factorial design). A least-squares fit of the share of paired seeds won, by variant, on indicators of
-the settings gives each one's effect and its standard error. Effects are assumed to add up: check pairs before
-trusting two large ones together.
+the settings gives each one's effect and its standard error. Means over tasks are over those with headroom. Effects are
+assumed to add up: check pairs before trusting two large ones together.
 """
 
 import argparse
@@ -14,7 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from popbandits.basics.wording import counted
 from popbandits.errors import ArgumentError
+from popbandits_experiments.ground.headroom import Admission, add_admission
+from popbandits_experiments.ground.records import SPACES, Space
 from popbandits_experiments.ground.statistics import FloatArray, won
 from popbandits_experiments.ground.tables import markdown
 
@@ -29,12 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the table."""
     parser.add_argument("sweep", type=Path, nargs="+", help="CSV files with task, seed, variant, final and settings")
     parser.add_argument("--variants", action="store_true", help="print the variants themselves, not the effects")
+    add_admission(parser)
 
 
 def main(options: argparse.Namespace) -> None:
     """Print a table for each sweep."""
+    admission = Admission.asked(options)
     for path in options.sweep:
-        print(f"{path.stem}:\n\n{(variants if options.variants else table)(read(path))}\n")
+        sweep = read(path, admission)
+        parts = [f"{path.stem}, means over {counted(sum(sweep.entered), 'task')} {admission.tasks}:"]
+        parts += [words] if (words := admission.note(map(place, sweep.tasks))) else []
+        print("\n\n".join([*parts, (variants if options.variants else table)(sweep)]) + "\n")
 
 
 @dataclass(frozen=True)
@@ -46,15 +54,33 @@ class Sweep:
     """Settings by variant and name."""
     won: FloatArray
     """(variants, tasks)"""
+    entered: list[bool]
+    """Tasks that enter means."""
+
+    @property
+    def mean(self) -> FloatArray:
+        """(variants,) mean share over the tasks that enter means."""
+        made: FloatArray = self.won[:, self.entered].mean(axis=1)
+        return made
 
 
-def read(path: Path) -> Sweep:
+def place(task: str) -> tuple[str, Space]:
+    """Split the name of a task in a sweep, which a space follows if it is not wide.
+
+    >>> place("Acrobot, shifted"), place("Digits")
+    (('Acrobot', 'shifted'), ('Digits', 'wide'))
+    """
+    name, _, space = task.partition(", ")
+    return name, next((known for known in SPACES if known == space), "wide")
+
+
+def read(path: Path, admission: Admission) -> Sweep:
     """Read a sweep without the tasks that are left out; rows without settings are baselines."""
     finals: dict[tuple[str, str, str], float] = {}
     settings: dict[str, dict[str, str]] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
-            if row["task"].partition(",")[0] in LEFT_OUT:  # A sweep names a space after its task.
+            if place(row["task"])[0] in LEFT_OUT:
                 continue
             finals[row["variant"], row["task"], row["seed"]] = float(row["final"])
             given = {name: value for name, value in row.items() if name not in FIXED}
@@ -72,7 +98,10 @@ def read(path: Path) -> Sweep:
         return np.array([finals[variant, task, seed] for seed in seeds[task]])
 
     shares = [[won(scores(variant, task), scores(BASELINE, task)).mean() for task in tasks] for variant in settings]
-    return Sweep(tasks, settings, np.array(shares))
+    entered = [admission.admits(*place(task)) for task in tasks]
+    if not any(entered):
+        raise ArgumentError(f"effects are means over tasks with headroom, got none in {path}; add --all-tasks")
+    return Sweep(tasks, settings, np.array(shares), entered)
 
 
 def effects(sweep: Sweep) -> dict[tuple[str, str, str], tuple[float, float, FloatArray]]:
@@ -89,7 +118,7 @@ def effects(sweep: Sweep) -> dict[tuple[str, str, str], tuple[float, float, Floa
         raise ArgumentError("effects need settings that vary independently, got a sweep without; use --variants")
     inverse = np.linalg.inv(x.T @ x)
     by_task = inverse @ x.T @ sweep.won
-    mean = sweep.won.mean(axis=1)
+    mean = sweep.mean
     fitted = inverse @ x.T @ mean
     variance = ((mean - x @ fitted) ** 2).sum() / (len(mean) - x.shape[1])
     error = np.sqrt(variance * np.diag(inverse))
@@ -119,9 +148,9 @@ def variants(sweep: Sweep) -> str:
     """Write the variants as Markdown, the best first, with the settings that differ between them."""
     given = list(sweep.settings.values())
     names = [name for name in given[0] if len({each[name] for each in given}) > 1]
-    order = np.argsort(-sweep.won.mean(axis=1))
+    order = np.argsort(-sweep.mean)
     rows = [
-        [*(given[i][name] for name in names), f"{sweep.won[i].mean():.2f}", *(f"{share:.2f}" for share in sweep.won[i])]
+        [*(given[i][name] for name in names), f"{sweep.mean[i]:.2f}", *(f"{share:.2f}" for share in sweep.won[i])]
         for i in order.tolist()
     ]
     return markdown([*names, "better than PBT", *sweep.tasks], rows)

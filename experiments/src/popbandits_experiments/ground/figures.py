@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from popbandits.errors import ArgumentError
 from popbandits.reports.figures.figure import Figure, record, require_extra
 from popbandits.reports.figures.figure import Record as Row
 from popbandits.reports.figures.theme import DASHES, PALETTE
+from popbandits_experiments.ground.headroom import Admission
 from popbandits_experiments.ground.records import TENTHS, Record
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.statistics import estimate, improvement, iqm, profile
@@ -21,11 +23,11 @@ from popbandits_experiments.ground.suite import (
     Comparison,
     add_selection,
     arrange,
-    entering,
     label,
     normalised,
     require_some,
     select,
+    showing,
 )
 from popbandits_experiments.paper.regret import COLOURS
 
@@ -56,12 +58,11 @@ def _varied(method: str) -> str:
 
 
 def chosen(records: Sequence[Record]) -> list[Comparison]:
-    """Choose the number of rounds with the most runs for each space and group; the larger one wins a tie."""
-    best: dict[tuple[str, str], Comparison] = {}
+    """Choose the number of rounds with the most runs for each space, group and members; the larger one wins a tie."""
+    best: dict[object, Comparison] = {}
     for part in arrange(records):
-        where = (part.space, part.group)
-        if where not in best or len(part.records) > len(best[where].records):
-            best[where] = part
+        if part.place not in best or len(part.records) > len(best[part.place].records):
+            best[part.place] = part
     return list(best.values())
 
 
@@ -69,7 +70,7 @@ def titled(panel: Any, part: Comparison, first: str = "") -> Any:
     """Add a panel's size and title, with the amount of data below."""
     import altair as alt
 
-    below = f"{counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}, {counted(seeds(part), 'seed')}"
+    below = f"{counted(len(part.tasks), 'task')}, {part.setting}, {counted(seeds(part), 'seed')}"
     title, below = (first, f"{part.title}: {below}") if first else (part.title, below)
     heading = alt.Title(title, subtitle=[below], fontSize=13, subtitleFontSize=11, anchor="start", frame="group")
     return panel.properties(width=WIDTH, title=heading)
@@ -98,7 +99,7 @@ def profiles(parts: Sequence[Comparison]) -> Figure:
         "Share of runs that end above a score; higher is better. 0 is the score of a random policy, 1 a solved task; "
         "every task counts alike. Bands: 95% bootstrap intervals, stratified by task."
     )
-    axes = Axes("normalised final score", "~g", "share of runs", "%", (0.0, 1.0))
+    axes = Axes("normalised score", "~g", "share of runs", "%", (0.0, 1.0))
     return lines("real-profiles", "Performance profiles", caption, parts, data, axes)
 
 
@@ -204,7 +205,7 @@ def improvements(parts: Sequence[Comparison]) -> Figure | None:
                 data |= {source: rows, "half": [{"half": 0.5}]}
                 panels.append(titled(improvement_panel(source, methods), part, f"Over {IN_WORDS[baseline]}"))
     caption = (
-        "Probability of a higher final score than the baseline's with the same seed, ties counted half, mean over "
+        "Probability of a higher score than the baseline's with the same seed, ties counted half, mean over "
         "tasks; 95% bootstrap intervals over paired seeds, stratified by task. Filled: interval and sign test exclude "
         "one half."
     )
@@ -249,12 +250,16 @@ def main(options: argparse.Namespace) -> None:
     require_extra()
     records = select(options)
     require_some(records, options)
-    entered = entering(records, options)
+    admission = Admission.asked(options)
+    if words := admission.words(records):
+        print(f"{words}\n")
+    entered = admission.of(records)
     if not entered:
         raise ArgumentError(f"figures are over tasks with headroom, got none in {options.headroom}; add --all-tasks")
-    parts = chosen(entered)
+    parts = [shown for part in chosen(entered) for shown in showing([part], options.score)]
     options.out.mkdir(parents=True, exist_ok=True)
     for figure in (profiles(parts), budgets(parts), improvements(parts)):
         if figure is not None:
-            for path in figure.write(options.out, options.kinds):
+            said = replace(figure, caption=f"{figure.caption} Tasks {admission.tasks}.")
+            for path in said.write(options.out, options.kinds):
                 print(path)

@@ -6,6 +6,7 @@ chosen on some of these seeds and judged on the others. Results are JSON lines, 
 task; a killed study loses only the line in progress.
 """
 
+import argparse
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -233,11 +234,52 @@ def judge(folder: Path = RESULTS) -> Judgements:
     return {(study.task, study.space): study.judgement for study in studies(read(folder).values())}
 
 
-def with_headroom(records: Iterable[Record], judgements: Judgements) -> list[Record]:
-    """Return the records of tasks with headroom: the only ones that may enter a mean over tasks."""
-    return [record for record in records if judgement_of(record, judgements).verdict == "headroom"]
+@dataclass(frozen=True)
+class Admission:
+    """Which tasks enter a mean over tasks: those with headroom, unless all are asked for."""
+
+    judgements: Judgements
+    all_tasks: bool = False
+
+    @staticmethod
+    def asked(options: argparse.Namespace) -> "Admission":
+        """Return what the options of `add_admission` ask for."""
+        return Admission(judge(options.headroom), options.all_tasks)
+
+    def admits(self, task: str, space: Space) -> bool:
+        """Tell whether a task and space enter means."""
+        return self.all_tasks or self._judgement(task, space).verdict == "headroom"
+
+    def of(self, records: Iterable[Record]) -> list[Record]:
+        """Return the records that enter means over tasks."""
+        return [record for record in records if self.admits(record.task, record.space)]
+
+    @property
+    def tasks(self) -> str:
+        """Tasks that enter means, in words that follow "tasks"."""
+        return "with or without headroom" if self.all_tasks else "with headroom"
+
+    def words(self, records: Iterable[Record]) -> str:
+        """List the tasks of records that have no headroom, as `note` does."""
+        return self.note((record.task, record.space) for record in records)
+
+    def note(self, places: Iterable[tuple[str, Space]]) -> str:
+        """List the tasks and spaces without headroom, with the reason and whether they enter means; empty if none."""
+        lines = []
+        for task, space in sorted(set(places)):
+            judgement = self._judgement(task, space)
+            if judgement.verdict != "headroom":
+                lines.append(f"- {task}, {space} space: {judgement.verdict}, {judgement.reason}")
+        head = "In means too, as --all-tasks asks, though no headroom is known" if self.all_tasks else "In no mean"
+        return "\n".join([f"{head} (`headroom table`):", "", *lines]) if lines else ""
+
+    def _judgement(self, task: str, space: Space) -> Judgement:
+        return self.judgements.get((task, space), UNKNOWN)
 
 
-def judgement_of(record: Record, judgements: Judgements) -> Judgement:
-    """Return the judgement of a record's task and space."""
-    return judgements.get((record.task, record.space), UNKNOWN)
+def add_admission(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which tasks enter means."""
+    parser.add_argument(
+        "--headroom", type=Path, default=RESULTS, help="folder of the studies of headroom (%(default)s)"
+    )
+    parser.add_argument("--all-tasks", action="store_true", help="let tasks without headroom enter means")

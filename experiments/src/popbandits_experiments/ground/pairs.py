@@ -2,15 +2,16 @@
 
 import argparse
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from popbandits.basics.wording import counted
+from popbandits.errors import ArgumentError
+from popbandits_experiments.ground.headroom import Admission
 from popbandits_experiments.ground.records import Record
 from popbandits_experiments.ground.statistics import FloatArray, improvement, won
-from popbandits_experiments.ground.suite import add_selection, arrange, entering, label, require_some, select
+from popbandits_experiments.ground.suite import add_selection, arrange, label, require_some, select, showing
 from popbandits_experiments.ground.tables import UNKNOWN, markdown
 
 WITHIN = 2.0
@@ -28,37 +29,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> None:
-    """Print a table for each space, group of tasks and number of rounds."""
+    """Print a table for each space, group of tasks, size of populations and number of rounds."""
     options.methods = [options.method, options.baseline]
+    if options.best_ever and options.score:
+        raise ArgumentError(f"--best-ever is a score of its own, got --score {options.score} beside it")
     records = select(options)
     require_some(records, options)
-    entered = {(record.task, record.space) for record in entering(records, options)}
-    for part in arrange(records):
+    admission = Admission.asked(options)
+    if words := admission.words(records):
+        print(f"{words}\n")
+    for one in arrange(records):
+        (part,) = showing([one], "best ever" if options.best_ever else options.score)
         ours, theirs = (part.runs.get(method, {}) for method in options.methods)
-        if options.best_ever:
-            ours, theirs = _by_best_score(ours), _by_best_score(theirs)
         common = {task: pairs for task in ours if (pairs := _pairs(ours[task], theirs.get(task, {})))}
         if common:
-            print(f"{part.title}, {part.rounds} rounds: {label(options.method)} beside {label(options.baseline)}\n")
-            print(table(common, [task for task in common if (task, part.space) in entered]) + "\n")
-
-
-def _by_best_score(tasks: Mapping[str, Mapping[int, Record]]) -> dict[str, dict[int, Record]]:
-    """Replace final scores by the best stored score of each run, as a checkpoint with the best score ever has."""
-    return {
-        task: {seed: replace(record, final=max(record.curve)) for seed, record in seeds.items()}
-        for task, seeds in tasks.items()
-    }
+            entered = [task for task in common if admission.admits(task, part.space)]
+            print(f"{part.title}, {part.setting}: {label(options.method)} beside {label(options.baseline)}\n")
+            print(table(common, entered, admission.tasks) + "\n")
 
 
 def _pairs(ours: Mapping[int, Record], theirs: Mapping[int, Record]) -> list[tuple[Record, Record]]:
     return [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
 
 
-def table(tasks: Mapping[str, Sequence[tuple[Record, Record]]], entered: Collection[str]) -> str:
+def table(tasks: Mapping[str, Sequence[tuple[Record, Record]]], entered: Collection[str], words: str) -> str:
     """Write the shares of seeds as Markdown; their means over the tasks that enter them, and over all of these but one.
 
-    `entered` names the tasks with headroom.
+    `words` say which tasks `entered` names.
     """
     rows, level, finals = [], dict[str, float](), dict[str, tuple[FloatArray, FloatArray]]()
     for task, pairs in tasks.items():
@@ -72,7 +69,7 @@ def table(tasks: Mapping[str, Sequence[tuple[Record, Record]]], entered: Collect
     if entered:
         count = str(sum(len(tasks[task]) for task in entered))
         means = _with_interval([finals[task] for task in entered]), f"{np.mean([level[task] for task in entered]):.2f}"
-        rows.append([f"mean over {counted(len(entered), 'task')} with headroom", count, *means, "", ""])
+        rows.append([f"mean over {counted(len(entered), 'task')} {words}", count, *means, "", ""])
     level_head = f"at least as good, within {WITHIN:g} standard errors"
     head = ["task", "pairs", "better", level_head, "rank correlation", "mean without this task"]
     return markdown(head, rows)

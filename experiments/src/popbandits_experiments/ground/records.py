@@ -24,9 +24,11 @@ ADDED = ("kept", "kept_error", "intervals")
 Space = Literal["wide", "shifted", "narrow"]
 Group = Literal["device", "envpool"]
 Split = Literal["development", "confirmation"]
+Score = Literal["kept", "final"]
 SPACES: tuple[Space, ...] = get_args(Space)
 GROUPS: tuple[Group, ...] = get_args(Group)
 SPLITS: tuple[Split, ...] = get_args(Split)
+SCORES: tuple[Score, ...] = get_args(Score)
 
 
 class Key(NamedTuple):

@@ -29,6 +29,8 @@ from popbandits_experiments.ground.tables import UNKNOWN, markdown
 
 SAMPLED, AGAIN = 10_000_000, 20_000_000
 """Offsets of the seeds of random configurations, and of those that are trained again."""
+OPTIONAL: tuple[What, ...] = ("longer",)
+"""Runs that come last, because no verdict waits for them, and may be left out."""
 QUANTILES = (0.1, 0.5, 0.9, 1.0)
 SURE = 100.0
 """Logit of an action that is always taken."""
@@ -52,6 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--samples", type=int, default=100, help="random configurations of a space (%(default)s)")
     parser.add_argument("--seeds", default="0-32", help="seeds of the usual settings (%(default)s)")
     parser.add_argument("--rounds", type=int, default=30, help="intervals of the budget, as in `run` (%(default)s)")
+    parser.add_argument(
+        "--without",
+        nargs="+",
+        choices=OPTIONAL,
+        default=[],
+        help="runs to leave out, for which no verdict waits: longer has four times the steps, half the cost of a study",
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--at-once", type=int, default=512, help="members that train together (%(default)s)")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no batch after this time")
@@ -102,8 +111,9 @@ def batches(options: argparse.Namespace) -> Iterator["Batch"]:
                 for seed in range(CHOOSING + JUDGING)
             ]
             yield from _missing(Batch, ground, again, options)
-        # Last, because no verdict waits for them.
-        yield from _missing(Batch, ground, [Key(task, "longer", None, 0, seed) for seed in seeds], options)
+        for what in OPTIONAL:
+            if what not in options.without:
+                yield from _missing(Batch, ground, [Key(task, what, None, 0, seed) for seed in seeds], options)
 
 
 def _missing(

@@ -9,8 +9,8 @@ import numpy as np
 
 from popbandits.basics.wording import counted, duration, number
 from popbandits.errors import ArgumentError
-from popbandits_experiments.ground.headroom import Judgements, with_headroom
-from popbandits_experiments.ground.records import Record
+from popbandits_experiments.ground.headroom import Admission
+from popbandits_experiments.ground.records import Record, Score
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.statistics import (
     Estimate,
@@ -27,24 +27,25 @@ from popbandits_experiments.ground.statistics import (
 from popbandits_experiments.ground.suite import (
     BASELINES,
     IN_WORDS,
+    SHOWN,
     Comparison,
     add_selection,
     arrange,
     final,
     grounded,
-    judgements_for,
     label,
-    left_out,
     normalised,
     require_some,
     select,
+    showing,
 )
 
 BEGIN, END = "<!-- begin: python -m popbandits_experiments.ground table -->", "<!-- end -->"
 UNKNOWN = "–"
 LEGEND = """\
-- Score: mean return of fresh episodes by the member with the best last score. Over several tasks scores are on a common
-  scale, 0 random and 1 solved, and every task counts alike.
+- Score: mean return of fresh episodes. Kept scores are of the checkpoint that `tune` hands over, the one with the best
+  score ever; final scores are of the member with the best last score. Over several tasks scores are on a common scale,
+  0 random and 1 solved, and every task counts alike.
 - IQM: interquartile mean over seeds; in brackets its 95% interval from a bootstrap stratified by task.
 - Better than: probability of a higher score than the baseline's with the same seed, ties counted half; its 95% interval
   and the number of pairs. **Bold**: the method is ahead, *italic*: it is behind, by the interval and by a sign test at
@@ -168,18 +169,18 @@ def common_scores(parts: Sequence[Comparison], method: str, of: Of) -> list[list
     return found if found and found[0] else []
 
 
-def tasks_table(parts: Sequence[Comparison]) -> str:
+def tasks_table(parts: Sequence[Comparison], score: Score | None = None) -> str:
     """Build a table with a row for each task and space: scale, size and cost of a run."""
     head = ["task", "space", "rounds", "members", "steps a member", "random", "solved", "took off above", "seeds"]
     head += ["a score's own error", "seconds a run", "device"]
     rows = []
     for same in grouped(parts):
         for task in sorted({task for part in same for task in part.tasks}):
-            by_rounds = [part.on(task).records for part in same if task in part.tasks]
+            here = showing([part.on(task) for part in same if task in part.tasks], score)
+            by_rounds = [part.records for part in here]
             records, scale = [record for part in by_rounds for record in part], scale_of(task)
             seeds = sorted({record.seed for record in records})
-            row = [task, same[0].space, listed(str(part[0].rounds) for part in by_rounds)]
-            row += [listed(str(part[0].population) for part in by_rounds)]
+            row = [task, same[0].space, listed(str(part[0].rounds) for part in by_rounds), str(same[0].members)]
             row += [listed(f"{part[0].steps:,}" for part in by_rounds)]
             row += [number(value) for value in (scale.random, scale.solved, scale.take_off)]
             row += [f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"1 ({seeds[0]})"]
@@ -210,42 +211,47 @@ def without_table(part: Comparison, baseline: str) -> str:
 
 
 def page(
-    records: Sequence[Record], development: Sequence[Record] = (), judgements: Judgements | None = None
+    records: Sequence[Record],
+    admission: Admission,
+    development: Sequence[Record] = (),
+    score: Score | None = None,
 ) -> Iterator[str]:
-    """Yield every table: task by task, then means over the tasks with headroom, or over all without judgements.
+    """Yield every table: task by task, then means over the tasks that are admitted.
 
     The best intervals are chosen by the runs in `development`.
     """
-    parts, before = arrange(records), arrange(development)
+    parts = arrange(records)
     total = sum(record.seconds for record in records)
     yield f"{counted(len(records), 'population-run')}, {duration(total)} of training and deciding.\n\n{LEGEND}"
     yield "## Task by task"
-    yield from _by_task(parts, before)
+    yield from _by_task(parts, arrange(development), score)
     yield "## Over tasks"
-    entering = records if judgements is None else with_headroom(records, judgements)
-    if judgements is not None and (words := left_out(records, judgements)):
+    if words := admission.words(records):
         yield words
-    yield from _over_tasks(arrange(entering), before)
+    yield from _over_tasks(admission, arrange(admission.of(records)), arrange(admission.of(development)), score)
     yield "## Tasks and costs"
-    yield tasks_table(parts)
+    yield tasks_table(parts, score)
 
 
-def _by_task(parts: Sequence[Comparison], before: Sequence[Comparison]) -> Iterator[str]:
+def _by_task(parts: Sequence[Comparison], before: Sequence[Comparison], score: Score | None) -> Iterator[str]:
     for same in grouped(parts):
         for task in sorted({task for part in same for task in part.tasks}):
             here = [part.on(task) for part in same if task in part.tasks]
-            for part in here:
-                yield f"### {task}, {part.space} space, {counted(part.rounds, 'round')}"
+            for one in here:
+                (part,) = showing([one], score)
+                yield f"### {task}, {part.space} space, {part.setting}"
                 yield methods_table(part, final, in_own_units)
             earlier = [part.on(task) for part in matching(before, same[0]) if task in part.tasks]
-            if lengths := intervals_table(here, earlier, final, in_own_units):
-                yield f"{task}, {same[0].space} space, the same budget at several interval lengths:"
-                yield lengths
+            if lengths := _lengths(here, earlier, score, final, in_own_units):
+                yield f"{task}, {same[0].space} space, {lengths}"
 
 
-def _over_tasks(parts: Sequence[Comparison], before: Sequence[Comparison]) -> Iterator[str]:
-    for part in parts:
-        yield f"### {part.title}: {counted(len(part.tasks), 'task')}, {counted(part.rounds, 'round')}"
+def _over_tasks(
+    admission: Admission, parts: Sequence[Comparison], before: Sequence[Comparison], score: Score | None
+) -> Iterator[str]:
+    for one in parts:
+        (part,) = showing([one], score)
+        yield f"### {part.title}: {counted(len(part.tasks), 'task')} {admission.tasks}, {part.setting}"
         yield methods_table(part, normalised, on_common_scale)
         if len(part.tasks) > 1:
             yield "On which tasks a method is ahead or behind by the same rule; on the others it is undecided:"
@@ -255,22 +261,32 @@ def _over_tasks(parts: Sequence[Comparison], before: Sequence[Comparison]) -> It
                 yield f"Better than {IN_WORDS[baseline]}, with and without each single task:"
                 yield found
     for same in grouped(parts):
-        if lengths := intervals_table(same, matching(before, same[0]), normalised, on_common_scale):
-            yield f"### Interval lengths, the same budget: {same[0].title}"
-            yield lengths
+        if lengths := _lengths(same, matching(before, same[0]), score, normalised, on_common_scale):
+            yield f"### {same[0].title} {admission.tasks}, {lengths}"
+
+
+def _lengths(
+    parts: Sequence[Comparison], before: Sequence[Comparison], score: Score | None, of: Of, write: Write
+) -> str:
+    """Build the table of interval lengths below the rest of its heading; empty if there is none."""
+    shown = showing(parts, score)
+    # Runs that only choose the best length need not have the score that is shown.
+    table = intervals_table(shown, showing(before, None if score == "kept" else score), of, write)
+    members = counted(shown[0].members, "member")
+    return table and f"{members}, {SHOWN[shown[0].score]}, the same budget at several interval lengths\n\n{table}"
 
 
 def grouped(parts: Sequence[Comparison]) -> list[list[Comparison]]:
     """Group the comparisons that differ only in the number of rounds."""
-    found: dict[tuple[str, str], list[Comparison]] = {}
+    found: dict[object, list[Comparison]] = {}
     for part in parts:
-        found.setdefault((part.space, part.group), []).append(part)
+        found.setdefault(part.place, []).append(part)
     return list(found.values())
 
 
 def matching(parts: Sequence[Comparison], like: Comparison) -> list[Comparison]:
-    """Return the comparisons of the same space and group."""
-    return [part for part in parts if (part.space, part.group) == (like.space, like.group)]
+    """Return the comparisons of the same space, group and members."""
+    return [part for part in parts if part.place == like.place]
 
 
 def insert(text: str, path: Path) -> None:
@@ -293,7 +309,7 @@ def main(options: argparse.Namespace) -> None:
     records = select(options)
     require_some(records, options)
     development = select(options, "development") if options.split != "development" else []
-    text = "\n\n".join(page(records, development, judgements_for(records, options)))
+    text = "\n\n".join(page(records, Admission.asked(options), development, options.score))
     if options.markdown:
         insert(text, options.markdown)
     else:

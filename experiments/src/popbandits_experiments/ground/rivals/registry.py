@@ -11,6 +11,7 @@ from popbandits_experiments.ground.rivals.bohb import BOHB
 from popbandits_experiments.ground.rivals.dyhpo import DyHPO
 from popbandits_experiments.ground.rivals.halving import hyperband, mild_halving, successive_halving, to_the_end
 from popbandits_experiments.ground.rivals.median import MedianTPE
+from popbandits_experiments.ground.rivals.smac3 import SMAC
 from popbandits_experiments.ground.rivals.trials import Belief, Draws, Scheduler
 
 
@@ -26,7 +27,7 @@ class Rival:
     @property
     def longer(self) -> bool:
         """True if a run lasts more rounds than a population's: the last survivors of halving train while slots idle."""
-        return self.scheduler in (successive_halving, mild_halving, hyperband, BOHB)
+        return self.scheduler in (successive_halving, mild_halving, hyperband, BOHB, SMAC)
 
     def make(self, space: ConfigurationSpace, slots: int, rounds: int, seed: int) -> Scheduler:
         """Make a scheduler for one run; ArgumentError if the budget is too small for it."""
@@ -60,5 +61,9 @@ RIVALS: dict[str, Rival] = {
     **_family("bohb", "BOHB", BOHB, "uniform", "prior", "start"),
     **_family("tpe", "TPE with median stopping", MedianTPE, "uniform", "prior", "start"),
     **_family("dyhpo", "Freeze-thaw after DyHPO", DyHPO, "uniform", "prior", "start"),
+    **_family("smac", "SMAC3, multi-fidelity", SMAC, "uniform", "prior", "start"),
 }
-"""Rivals by name. What follows the slash is the belief: `prior`, or `start`, the same around the defaults."""
+"""Rivals by name. What follows the slash is the belief: `prior`, or `start`, the same around the defaults.
+
+`smac` needs its package, which is imported when it is made.
+"""
