@@ -50,10 +50,11 @@ def test_a_study_trains_everybody_to_the_end_of_its_budget(tmp_path: Path, track
     usual = dict(ground(track).spaces["wide"]().get_default_configuration())
     assert trained[0][: SEEDS * BEST_OF] == [usual] * (SEEDS * BEST_OF)
     assert usual not in trained[0][SEEDS * BEST_OF :]
-    assert longer._trained.tolist() == [BEST_OF * ROUNDS] * SEEDS
+    assert [name for name, _ in longer.done].count("train") == BEST_OF * ROUNDS
     # The best ones trained again, with the same configurations and new seeds.
     (study, _) = headroom.studies(stored.values())
-    ranked = sorted(study._of("sample"), key=lambda entry: -entry.final)
+    assert study.early
+    ranked = sorted(study._of("sample"), key=lambda entry: -(entry.kept or 0.0))
     assert study.top == [entry.index for entry in ranked[:TOP]]
     repeated = next(configs for name, configs in second.done if name == "train")
     key = Key("Pendulum", "sample", "wide", study.top[0], 0)
@@ -65,7 +66,7 @@ def test_longer_runs_can_be_left_out_and_made_up_for(tmp_path: Path, track: Trac
     assert main([*STUDY, "--results", str(tmp_path), "--without", "longer"]) == 0
     short = headroom.read(tmp_path)
     assert "longer" not in {key.what for key in short}
-    assert max(agents._trained.max() for agents in track.built) == ROUNDS
+    assert max(sum(name == "train" for name, _ in agents.done) for agents in track.built) == ROUNDS
     judged = headroom.judge(tmp_path)
     assert {judgement.verdict for judgement in judged.values()} <= {"headroom", "saturated", "unlearnable"}
     assert main([*STUDY, "--results", str(tmp_path)]) == 0
@@ -95,6 +96,32 @@ def test_who_diverged_has_the_random_score(tmp_path: Path, track: Track) -> None
     finals = [entry.final for entry in headroom.read(tmp_path).values()]
     assert all(map(math.isfinite, finals))
     assert scale_of("Pendulum").random in finals
+
+
+def test_what_counts_is_the_state_with_the_best_score_ever(tmp_path: Path, track: Track) -> None:
+    """Climbers climb until they diverge: the best score is the last one before, and the state that had it is tested."""
+    assert main([*STUDY, "--results", str(tmp_path)]) == 0
+    diverged = scale_of("Pendulum").random
+    trained = [entry for entry in headroom.read(tmp_path).values() if entry.what in headroom.TRAINED]
+    fell = [entry for entry in trained if entry.final == diverged and entry.best != diverged]
+    assert fell
+    for entry in trained:
+        assert entry.best is not None
+        assert entry.kept == pytest.approx(entry.best, rel=1e-4)
+        if entry not in fell:
+            assert entry.kept == pytest.approx(entry.final, rel=1e-4)
+
+
+def test_a_study_without_early_states_counts_the_last_ones() -> None:
+    made = entries("usual", [1.0], score=5.0, best=6.0, kept=2.0) + entries("sample", [3.0], best=9.0, kept=4.0)
+    early = Study("Pendulum", "wide", tuple(made))
+    assert (early.one.tolist(), early.finals("sample").tolist()) == ([2.0], [4.0])
+    mixed = Study("Pendulum", "wide", (*made, *entries("again", [7.0])))
+    assert (mixed.one.tolist(), mixed.finals("sample").tolist(), mixed.finals("again").tolist()) == (
+        [1.0],
+        [3.0],
+        [7.0],
+    )
 
 
 def test_a_policy_can_be_made_to_stand_still_or_to_act_at_random() -> None:
@@ -169,8 +196,8 @@ def test_the_verdict_follows_from_the_rule(given: Study, verdict: str) -> None:
 def test_the_table_has_every_score_and_the_verdict() -> None:
     (_, _, row) = table([study(-400, -200)]).splitlines()
     cells = [cell.strip() for cell in row.split("|")[1:-1]]
-    assert cells[:6] == ["Pendulum", "wide", "1", "-1,225", "-1,225 ± 0", "-1,500 ± 0"]
-    assert cells[6:9] == ["-400 ± 0", "-400 ± 0", "–"]
+    assert cells[:7] == ["Pendulum", "wide", "no", "1", "-1,225", "-1,225 ± 0", "-1,500 ± 0"]
+    assert cells[7:10] == ["-400 ± 0", "-400 ± 0", "–"]
     assert cells[-3:] == ["25% of 4", "-200 ± 0", "headroom"]
 
 

@@ -2,7 +2,9 @@
 
 A study of a task trains the usual settings and random configurations of its spaces to the end of one member's budget.
 The best configurations are trained again with new seeds, because the best of a hundred runs owes a part to luck: one is
-chosen on some of these seeds and judged on the others. Results are JSON lines, one for each member, a file for each
+chosen on some of these seeds and judged on the others. What counts is the state with the best score ever on fresh
+episodes, as in populations: settings that only overfit in the end leave nothing to gain to someone who stops early.
+Results are JSON lines, one for each member, a file for each
 task; a killed study loses only the line in progress.
 """
 
@@ -66,6 +68,10 @@ class Entry:
     """Mean return of fresh episodes."""
     device: str
     seconds: float
+    best: float | None = None
+    """Best score ever while training; None in studies before it was kept."""
+    kept: float | None = None
+    """Mean return of fresh episodes of the state with that score: what someone has who stops early."""
 
     @property
     def key(self) -> Key:
@@ -117,42 +123,54 @@ class Study:
     entries: tuple[Entry, ...]
     """Entries of the task, without those of other spaces."""
 
+    @cached_property
+    def early(self) -> bool:
+        """Whether states with the best score ever count; the last ones, if not every trained member has the other."""
+        return all(entry.kept is not None for entry in self.entries if entry.what in TRAINED)
+
+    def _fresh(self, entry: Entry) -> float:
+        return entry.kept if self.early and entry.kept is not None else entry.final
+
+    def _ranking(self, entry: Entry) -> float:
+        """Return the score by which one of several runs is chosen."""
+        return entry.best if self.early and entry.best is not None else entry.score
+
     def finals(self, what: What) -> FloatArray:
-        """Return the final scores of one kind, by index and seed."""
-        return np.array([entry.final for entry in self._of(what)])
+        """Return the fresh scores of one kind, by index and seed."""
+        return np.array([self._fresh(entry) for entry in self._of(what)])
 
     def _of(self, what: What) -> list[Entry]:
         return sorted((entry for entry in self.entries if entry.what == what), key=lambda entry: entry.key[3:])
 
     @cached_property
     def one(self) -> FloatArray:
-        """Final scores of the usual settings with the budget of one member, by seed."""
-        return np.array([entry.final for entry in self._of("usual") if entry.index == 0])
+        """Scores of the usual settings with the budget of one member, by seed."""
+        return np.array([self._fresh(entry) for entry in self._of("usual") if entry.index == 0])
 
     @cached_property
     def best(self) -> FloatArray:
-        """Final scores of the best of four runs of the usual settings, by seed; of complete fours only."""
+        """Scores of the best of four runs of the usual settings, by seed; of complete fours only."""
         fours: dict[int, list[Entry]] = {}
         for entry in self._of("usual"):
             fours.setdefault(entry.seed, []).append(entry)
         whole = [four for four in fours.values() if len(four) == BEST_OF]
-        return np.array([max(four, key=lambda entry: entry.score).final for four in whole])
+        return np.array([self._fresh(max(four, key=self._ranking)) for four in whole])
 
     @cached_property
     def chosen(self) -> int | None:
         """Number of the configuration that is best on the choosing seeds; None while they are not complete."""
         trials: dict[int, list[float]] = {}
         for entry in self._of("again"):
-            trials.setdefault(entry.index, []).append(entry.final)
+            trials.setdefault(entry.index, []).append(self._fresh(entry))
         if len(trials) < TOP or any(len(finals) < CHOOSING + JUDGING for finals in trials.values()):
             return None
         return max(trials, key=lambda index: float(np.mean(trials[index][:CHOOSING])))
 
     @cached_property
     def judged(self) -> FloatArray:
-        """Final scores of the chosen configuration on the judging seeds."""
+        """Scores of the chosen configuration on the judging seeds."""
         return np.array(
-            [entry.final for entry in self._of("again") if entry.index == self.chosen and entry.seed >= CHOOSING]
+            [self._fresh(entry) for entry in self._of("again") if entry.index == self.chosen and entry.seed >= CHOOSING]
         )
 
     @cached_property
@@ -169,8 +187,8 @@ class Study:
 
     @property
     def top(self) -> list[int]:
-        """Numbers of the random configurations with the best final scores."""
-        ranked = sorted(self._of("sample"), key=lambda entry: -entry.final)
+        """Numbers of the random configurations with the best scores."""
+        ranked = sorted(self._of("sample"), key=lambda entry: -self._fresh(entry))
         return [entry.index for entry in ranked[:TOP]]
 
     @cached_property
@@ -194,6 +212,7 @@ class Study:
         return Judgement(verdict, f"{number(ours)} after tuning, {number(theirs)} with the usual settings")
 
 
+TRAINED: tuple[What, ...] = ("usual", "longer", "sample", "again")
 FREE: tuple[What, ...] = ("untrained", "still")
 """Measured scores of the floor besides those of random actions."""
 

@@ -24,6 +24,7 @@ from popbandits_experiments.ground.headroom import BEST_OF, CHOOSING, JUDGING, T
 from popbandits_experiments.ground.records import SPACES, seed_range
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.sitting import EPISODES, TEST_SEED
+from popbandits_experiments.ground.states import Kept
 from popbandits_experiments.ground.statistics import FloatArray
 from popbandits_experiments.ground.tables import UNKNOWN, markdown
 
@@ -37,7 +38,9 @@ SURE = 100.0
 LEGEND = f"""\
 - Scores are means of {EPISODES} fresh episodes after the budget of one member, and then means over seeds with their
   standard errors. Random, untrained and still: random actions, policies before training, and doing nothing.
-- Usual settings: one run; the best of {BEST_OF} by its last training score; {BEST_OF} times the steps.
+- What counts is the state with the best training score ever (early: yes), as `tune` hands it over, or the last one
+  where a study has no other.
+- Usual settings: one run; the best of {BEST_OF} by that training score; {BEST_OF} times the steps.
 - Random configurations: uniform draws from the space, one run each; how many of these runs beat the mean run with the
   usual settings. The best {TOP} are trained again with {CHOOSING} new seeds, on which one is chosen, and {JUDGING}
   others, on which it is judged: luck is not headroom.
@@ -138,18 +141,42 @@ class Batch:
         start, intervals = time.perf_counter(), _intervals(self.keys[0], rounds)
         agents = self._make(self.keys, rounds, device)
         configs = [configuration(self.ground, key) for key in self.keys]
-        for _ in range(intervals):
+        best = Best(agents, len(self.keys))
+        for interval in range(intervals):
             scores = [outcome.score for outcome in agents.train(configs)]
+            best.note(interval, scores)
         finals = _test(agents, range(len(self.keys)), self.keys)
+        best.restore()
+        kept = _test(agents, range(len(self.keys)), self.keys)
         seconds = (time.perf_counter() - start) / len(self.keys)
         steps = intervals * self.ground.updates_in(rounds) * self.ground.steps
         yield [
-            Entry(*key, steps, _or(score, final), final, device_name(device), seconds)
-            for key, score, final in zip(self.keys, scores, finals, strict=True)
+            Entry(*key, steps, _or(score, final), final, device_name(device), seconds, _or(highest, final), early)
+            for key, score, final, highest, early in zip(self.keys, scores, finals, best.scores, kept, strict=True)
         ]
 
     def _make(self, keys: Sequence[Key], rounds: int, device: str) -> Agents:
         return self.ground.make([_member_seed(key) for key in keys], self.ground.updates_in(rounds), device)
+
+
+class Best:
+    """The best score of each member so far, and the state that had it."""
+
+    def __init__(self, agents: Agents, members: int):
+        self.scores = [math.nan] * members
+        self._states, self._intervals = Kept(agents, size=1), dict[int, tuple[int, int]]()
+
+    def note(self, interval: int, scores: Sequence[float]) -> None:
+        """Keep the states of members whose score is the best so far; of equal ones the last, as `History.best`."""
+        better = [i for i, score in enumerate(scores) if not math.isnan(score) and not score < self.scores[i]]
+        for i in better:
+            self._states.forget(i, ())
+            self.scores[i], self._intervals[i] = scores[i], (0, interval)
+        self._states.keep(interval, better)
+
+    def restore(self) -> None:
+        """Restore the best state of every member that had a score."""
+        self._states.restore(self._intervals)
 
 
 class Untrained(Batch):
@@ -217,7 +244,7 @@ def device_name(device: str) -> str:
 
 def table(found: Sequence[Study]) -> str:
     """Build a table with a row for each task and space."""
-    head = ["task", "space", "steps", "random", "untrained", "still", "usual, one run", f"best of {BEST_OF}"]
+    head = ["task", "space", "early", "steps", "random", "untrained", "still", "usual, one run", f"best of {BEST_OF}"]
     head += [f"{BEST_OF}x the steps", *(f"{part:.0%} of random ones" for part in QUANTILES), "beat the usual"]
     head += ["best, trained again", "verdict"]
     return markdown(head, [_row(study) for study in found])
@@ -226,7 +253,7 @@ def table(found: Sequence[Study]) -> str:
 def _row(study: Study) -> list[str]:
     samples, usual = study.finals("sample"), study.one
     steps = max((entry.steps for entry in study.entries if entry.what == "sample"), default=0)
-    row = [study.task, study.space, f"{steps:,}", number(study.random, 3)]
+    row = [study.task, study.space, "yes" if study.early else "no", f"{steps:,}", number(study.random, 3)]
     row += [_mean(study.finals("untrained")), _mean(study.finals("still"))]
     row += [_mean(usual), _mean(study.best), _mean(study.finals("longer"))]
     row += [number(float(np.quantile(samples, part)), 3) for part in QUANTILES]
