@@ -122,6 +122,11 @@ GROUNDS = {
         _on_device("Acrobot", "Acrobot-v1", updates=90, still=1),
         _on_device("CartPole", "CartPole-v1", updates=30),
         _on_device("MountainCarContinuous", "MountainCarContinuous-v0", updates=30),
+        # Tasks whose usual settings explore too little or learn too slowly.
+        _on_device("MountainCar", "MountainCar-v0", updates=90, still=1),
+        _on_device("SwingUp", "SwingUp", updates=150),
+        _on_device("FrozenLake", "FrozenLake8x8-v1", updates=90),
+        _on_device("Taxi", "Taxi-v4", updates=90, still=0),
         # A third of these: what good settings are for when time is short.
         _on_device("Pendulum-short", "Pendulum-v1", updates=90),
         _on_device("Acrobot-short", "Acrobot-v1", updates=30, still=1),

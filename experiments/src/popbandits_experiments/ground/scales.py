@@ -38,6 +38,10 @@ SCALES = {
     "Acrobot-short": Scale(-498.6, -100),
     "CartPole": Scale(22, 475),
     "MountainCarContinuous": Scale(-33.2, 90, take_off_share=0.35),  # above standing still, which scores 0
+    "MountainCar": Scale(-200, -110, take_off_share=0.05),
+    "SwingUp": Scale(5.7, 350),
+    "FrozenLake": Scale(0.0015, 0.85),
+    "Taxi": Scale(-773, 7, take_off_share=0.75),  # above driving about, which scores -200
     # MinAtar: scores of good settings within a short budget; agents of the literature train a hundred times as long.
     "Breakout": Scale(0.4, 8),
     "Asterix": Scale(0.5, 5),

@@ -31,6 +31,7 @@ SKILLED: dict[str, Callable[[Tensor], Tensor]] = {
     "Pendulum-v1": lambda seen: seen[:, 2:].sign(),
     "Acrobot-v1": lambda seen: 1 + seen[:, 5].sign().long(),
     "CartPole-v1": stand,
+    "MountainCar-v0": lambda seen: 1 + seen[:, 1].sign().long(),
     "MountainCarContinuous-v0": lambda seen: seen[:, 1:].sign() * 1.5,
 }
 """Policies that gather speed or stay upright: episodes that end otherwise than those of random actions."""
@@ -42,6 +43,7 @@ ENDS = {  # The ends that both kinds of episodes must show: (terminated, truncat
     "Pendulum-v1": {(False, True)},
     "Acrobot-v1": {(True, False), (False, True)},
     "CartPole-v1": {(True, False), (False, True)},
+    "MountainCar-v0": {(True, False), (False, True)},
     "MountainCarContinuous-v0": {(True, False), (False, True)},
 }
 
@@ -143,6 +145,7 @@ BOXES = {  # Bounds of states, some of which no episode above comes near.
     "Pendulum-v1": ([-10, -8], [10, 8]),
     "Acrobot-v1": ([-np.pi, -np.pi, -4 * np.pi, -9 * np.pi], [np.pi, np.pi, 4 * np.pi, 9 * np.pi]),
     "CartPole-v1": ([-2.4, -5, -0.2, -5], [2.4, 5, 0.2, 5]),
+    "MountainCar-v0": ([-1.2, -0.07], [0.5, 0.07]),
     "MountainCarContinuous-v0": ([-1.2, -0.07], [0.45, 0.07]),
 }
 
@@ -164,3 +167,21 @@ def test_a_step_from_anywhere_is_gymnasiums(name: str) -> None:
         theirs[i] = (*environment.state, their_reward, end)
     ours = torch.cat((after, reward[:, None], terminated[:, None]), -1)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+
+
+def test_a_swing_up_is_cart_pole_from_any_angle_with_another_reward() -> None:
+    generator = torch.Generator().manual_seed(3)
+    states = torch.rand((200, 4), generator=generator, dtype=torch.float64) * 8 - 4
+    pushed, nothing = torch.randint(2, (200,), generator=generator), states[:, :0]
+    (expected,), _, _ = TASKS["CartPole-v1"].step((states,), pushed, nothing)
+    (after,), reward, over = TASKS["SwingUp"].step((states,), 3.0 * (2 * pushed[:, None] - 1), nothing)
+    assert torch.equal(after, expected)
+    assert torch.equal(over, after[:, 0].abs() > 2.4)
+    torch.testing.assert_close(reward, (after[:, 2] / 2).cos() ** 4)
+
+
+def test_a_pole_to_swing_up_hangs_at_first() -> None:
+    task = TASKS["SwingUp"]
+    seen = task.observe(task.start(torch.rand((50, 4))))
+    assert (seen[:, 2] < -0.998).all()
+    assert seen.std(0).min() > 0

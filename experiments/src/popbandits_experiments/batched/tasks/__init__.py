@@ -2,14 +2,17 @@
 
 from popbandits_experiments.batched.tasks.acrobot import Acrobot
 from popbandits_experiments.batched.tasks.cartpole import CartPole
+from popbandits_experiments.batched.tasks.frozen_lake import FrozenLake
 from popbandits_experiments.batched.tasks.minatar import GAMES
-from popbandits_experiments.batched.tasks.mountain_car import MountainCarContinuous
+from popbandits_experiments.batched.tasks.mountain_car import MountainCar, MountainCarContinuous
 from popbandits_experiments.batched.tasks.pendulum import Pendulum
+from popbandits_experiments.batched.tasks.swing_up import SwingUp
 from popbandits_experiments.batched.tasks.task import State, Task
+from popbandits_experiments.batched.tasks.taxi import Taxi
 
-TASKS: dict[str, Task] = {
-    task.name: task for task in (Pendulum(), Acrobot(), CartPole(), MountainCarContinuous(), *GAMES)
-}
+CLASSIC = (Pendulum(), Acrobot(), CartPole(), MountainCar(), MountainCarContinuous(), SwingUp())
+TOY_TEXT = (FrozenLake(), Taxi())
+TASKS: dict[str, Task] = {task.name: task for task in (*CLASSIC, *TOY_TEXT, *GAMES)}
 """All tasks by name."""
 
 __all__ = ["TASKS", "State", "Task"]

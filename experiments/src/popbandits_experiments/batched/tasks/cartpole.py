@@ -36,10 +36,15 @@ class CartPole(Task):
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
         """Move for 0.02 s (Euler); every step is worth 1, including the last."""
         _, speed, angle, turning = state[0].unbind(-1)
-        cosine, sine = angle.cos(), angle.sin()
-        push = (MOMENT * turning.square() * sine + (2 * FORCE * action - FORCE)) / MASS
-        spin = (GRAVITY * sine - cosine * push) / (HALF_LENGTH * (4 / 3 - (POLE / MASS) * cosine.square()))
-        drive = torch.addcmul(push, spin, cosine, value=-MOMENT / MASS)
+        drive, spin = accelerations(angle, turning, 2 * FORCE * action - FORCE)
         moved = torch.add(state[0], torch.stack((speed, drive, turning, spin), -1), alpha=STEP)
         fallen = (moved[..., 0].abs() > MAX_POSITION) | (moved[..., 2].abs() > MAX_ANGLE)
-        return (moved,), torch.ones_like(push), fallen
+        return (moved,), torch.ones_like(drive), fallen
+
+
+def accelerations(angle: Tensor, turning: Tensor, force: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute the accelerations of the cart and of the pole's angle, which is 0 upright."""
+    cosine, sine = angle.cos(), angle.sin()
+    push = (MOMENT * turning.square() * sine + force) / MASS
+    spin = (GRAVITY * sine - cosine * push) / (HALF_LENGTH * (4 / 3 - (POLE / MASS) * cosine.square()))
+    return torch.addcmul(push, spin, cosine, value=-MOMENT / MASS), spin
