@@ -12,8 +12,8 @@ the same procedures run without graphs.
 | M | transitions of a member's rollout: T N |
 | C | chunks of an epoch: the gradients of C / minibatches chunks make one step of the optimizer |
 
-Details follow `popbandits.rl.ppo`: observations and rewards are normalised by running scales; where a time limit cuts
-an episode off, the critic's value replaces the rest of the return. Members are independent: all products are batched,
+Details follow `popbandits.rl.ppo`: observations and rewards are normalised by running scales, unless they are wanted
+raw; where a time limit cuts an episode off, the critic's value replaces the rest of the return. Members are independent: all products are batched,
 all reductions are within a member, and random numbers depend on a member's own key (`random.py`).
 """
 
@@ -61,6 +61,8 @@ class Settings:
     """Width of the two hidden layers of policy and critic."""
     tf32: bool = False
     """True if a GPU may round the factors of products to 11 bits; three times as fast on wide observations."""
+    raw: bool = False
+    """True to learn from observations and rewards as they are, as libraries do unless told otherwise."""
 
     @property
     def steps(self) -> int:
@@ -94,10 +96,9 @@ class BatchedPPO(MemberRows):
         self._start(range(members), seeds)
 
     def _make_brains(self, members: int) -> Brains:
-        world = self.world
-        return Brains(
-            members, world.inputs, world.actions, world.discrete, self.settings.hidden, self.device, world.normalise
-        )
+        world, settings = self.world, self.settings
+        normalise = world.normalise and not settings.raw
+        return Brains(members, world.inputs, world.actions, world.discrete, settings.hidden, self.device, normalise)
 
     def _make_buffers(self, members: int) -> None:
         """Allocate the buffers that graphs read and write; their addresses must not change."""
@@ -231,7 +232,7 @@ class BatchedPPO(MemberRows):
         if brains.normalise:
             brains.observed.update(out.observations.flatten(1, 2))
         brains.rewarded.update(out.discounted.flatten(1, 2)[..., None])
-        rewards = brains.rewarded.shrink(out.rewards)
+        rewards = out.rewards if self.settings.raw else brains.rewarded.shrink(out.rewards)
         gamma = self._gamma[..., None]
         errors = rewards + gamma * following * ~out.terminated - values
         decay = gamma * own["gae_lambda"][:, None, None] * ~out.over

@@ -68,9 +68,11 @@ PPO_SPACES: Spaces = {
 }
 
 
-def _on_device(name: str, task: str, updates: int, tf32: bool = False, still: int | None = None) -> Ground:
+def _on_device(
+    name: str, task: str, updates: int, tf32: bool = False, still: int | None = None, raw: bool = False
+) -> Ground:
     def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
-        settings = Settings(updates=updates, tf32=tf32)
+        settings = Settings(updates=updates, tf32=tf32, raw=raw)
         return BatchedPPO(seeds, DeviceWorld(TASKS[task]), settings, device)
 
     return Ground(name, "device", updates, Settings().copies * Settings().rollout, make, PPO_SPACES, still)
@@ -127,6 +129,12 @@ GROUNDS = {
         _on_device("SwingUp", "SwingUp", updates=150),
         _on_device("FrozenLake", "FrozenLake8x8-v1", updates=90),
         _on_device("Taxi", "Taxi-v4", updates=90, still=0),
+        # Without normalisation, which Stable-Baselines3 leaves to the user: its settings meet other scales.
+        _on_device("Pendulum-raw", "Pendulum-v1", updates=150, raw=True),
+        _on_device("Acrobot-raw", "Acrobot-v1", updates=90, still=1, raw=True),
+        _on_device("MountainCar-raw", "MountainCar-v0", updates=90, still=1, raw=True),
+        _on_device("SwingUp-raw", "SwingUp", updates=150, raw=True),
+        _on_device("Taxi-raw", "Taxi-v4", updates=90, still=0, raw=True),
         # A third of these: what good settings are for when time is short.
         _on_device("Pendulum-short", "Pendulum-v1", updates=90),
         _on_device("Acrobot-short", "Acrobot-v1", updates=30, still=1),

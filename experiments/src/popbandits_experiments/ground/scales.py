@@ -42,6 +42,11 @@ SCALES = {
     "SwingUp": Scale(5.7, 350),
     "FrozenLake": Scale(0.0015, 0.85),
     "Taxi": Scale(-773, 7, take_off_share=0.75),  # above driving about, which scores -200
+    "Pendulum-raw": Scale(-1225, -200),
+    "Acrobot-raw": Scale(-498.6, -100),
+    "MountainCar-raw": Scale(-200, -110, take_off_share=0.05),
+    "SwingUp-raw": Scale(5.7, 350),
+    "Taxi-raw": Scale(-773, 7, take_off_share=0.75),
     # MinAtar: scores of good settings within a short budget; agents of the literature train a hundred times as long.
     "Breakout": Scale(0.4, 8),
     "Asterix": Scale(0.5, 5),
