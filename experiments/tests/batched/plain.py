@@ -70,8 +70,8 @@ class Seen:
 class PlainPPO:
     """One agent, as a textbook has it."""
 
-    def __init__(self, weights: Sequence[Tensor], discrete: bool):
-        self.discrete = discrete
+    def __init__(self, weights: Sequence[Tensor], discrete: bool, raw: bool = False):
+        self.discrete, self.raw = discrete, raw
         self.policy, self.critic = _perceptron(weights[:6]), _perceptron(weights[6:12])
         self.weights = [*self.policy.parameters(), *self.critic.parameters()]
         if not discrete:
@@ -100,7 +100,7 @@ class PlainPPO:
             before = self._policy_of(seen).log_prob(steps["actions"])
         self.observed.add(steps["observations"].flatten(0, 1))
         self.rewarded.add(steps["discounted"].flatten()[:, None])
-        rewards = steps["rewards"] / self.rewarded.deviation
+        rewards = steps["rewards"] / (1.0 if self.raw else self.rewarded.deviation)
         columns = [column.T.tolist() for column in (rewards, values, after, terminated, over)]
         rows = [estimate(*environment, gamma, decay) for environment in zip(*columns, strict=True)]
         advantages = torch.tensor(rows, dtype=torch.float64).T
@@ -138,6 +138,8 @@ class PlainPPO:
         self.gradients_clipped += int(norm > config["max_grad_norm"])
 
     def _see(self, observations: Tensor) -> Tensor:
+        if self.raw:
+            return observations
         return ((observations - self.observed.mean) / self.observed.deviation).clamp(-10, 10)
 
     def _policy_of(self, seen: Tensor) -> Any:

@@ -1,5 +1,6 @@
 """Whole updates of the batched learner beside a plain PPO for one agent."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -70,16 +71,18 @@ def make_rollouts(members: int, discrete: bool, count: int) -> list[Steps]:
     return rollouts
 
 
-@pytest.mark.parametrize("discrete", [True, False], ids=["choices", "numbers"])
-def test_two_intervals_are_those_of_a_plain_agent_for_every_kind_of_configuration(discrete: bool) -> None:
+@pytest.mark.parametrize(
+    ("discrete", "raw"), [(True, False), (False, False), (False, True)], ids=["choices", "numbers", "raw"]
+)
+def test_two_intervals_are_those_of_a_plain_agent_for_every_kind_of_configuration(discrete: bool, raw: bool) -> None:
     first = make_configs(shift=int(discrete))
     second = [{**config, "lr": config["lr"] / 2, "clip": 0.05, "epochs": 1} for config in first]
     second[0] = {**second[0], "optimizer": "sgd", "momentum": 0.5}  # drops Adam's moments
     members = len(first)
     rollouts = make_rollouts(members, discrete, count=4)
-    agent = BatchedPPO(range(members), Scripted(rollouts, ACTIONS, discrete), SETTINGS)
+    agent = BatchedPPO(range(members), Scripted(rollouts, ACTIONS, discrete), replace(SETTINGS, raw=raw))
     start = agent.brains.flat.clone()
-    plain = [PlainPPO([weight[i] for weight in agent.brains.weights], discrete) for i in range(members)]
+    plain = [PlainPPO([weight[i] for weight in agent.brains.weights], discrete, raw) for i in range(members)]
     for interval, configs in enumerate((first, second)):
         trained = agent.state["trained"].clone()
         agent.train(configs)
@@ -97,7 +100,8 @@ def test_two_intervals_are_those_of_a_plain_agent_for_every_kind_of_configuratio
         # Single precision on one side; Adam and RMSprop divide small gradients by small roots, which magnifies it.
         assert ((agent.brains.flat - expected).abs() / moved).max() < 1e-3
         for i, one in enumerate(plain):
-            for ours, theirs in ((agent.brains.observed, one.observed), (agent.brains.rewarded, one.rewarded)):
+            observed = [] if raw else [(agent.brains.observed, one.observed)]
+            for ours, theirs in (*observed, (agent.brains.rewarded, one.rewarded)):
                 torch.testing.assert_close(ours.mean[i], theirs.mean, rtol=1e-5, atol=1e-6)
                 deviation = (ours.squares[i] / ours.count[i]).sqrt()
                 torch.testing.assert_close(deviation, theirs.deviation, rtol=1e-5, atol=0)

@@ -13,8 +13,9 @@ the same procedures run without graphs.
 | C | chunks of an epoch: the gradients of C / minibatches chunks make one step of the optimizer |
 
 Details follow `popbandits.rl.ppo`: observations and rewards are normalised by running scales, unless they are wanted
-raw; where a time limit cuts an episode off, the critic's value replaces the rest of the return. Members are independent: all products are batched,
-all reductions are within a member, and random numbers depend on a member's own key (`random.py`).
+raw; where a time limit cuts an episode off, the critic's value replaces the rest of the return. Members are
+independent: all products are batched, all reductions are within a member, and random numbers depend on a member's own
+key (`random.py`).
 """
 
 import math

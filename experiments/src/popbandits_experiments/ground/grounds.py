@@ -133,6 +133,8 @@ GROUNDS = {
         _on_device("Pendulum-raw", "Pendulum-v1", updates=150, raw=True),
         _on_device("Acrobot-raw", "Acrobot-v1", updates=90, still=1, raw=True),
         _on_device("MountainCar-raw", "MountainCar-v0", updates=90, still=1, raw=True),
+        _on_device("MountainCarContinuous-raw", "MountainCarContinuous-v0", updates=90, raw=True),
+        _on_device("CartPole-raw", "CartPole-v1", updates=30, raw=True),
         _on_device("SwingUp-raw", "SwingUp", updates=150, raw=True),
         _on_device("Taxi-raw", "Taxi-v4", updates=90, still=0, raw=True),
         # A third of these: what good settings are for when time is short.

@@ -45,6 +45,8 @@ SCALES = {
     "Pendulum-raw": Scale(-1225, -200),
     "Acrobot-raw": Scale(-498.6, -100),
     "MountainCar-raw": Scale(-200, -110, take_off_share=0.05),
+    "MountainCarContinuous-raw": Scale(-33.2, 90, take_off_share=0.35),
+    "CartPole-raw": Scale(22, 475),
     "SwingUp-raw": Scale(5.7, 350),
     "Taxi-raw": Scale(-773, 7, take_off_share=0.75),
     # MinAtar: scores of good settings within a short budget; agents of the literature train a hundred times as long.
