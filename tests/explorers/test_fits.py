@@ -277,3 +277,26 @@ def test_a_variable_may_have_the_name_of_something_recorded(name: str, fits: lis
     likelihood, guesses = fits[-1]
     theta = next(o.decision["theta"] for o in reversed(history.prefix(16)))
     assert guesses[0][likelihood.structure.free].tolist() == theta, "the last fit was found"
+
+
+def test_a_model_of_continued_intervals_does_not_blame_a_new_value_for_its_parents_luck() -> None:
+    """More is better, but whoever takes a new value was copied from a lucky member, and falls first."""
+    history = History({"x": (0.0, 1.0)}, size=4, rounds=50)
+    rng = np.random.default_rng(0)
+    x = [0.0, 0.05, 0.1, 0.15]
+    score = [0.0] * 4
+    for round_ in range(12):
+        for member in range(4):
+            copied = round_ % 2 == 1 and member > 1
+            if copied:
+                x[member] = 0.2 + 0.8 * rng.random()
+            before, score[member] = score[member], score[member] + x[member] - 5.0 * copied
+            parent = None if round_ == 0 else (member, round_ - 1)
+            history.append(Observation(member, round_, {"x": x[member]}, parent, before, score[member]))
+    chosen = {
+        only: ask(PB2Mix(c1=0.0, continued_only=only), history, members=1)[0].config["x"] for only in (False, True)
+    }
+    assert chosen[False] < 0.3
+    assert chosen[True] > 0.8
+    models = surrogate.Models(PB2Mix(continued_only=True), history.space, history)
+    assert len(models.rows) == len(history) - 4 - 2 * 6

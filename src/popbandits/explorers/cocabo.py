@@ -28,6 +28,9 @@ class CoCaBO(ModelExplorer):
             few of many numbers matter, and there are enough observations.
         score_before: Whether the model sees the score before the interval. Default False. Use True if gains depend on
             how good a member already is; it harms if the score is a running total.
+        continued_only: Whether the model leaves out intervals with a new configuration, as the published code does.
+            Default False. Use True if scores are noisy: who is copied was lucky, so the score falls next, least where
+            hardly anything is learnt, and a model of all intervals prefers that.
         edition: Edition of the rules. Default 2. Edition 1 is for runs of earlier versions: one collapse makes the
             bandit's other gains nearly equal, and a first decision takes the raw score as the score before.
     """

@@ -113,6 +113,7 @@ class ModelExplorer(Explorer):
     per_dimension: bool = False
     score_before: bool = False
     _: KW_ONLY
+    continued_only: bool = False
     edition: int = 2
 
     ages: ClassVar[bool] = True
@@ -205,7 +206,9 @@ class Models:
 
     def __init__(self, explorer: ModelExplorer, space: Space, history: History, since: int = 0):
         self.explorer, self.space, self.history = explorer, space, history
-        rows = history.informative(explorer.window)
+        rows = history.recent(explorer.window) if explorer.continued_only else history.informative(explorer.window)
+        if explorer.continued_only:
+            rows = rows[~rows.new]
         self.rows = rows[rows.round >= since] if since else rows
         self._fitted: dict[tuple[int, ...], Surrogate] = {}
 

@@ -41,6 +41,8 @@ class Rows:
     failed: BoolArray
     guessed: BoolArray
     """Fresh starts: they have no score before, and their change is from a common guess."""
+    new: BoolArray
+    """Intervals whose configuration is not that of the member's interval before: first ones, and most after a copy."""
 
     def __len__(self) -> int:
         return len(self.round)
@@ -65,7 +67,7 @@ class Rows:
         nearly equal for as long as it is in the window. A leap upwards stays as it is: it is what the bandit looks for.
 
         >>> no, change = np.zeros(4, dtype=bool), np.array([1.0, 3.0, np.nan, 2.0])
-        >>> rows = Rows(None, no, no, no, change, no, no, no)
+        >>> rows = Rows(None, no, no, no, change, no, no, no, no)
         >>> rows.gains()
         array([0. , 1. , 0. , 0.5])
         """
@@ -132,6 +134,7 @@ def rows_at(columns: Columns, end: int, indices: IntArray) -> Rows:
         before=part["before"],
         failed=~np.isfinite(part["score"]),
         guessed=guessed,
+        new=part["new"],
     )
 
 

@@ -1,0 +1,40 @@
+"""What PB2-Mix's model saw in stored runs: the figures that docs/procgen.md explains its falling asleep by."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from popbandits import History
+from popbandits_experiments.paper.procgen.model_view import LOW, STORED, VIEWS, changes, look, main
+
+
+@pytest.fixture(scope="module")
+def asleep() -> History:
+    return History.load(STORED[1])
+
+
+def test_scores_fall_after_a_copy_whatever_the_rate_and_low_rates_lose_where_members_go_on(asleep: History) -> None:
+    found = changes(asleep)
+    assert sum(map(len, found.values())) == sum(one.parent is not None for one in asleep)
+    for low in (True, False):
+        assert found[False, low].mean() < -1
+    assert found[True, True].mean() < 0 < found[True, False].mean()
+
+
+def test_a_model_of_continued_intervals_stays_awake_where_one_of_all_falls_asleep(asleep: History) -> None:
+    rounds = range(26, 50, 4)
+    shares = {
+        view: np.mean([sight.best <= LOW for sight in look(asleep, VIEWS[view], rounds)])
+        for view in ("every interval", "continued only")
+    }
+    assert shares["every interval"] > 0.8
+    assert shares["continued only"] < 0.2
+
+
+def test_both_tables_are_printed_and_the_figure_is_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main([str(STORED[1]), "--every", "24", "--out", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "| seed 1 | every interval" in text
+    assert "continued, higher rate" in text
+    assert (tmp_path / "procgen-model.png").stat().st_size > 10_000
