@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from experiments.tests.paper.procgen.narrow import narrow
-from popbandits import Experiment, History, PatientPBT, PB2Mix
+from popbandits import Experiment, History, PatientPBT, PB2Mix, RandomSearch
 from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.errors import AgentError, ArgumentError
@@ -225,6 +225,17 @@ def test_patient_pbt_runs_as_everywhere_and_a_start_is_the_published_settings(
         *(("alpha", False), ("clip", False), ("entropy", False), ("lr", True))
     ]
     assert same == alone  # Nothing is tuned, so nothing differs.
+
+
+def test_models_can_be_fitted_as_the_published_code_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mix, alone = planned(["--methods", "pb2-mix", "ppo", "--continued-only"], tmp_path, monkeypatch)
+    assert mix.method == PB2Mix(continued_only=True)
+    assert alone.method == RandomSearch()
+    with pytest.raises(SystemExit):
+        planned(["--methods", "pbt", "--continued-only"], tmp_path, monkeypatch)
+    assert "--continued-only is for methods with a model, got pbt" in capsys.readouterr().err
 
 
 def test_a_run_s_record_can_make_its_agents_again() -> None:

@@ -13,6 +13,7 @@ from popbandits_experiments.paper.commands.folders import make_folder, output
 from popbandits_experiments.paper.procgen.methods import ALONE, LABELS, TUNED, parse_steps, short
 
 if TYPE_CHECKING:
+    from popbandits.explorers import Explorer
     from popbandits.run import Experiment
 
 
@@ -76,6 +77,11 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
         help="scale of the learning rate's range (linear, as published)",
     )
     add("--start", choices=["defaults"], help="let the first member begin with the published settings (all are drawn)")
+    add(
+        "--continued-only",
+        action="store_true",
+        help="fit the models of PB2 methods to intervals without a new configuration, as the published code does",
+    )
     add("--quick", action="store_true", help="a tiny run that takes minutes on a CPU and learns nothing")
     add("--device", metavar="NAME", help="cpu, or cuda: members then share the GPU (cuda where there is one)")
     add("--precision", choices=["float32", "bfloat16"], help="for convolutions (bfloat16 on a GPU, else float32)")
@@ -159,6 +165,18 @@ def _device(name: str | None) -> tuple[str, bool]:
     return name, device.type == "cuda"
 
 
+def _explorer(method: str, continued_only: bool) -> "Explorer":
+    """Make a method that tunes; raise ArgumentError if it has no model that could leave intervals out."""
+    from popbandits.explorers.surrogate import ModelExplorer
+
+    explorer = TUNED[method].make()
+    if continued_only and not isinstance(explorer, ModelExplorer):
+        raise ArgumentError(f"--continued-only is for methods with a model, got {method}; leave one of them out")
+    return (
+        replace(explorer, continued_only=True) if isinstance(explorer, ModelExplorer) and continued_only else explorer
+    )
+
+
 def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     """Yield the requested runs, seed by seed; raise ArgumentError if one of them is wrong."""
     import popbandits.rl  # noqa: F401 - first, since it names a missing extra
@@ -197,7 +215,7 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
         experiment = Experiment(
             task,
             tuned_space(arguments.lr_scale) if method in TUNED else published_values(task.algorithm),
-            TUNED[method].make() if method in TUNED else RandomSearch(),
+            _explorer(method, arguments.continued_only) if method in TUNED else RandomSearch(),
             start=[published_values(task.algorithm)] if method in TUNED and arguments.start else None,
             population=members,
             rounds=task.rounds,

@@ -63,8 +63,13 @@ class Trial:
         if self.run.space.fixed:
             return ()
         logarithmic = any(number.name == "lr" and number.log for number in self.run.space.numerical)
-        given = bool(self.run.about.get("start"))
-        return ("learning rate on a log scale",) * logarithmic + ("started from the published settings",) * given
+        method = self.run.about.get("method") or {}
+        departures = {
+            "learning rate on a log scale": logarithmic,
+            "started from the published settings": self.run.about.get("start"),
+            "model of continued intervals": method.get("settings", {}).get("continued_only"),
+        }
+        return tuple(name for name, departs in departures.items() if departs)
 
     @property
     def steps(self) -> int:
