@@ -32,17 +32,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\nSee: {self.prog} --help\n")
 
 
-def agent_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--agent`, for a run whose record does not name its agent."""
+def code_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--agent`, for a run whose record does not name its agent, and `--trust`, for one that someone else began."""
     parser.add_argument(
         "--agent",
         metavar="MODULE:NAME",
         help="function that builds an agent from a seed, also as file.py:name (the recorded one)",
     )
-
-
-def trust_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--trust`, for a run that someone else started."""
     parser.add_argument(
         "--trust",
         action="store_true",

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from popbandits.commands.registry import Command, agent_option, command, load_named, trust_option
+from popbandits.commands.registry import Command, code_options, command, load_named
 from popbandits.errors import ArgumentError
 
 
@@ -17,8 +17,7 @@ def replay(parser: argparse.ArgumentParser) -> Command:
     the same score again; other seeds show how much of the score was luck.
     """
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
-    agent_option(parser)
-    trust_option(parser)
+    code_options(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seed", type=int, metavar="N", help="seed of the agent (the seed of the run)")
     which.add_argument("--seeds", type=int, metavar="N", help="replay with N other seeds, 0 to N - 1")

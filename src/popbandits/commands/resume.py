@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands import options
-from popbandits.commands.registry import Command, agent_option, command, load_named, trust_option
+from popbandits.commands.registry import Command, code_options, command, load_named
 from popbandits.commands.run import print_summary
 from popbandits.errors import ArgumentError
 
@@ -20,8 +20,7 @@ def resume(parser: argparse.ArgumentParser) -> Command:
     need nothing more; a folder from someone else needs --trust or --agent.
     """
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
-    agent_option(parser)
-    trust_option(parser)
+    code_options(parser)
     parser.add_argument("--callbacks", metavar="MODULE:NAME", help="a list of callbacks, also as file.py:name (none)")
     options.add_options(parser, resumes=True)
 
