@@ -90,10 +90,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not given or given[0] not in COMMANDS:
         from popbandits.commands.plugins import load_plugins  # Other commands do not wait for it.
 
-        plugins = load_plugins()
-        definitions |= plugins.commands
-        if given and given[0] in plugins.problems:
-            print(f"popbandits: {visible(plugins.problems[given[0]])}", file=sys.stderr)
+        others, problems = load_plugins()
+        definitions |= others
+        if given and given[0] in problems:
+            print(f"popbandits: {visible(problems[given[0]])}", file=sys.stderr)
             return 1
     arguments = parser(definitions).parse_args(given)
     warnings.formatwarning = _format_warning
