@@ -1,10 +1,8 @@
 """The history of a run: append-only observations, and the arrays that decisions are made from."""
 
 import copy
-import gc
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Any, overload
@@ -108,9 +106,8 @@ class History(Sequence[Observation]):
     def extend(self, observations: Iterable[Observation]) -> None:
         """Add observations in order; this is much faster than `append` for each."""
         left = iter(observations)
-        with _no_garbage_collection():
-            while some := list(islice(left, MAX_ADDED_AT_ONCE)):
-                self._add(some)
+        while some := list(islice(left, MAX_ADDED_AT_ONCE)):
+            self._add(some)
 
     def _add(self, new: Sequence[Observation]) -> None:
         """Add all of the observations, or none if one is invalid."""
@@ -221,8 +218,7 @@ class History(Sequence[Observation]):
 
     def latest(self, member: int) -> Observation | None:
         """Return the last observation of a member, or None."""
-        finished = self.finished(member)
-        return self._observations[self.index_of((member, finished - 1))] if finished else None
+        return self.find((member, self.finished(member) - 1))
 
     def last_completed(self, member: int) -> Observation | None:
         """Return the last completed observation of a member, or None."""
@@ -245,9 +241,9 @@ class History(Sequence[Observation]):
         # Members with later observations are set back to their state at that time.
         then = self._member_states.copy()
         for member in np.flatnonzero(then.latest >= end).tolist():
-            finished = self.finished(member)
-            latest = self.index_of((member, finished - 1)) if finished else NO_INDEX
-            then.set(member, finished, latest, self._completed(member))
+            then.finished[member] = finished = self.finished(member)
+            then.latest[member] = self.index_of((member, finished - 1)) if finished else NO_INDEX
+            then.completed[member] = self._completed(member)
         return then
 
     def intervals(self) -> tuple[IntArray, IntArray]:
@@ -366,18 +362,6 @@ class History(Sequence[Observation]):
         """Tell whether the last observation that both have is the same."""
         both = min(len(self), len(archive))
         return not both or self[both - 1] == archive[both - 1]
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Pause the garbage collector while many objects are made that all stay: it takes a fifth of the time to load."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _read_columns(space: Space, mode: Mode, archive: Archive, enough: int, count: int) -> Columns:

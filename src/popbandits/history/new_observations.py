@@ -70,8 +70,6 @@ class NewObservations:
     def _encoded(self) -> tuple[Any, Any]:
         """Return the columns x and h."""
         make, known = self._make, self._look_up
-        if len(self.new) == 1 and known:  # The usual case in a run; for one row, arrays take several times as long.
-            return [self.history.value("x", known[0])], [self.history.value("h", known[0])]
         encoded = [self.history.space.encode(make)] if make else []
         if known:
             indices = np.array(known, np.int64)

@@ -3,7 +3,7 @@
 import copy
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self, overload
 
@@ -383,6 +383,3 @@ class Pending(Sequence[Config]):
         if isinstance(index, slice):
             return [self._config(key) for key in self.keys[index]]
         return self._config(self.keys[index])
-
-    def __iter__(self) -> Iterator[Config]:
-        return map(self._config, self.keys)
