@@ -63,7 +63,6 @@ METHODS = {
 SELECTIONS = {
     "truncation": "popbandits.selection.truncation:Truncation",
     "patient": "popbandits.selection.patient:Patient",
-    "smoothed": "popbandits.selection.smoothed:Smoothed",
 }
 """Import paths of selections, by name."""
 

@@ -87,7 +87,7 @@ class Population:
             "random", spread over the space. None (default) is "defaults" if the space names one, else "random".
             `help(Population)` says more.
         selection: Selection of the weights and configuration that a member continues with: an object such as
-            `Smoothed()`, or a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it
+            `Patient()`, or a name such as "patient". None (default) is the method's own, or `Truncation()`. Change it
             if scores are noisy, or early scores mislead.
         control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
             load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.

@@ -129,7 +129,7 @@ class Progress(View):
     def warnings(self) -> list[str]:
         """List the warnings about the history."""
         try:
-            return [one.text for one in advise(self.population.history, type(self.population.selection).__name__)]
+            return [one.text for one in advise(self.population.history)]
         except (HistoryError, OSError):  # A disk error, which the run itself reports.
             return []
 
