@@ -6,11 +6,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from popbandits.commands.registry import Command, command
+from popbandits.commands.registry import Command
 from popbandits.errors import PopbanditsError
 
 
-@command
 def export(parser: argparse.ArgumentParser) -> Command:
     """Write every observation of a run as CSV, JSON or Parquet.
 

@@ -1,12 +1,13 @@
 """Commands of other distributions, such as the experiments: the entry points of the group `popbandits.commands`.
 
-Each names a function like those of `popbandits.commands`, without the decorator.
+Each names a function like those of `popbandits.commands`.
 """
 
 from importlib.metadata import EntryPoint, entry_points
 
 from popbandits.basics.extras import not_installed
-from popbandits.commands.registry import COMMANDS, Definition, Parser
+from popbandits.commands import COMMANDS
+from popbandits.commands.registry import Definition, Parser
 
 GROUP = "popbandits.commands"
 EXPERIMENTS = ("synthetic", "procgen")

@@ -4,11 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from popbandits.commands.registry import Command, code_options, command, load_named
+from popbandits.commands.registry import Command, code_options, load_named
 from popbandits.errors import ArgumentError
 
 
-@command
 def replay(parser: argparse.ArgumentParser) -> Command:
     """Train one agent from scratch along the winning schedule of a run.
 

@@ -4,12 +4,11 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands import options
-from popbandits.commands.registry import Command, code_options, command, load_named
+from popbandits.commands.registry import Command, code_options, load_named
 from popbandits.commands.run import print_summary
 from popbandits.errors import ArgumentError
 
 
-@command
 def resume(parser: argparse.ArgumentParser) -> Command:
     """Resume a run that was stopped or killed, as if it had never stopped.
 

@@ -170,8 +170,7 @@ class Columns:
     def take(self, name: str, indices: IntArray) -> Column:
         """Return the values of a column at these indices."""
         rows = self._rows(indices)
-        taken: Column = self.arrays[name][rows]
-        return taken
+        return self.arrays[name][rows]
 
     def value(self, name: str, index: int) -> Any:
         """Return the value of a column at one index."""
@@ -221,8 +220,7 @@ class Columns:
         rows = np.searchsorted(self._kept_indices, near)
         missing = indices[self._kept_indices[rows] != near]
         if not len(missing):
-            found: IntArray = rows + (indices - near)
-            return found
+            return rows + (indices - near)
         self._read_back(int(missing.min()))
         return indices
 

@@ -105,5 +105,4 @@ def replaced_count(size: int, quantile: float) -> int:
 def sort_best_first(scores: FloatArray, rng: np.random.Generator) -> IntArray:
     """Return the indices of scores, best (largest) first; ties in random order; NaN last."""
     shuffled = rng.permutation(len(scores))
-    order: IntArray = shuffled[np.argsort(np.where(np.isnan(scores), np.inf, -scores)[shuffled], kind="stable")]
-    return order
+    return shuffled[np.argsort(np.where(np.isnan(scores), np.inf, -scores)[shuffled], kind="stable")]
