@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Any, overload
@@ -18,7 +18,7 @@ from popbandits.errors import HistoryError
 from popbandits.history import rows
 from popbandits.history.archive import Archive
 from popbandits.history.memory import NO_INDEX, Column, Columns, Incumbents, Indices, MemberStates, Observations
-from popbandits.history.new_observations import NewObservations
+from popbandits.history.new_observations import encode_new
 from popbandits.history.rows import Rows
 from popbandits.space import Space
 
@@ -113,23 +113,20 @@ class History(Sequence[Observation]):
         """Add all of the observations, or none if one is invalid."""
         if self._length is not None:
             raise HistoryError("an earlier state of a history is read-only; append to the history itself")
-        added = NewObservations(self, new)
-        columns = added.columns()
+        start = len(self)
+        rows_of, columns = encode_new(self, new)
         self._columns.append(len(new), columns)
         self._observations.extend(new)
-        for member, rows_of_member in added.rows.items():
-            self._indices.extend(member, [added.start + row for row in rows_of_member])
-        self._summarize(added.start, new, columns)
-        self._drop_old()
-
-    def _summarize(self, start: int, new: Sequence[Observation], columns: Mapping[str, Any]) -> None:
-        """Update the lost checkpoints, the best and the state of members, so that no search is needed later."""
+        for member, rows_of_member in rows_of.items():
+            self._indices.extend(member, [start + row for row in rows_of_member])
+        # So that no search is needed later, for lost checkpoints, the best, and the state of members.
         for row in compress(range(len(new)), columns["lost"]):
             if (parent := new[row].parent) is not None:
                 self._lost.setdefault(parent, start + row)
         self._incumbents.extend(start, columns["score"], new)
         if self._member_states is not None:
             self._member_states.extend(start, columns["score"], columns["round"], columns["member"])
+        self._drop_old()
 
     def _drop_old(self) -> None:
         """Drop from memory what no decision uses any more, if enough has accumulated; the archive has it."""
