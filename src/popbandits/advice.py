@@ -216,9 +216,8 @@ def _standstill(
     error = math.sqrt(2 * noise / third)  # of a difference of two means
     if not math.isfinite(gain) or not math.isfinite(before) or gain > max(error, MIN_GAIN_SHARE * before):
         return None
-    if (
-        before - gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * error
-    ):  # 2 middle - first - end: six times one mean's variance
+    # The variance of before - gain = 2 middle - first - end is six times that of a mean.
+    if before - gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * error:
         said = (
             f"The leading member hardly learns any more: over the last {third} intervals of its lineage the mean score "
             f"changed by {_change(end - middle, error)}, over the {third} before by {number(middle - first, 3, '+')}."
