@@ -34,13 +34,8 @@ class Truncation(Selection):
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick by the raw scores."""
-        return truncate(history, members, self.quantile, rng, history.scores)
-
-
-def truncate(history: History, members: IntArray, quantile: float, rng: np.random.Generator, scorer: Scorer) -> Picks:
-    """Select by truncation, with `scorer` scoring each member's last interval."""
-    ranking = rank(history, quantile, rng, scorer)
-    return replace_members(history, members, ranking.weak, ranking.draw(int(ranking.weak.sum()), rng))
+        ranking = rank(history, self.quantile, rng, history.scores)
+        return replace_members(history, members, ranking.weak, ranking.draw(int(ranking.weak.sum()), rng))
 
 
 def replace_members(history: History, members: IntArray, replaced: BoolArray, sources: IntArray) -> Picks:

@@ -14,7 +14,7 @@ from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.history import History
 from popbandits.history.noise import MAX_OBSERVATIONS, estimate
 from popbandits.selection.selection import Picks, Selection
-from popbandits.selection.truncation import truncate
+from popbandits.selection.truncation import rank, replace_members
 
 
 @dataclass(frozen=True)
@@ -56,4 +56,5 @@ class Smoothed(Selection):
                 scores[row] = levels.get(history[int(indices[row])].key, scores[row])
             return scores
 
-        return truncate(history, members, self.quantile, rng, scorer)
+        ranking = rank(history, self.quantile, rng, scorer)
+        return replace_members(history, members, ranking.weak, ranking.draw(int(ranking.weak.sum()), rng))
