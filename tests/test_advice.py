@@ -12,8 +12,8 @@ from popbandits.history import History, Observation
 from tests.warned_runs import middle, played, rising
 
 
-def texts(history: History, kind: str, selection: str = "") -> list[str]:
-    return [one.text for one in advise(history, selection) if one.kind == kind]
+def texts(history: History, kind: str) -> list[str]:
+    return [one.text for one in advise(history) if one.kind == kind]
 
 
 def varied(round_: int) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def test_members_that_differ_by_noise_alone_are_told() -> None:
     assert text.startswith(
         "Members' scores differ by little but noise: their standard deviation in the last 10 rounds is "
     )
-    assert "or select by smoothed scores (selection=Smoothed(), --selection smoothed)" in text
+    assert text.endswith("Who is best is luck. Evaluate with more episodes.")
 
 
 def test_members_that_differ_by_less_than_the_standard_error_that_was_told_are_told() -> None:
@@ -178,12 +178,6 @@ def test_members_that_differ_by_less_than_the_standard_error_that_was_told_are_t
     [text] = texts(close, "noise")
     assert "in the last 10 rounds is 1.29, that of a score's noise 3. Who is best is luck." in text
     assert not texts(played(lambda m, t, rng: 10.0 * t + 4 * m, error=3.0), "noise")
-
-
-@pytest.mark.parametrize("selection", ["Smoothed", "TTest"])
-def test_who_allows_for_noise_already_is_not_told_to(selection: str) -> None:
-    [text] = texts(played(lambda m, t, rng: 10.0 * t + m, error=3.0), "noise", selection)
-    assert text.endswith("Who is best is luck. Evaluate with more episodes.")
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])

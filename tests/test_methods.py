@@ -22,7 +22,6 @@ from popbandits import (
     PatientPBT,
     Population,
     Selection,
-    Smoothed,
     Space,
     Truncation,
     resume,
@@ -72,7 +71,7 @@ def test_a_selection_can_be_named_with_a_quantile_of_its_own(name: str) -> None:
 
 
 def test_what_is_given_stands_above_what_a_name_brings() -> None:
-    assert Population(SPACE, "steady", selection=Smoothed()).selection == Smoothed()
+    assert Population(SPACE, "steady", selection=Truncation(0.5)).selection == Truncation(0.5)
     assert Population(SPACE, "steady", selection="truncation").selection == Truncation()
     assert Population(SPACE, "steady", quantile=0.5).selection == Patient(0.5)
     assert Population(SPACE, "pb2-fuse/all", explore="replaced").explore == "replaced"
@@ -150,11 +149,11 @@ def test_a_method_needs_its_file_and_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By name in Python and on the command line, on record, read back by anyone, resumed, and shown by its label."""
-    monkeypatch.setitem(METHODS, "still", Method("Still water", f"{__name__}:Still", selection="smoothed"))
+    monkeypatch.setitem(METHODS, "still", Method("Still water", f"{__name__}:Still", selection="patient"))
     settings: dict[str, Any] = {"agent": Walker, "space": space(), "progress": False}
     whole = tune(**settings, method="still", rounds=4, directory=tmp_path / "whole").history
     run = tmp_path / "run"
-    tune(**settings, method=Still("again"), selection="smoothed", rounds=2, directory=run)
+    tune(**settings, method=Still("again"), selection="patient", rounds=2, directory=run)
     within = {"name": "truncation", "settings": {"quantile": 0.5}, "role": "selection"}
     with Store.open(run, readonly=True) as store:
         given = store.about["method"]
@@ -187,7 +186,7 @@ def test_options_change_an_experiment_that_names_its_method(tmp_path: Path, caps
     for options, method, selection in (
         ("--method pbt", "PBT", Truncation()),
         ("--method pb2-mix --selection patient", "PB2Mix", Patient()),
-        ("--selection smoothed", "PBT", Smoothed()),
+        ("--selection truncation", "PBT", Truncation()),
         ("--quantile 0.5", "PBT", Patient(0.5)),
     ):
         assert main(["run", f"{tmp_path}/named_run.py", "--dry-run", *options.split()]) == 0
@@ -217,13 +216,13 @@ def test_an_unknown_name_is_refused_with_those_there_are(tmp_path: Path) -> None
         ({"method": PBT(), "explore": "all"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
         ({"method": PBT(), "explore": "all"}, {"method": "pbt"}, True, PBT(), Truncation(), "all"),
         ({"method": PBT(), "explore": "all"}, {"method": "pbt", "explore": None}, True, PBT(), Truncation(), "all"),
-        ({"method": "pbt", "selection": Smoothed()}, {"method": "steady"}, True, PBT(), Patient(), "replaced"),
+        ({"method": "pbt", "selection": Truncation(0.5)}, {"method": "steady"}, True, PBT(), Patient(), "replaced"),
         ({"method": "steady"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
-        ({"method": "pbt", "selection": Smoothed()}, {"method": "pbt"}, False, PBT(), Smoothed(), "replaced"),
-        ({"method": "pbt", "quantile": 0.5}, {"selection": "smoothed"}, False, PBT(), Smoothed(0.5), "replaced"),
-        ({"method": "pbt", "quantile": 0.5}, {"selection": "smoothed"}, True, PBT(), Smoothed(), "replaced"),
-        ({"method": "pbt", "quantile": 0.5}, {"selection": Smoothed(0.1)}, True, PBT(), Smoothed(0.1), "replaced"),
-        ({"method": "pbt", "selection": Smoothed()}, {"quantile": 0.5}, False, PBT(), Smoothed(0.5), "replaced"),
+        ({"method": "pbt", "selection": Patient()}, {"method": "pbt"}, False, PBT(), Patient(), "replaced"),
+        ({"method": "pbt", "quantile": 0.5}, {"selection": "patient"}, False, PBT(), Patient(0.5), "replaced"),
+        ({"method": "pbt", "quantile": 0.5}, {"selection": "patient"}, True, PBT(), Patient(), "replaced"),
+        ({"method": "pbt", "quantile": 0.5}, {"selection": Patient(0.1)}, True, PBT(), Patient(0.1), "replaced"),
+        ({"method": "pbt", "selection": Patient()}, {"quantile": 0.5}, False, PBT(), Patient(0.5), "replaced"),
         ({"method": "steady"}, {"quantile": 0.5, "rounds": 9}, False, PBT(), Patient(0.5), "replaced"),
     ],
 )
@@ -242,6 +241,6 @@ def test_a_quantile_is_for_selections_that_have_one() -> None:
 
 
 def test_quantiles_that_disagree_are_refused_for_objects_only() -> None:
-    assert choose(selection="smoothed", quantile=0.5).selection == Smoothed(0.5)
+    assert choose(selection="patient", quantile=0.5).selection == Patient(0.5)
     with pytest.raises(ArgumentError, match=r"quantile must be that of selection, 0.25, got 0.5; leave it out"):
-        choose(selection=Smoothed(), quantile=0.5)
+        choose(selection=Patient(), quantile=0.5)

@@ -36,7 +36,6 @@ from .run.tune import tune as tune
 from .selection import Patient as Patient
 from .selection import Picks as Picks
 from .selection import Selection as Selection
-from .selection import Smoothed as Smoothed
 from .selection import Truncation as Truncation
 from .space import Space as Space
 from .space import constant as constant

@@ -6,7 +6,7 @@ Each rule looks at the last third of the rounds, and is silent while there is to
 - `standstill`: the leading member's lineage gains no more than noise explains, having gained more before, or never.
 - `noise`: members' scores in a round differ no more than two evaluations of the same weights would.
 
-Noise is the reported standard error of a score, or else the estimate of `selection/smoothed.py` from the lineages.
+Noise is the reported standard error of a score, or else the estimate of `history/noise.py` from the lineages.
 """
 
 import math
@@ -22,7 +22,7 @@ from popbandits.basics.records import merit
 from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import counted, first_line, number, setting
 from popbandits.history import History, Key, Observation
-from popbandits.selection.smoothed import MAX_OBSERVATIONS, MIN_GAINS, estimate
+from popbandits.history.noise import MAX_OBSERVATIONS, MIN_GAINS, estimate
 from popbandits.space import Space
 from popbandits.space.parameters import Numerical
 
@@ -64,9 +64,6 @@ MAX_VARIANCE_RATIO = 1.5
 MIN_DEGREES_OF_FREEDOM = 8
 """Minimum degrees of freedom of the variance of members' scores."""
 
-NOISE_AWARE_SELECTIONS = ("Smoothed", "TTest")
-"""Selections that allow for noise."""
-
 
 @dataclass(frozen=True)
 class Advice:
@@ -76,15 +73,15 @@ class Advice:
     text: str
 
 
-def advise(history: History, selection: str = "") -> list[Advice]:
-    """Judge a run by its history; `selection` is the class name of its selection, if known."""
+def advise(history: History) -> list[Advice]:
+    """Judge a run by its history."""
     size = history.size or int(history.intervals()[0].max(initial=0)) + 1
 
     def back(key: Key) -> Iterator[float]:
         return (o.score for o in history.ancestors(history.find(key)))
 
     recent = history[-count_recent(len(history), size) :]
-    return judge(recent, len(history), size, history.space, history.sign, back, selection)
+    return judge(recent, len(history), size, history.space, history.sign, back)
 
 
 def count_recent(observations: int, size: int) -> int:
@@ -104,7 +101,6 @@ def judge(
     space: Space,
     sign: float,
     lineage: Callable[[Key], Iterable[float]],
-    selection: str = "",
 ) -> list[Advice]:
     """Judge a run by its last observations.
 
@@ -119,7 +115,7 @@ def judge(
     noise = _noise(recent, sign)
     found = [_bounds(tail, recent, space)]
     if noise is not None:
-        found += [_standstill(recent, space, sign, lineage, noise), _spread(tail, noise, selection)]
+        found += [_standstill(recent, space, sign, lineage, noise), _spread(tail, noise)]
     return [one for one in found if one is not None]
 
 
@@ -220,9 +216,8 @@ def _standstill(
     error = math.sqrt(2 * noise / third)  # of a difference of two means
     if not math.isfinite(gain) or not math.isfinite(before) or gain > max(error, MIN_GAIN_SHARE * before):
         return None
-    if (
-        before - gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * error
-    ):  # 2 middle - first - end: six times one mean's variance
+    # The variance of before - gain = 2 middle - first - end is six times that of a mean.
+    if before - gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * error:
         said = (
             f"The leading member hardly learns any more: over the last {third} intervals of its lineage the mean score "
             f"changed by {_change(end - middle, error)}, over the {third} before by {number(middle - first, 3, '+')}."
@@ -255,7 +250,7 @@ def _low_rates(leader: Observation, space: Space) -> str:
 # Scores that differ only by noise
 
 
-def _spread(tail: Sequence[Observation], noise: float, selection: str) -> Advice | None:
+def _spread(tail: Sequence[Observation], noise: float) -> Advice | None:
     rounds: dict[int, list[float]] = {}
     for o in tail:
         if not o.failed:
@@ -267,14 +262,9 @@ def _spread(tail: Sequence[Observation], noise: float, selection: str) -> Advice
     variance = sum(float(np.var(scores)) * len(scores) for scores in several) / freedom
     if not variance <= MAX_VARIANCE_RATIO * noise:
         return None
-    fix = (
-        "Evaluate with more episodes"
-        if selection in NOISE_AWARE_SELECTIONS
-        else ("Evaluate with more episodes, or select by smoothed scores (selection=Smoothed(), --selection smoothed)")
-    )
     spread, one = number(math.sqrt(variance), 3), number(math.sqrt(noise), 3)
     return Advice(
         "noise",
         f"Members' scores differ by little but noise: their standard deviation in the last {len(several)} rounds is "
-        f"{spread}, that of a score's noise {one}. Who is best is luck. {fix}.",
+        f"{spread}, that of a score's noise {one}. Who is best is luck. Evaluate with more episodes.",
     )

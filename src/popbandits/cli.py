@@ -1,24 +1,7 @@
-"""The command line: its help page, its parser and its exit status."""
-
-import argparse
-import inspect
-import os
-import sys
-import warnings
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-
-from popbandits.basics.wording import visible
-from popbandits.commands import COMMANDS
-from popbandits.commands.registry import STOPPED, Definition, Parser
-from popbandits.errors import PopbanditsError, PopbanditsWarning
-
-ABOUT = """\
-popbandits tunes the hyperparameters of training runs while they train. A small
+"""popbandits tunes the hyperparameters of training runs while they train. A small
 population trains side by side; now and then the weak copy the strong, and a
-bandit and a model of what was seen so far pick what to try next."""
+bandit and a model of what was seen so far pick what to try next.
 
-MORE = """\
 from nothing to a tuned agent:
   popbandits demo                             see it work, on a PPO agent
 
@@ -41,7 +24,24 @@ in Python: popbandits.tune(Agent, space, population=4, rounds=50) does the same.
 
 exit status:
   0 done, 1 it failed for the reason it printed, 2 the arguments are wrong,
-  130 stopped by Ctrl-C (a run says how to resume it)"""
+  130 stopped by Ctrl-C (a run says how to resume it)
+"""
+
+import argparse
+import inspect
+import os
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+from popbandits.basics.wording import visible
+from popbandits.commands import COMMANDS
+from popbandits.commands.registry import STOPPED, Definition, Parser
+from popbandits.errors import PopbanditsError, PopbanditsWarning
+
+ABOUT, _, MORE = str(__doc__).strip().partition("\n\n")
+"""What `popbandits --help` says before and after the list of commands: this module's docstring."""
 
 
 def parser(definitions: Mapping[str, Definition] = COMMANDS) -> argparse.ArgumentParser:
@@ -90,10 +90,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not given or given[0] not in COMMANDS:
         from popbandits.commands.plugins import load_plugins  # Other commands do not wait for it.
 
-        plugins = load_plugins()
-        definitions |= plugins.commands
-        if given and given[0] in plugins.problems:
-            print(f"popbandits: {visible(plugins.problems[given[0]])}", file=sys.stderr)
+        others, problems = load_plugins()
+        definitions |= others
+        if given and given[0] in problems:
+            print(f"popbandits: {visible(problems[given[0]])}", file=sys.stderr)
             return 1
     arguments = parser(definitions).parse_args(given)
     warnings.formatwarning = _format_warning

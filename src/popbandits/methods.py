@@ -63,7 +63,6 @@ METHODS = {
 SELECTIONS = {
     "truncation": "popbandits.selection.truncation:Truncation",
     "patient": "popbandits.selection.patient:Patient",
-    "smoothed": "popbandits.selection.smoothed:Smoothed",
 }
 """Import paths of selections, by name."""
 
@@ -74,20 +73,11 @@ OTHERS = ("settings", "parts", "root", "role", "signed")
 """Keys of a record's entry besides the one that names something."""
 
 
-def _elsewhere() -> tuple[dict[str, Method], dict[str, str]]:
-    """Return the METHODS and SELECTIONS of the modules that entry points of other distributions name."""
-    methods: dict[str, Method] = {}
-    selections: dict[str, str] = {}
-    for module in load_plugins("popbandits.methods"):
-        methods |= getattr(module, "METHODS", {})
-        selections |= getattr(module, "SELECTIONS", {})
-    return methods, selections
-
-
 def _registries() -> Iterator[tuple[Mapping[str, Method], Mapping[str, str]]]:
-    """Iterate over the methods and selections of popbandits, then those of others, which are loaded only then."""
+    """Iterate over METHODS and SELECTIONS: ours, then those of modules that entry points name, loaded only then."""
     yield METHODS, SELECTIONS
-    yield _elsewhere()
+    for module in load_plugins("popbandits.methods"):
+        yield getattr(module, "METHODS", {}), getattr(module, "SELECTIONS", {})
 
 
 def recorded_names(role: str) -> Iterator[tuple[str, str]]:

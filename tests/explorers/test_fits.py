@@ -123,7 +123,7 @@ def test_the_window_bounds_what_a_decision_looks_at(
         seen.append(len(rows))
         return Arms(space, rows, *rest, **named)
 
-    monkeypatch.setattr("popbandits.explorers.surrogate.Arms", watched)  # what Arms.after makes
+    monkeypatch.setattr("popbandits.explorers.surrogate.Arms", watched)  # what a model explorer makes
     play(Population(MIXED, method(window=window), rounds=10, explore="all"))
     assert all(likelihood.pairs.n <= window for likelihood, _ in fits)
     assert all(count <= window for count in seen)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import Experiment, Population, Smoothed, resume, tune
+from popbandits import Experiment, Patient, Population, resume, tune
 from popbandits.cli import main
 from popbandits.population import Plan
 from popbandits.population.population import Population as Built
@@ -61,7 +61,7 @@ def test_a_run_builds_one_population_and_one_space_and_a_resume_no_more_than_two
     run(Experiment(Walker, space(), directory=tmp_path / "run", **settings))
     assert counted == {"populations": 1, "spaces": 1}
     counted.clear()
-    resume(tmp_path / "tune", rounds=3, method="pb2-fuse/all", selection="smoothed", progress=False)
+    resume(tmp_path / "tune", rounds=3, method="pb2-fuse/all", selection="patient", progress=False)
     assert counted == {"populations": 1, "spaces": 1}
 
 
@@ -69,7 +69,7 @@ def test_so_do_the_commands(counted: Counter[str], file: str) -> None:
     assert main(["run", file, "--dry-run", "--method", "pbt", "--quantile", "0.5"]) == 0
     assert counted == {"spaces": 1}
     counted.clear()
-    assert main(["run", file, "--selection", "smoothed", "--seed", "1"]) == 0
+    assert main(["run", file, "--selection", "patient", "--seed", "1"]) == 0
     assert counted == {"populations": 1, "spaces": 1}
     counted.clear()
     assert main(["resume", "run", "--rounds", "3", "--keep", "1"]) == 0
@@ -94,12 +94,12 @@ def test_an_experiment_makes_its_plan_once_and_keeps_it_with_other_settings() ->
 
 
 def test_a_population_of_a_plan_is_the_one_of_its_arguments() -> None:
-    given: dict[str, Any] = {"method": "pb2-fuse/all", "size": 3, "selection": "smoothed", "start": {"x": 0.5}}
+    given: dict[str, Any] = {"method": "pb2-fuse/all", "size": 3, "selection": "patient", "start": {"x": 0.5}}
     one = Population(SPACE, **given)
     two = Population.of(one.plan)
     assert one.ask() == two.ask()
     assert isinstance(one.plan, Plan)
-    assert (one.explore, one.selection, one.quantile, one.plan.rounds) == ("all", Smoothed(), 0.25, 50)
+    assert (one.explore, one.selection, one.quantile, one.plan.rounds) == ("all", Patient(), 0.25, 50)
 
 
 def test_a_space_of_a_space_is_not_built_again(counted: Counter[str]) -> None:

@@ -20,7 +20,7 @@ from popbandits import (
 )
 from popbandits.explorers import Proposal
 from popbandits.population.start import from_record, resolve, to_record
-from popbandits.run.start import read_start
+from popbandits.run.experiment import read_start
 from popbandits.testing import spaces
 from tests.population.driving import MIXED, SPACE, play
 

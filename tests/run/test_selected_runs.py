@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import PBT, History, Patient, Smoothed, Truncation, resume, tune
+from popbandits import PBT, History, Patient, Truncation, resume, tune
 from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.errors import ArgumentError, RunError
@@ -30,15 +30,8 @@ def tuned(directory: Path, agent: Any = Walker, population: int = 3, **settings:
     return tune(agent, space(), PBT(), population, directory=directory, progress=False, **settings).history
 
 
-@pytest.mark.parametrize(
-    "selection",
-    [
-        Patient(0.5, warm_up=0.0),  # A share of the rounds, which change here.
-        Smoothed(0.5, noise=5.0),
-    ],
-    ids=repr,
-)
-def test_a_run_resumes_with_its_selection(selection: Any, tmp_path: Path) -> None:
+def test_a_run_resumes_with_its_selection(tmp_path: Path) -> None:
+    selection = Patient(0.5, warm_up=0.0)  # A share of the rounds, which change here.
     settings: dict[str, Any] = {"population": 6, "mode": "min"}
     whole = tuned(tmp_path / "whole", rounds=8, selection=selection, **settings)
     tuned(tmp_path / "part", rounds=4, selection=selection, **settings)
@@ -70,7 +63,7 @@ def test_a_selection_that_cannot_be_imported_is_asked_for(tmp_path: Path) -> Non
 
 
 def test_an_agents_standard_errors_are_kept(tmp_path: Path) -> None:
-    history = tuned(tmp_path, Measured, rounds=6, selection=Smoothed())
+    history = tuned(tmp_path, Measured, rounds=6)
     known = [o.standard_error for o in History.load(tmp_path)]
     assert known == [o.standard_error for o in history]
     assert any(known)
@@ -80,29 +73,29 @@ def test_an_agents_standard_errors_are_kept(tmp_path: Path) -> None:
 
 def test_a_selection_can_be_chosen_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "chosen_run.py").write_text(
-        "from popbandits import Experiment, Smoothed\n"
+        "from popbandits import Experiment, Patient\n"
         "from tests.engines.agents import Walker, space\n"
         "experiment = Experiment(Walker, space(), quantile=0.5)\n"
-        "smoothed = Experiment(Walker, space(), selection=Smoothed(window=5))\n"
+        "slow = Experiment(Walker, space(), selection=Patient(warm_up=5))\n"
     )
     for options, selection in (
         ("--selection truncation", Truncation(0.5)),
-        ("--selection smoothed --quantile 0.3", Smoothed(0.3)),
-        (":smoothed --quantile 0.3", Smoothed(0.3, window=5)),
-        (":smoothed --selection truncation", Truncation(0.25)),
+        ("--selection patient --quantile 0.3", Patient(0.3)),
+        (":slow --quantile 0.3", Patient(0.3, warm_up=5)),
+        (":slow --selection truncation", Truncation(0.25)),
         ("--quantile 0.1", Patient(0.1)),
         ("--method pbt --quantile 0.1", Truncation(0.1)),
-        ("--method pbt --selection smoothed", Smoothed(0.5)),
+        ("--method pbt --selection patient", Patient(0.5)),
     ):
         name, *given = f"{tmp_path}/chosen_run.py{'' if options[0] == ':' else ' '}{options}".split()
         assert main(["run", name, "--dry-run", *given]) == 0
         assert repr(selection) in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["run", f"{tmp_path}/chosen_run.py", "--selection", "best"])
-    assert "selection must be a Selection or one of truncation, patient, smoothed" in capsys.readouterr().err
+    assert "selection must be a Selection or one of truncation, patient, got" in capsys.readouterr().err
 
 
 def test_a_quantile_that_is_not_the_selections_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"quantile must be that of selection, 0.25, got 0.5; leave it out"):
-        tuned(tmp_path / "run", quantile=0.5, selection=Smoothed())
+        tuned(tmp_path / "run", quantile=0.5, selection=Patient())
     assert not (tmp_path / "run").exists()

@@ -13,7 +13,7 @@ from popbandits.explorers import PBT, RandomSearch
 from popbandits.history import History
 from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
-from popbandits.selection import Patient, Picks, Selection, Smoothed, Truncation
+from popbandits.selection import Patient, Picks, Selection, Truncation
 from popbandits.testing import SELECTION_CHECKS, check_selection
 
 SPACE = {"x": (0.0, 1.0)}
@@ -21,8 +21,6 @@ STRATEGIES = [
     Truncation(),
     Patient(),
     Patient(quantile=0.5, warm_up=0.0, collapse=0.0),
-    Smoothed(),
-    Smoothed(quantile=0.5, noise=1.0, window=4),
 ]
 
 
@@ -227,20 +225,18 @@ def test_a_quantile_changes_that_of_the_methods_selection_and_given_twice_must_a
     assert Population(SPACE, PBT()).selection == Truncation(0.25)
     assert Population(SPACE, PBT(), quantile=0.5).selection == Truncation(0.5)
     assert Population(SPACE, quantile=0.5).selection == Patient(0.5)
-    assert Population(SPACE, quantile=0.5, selection=Smoothed(0.5)).quantile == 0.5
+    assert Population(SPACE, quantile=0.5, selection=Patient(0.5)).quantile == 0.5
     with pytest.raises(ArgumentError, match=r"quantile must be that of selection, 0.25, got 0.5; leave it out"):
-        Population(SPACE, quantile=0.5, selection=Smoothed())
+        Population(SPACE, quantile=0.5, selection=Patient())
     with pytest.raises(ArgumentError, match="selection must be a Selection, got <class"):
-        Population(SPACE, selection=Smoothed)  # type: ignore[arg-type]
+        Population(SPACE, selection=Patient)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Truncation(quantile=0.6), "quantile must be above 0 and at most 0.5, got 0.6"),
-        (lambda: Smoothed(quantile=0.6), "quantile must be above 0 and at most 0.5, got 0.6"),
-        (lambda: Smoothed(noise=-1.0), "noise must be at least 0, or None to estimate it, got -1.0"),
-        (lambda: Smoothed(window=0), "window must be a whole number of at least 1, got 0"),
+        (lambda: Patient(quantile=0.6), "quantile must be above 0 and at most 0.5, got 0.6"),
     ],
 )
 def test_a_wrong_setting_is_refused(make: Any, message: str) -> None:

@@ -11,8 +11,8 @@ from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT
 from popbandits.history import History
 from popbandits.population import Population
-from popbandits.selection import Selection, Smoothed, Truncation
-from popbandits_experiments.methods import Restarts, TTest
+from popbandits.selection import Selection, Truncation
+from popbandits_experiments.methods import Restarts, Smoothed, TTest
 from popbandits_experiments.methods.ipbt import is_stuck, posterior, smooth
 from tests.selection.histories import SPACE, history_of
 

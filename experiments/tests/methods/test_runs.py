@@ -19,7 +19,7 @@ from popbandits.storage import Store
 from popbandits.storage.schema import RUN_FILE
 from popbandits.testing import SELECTION_CHECKS
 from popbandits_experiments import methods
-from popbandits_experiments.methods import BGPBT, METHODS, MFPBT, SELECTIONS, Restarts, TTest
+from popbandits_experiments.methods import BGPBT, METHODS, MFPBT, SELECTIONS, Restarts, Smoothed, TTest
 from tests.engines.agents import Walker, space
 from tests.golden.runs import difference, recorded, run, written
 
@@ -27,6 +27,8 @@ GOLDEN = Path(__file__).parent / "golden"
 STRATEGIES = [
     TTest(),
     TTest(level=0.5),
+    Smoothed(),
+    Smoothed(quantile=0.5, noise=1.0, window=4),
     MFPBT(),
     MFPBT(quantile=0.5, intervals=(2, 1)),
     Restarts(),
@@ -76,7 +78,11 @@ def tuned(directory: Path, **settings: Any) -> History:
     return tune(Walker, space(), PBT(), 6, directory=directory, progress=False, mode="min", **settings).history
 
 
-@pytest.mark.parametrize("selection", [TTest(level=0.5), Restarts(patience=1, growth=1, within=MFPBT())], ids=repr)
+@pytest.mark.parametrize(
+    "selection",
+    [TTest(level=0.5), Smoothed(0.5, noise=5.0), Restarts(patience=1, growth=1, within=MFPBT())],
+    ids=repr,
+)
 def test_a_run_resumes_with_its_selection(selection: Any, tmp_path: Path) -> None:
     whole = tuned(tmp_path / "whole", rounds=8, selection=selection)
     tuned(tmp_path / "part", rounds=4, selection=selection)

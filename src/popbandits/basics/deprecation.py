@@ -8,7 +8,7 @@ from typing import Any
 from popbandits.basics.extras import not_installed
 from popbandits.errors import MissingExtraError
 
-MOVED = {"BGPBT": "bg-pbt", "MFPBT": "mf-pbt", "Restarts": "ipbt", "TTest": "t-test"}
+MOVED = {"BGPBT": "bg-pbt", "MFPBT": "mf-pbt", "Restarts": "ipbt", "Smoothed": "smoothed", "TTest": "t-test"}
 """Classes that popbandits once had and the experiments have now, with their names."""
 
 

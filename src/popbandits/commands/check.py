@@ -3,11 +3,10 @@
 import argparse
 from typing import Any
 
-from popbandits.commands.registry import Command, command, load_named
+from popbandits.commands.registry import Command, load_named
 from popbandits.errors import ArgumentError
 
 
-@command
 def check(parser: argparse.ArgumentParser) -> Command:
     """Check before an expensive run that an agent keeps the contract, and what it costs.
 

@@ -3,10 +3,9 @@
 import argparse
 from pathlib import Path
 
-from popbandits.commands.registry import STOPPED, Command, command
+from popbandits.commands.registry import STOPPED, Command
 
 
-@command
 def demo(parser: argparse.ArgumentParser) -> Command:
     """See it work: tune a PPO agent while it trains, and compare with random search.
 

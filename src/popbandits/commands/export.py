@@ -6,11 +6,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from popbandits.commands.registry import Command, command
+from popbandits.commands.registry import Command
 from popbandits.errors import PopbanditsError
 
 
-@command
 def export(parser: argparse.ArgumentParser) -> Command:
     """Write every observation of a run as CSV, JSON or Parquet.
 
@@ -26,15 +25,10 @@ def export(parser: argparse.ArgumentParser) -> Command:
     """
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
     kind = parser.add_mutually_exclusive_group(required=True)
-    kind.add_argument("--csv", dest="kind", action="store_const", const="csv", help="one line for each row")
-    kind.add_argument("--json", dest="kind", action="store_const", const="json", help="a list of objects")
-    kind.add_argument(
-        "--parquet",
-        dest="kind",
-        action="store_const",
-        const="parquet",
-        help="typed columns (needs: pip install 'popbandits[report]')",
-    )
+    kinds = {"csv": "one line for each row", "json": "a list of objects"}
+    kinds["parquet"] = "typed columns (needs: pip install 'popbandits[report]')"
+    for name, text in kinds.items():
+        kind.add_argument(f"--{name}", dest="kind", action="store_const", const=name, help=text)
     parser.add_argument(
         "-o",
         "--output",

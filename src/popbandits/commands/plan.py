@@ -6,7 +6,6 @@ from pathlib import Path
 from popbandits.basics.settings import SETTINGS
 from popbandits.basics.wording import counted, duration, number
 from popbandits.run import Experiment
-from popbandits.space import Space
 from popbandits.space.remarks import remarks
 from popbandits.storage import schema
 from popbandits.storage.disk import resume_command
@@ -38,7 +37,7 @@ def print_plan(experiment: Experiment) -> int:
         ]
     )
     print("\nOn the space:")
-    print_columns(space_rows(plan.space))
+    print_columns(plan.space.rules())
     for remark in remarks(plan.space, plan.size, plan.explore):
         print(f"\nWarning: {remark}")
     taken = where is not None and schema.holds_run(Path(where) / schema.RUN_FILE)
@@ -78,16 +77,3 @@ def _budget(experiment: Experiment) -> str:
     limit = experiment.round_timeout
     longest = "" if limit is None else f", at most {duration(limit)} each"
     return f"{counted(experiment.rounds, 'round')}, {counted(intervals, 'interval')} of training{longest}"
-
-
-def space_rows(space: Space) -> list[tuple[str, str, str]]:
-    """List each hyperparameter with its values and condition, then the forbidden combinations."""
-    kinds = {parameter.name: parameter for parameter in (*space.numerical, *space.categorical)}
-    conditions = {condition.child.name: condition for condition in space.configuration_space.conditions}
-    rows = []
-    for name in space.names:
-        values = str(kinds[name]).partition(": ")[2] if name in kinds else "constant"
-        condition = str(conditions[name]).replace(f"{name} | ", "") if name in conditions else ""
-        rows.append((name, values, condition and f"if {condition}"))
-    clauses = space.configuration_space.forbidden_clauses
-    return rows + [("never", str(clause).replace("Forbidden: ", ""), "") for clause in clauses]

@@ -1,28 +1,23 @@
 """Commands of other distributions, such as the experiments: the entry points of the group `popbandits.commands`.
 
-Each names a function like those of `popbandits.commands`, without the decorator.
+Each names a function like those of `popbandits.commands`.
 """
 
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from popbandits.basics.extras import not_installed
-from popbandits.commands.registry import COMMANDS, Definition, Parser
+from popbandits.commands import COMMANDS
+from popbandits.commands.registry import Definition, Parser
 
 GROUP = "popbandits.commands"
 EXPERIMENTS = ("synthetic", "procgen")
 
 
-@dataclass(frozen=True)
-class Plugins:
-    """Commands that were found, and by name why others cannot be used."""
+def load_plugins() -> tuple[dict[str, Definition], dict[str, str]]:
+    """Load the commands of other distributions; return those, and by name why others cannot be used.
 
-    commands: dict[str, Definition]
-    problems: dict[str, str]
-
-
-def load_plugins() -> Plugins:
-    """Load the commands of other distributions; one that fails is a problem of its own, not of the others."""
+    One that fails is a problem of its own, not of the others.
+    """
     commands: dict[str, Definition] = {}
     problems = {name: not_installed(name, "a command") for name in EXPERIMENTS}
     for point in entry_points(group=GROUP):
@@ -37,7 +32,7 @@ def load_plugins() -> Plugins:
                 f"the command {point.name} of {origin} cannot be loaded: {type(error).__name__}: {error}; install it "
                 "again, or uninstall it"
             )
-    return Plugins(commands, problems)
+    return commands, problems
 
 
 def _load(point: EntryPoint) -> Definition:

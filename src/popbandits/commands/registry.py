@@ -1,4 +1,4 @@
-"""Registration of commands, and functions that several commands share."""
+"""What a command is, and functions that several commands share."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -8,20 +8,12 @@ from typing import Any, NoReturn
 Command = Callable[[argparse.Namespace], int | None]
 """Runs a command and returns its exit status; None for 0."""
 Definition = Callable[[argparse.ArgumentParser], Command]
+"""Adds the arguments of a command to a parser, and returns what to run; its docstring is the command's help.
 
-COMMANDS: dict[str, Definition] = {}
+Slow imports happen when the command runs, so that help prints at once."""
 
 STOPPED = 130
 """Exit status after Ctrl-C."""
-
-
-def command(define: Definition) -> Definition:
-    """Register a function as the command of its name: it adds arguments to a parser and returns what to run.
-
-    Its docstring is its help. Slow imports happen when the command runs, so that help prints at once.
-    """
-    COMMANDS[define.__name__] = define
-    return define
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,17 +24,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\nSee: {self.prog} --help\n")
 
 
-def agent_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--agent`, for a run whose record does not name its agent."""
+def code_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--agent`, for a run whose record does not name its agent, and `--trust`, for one that someone else began."""
     parser.add_argument(
         "--agent",
         metavar="MODULE:NAME",
         help="function that builds an agent from a seed, also as file.py:name (the recorded one)",
     )
-
-
-def trust_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--trust`, for a run that someone else started."""
     parser.add_argument(
         "--trust",
         action="store_true",

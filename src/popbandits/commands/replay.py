@@ -4,11 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from popbandits.commands.registry import Command, agent_option, command, load_named, trust_option
+from popbandits.commands.registry import Command, code_options, load_named
 from popbandits.errors import ArgumentError
 
 
-@command
 def replay(parser: argparse.ArgumentParser) -> Command:
     """Train one agent from scratch along the winning schedule of a run.
 
@@ -17,8 +16,7 @@ def replay(parser: argparse.ArgumentParser) -> Command:
     the same score again; other seeds show how much of the score was luck.
     """
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
-    agent_option(parser)
-    trust_option(parser)
+    code_options(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seed", type=int, metavar="N", help="seed of the agent (the seed of the run)")
     which.add_argument("--seeds", type=int, metavar="N", help="replay with N other seeds, 0 to N - 1")

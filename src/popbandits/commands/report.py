@@ -3,11 +3,10 @@
 import argparse
 from pathlib import Path
 
-from popbandits.commands.registry import Command, command, print_written
+from popbandits.commands.registry import Command, print_written
 from popbandits.errors import ArgumentError
 
 
-@command
 def report(parser: argparse.ArgumentParser) -> Command:
     """Write a report on one or more runs, as one HTML page.
 

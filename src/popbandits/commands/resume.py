@@ -4,12 +4,11 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands import options
-from popbandits.commands.registry import Command, agent_option, command, load_named, trust_option
+from popbandits.commands.registry import Command, code_options, load_named
 from popbandits.commands.run import print_summary
 from popbandits.errors import ArgumentError
 
 
-@command
 def resume(parser: argparse.ArgumentParser) -> Command:
     """Resume a run that was stopped or killed, as if it had never stopped.
 
@@ -20,8 +19,7 @@ def resume(parser: argparse.ArgumentParser) -> Command:
     need nothing more; a folder from someone else needs --trust or --agent.
     """
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
-    agent_option(parser)
-    trust_option(parser)
+    code_options(parser)
     parser.add_argument("--callbacks", metavar="MODULE:NAME", help="a list of callbacks, also as file.py:name (none)")
     options.add_options(parser, resumes=True)
 

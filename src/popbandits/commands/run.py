@@ -4,11 +4,10 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands import options
-from popbandits.commands.registry import STOPPED, Command, command, load_named
+from popbandits.commands.registry import STOPPED, Command, load_named
 from popbandits.errors import ArgumentError
 
 
-@command
 def run(parser: argparse.ArgumentParser) -> Command:
     """Run an experiment: tune an agent, from the start.
 

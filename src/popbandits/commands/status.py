@@ -4,11 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from popbandits.commands.registry import Command, command
+from popbandits.commands.registry import Command
 from popbandits.errors import HistoryError
 
 
-@command
 def status(parser: argparse.ArgumentParser) -> Command:
     """Show the state of runs, also while they train.
 

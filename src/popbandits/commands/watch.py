@@ -3,11 +3,10 @@
 import argparse
 from pathlib import Path
 
-from popbandits.commands.registry import Command, command
+from popbandits.commands.registry import Command
 from popbandits.errors import ArgumentError
 
 
-@command
 def watch(parser: argparse.ArgumentParser) -> Command:
     """Follow runs in a browser, while they train or afterwards.
 

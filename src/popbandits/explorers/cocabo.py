@@ -1,15 +1,10 @@
 """CoCaBO (Ru et al. 2020): Bayesian optimisation of mixed inputs without a population; every trial starts afresh."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from popbandits.basics.typing import IntArray
-from popbandits.explorers.surrogate import Arms, ModelExplorer
-from popbandits.history import History, Observation
-from popbandits.space import Space
+from popbandits.explorers.surrogate import ModelExplorer
 
 
 @dataclass(frozen=True)
@@ -38,11 +33,5 @@ class CoCaBO(ModelExplorer):
     exploits = False
     restarts = True
     ages: ClassVar[bool] = False
-
-    def choose_labels(
-        self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
-    ) -> tuple[IntArray, Mapping[str, Any]]:
-        """Draw a batch of labels by bandits that never forget."""
-        options = {"exploration": "paper", "sharing": 0.0, "fenced": self.edition > 1}
-        arms = Arms.after(space, history, self.window, **options)
-        return arms.draw(len(parents), rng), arms.record()
+    bandit: ClassVar[Mapping[str, Any]] = {"exploration": "paper", "sharing": 0.0}
+    """EXP3, which never forgets."""

@@ -107,43 +107,25 @@ class Explorer:
 
 
 class _Plain(Explorer):
-    """Adapts any object with an `explore` method."""
+    """Adapts any object with an `explore` method: what it offers stands in for what an explorer inherits."""
+
+    OFFERS = ("explore", "make_prior", "exploits", "restarts", "selection", "concentration", "around_start")
 
     def __init__(self, plain: Any):
         self.plain = plain
-        self.exploits = getattr(plain, "exploits", Explorer.exploits)
-        self.restarts = getattr(plain, "restarts", Explorer.restarts)
-        self.selection = getattr(plain, "selection", Explorer.selection)
+        vars(self).update({name: getattr(plain, name) for name in self.OFFERS if hasattr(plain, name)})
 
     def __repr__(self) -> str:
         return repr(self.plain)
-
-    def make_prior(self, space: Space, start: Sequence[Config]) -> Prior | None:
-        """Ask the object, if it has a prior."""
-        if not hasattr(self.plain, "make_prior"):
-            return _former_prior(self.plain, space, start)
-        prior: Prior | None = self.plain.make_prior(space, start)
-        return prior
-
-    def explore(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parent: Observation | None,
-        rng: np.random.Generator,
-    ) -> Config:
-        """Call the object's `explore`."""
-        config: Config = self.plain.explore(space, history, pending, parent, rng)
-        return config
 
 
 def _former_prior(method: Any, space: Space, start: Sequence[Config]) -> Prior | None:
     """Return the prior that attributes of an explorer set in earlier versions, with a warning; None without them."""
     if not hasattr(method, "concentration"):
         return None
+    name = type(getattr(method, "plain", method)).__name__
     warnings.warn(
-        f"{type(method).__name__}: concentration and around_start of an explorer have no effect from version 0.3 on; "
+        f"{name}: concentration and around_start of an explorer have no effect from version 0.3 on; "
         "define make_prior(space, start), and return popbandits.space.Prior(concentration, space.encode(start))",
         DeprecationWarning,
         stacklevel=4,

@@ -106,18 +106,6 @@ class PatientPBT(Perturbation):
                 return fuse.explore_round(uniform, history, pending, parents, rng)
         return [Proposal(self.explore(space, history, pending, parent, rng)) for parent in parents]
 
-    def explore(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parent: Observation | None,
-        rng: np.random.Generator,
-    ) -> Config:
-        """Resample and perturb the parent's configuration; in a space without a prior, draw from the middle."""
-        known = space if space.prior is not None else space.with_prior(self.make_prior(space, ()))
-        return super().explore(known, history, pending, parent, rng)
-
     def inherit(self, space: Space, history: History, parent: Observation, rng: np.random.Generator) -> Points:
         """Return the parent's point, with some values of another member."""
         own = space.encode([parent.config])

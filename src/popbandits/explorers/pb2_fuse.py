@@ -67,7 +67,7 @@ class PB2Fuse(PB2Mix):
         rng: np.random.Generator,
     ) -> list[Proposal]:
         """Fit once; for each member find the best numbers at all labels, then draw one of these points."""
-        arms = Arms.after(space, history, self.window, fenced=self.edition > 1)
+        arms = self.arms(space, history)
         proposals: list[Proposal] = []
         try:
             model = Models(self, space, history).at(np.zeros(0, dtype=np.int64))

@@ -1,15 +1,8 @@
 """PB2-Mix (paper, Algorithm "PB2-Mix: explore"): TV.EXP3.M picks the labels, one mixed-kernel GP the numbers."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from popbandits.basics.typing import IntArray
-from popbandits.explorers.surrogate import Arms, ModelExplorer
-from popbandits.history import History, Observation
-from popbandits.space import Space
+from popbandits.explorers.surrogate import ModelExplorer
 
 
 @dataclass(frozen=True)
@@ -34,10 +27,3 @@ class PB2Mix(ModelExplorer):
         edition: Edition of the rules. Default 2. Edition 1 is for runs of earlier versions: one collapse makes the
             bandit's other gains nearly equal, and a first decision takes the raw score as the score before.
     """
-
-    def choose_labels(
-        self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
-    ) -> tuple[IntArray, Mapping[str, Any]]:
-        """Draw a batch of labels by the bandits."""
-        arms = Arms.after(space, history, self.window, fenced=self.edition > 1)
-        return arms.draw(len(parents), rng), arms.record()

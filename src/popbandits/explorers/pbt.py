@@ -44,7 +44,8 @@ class Perturbation(Explorer):
         parent: Observation | None,
         rng: np.random.Generator,
     ) -> Config:
-        """Perturb the parent's configuration."""
+        """Perturb the parent's configuration; in a space without a prior, with the prior of the method."""
+        space = space if space.prior is not None else space.with_prior(self.make_prior(space, ()))
         if parent is None:
             return draw_config(space, rng)
         old = self.inherit(space, history, parent, rng)

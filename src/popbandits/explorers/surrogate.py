@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property
 from itertools import islice, pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -101,7 +101,7 @@ class Surrogate:
 class ModelExplorer(Explorer):
     """Common part of the GP methods: their arguments, the fit, the climb, and the fallback to sampling.
 
-    A method defines how labels are chosen (`choose_labels`) and which rows a model learns from (`relevant`), and its
+    A method may define how labels are chosen (`choose_labels`) and which rows a model learns from (`relevant`), and its
     docstring describes the arguments.
     """
 
@@ -120,6 +120,8 @@ class ModelExplorer(Explorer):
     """True if observations lose weight with time."""
     sees_labels: ClassVar[bool] = True
     """True if the kernel compares labels."""
+    bandit: ClassVar[Mapping[str, Any]] = {}
+    """Settings in which the bandits (`Arms`) differ from TV.EXP3.M."""
 
     def __post_init__(self) -> None:
         whole(1).or_none("for all").check("window", self.window)
@@ -130,8 +132,15 @@ class ModelExplorer(Explorer):
     def choose_labels(
         self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
-        """Return (k, m) the labels of every member that explores, and a record of the choice."""
-        raise NotImplementedError
+        """Return (k, m) the labels of every member that explores, drawn by the bandits, and a record of the choice."""
+        arms = self.arms(space, history)
+        return arms.draw(len(parents), rng), arms.record()
+
+    def arms(self, space: Space, history: History) -> "Arms":
+        """Replay the bandits over the observations in the window, from new ones: the window limits their horizon."""
+        span = None if self.window is None else max(1, self.window // (history.size or 1))
+        horizon = min((limit for limit in (history.rounds, span) if limit is not None), default=None)
+        return Arms(space, history.recent(self.window), horizon, fenced=self.edition > 1, **self.bandit)
 
     def relevant(self, rows: Rows, labels: IntArray) -> BoolArray | None:
         """Return the mask of rows to fit the model for these labels to; None for one model of all rows and labels."""
@@ -178,12 +187,10 @@ class ModelExplorer(Explorer):
             model = models.at(labels)
             bound = model.bound(models.history, parent).with_pending(pending)
             best = maximise(bound, space, *model.candidates(labels[None], pending.x, CANDIDATES, rng), groups=1)
+            if not np.isfinite(best.values[0]):
+                raise NotFittedError(f"no legal configuration was found at the labels {labels}")
         except NotFittedError as error:
             return draw_for(space, labels, rng), {"fallback": str(error)}
-        if not np.isfinite(best.values[0]):
-            return draw_for(space, labels, rng), {
-                "fallback": f"no legal configuration was found at the labels {labels}"
-            }
         return best.points, model.record
 
 
@@ -287,18 +294,10 @@ class Arms:
     space: Space
     rows: Rows
     horizon: int | None = None
-    changes: int = 1
-    exploration: str | float = "corrected"
+    exploration: Literal["corrected", "paper"] = "corrected"
     sharing: float | None = None
     fenced: bool = True
     """True if one collapse must not flatten the other gains (`Rows.gains`)."""
-
-    @staticmethod
-    def after(space: Space, history: History, window: int | None, **options: Any) -> "Arms":
-        """Replay the bandits over the last `window` observations, from new ones: the window limits their horizon."""
-        span = None if window is None else max(1, window // (history.size or 1))
-        horizon = min((limit for limit in (history.rounds, span) if limit is not None), default=None)
-        return Arms(space, history.recent(window), horizon, **options)
 
     @cached_property
     def _rounds(self) -> list[slice]:
@@ -310,7 +309,7 @@ class Arms:
         gains = self.rows.gains(self.fenced)
         known = []
         for column, variable in enumerate(self.space.categorical):
-            bandit = TVEXP3M(len(variable.labels), self.horizon, self.changes, self.exploration, self.sharing)  # type: ignore[arg-type]
+            bandit = TVEXP3M(len(variable.labels), self.horizon, exploration=self.exploration, sharing=self.sharing)
             played = self.rows.points.h[:, column]
             active = played >= 0
             feedback = [(played[r][active[r]], gains[r][active[r]]) for r in self._rounds]

@@ -1,10 +1,8 @@
 """The history of a run: append-only observations, and the arrays that decisions are made from."""
 
 import copy
-import gc
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Any, overload
@@ -20,7 +18,7 @@ from popbandits.errors import HistoryError
 from popbandits.history import rows
 from popbandits.history.archive import Archive
 from popbandits.history.memory import NO_INDEX, Column, Columns, Incumbents, Indices, MemberStates, Observations
-from popbandits.history.new_observations import NewObservations
+from popbandits.history.new_observations import encode_new
 from popbandits.history.rows import Rows
 from popbandits.space import Space
 
@@ -108,31 +106,27 @@ class History(Sequence[Observation]):
     def extend(self, observations: Iterable[Observation]) -> None:
         """Add observations in order; this is much faster than `append` for each."""
         left = iter(observations)
-        with _no_garbage_collection():
-            while some := list(islice(left, MAX_ADDED_AT_ONCE)):
-                self._add(some)
+        while some := list(islice(left, MAX_ADDED_AT_ONCE)):
+            self._add(some)
 
     def _add(self, new: Sequence[Observation]) -> None:
         """Add all of the observations, or none if one is invalid."""
         if self._length is not None:
             raise HistoryError("an earlier state of a history is read-only; append to the history itself")
-        added = NewObservations(self, new)
-        columns = added.columns()
+        start = len(self)
+        rows_of, columns = encode_new(self, new)
         self._columns.append(len(new), columns)
         self._observations.extend(new)
-        for member, rows_of_member in added.rows.items():
-            self._indices.extend(member, [added.start + row for row in rows_of_member])
-        self._summarize(added.start, new, columns)
-        self._drop_old()
-
-    def _summarize(self, start: int, new: Sequence[Observation], columns: Mapping[str, Any]) -> None:
-        """Update the lost checkpoints, the best and the state of members, so that no search is needed later."""
+        for member, rows_of_member in rows_of.items():
+            self._indices.extend(member, [start + row for row in rows_of_member])
+        # So that no search is needed later, for lost checkpoints, the best, and the state of members.
         for row in compress(range(len(new)), columns["lost"]):
             if (parent := new[row].parent) is not None:
                 self._lost.setdefault(parent, start + row)
         self._incumbents.extend(start, columns["score"], new)
         if self._member_states is not None:
             self._member_states.extend(start, columns["score"], columns["round"], columns["member"])
+        self._drop_old()
 
     def _drop_old(self) -> None:
         """Drop from memory what no decision uses any more, if enough has accumulated; the archive has it."""
@@ -221,8 +215,7 @@ class History(Sequence[Observation]):
 
     def latest(self, member: int) -> Observation | None:
         """Return the last observation of a member, or None."""
-        finished = self.finished(member)
-        return self._observations[self.index_of((member, finished - 1))] if finished else None
+        return self.find((member, self.finished(member) - 1))
 
     def last_completed(self, member: int) -> Observation | None:
         """Return the last completed observation of a member, or None."""
@@ -245,9 +238,9 @@ class History(Sequence[Observation]):
         # Members with later observations are set back to their state at that time.
         then = self._member_states.copy()
         for member in np.flatnonzero(then.latest >= end).tolist():
-            finished = self.finished(member)
-            latest = self.index_of((member, finished - 1)) if finished else NO_INDEX
-            then.set(member, finished, latest, self._completed(member))
+            then.finished[member] = finished = self.finished(member)
+            then.latest[member] = self.index_of((member, finished - 1)) if finished else NO_INDEX
+            then.completed[member] = self._completed(member)
         return then
 
     def intervals(self) -> tuple[IntArray, IntArray]:
@@ -366,18 +359,6 @@ class History(Sequence[Observation]):
         """Tell whether the last observation that both have is the same."""
         both = min(len(self), len(archive))
         return not both or self[both - 1] == archive[both - 1]
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Pause the garbage collector while many objects are made that all stay: it takes a fifth of the time to load."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _read_columns(space: Space, mode: Mode, archive: Archive, enough: int, count: int) -> Columns:

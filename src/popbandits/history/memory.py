@@ -164,17 +164,13 @@ class Columns:
         if row + count > len(self.arrays["member"]):
             self.arrays = {name: _with_room(column, max(row, count)) for name, column in self.arrays.items()}
         for name, value in values.items():
-            if count == 1:  # The usual case in a run; a slice takes several times as long.
-                self.arrays[name][row] = value[0]
-            else:
-                self.arrays[name][row : row + count] = value
+            self.arrays[name][row : row + count] = value
         self._length += count
 
     def take(self, name: str, indices: IntArray) -> Column:
         """Return the values of a column at these indices."""
         rows = self._rows(indices)
-        taken: Column = self.arrays[name][rows]
-        return taken
+        return self.arrays[name][rows]
 
     def value(self, name: str, index: int) -> Any:
         """Return the value of a column at one index."""
@@ -224,8 +220,7 @@ class Columns:
         rows = np.searchsorted(self._kept_indices, near)
         missing = indices[self._kept_indices[rows] != near]
         if not len(missing):
-            found: IntArray = rows + (indices - near)
-            return found
+            return rows + (indices - near)
         self._read_back(int(missing.min()))
         return indices
 
@@ -272,16 +267,8 @@ class MemberStates:
         """Return a copy, to be changed."""
         return MemberStates(self.finished.copy(), self.latest.copy(), self.completed.copy())
 
-    def set(self, member: int, finished: int, latest: int, completed: int) -> None:
-        """Set the state of a member."""
-        self.finished[member], self.latest[member], self.completed[member] = finished, latest, completed
-
     def extend(self, start: int, scores: Sequence[float], rounds: Sequence[int], members: Sequence[int]) -> None:
         """Add observations with indices from `start` on; the score of a failed one is NaN."""
-        if len(scores) == 1:  # The usual case in a run; for one row, arrays take several times as long.
-            [score], [round_], [member] = scores, rounds, members
-            self.set(member, round_ + 1, start, start if score == score else int(self.completed[member]))
-            return
         who, indices = np.array(members), np.arange(start, start + len(members))
         completed = ~np.isnan(scores)
         self.finished[who] = np.array(rounds) + 1  # If a member has several, the last one stays.

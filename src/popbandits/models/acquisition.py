@@ -7,7 +7,7 @@ c1 + log(c2 n), and the theorem's 2 log(pi^2 t^2 / 2 delta) + ...; c1 and c2 are
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -57,8 +57,7 @@ class UpperConfidenceBound:
 
     def with_pending(self, points: Points) -> "UpperConfidenceBound":
         """Return the bound when these configurations are pending too."""
-        posterior = self.posterior.condition(self.inputs(points))
-        return UpperConfidenceBound(self.structure, posterior, self.weight, self.time, self.context)
+        return replace(self, posterior=self.posterior.condition(self.inputs(points)))
 
 
 @dataclass(frozen=True)

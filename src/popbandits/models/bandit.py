@@ -24,12 +24,18 @@ from typing import Literal
 
 import numpy as np
 
+from popbandits.basics.rules import Rule, real
 from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.errors import ArgumentError
 
 # Lowest log weight relative to the largest: such an arm is not played, and exp does not underflow.
 _MIN_LOG_WEIGHT = -700.0
 _TOLERANCE = 1e-9  # A number this close to an integer counts as that integer.
+
+_COUNT = real("at least 1", lambda count: count >= 1).or_none()
+_NAMED = Rule(lambda name: name in ("corrected", "paper"), "one of 'corrected' and 'paper', or a number")
+_GAMMA = real("above 0 and at most 1", lambda gamma: 0 < gamma <= 1, "at 0 no arm would ever gain weight")
+_SHARING = real("in [0, 1]", lambda alpha: 0 <= alpha <= 1, "leave it out for 1/horizon").or_none()
 
 
 @dataclass(frozen=True)
@@ -53,21 +59,10 @@ class TVEXP3M:
     sharing: float | None = None  # alpha. None: 1/T; 0: EXP3.M, which with one play is EXP3
 
     def __post_init__(self) -> None:
-        for name, value in (("arms", self.arms), ("horizon", self.horizon), ("changes", self.changes)):
-            if value is not None and value < 1:
-                raise ArgumentError(f"'{name}': must be at least 1, got {value}")
-        if isinstance(self.exploration, str):
-            if self.exploration not in ("corrected", "paper"):
-                raise ArgumentError(
-                    f"'exploration': must be one of 'corrected' and 'paper', or a number, got {self.exploration!r}"
-                )
-        elif not 0.0 < self.exploration <= 1.0:
-            raise ArgumentError(
-                f"'exploration': must be above 0 and at most 1, got {self.exploration}; "
-                "at 0 no arm would ever gain weight"
-            )
-        if self.sharing is not None and not 0.0 <= self.sharing <= 1.0:
-            raise ArgumentError(f"'sharing': must be in [0, 1], got {self.sharing}; leave it out for 1/horizon")
+        for name in ("arms", "horizon", "changes"):
+            _COUNT.check(f"'{name}':", getattr(self, name))
+        (_NAMED if isinstance(self.exploration, str) else _GAMMA).check("'exploration':", self.exploration)
+        _SHARING.check("'sharing':", self.sharing)
 
     def gamma(self, plays: int, round: int = 0) -> float:
         """Return γ* = min(1, sqrt(C (e + V ln(C T / k)) / ((e - 1) k T))), or the γ that `exploration` sets.

@@ -198,8 +198,6 @@ def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60, use_p
     free = likelihood.structure.free
     mean, deviation = prior(likelihood.structure)[free].T
     box = bounds(likelihood.structure)[free]
-    best: Fit | None = None
-    evaluations = 0
 
     def objective(active: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = likelihood(likelihood.structure.theta(active))
@@ -208,18 +206,16 @@ def fit(likelihood: Likelihood, guesses: FloatArray, iterations: int = 60, use_p
         z = (active - mean) / deviation
         return -value + 0.5 * float(z @ z), z / deviation - gradient[free]
 
-    for guess in guesses:
-        start = np.clip(guess[free], box[:, 0], box[:, 1])
-        options = {"maxiter": iterations, "ftol": 1e-6, "gtol": 1e-3}
-        result = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options=options)
-        evaluations += result.nfev
-        if result.fun < FAILED_OBJECTIVE and (best is None or -result.fun > best.log_posterior):
-            best = Fit(likelihood.structure.theta(result.x), float(-result.fun), evaluations)
-    if best is None:
+    options = {"maxiter": iterations, "ftol": 1e-6, "gtol": 1e-3}
+    begins = [np.clip(guess[free], *box.T) for guess in guesses]
+    results = [minimize(objective, x, jac=True, method="L-BFGS-B", bounds=box, options=options) for x in begins]
+    fitted = [result for result in results if result.fun < FAILED_OBJECTIVE]
+    if not fitted:
         raise NotFittedError(
             f"none of {len(guesses)} starts gave a positive definite matrix of {likelihood.pairs.n} rows"
         )
-    return Fit(best.theta, best.log_posterior, evaluations)
+    best = min(fitted, key=lambda result: result.fun)
+    return Fit(likelihood.structure.theta(best.x), float(-best.fun), sum(result.nfev for result in results))
 
 
 @dataclass(frozen=True)

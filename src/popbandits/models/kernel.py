@@ -125,14 +125,9 @@ class Kernel:
         e += (0.5 * np.exp(self.theta[R1])) * gap
         np.negative(e, out=e)
         np.exp(e, out=e)
-        return e, self.categorical(left.h, right.h, gap)
-
-    def categorical(self, h: IntArray, other: IntArray, gap: FloatArray) -> FloatArray:
-        """Return Q alone."""
-        if h.shape[1] == 0:
-            return np.zeros_like(gap)
-        q: FloatArray = match(h, other) * np.exp((-0.5 * np.exp(self.theta[R2])) * gap)
-        return q
+        if left.h.shape[1] == 0:
+            return e, np.zeros_like(gap)
+        return e, match(left.h, right.h) * np.exp((-0.5 * np.exp(self.theta[R2])) * gap)
 
     def __call__(self, left: Inputs, right: Inputs) -> FloatArray:
         """Return the covariances between two sets of points, without noise."""

@@ -3,7 +3,7 @@
 import copy
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self, overload
 
@@ -87,7 +87,7 @@ class Population:
             "random", spread over the space. None (default) is "defaults" if the space names one, else "random".
             `help(Population)` says more.
         selection: Selection of the weights and configuration that a member continues with: an object such as
-            `Smoothed()`, or a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it
+            `Patient()`, or a name such as "patient". None (default) is the method's own, or `Truncation()`. Change it
             if scores are noisy, or early scores mislead.
         control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
             load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.
@@ -383,6 +383,3 @@ class Pending(Sequence[Config]):
         if isinstance(index, slice):
             return [self._config(key) for key in self.keys[index]]
         return self._config(self.keys[index])
-
-    def __iter__(self) -> Iterator[Config]:
-        return map(self._config, self.keys)

@@ -45,9 +45,10 @@ def resolve(start: Start, space: Space, size: int) -> tuple[Proposal, ...]:
     """
     if start is None:
         start = "defaults" if names_default(space.configuration_space) else "random"
-    if isinstance(start, str) and start in WORDS:
-        only = (Proposal({}, {"start": start}),) if start == "defaults" else ()
-        return tuple(_proposal(each, f"start={start!r}", space) for each in only)
+    if start == "random":
+        return ()
+    if start == "defaults":
+        return (_proposal(Proposal({}, {"start": start}), "start='defaults'", space),)
     if isinstance(start, str) or hasattr(start, "__fspath__"):
         start = _load(start)
     if isinstance(start, History):

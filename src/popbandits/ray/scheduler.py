@@ -30,8 +30,8 @@ from popbandits.ray.merge import find_search
 from popbandits.ray.record import CHECKPOINT, TIME, Record
 from popbandits.ray.space import inherited, of_generator, population_size, recorded, untuned
 from popbandits.ray.trials import AnyTrial, KeptActors, has_actor
+from popbandits.run.experiment import read_start
 from popbandits.run.recipes import recipe
-from popbandits.run.start import read_start
 from popbandits.selection import Selection
 from popbandits.space import Space
 from popbandits.storage import Store

@@ -19,7 +19,7 @@ from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
 from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, shorten
-from popbandits.reports.status import rounds_done, selection_name
+from popbandits.reports.status import rounds_done
 from popbandits.reports.words import never_explored, spans, summary, unclear_effects, what_mattered
 
 MAX_INTERVAL_ROWS = 3_000
@@ -91,7 +91,7 @@ def _short(run: Run) -> str:
         "failed intervals": f"{how.failures:,}",
     }
     told = "".join(markup("p", breakable(sentence)) for sentence in summary(run))
-    worth = show_warnings([one.text for one in advise(run.history, selection_name(run.about))])
+    worth = show_warnings([one.text for one in advise(run.history)])
     found = effects([run])
     mattered = findings(what_mattered(found), unclear_effects([run], found), never_explored([run]))
     return cards(facts) + worth + told + mattered

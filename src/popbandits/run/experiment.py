@@ -1,5 +1,6 @@
 """All settings of a run in one object, for `tune`, a user's file and the record."""
 
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
@@ -18,14 +19,15 @@ from popbandits.engines.slurm_engine import SlurmEngine
 from popbandits.engines.spawning import cores
 from popbandits.engines.workers import Processes, Threads
 from popbandits.errors import ArgumentError, RunError
+from popbandits.history import History
 from popbandits.methods import PARTS, choose, implied
 from popbandits.population import Plan, Population
-from popbandits.population.start import Start, from_record, to_record
+from popbandits.population.start import FORMS, WORDS, PastRun, Start, from_record, to_record
 from popbandits.run.recipes import Role, is_shipped, on_record, recipe, signed
 from popbandits.run.signing import Signer, require_own
 from popbandits.run.source import source_of
-from popbandits.run.start import read_start
 from popbandits.selection import Selection
+from popbandits.storage.schema import RUN_FILE, holds_run
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 
@@ -93,7 +95,7 @@ class Experiment:
             "random", spread over the space. None (default) is "defaults" if the space names one, else "random".
             `help(Population)` says more.
         selection: Selection of the weights and configuration that a member continues with: an object such as
-            `Smoothed()`, or a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it
+            `Patient()`, or a name such as "patient". None (default) is the method's own, or `Truncation()`. Change it
             if scores are noisy, or early scores mislead.
         name: Name of the run's method in tables and reports. None (default) is the name of its method. Useful if the
             space has nothing to tune: "baseline".
@@ -237,6 +239,16 @@ class Experiment:
         if not (trust or is_shipped(experiment.agent)):
             require_own(store, signer)
         return experiment
+
+
+def read_start(start: Start) -> Start:
+    """Read the past run in a folder that is given as a start; return any other start unchanged."""
+    if not isinstance(start, str | os.PathLike) or start in WORDS:
+        return start
+    folder = os.fspath(start)
+    if not holds_run(Path(folder) / RUN_FILE):
+        raise ArgumentError(f"{FORMS}, got {folder!r}, which holds no run")
+    return PastRun(History.load(folder), folder)
 
 
 def _views(callbacks: Any) -> tuple[View, ...]:

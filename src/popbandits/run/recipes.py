@@ -23,7 +23,7 @@ from popbandits.basics.wording import visible
 from popbandits.errors import ArgumentError, PopbanditsError, RunError, SpaceError
 from popbandits.explorers import Explorer
 from popbandits.methods import in_experiments, load_class, recorded_names, registered
-from popbandits.run.signing import Signer
+from popbandits.run.signing import Signer, is_same
 from popbandits.selection import Selection
 from popbandits.space.storage import pack, unpack
 
@@ -111,7 +111,7 @@ def prepare(given: Any, role: Role, trust: bool = False, signer: Signer | None =
         loaded = load(current(where))
     else:
         content = {name: value for name, value in given.items() if name != "signed"}
-        if not (trust or (signer is not None and signer.is_recipe(content, given.get("signed")))):
+        if not (trust or (signer is not None and is_same(signer.recipe(content), given.get("signed")))):
             raise Untrusted(where, root)
         if Path(root).is_absolute() and root not in sys.path:  # At the end, so that it hides nothing.
             sys.path.append(root)

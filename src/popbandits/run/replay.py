@@ -10,7 +10,7 @@ from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.basics.scratch import scratch
 from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.engine import Engine, InProcess
-from popbandits.engines.work import Job, JobReport
+from popbandits.engines.work import Job
 from popbandits.errors import HistoryError, RunError
 from popbandits.history import Assignment, History, Observation
 from popbandits.run.loop import agent_seed
@@ -83,7 +83,10 @@ def replay(
                 engine.submit(Job(assignment, used, source, draft))
                 (report,) = engine.wait()
                 if report.outcome is None:
-                    raise RunError(f"the schedule must train as it did, but its interval {step} failed: {_why(report)}")
+                    why = (
+                        "" if report.failure is None else f"{report.failure.text}\n{report.failure.traceback}".rstrip()
+                    )
+                    raise RunError(f"the schedule must train as it did, but its interval {step} failed: {why}")
                 scores.append(report.outcome.score)
                 after(observation, report.outcome.score)
                 if source is not None:
@@ -95,7 +98,3 @@ def replay(
             save.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(source, save)
     return Replay(used, tuple(lineage), tuple(scores))
-
-
-def _why(report: JobReport) -> str:
-    return "" if report.failure is None else f"{report.failure.text}\n{report.failure.traceback}".rstrip()

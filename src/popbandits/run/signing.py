@@ -57,48 +57,36 @@ class Signer:
         """Sign a recipe, for this run and its space; return None if there is no key and none can be made."""
         return self._sign({"recipe": dict(content), "space": self._space})
 
-    def is_recipe(self, content: Mapping[str, Any], signed: object) -> bool:
-        """Tell whether this account signed a recipe."""
-        return self._is_ours({"recipe": dict(content), "space": self._space}, signed)
-
     def checkpoint(self, key: Key, manifest: str | None) -> str | None:
         """Sign the checkpoint of (member, round), by its `fingerprint`; return None if it has none."""
         return None if manifest is None else self._sign({"checkpoint": list(key), "manifest": manifest})
 
-    def is_checkpoint(self, key: Key, manifest: str | None, signed: object) -> bool:
-        """Tell whether this account signed a checkpoint."""
-        return manifest is not None and self._is_ours({"checkpoint": list(key), "manifest": manifest}, signed)
-
     def _sign(self, content: Mapping[str, Any]) -> str | None:
-        return None if self._run is None or self._key is None else self._digest(self._key, content)
-
-    def _is_ours(self, content: Mapping[str, Any], signed: object) -> bool:
-        key = self._key if self._run is not None else None
-        if key is None or not isinstance(signed, str) or not signed.isascii():
-            return False
-        return hmac.compare_digest(self._digest(key, content), signed)
-
-    def _digest(self, key: bytes, content: Mapping[str, Any]) -> str:
+        if self._run is None or self._key is None:
+            return None
         text = json.dumps({"run": self._run} | dict(content), sort_keys=True)
-        return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
     @cached_property
     def _key(self) -> bytes | None:
-        return _read_key()
-
-
-def _read_key() -> bytes | None:
-    """Read this account's key; make one first if there is none."""
-    try:
-        path = _state() / "popbandits" / "key"
-        if not path.is_absolute():
+        """This account's key; one is made if there is none."""
+        try:
+            path = _state() / "popbandits" / "key"
+            if not path.is_absolute():
+                return None
+            if not path.exists():
+                _make(path)
+            key = path.read_bytes()
+        except (OSError, RuntimeError):  # RuntimeError: an account without a home folder.
             return None
-        if not path.exists():
-            _make(path)
-        key = path.read_bytes()
-    except (OSError, RuntimeError):  # RuntimeError: an account without a home folder.
-        return None
-    return key if len(key) == BYTES else None
+        return key if len(key) == BYTES else None
+
+
+def is_same(own: str | None, recorded: object) -> bool:
+    """Tell whether a record has the signature that this account would give, which is None if nothing can be signed."""
+    if own is None or not isinstance(recorded, str) or not recorded.isascii():
+        return False
+    return hmac.compare_digest(own, recorded)
 
 
 def _state() -> Path:
@@ -124,7 +112,7 @@ def require_own(store: Store, signer: Signer) -> None:
     """Raise RunError if the run has a checkpoint that could be loaded and that this account did not sign."""
     run, signatures, completed = store.path.parent, store.signatures(), store.completed()
     for key, folder in sorted(Checkpoints(run / CHECKPOINTS).present().items()):
-        if key not in completed or signer.is_checkpoint(key, fingerprint(folder), signatures.get(key)):
+        if key not in completed or is_same(signer.checkpoint(key, fingerprint(folder)), signatures.get(key)):
             continue
         try:
             verify(folder)

@@ -158,7 +158,7 @@ def tune(
             "random", spread over the space. None (default) is "defaults" if the space names one, else "random".
             `help(Population)` says more.
         selection: Selection of the weights and configuration that a member continues with: an object such as
-            `Smoothed()`, or a name such as "smoothed". None (default) is the method's own, or `Truncation()`. Change it
+            `Patient()`, or a name such as "patient". None (default) is the method's own, or `Truncation()`. Change it
             if scores are noisy, or early scores mislead.
         name: Name of the run's method in tables and reports. None (default) is the name of its method. Useful if the
             space has nothing to tune: "baseline".

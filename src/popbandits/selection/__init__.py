@@ -2,7 +2,6 @@
 
 from popbandits.selection.patient import Patient
 from popbandits.selection.selection import Picks, Selection
-from popbandits.selection.smoothed import Smoothed
 from popbandits.selection.truncation import Truncation
 
-__all__ = ["Patient", "Picks", "Selection", "Smoothed", "Truncation"]
+__all__ = ["Patient", "Picks", "Selection", "Truncation"]

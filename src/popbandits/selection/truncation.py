@@ -34,13 +34,8 @@ class Truncation(Selection):
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick by the raw scores."""
-        return truncate(history, members, self.quantile, rng, history.scores)
-
-
-def truncate(history: History, members: IntArray, quantile: float, rng: np.random.Generator, scorer: Scorer) -> Picks:
-    """Select by truncation, with `scorer` scoring each member's last interval."""
-    ranking = rank(history, quantile, rng, scorer)
-    return replace_members(history, members, ranking.weak, ranking.draw(int(ranking.weak.sum()), rng))
+        ranking = rank(history, self.quantile, rng, history.scores)
+        return replace_members(history, members, ranking.weak, ranking.draw(int(ranking.weak.sum()), rng))
 
 
 def replace_members(history: History, members: IntArray, replaced: BoolArray, sources: IntArray) -> Picks:
@@ -105,5 +100,4 @@ def replaced_count(size: int, quantile: float) -> int:
 def sort_best_first(scores: FloatArray, rng: np.random.Generator) -> IntArray:
     """Return the indices of scores, best (largest) first; ties in random order; NaN last."""
     shuffled = rng.permutation(len(scores))
-    order: IntArray = shuffled[np.argsort(np.where(np.isnan(scores), np.inf, -scores)[shuffled], kind="stable")]
-    return order
+    return shuffled[np.argsort(np.where(np.isnan(scores), np.inf, -scores)[shuffled], kind="stable")]

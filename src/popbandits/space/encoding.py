@@ -72,8 +72,6 @@ class Space:
         self._fixed = tuple(p for p in parameters.values() if isinstance(p, Fixed))
         self.fixed = not (self.numerical or self.categorical)
         self._scale = Scale(self.numerical)
-        self._discrete = np.flatnonzero(self._scale.discrete)
-        self._discrete_scale = Scale([self.numerical[j] for j in self._discrete])
         self._conditions = {c.child.name: rule(c, parameters) for c in made.conditions}
         self._forbidden = [(clause, rule(clause, parameters)) for clause in made.forbidden_clauses]
         modelled = [*self.numerical, *self.categorical]
@@ -86,10 +84,17 @@ class Space:
             self.sample(1, np.random.default_rng(0))  # to raise for an empty space now, not during a run
 
     def __repr__(self) -> str:
-        lines = [str(parameter) for parameter in self._parameters.values()]
-        lines += [f"{c.child.name}: only if {_describe(c)}" for c in self.configuration_space.conditions]
-        lines += [f"never: {_describe(clause)}" for clause, _ in self._forbidden]
-        return "\n  ".join(["Space(", *lines]) + "\n)"
+        return "\n  ".join(["Space(", *map(": ".join, self.rules())]) + "\n)"
+
+    def rules(self) -> list[tuple[str, str]]:
+        """List the name and values of each parameter, then the conditions, then what is never allowed, in words.
+
+        >>> Space({"lr": (0.0, 0.5), "seed": 7}).rules()
+        [('lr', 'float [0.0, 0.5]'), ('seed', 'always 7')]
+        """
+        rules = [(name, str(each).removeprefix(f"{name}: ")) for name, each in self._parameters.items()]
+        rules += [(c.child.name, f"only if {_describe(c)}") for c in self.configuration_space.conditions]
+        return rules + [("never", _describe(clause)) for clause, _ in self._forbidden]
 
     # Configurations
 
@@ -159,7 +164,8 @@ class Space:
         configs = [dict(zip(self.names, row, strict=True)) for row in rows]
         if self._conditions:
             configs = [{k: v for k, v in config.items() if v is not INACTIVE} for config in configs]
-        return [self.nest(config) for config in configs] if self._nested else configs
+        nested = any(len(path) > 1 for path in self._paths.values())
+        return [self.nest(config) for config in configs] if nested else configs
 
     # Points
 
@@ -236,12 +242,9 @@ class Space:
 
     def snap(self, x: FloatArray) -> FloatArray:
         """Round integers and ordinals in x (..., d) to their nearest level; NaN is kept."""
-        if not len(self._discrete):
+        if not self._scale.discrete.any():
             return x
-        snapped = x.copy()
-        codes = self._discrete_scale.codes(x[..., self._discrete])
-        snapped[..., self._discrete] = self._discrete_scale.unit(codes)
-        return snapped
+        return np.where(self._scale.discrete, self._scale.unit(self._scale.codes(x)), x)
 
     def codes(self, x: FloatArray) -> FloatArray:
         """Return the values of numbers (for an ordinal, its index) at x (n, d); NaN is kept."""
@@ -295,10 +298,6 @@ class Space:
         return space
 
     # Helpers
-
-    @property
-    def _nested(self) -> bool:
-        return any(len(path) > 1 for path in self._paths.values())
 
     def _codes(self, config: Mapping[str, Any]) -> dict[str, float]:
         """Return the code of each given value, checked on its own."""

@@ -68,7 +68,6 @@ class Categorical(_Labelled):
     name: str
     labels: tuple[Any, ...]
     weights: tuple[float, ...]
-    conditional: bool = False
 
     def quantile(self, u: FloatArray) -> IntArray:
         """Return the index of the label whose share of [0, 1) holds u.
@@ -112,7 +111,6 @@ class Fixed(_Labelled):
 
     name: str
     labels: tuple[Any, ...]
-    conditional: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}: always {self.labels[0]!r}"
@@ -294,8 +292,8 @@ def describe(hp: AnyHyperparameter, conditional: bool) -> Parameter:
         return Numerical(hp.name, "ordinal", 0, len(labels) - 1, False, conditional, labels)
     if isinstance(hp, cs.CategoricalHyperparameter) and len(hp.choices) > 1:
         labels = tuple(map(unbox, hp.choices))
-        return Categorical(hp.name, labels, tuple(hp.probabilities.tolist()), conditional)
-    return Fixed(hp.name, (unbox(hp.default_value),), conditional)
+        return Categorical(hp.name, labels, tuple(hp.probabilities.tolist()))
+    return Fixed(hp.name, (unbox(hp.default_value),))
 
 
 def _prior(hp: AnyHyperparameter) -> Normal | Beta | None:

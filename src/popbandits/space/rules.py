@@ -24,24 +24,18 @@ from popbandits.space.parameters import Numerical, Parameter
 
 Compare = Callable[[Any, Any], Any]
 
-_COMPARE: dict[type, Compare] = {
-    cs.EqualsCondition: operator.eq,
-    cs.InCondition: operator.eq,
-    cs.NotEqualsCondition: operator.ne,
-    cs.LessThanCondition: operator.lt,
-    cs.GreaterThanCondition: operator.gt,
-    cs.ForbiddenEqualsClause: operator.eq,
-    cs.ForbiddenInClause: operator.eq,
-    cs.ForbiddenLessThanClause: operator.lt,
-    cs.ForbiddenLessThanEqualsClause: operator.le,
-    cs.ForbiddenGreaterThanClause: operator.gt,
-    cs.ForbiddenGreaterThanEqualsClause: operator.ge,
-    cs.ForbiddenEqualsRelation: operator.eq,
-    cs.ForbiddenLessThanRelation: operator.lt,
-    cs.ForbiddenLessThanEqualsRelation: operator.le,
-    cs.ForbiddenGreaterThanRelation: operator.gt,
-    cs.ForbiddenGreaterThanEqualsRelation: operator.ge,
+_COMPARISONS: dict[Compare, tuple[type, ...]] = {
+    operator.eq: (
+        *(cs.EqualsCondition, cs.InCondition),
+        *(cs.ForbiddenEqualsClause, cs.ForbiddenInClause, cs.ForbiddenEqualsRelation),
+    ),
+    operator.ne: (cs.NotEqualsCondition,),
+    operator.lt: (cs.LessThanCondition, cs.ForbiddenLessThanClause, cs.ForbiddenLessThanRelation),
+    operator.le: (cs.ForbiddenLessThanEqualsClause, cs.ForbiddenLessThanEqualsRelation),
+    operator.gt: (cs.GreaterThanCondition, cs.ForbiddenGreaterThanClause, cs.ForbiddenGreaterThanRelation),
+    operator.ge: (cs.ForbiddenGreaterThanEqualsClause, cs.ForbiddenGreaterThanEqualsRelation),
 }
+"""The classes of ConfigSpace's rules, by what they compare with."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +104,7 @@ def rule(clause: Any, parameters: Mapping[str, Parameter]) -> Rule:
         both = isinstance(clause, cs.AndConjunction | cs.ForbiddenAndConjunction)
         parts = tuple(rule(part, parameters) for part in clause.components)
         return Combination(parts, operator.and_ if both else operator.or_)
-    compare = _COMPARE[type(clause)]
+    compare = next(compare for compare, kinds in _COMPARISONS.items() if type(clause) in kinds)
     if isinstance(clause, ForbiddenRelation):
         left, right = parameters[clause.left.name], parameters[clause.right.name]
         try:

@@ -4,12 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from popbandits.storage.store import Store as Store
-else:  # Hidden from type checkers, which would otherwise accept any name.
+else:  # Imported on first use: workers need only the checkpoints, and start a second sooner.
+    import lazy_loader
 
-    def __getattr__(name: str) -> object:
-        """Import the store on first use: workers need only the checkpoints, and start a second sooner."""
-        if name != "Store":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from popbandits.storage.store import Store
-
-        return Store
+    __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs={"store": ["Store"]})

@@ -184,16 +184,15 @@ class Checkpoints:
         with required("write to", self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
             folders = list(self.directory.iterdir())
-        spare: dict[int, list[Key]] = {}
+        spare: list[Key] = []
         for folder in folders:
             key = _key_of(folder)
             if _TEMPORARY.fullmatch(folder.name) or (key is not None and not recorded(key)):
                 self.discard(folder)
             elif key is not None and not self._holds[key]:
-                spare.setdefault(key[0], []).append(key)
-        for keys in spare.values():
-            for key in sorted(keys):
-                self._set_aside(key)
+                spare.append(key)
+        for key in sorted(spare):
+            self._set_aside(key)
 
 
 def _key_of(folder: Path) -> Key | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.basics.records import STATUSES, Assignment, Decision, Event, Key, Observation, assemble, broken_rule
-from popbandits.basics.rules import is_real, is_whole
+from popbandits.basics.rules import Rule, real, whole
 from popbandits.errors import HistoryError
 from popbandits.space.storage import pack, unpack, unpack_all
 from popbandits.storage.about import MEMBERS
@@ -21,6 +21,10 @@ OBSERVATION_COLUMNS = (
 DECISION_COLUMNS = "member, round, config, parent_member, parent_round, given, seconds, decision, fallback, time"
 FIELDS = tuple(field.name for field in fields(Observation))
 EVENT_COLUMNS = "id, time, kind, member, round, text, data"
+
+WHOLE, REAL = whole(0), real("a finite number")
+DICT, STRING = Rule(lambda value: type(value) is dict, "a dict"), Rule(lambda value: type(value) is str, "text")
+"""Rules for the values of decisions and events."""
 
 Row = tuple[Any, ...]
 
@@ -138,19 +142,19 @@ def _count(values: Any) -> bool:
 def decision(row: Row) -> Decision:
     """Read a decision from one row; raise HistoryError, or an error of its JSON, if it is invalid."""
     member, round_, config, parent_member, parent_round, given, seconds, how, _, when = row
-    known = _dict(json.loads(given), "given")
+    known = _checked(DICT, json.loads(given), "given")
     assignment = Assignment(
         *_wholes(member, round_),
-        config=_dict(unpack(config), "config"),
+        config=_checked(DICT, unpack(config), "config"),
         parent=None if (parent := _key(parent_member, parent_round)) is None else _wholes(*parent),
-        decision=_dict(json.loads(how), "decision"),
+        decision=_checked(DICT, json.loads(how), "decision"),
     )
     return Decision(
         assignment,
-        known=_whole(known["known"], "known"),
+        known=_checked(WHOLE, known["known"], "known"),
         training=tuple(_wholes(m, r) for m, r in known["training"]),
-        seconds=None if seconds is None else _real(seconds, "seconds"),
-        time=_real(when, "time"),
+        seconds=_checked(REAL.or_none(), seconds, "seconds"),
+        time=_checked(REAL, when, "time"),
         explored=seconds is not None,
     )
 
@@ -158,39 +162,27 @@ def decision(row: Row) -> Decision:
 def duration(row: Row) -> tuple[int, int, float]:
     """Read member, round and seconds from a row; raise HistoryError if one is invalid."""
     member, round_, seconds = row
-    return *_wholes(member, round_), _real(seconds, "seconds")
+    return *_wholes(member, round_), _checked(REAL, seconds, "seconds")
 
 
 def event(row: Row) -> Event:
     """Read an event from one row; raise HistoryError, or an error of its JSON, if it is invalid."""
     id_, when, kind, member, round_, text, data = row
-    if type(kind) is not str or type(text) is not str:
-        raise HistoryError(f"kind and text of an event are text, got {kind!r:.60} and {text!r:.60}")
-    member, round_ = (None if one is None else _whole(one, "member or round") for one in (member, round_))
-    return Event(kind, text, member, round_, _dict(json.loads(data), "data"), _real(when, "time"), id_)
+    kind, text = _checked(STRING, kind, "kind"), _checked(STRING, text, "text")
+    member, round_ = (_checked(WHOLE.or_none(), one, "member or round") for one in (member, round_))
+    data, when = _checked(DICT, json.loads(data), "data"), _checked(REAL, when, "time")
+    return Event(kind, text, member, round_, data, when, id_)
 
 
 def _key(member: Any, round_: Any) -> Key | None:
     return None if member is None and round_ is None else (member, round_)
 
 
-def _whole(value: Any, name: str) -> int:
-    if not is_whole(value, 0):
-        raise HistoryError(f"{name} is a whole number of at least 0, got {value!r:.60}")
-    return int(value)
-
-
 def _wholes(member: Any, round_: Any) -> Key:
-    return _whole(member, "member"), _whole(round_, "round")
+    return _checked(WHOLE, member, "member"), _checked(WHOLE, round_, "round")
 
 
-def _real(value: Any, name: str) -> float:
-    if not (is_real(value) and math.isfinite(value)):
-        raise HistoryError(f"{name} is a finite number, got {value!r:.60}")
-    return float(value)
-
-
-def _dict(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise HistoryError(f"{name} is a dict, got {value!r:.60}")
+def _checked(rule: Rule, value: Any, name: str) -> Any:
+    """Return a value of a row, if it keeps the rule."""
+    rule.check(name, value, HistoryError)
     return value

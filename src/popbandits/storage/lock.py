@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
@@ -68,16 +69,13 @@ def is_running(directory: str | Path) -> bool:
     path = Path(directory) / LOCK_FILE
     if not is_plain(path):  # Missing, or not made by a run: opening a pipe would block.
         return False
-    try:
+    with suppress(OSError):
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    except OSError:
-        return False
-    try:
-        return not _take(handle, alone=False)
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
+        try:
+            return not _take(handle, alone=False)
+        finally:
+            os.close(handle)
+    return False
 
 
 def _take(handle: int, alone: bool) -> bool:

@@ -147,7 +147,7 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
         connection.execute("PRAGMA cell_size_check = ON")
         _require_tables(connection, path)
         row = connection.execute("SELECT value FROM run WHERE name = 'version'").fetchone()
-        version = None if row is None else _version(row[0])
+        version = next((number for number in TABLES if row is not None and row[0] == str(number)), None)
         if version is None:
             said = "none" if row is None else first_line(str(row[0]), 40)
             raise HistoryError(
@@ -172,11 +172,6 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
             raise HistoryError(f"{path} is not a popbandits run: {error}; give the folder of one") from error
         raise
     return connection, version
-
-
-def _version(text: Any) -> int | None:
-    """Parse the version of a file; None if this popbandits cannot read it."""
-    return next((version for version in TABLES if text == str(version)), None)
 
 
 @cache

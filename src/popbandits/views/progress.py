@@ -47,7 +47,6 @@ class Progress(View):
         self.best: Observation | None = None
         self.failures: deque[Event] = deque(maxlen=3)
         self.failed = 0
-        self.fallbacks = 0
         self.deciding: float | None = None
         """Seconds taken by the last decisions."""
         self._given: dict[Key, None] = {}  # pending intervals, in the order of their decisions
@@ -75,7 +74,6 @@ class Progress(View):
                 self.members[assignment.member].next = assignment
                 if not self.ending:
                     self._given[assignment.key] = None
-            self.fallbacks += sum(decision.assignment.decision.get("fallback") is not None for decision in decisions)
             seconds = [decision.seconds for decision in decisions if decision.seconds is not None]
             if seconds:
                 self.deciding = sum(seconds)
@@ -131,7 +129,7 @@ class Progress(View):
     def warnings(self) -> list[str]:
         """List the warnings about the history."""
         try:
-            return [one.text for one in advise(self.population.history, type(self.population.selection).__name__)]
+            return [one.text for one in advise(self.population.history)]
         except (HistoryError, OSError):  # A disk error, which the run itself reports.
             return []
 

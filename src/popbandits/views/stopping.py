@@ -12,11 +12,6 @@ from popbandits.history import Decision, History, Key, Observation
 from popbandits.population import Population
 from popbandits.views.view import View
 
-_POSITIVE_SECONDS = real("above 0 seconds", lambda value: value > 0)
-_FINITE = real("a finite number")
-_NON_NEGATIVE = real("at least 0", lambda value: value >= 0)
-_FUNCTION = Rule(callable, "callable: it takes the history", "give a function")
-
 
 class StopAfter(View):
     """Stop a run before some time has passed since it was opened; a resumed run has all of it again.
@@ -30,7 +25,7 @@ class StopAfter(View):
     """
 
     def __init__(self, seconds: float):
-        _POSITIVE_SECONDS.check("seconds", seconds)
+        real("above 0 seconds", lambda value: value > 0).check("seconds", seconds)
         self.seconds = seconds
         self._now = time.monotonic
         self._end = math.inf
@@ -82,7 +77,7 @@ class StopWhen(View):
     """
 
     def __init__(self, function: Callable[[History], Any]):
-        _FUNCTION.check("function", function)
+        Rule(callable, "callable: it takes the history", "give a function").check("function", function)
         self.function = function
         self._history: History | None = None
 
@@ -106,7 +101,7 @@ class StopAtScore(StopWhen):
     """
 
     def __init__(self, score: float):
-        _FINITE.check("score", score)
+        real("a finite number").check("score", score)
         self.score = score
         super().__init__(self._reached)
 
@@ -129,7 +124,7 @@ class StopOnPlateau(View):
 
     def __init__(self, rounds: int, min_change: float = 0.0):
         whole(1).check("rounds", rounds)
-        _NON_NEGATIVE.check("min_change", min_change)
+        real("at least 0", lambda value: value >= 0).check("min_change", min_change)
         self.rounds, self.min_change = rounds, min_change
         self._sign, self._size = 1.0, 1
         self._best: list[float] = []  # of each round, turned so that more is better

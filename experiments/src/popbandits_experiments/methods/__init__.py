@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from popbandits_experiments.methods.leaning import LeaningPBT as LeaningPBT
     from popbandits_experiments.methods.leaning import Watchful as Watchful
     from popbandits_experiments.methods.mf_pbt import MFPBT as MFPBT
+    from popbandits_experiments.methods.smoothed import Smoothed as Smoothed
     from popbandits_experiments.methods.t_test import TTest as TTest
 
 METHODS = {
@@ -24,6 +25,7 @@ METHODS = {
 }
 SELECTIONS = {
     "t-test": f"{__name__}.t_test:TTest",
+    "smoothed": f"{__name__}.smoothed:Smoothed",
     "mf-pbt": f"{__name__}.mf_pbt:MFPBT",
     "ipbt": f"{__name__}.ipbt:Restarts",
     "watchful": f"{__name__}.leaning:Watchful",

@@ -16,7 +16,6 @@ from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import bare
 from popbandits.reports.live.live_run import LiveRun
-from popbandits.reports.status import selection_name
 from popbandits.storage.store import reading
 
 PAUSE_FACTOR = 10.0
@@ -123,5 +122,5 @@ def _warnings(run: LiveRun) -> list[str]:
             return []
         after = max(0, len(run) - count_recent(len(run), run.size))
         recent = list(islice(store.observations(after), len(run) - after))
-        found = judge(recent, len(run), run.size, run.space, run.sign, back, selection_name(run.about))
+        found = judge(recent, len(run), run.size, run.space, run.sign, back)
     return [one.text for one in found]

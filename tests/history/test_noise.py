@@ -1,34 +1,14 @@
-"""Noise-aware selection: what is noise is found, and a lucky last score does not decide."""
+"""The noise of scores: it is found in the scores of a run, and a lucky last score is seen through."""
 
 import math
 
 import numpy as np
 import pytest
 
-from popbandits.explorers import PBT
-from popbandits.history import History, Key, Observation
-from popbandits.population import Population
-from popbandits.selection import Selection, Smoothed, Truncation
-from popbandits.selection.smoothed import Trend, estimate
-from popbandits.space import Space
-
-SPACE = Space({"x": (0.0, 1.0), "z": (0.0, 1.0)})
-
-
-def trained(
-    selection: Selection, seed: int, noise: float, size: int = 6, rounds: int = 20, told: float | None = None
-) -> tuple[History, dict[Key, float]]:
-    """A run whose configurations differ in what they gain an interval, with noise on the scores; and true skills."""
-    population = Population(SPACE, PBT(), size=size, rounds=rounds, seed=seed, selection=selection)
-    skill: dict[Key, float] = {}
-    while not population.done:
-        for assignment in population.ask():
-            rng = np.random.default_rng([seed, *assignment.key])
-            x, z = assignment.config["x"], assignment.config["z"]
-            before = 0.0 if assignment.parent is None else skill[assignment.parent]
-            skill[assignment.key] = before + 0.3 - 1.5 * ((x - 0.7) ** 2 + (z - 0.3) ** 2) + 0.1 * rng.normal()
-            population.tell(assignment, skill[assignment.key] + noise * rng.normal(), standard_error=told)
-    return population.history, skill
+from popbandits.history import History, Observation
+from popbandits.history.noise import Trend, estimate
+from popbandits.selection import Truncation
+from tests.history.noisy_runs import SPACE, trained
 
 
 def line(*scores: float, errors: float | None = None, configs: str = "") -> list[Observation]:
@@ -48,19 +28,8 @@ def line(*scores: float, errors: float | None = None, configs: str = "") -> list
     ]
 
 
-def test_without_noise_it_is_truncation() -> None:
-    plain, _ = trained(Truncation(0.5), 3, noise=0.0)
-    for selection, told in ((Smoothed(0.5, noise=0.0), None), (Smoothed(0.5), 0.0)):
-        assert [o.parent for o in trained(selection, 3, noise=0.0, told=told)[0]] == [o.parent for o in plain]
-
-
 def test_gains_whose_variance_is_no_number_are_not_modelled() -> None:
     assert estimate(line(*(1e200 * (t % 3) for t in range(30))), 1.0, None) is None
-
-
-def test_in_the_first_rounds_it_is_truncation() -> None:
-    plain, _ = trained(Truncation(), 4, noise=1.0, rounds=3)
-    assert trained(Smoothed(), 4, noise=1.0, rounds=3)[0] == plain
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.0, 3.0])

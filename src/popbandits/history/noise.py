@@ -1,4 +1,4 @@
-r"""Noise-aware truncation: rank by the skill estimated from a lineage's scores, not by the last score.
+r"""The noise of scores, estimated from the scores along lineages.
 
 A score is the skill of a checkpoint plus the luck of its evaluation. Members are copied because their score is high, so
 copied members were lucky, and their next score is lower. Along a lineage, skill changes little in an interval while
@@ -23,9 +23,8 @@ depends on the configuration, with a Kalman filter from each observation's paren
     e = y - m,  t = p + r,  k = p / t
     m += k e,  b += c e / t,  s -= c^2 / t,  p *= 1 - k,  c *= 1 - k    (4) correct
 
-Members are ranked by m. Without noise (r = 0) k is 1 and m = y: exactly plain truncation. A score further than
-JUMP sqrt(t) from its prediction is not luck but a leap or a collapse, which a normal step does not model: then m = y,
-p = r, c = 0. Either way m increases with y.
+Without noise (r = 0) k is 1 and m = y. A score further than JUMP sqrt(t) from its prediction is not luck but a leap or
+a collapse, which a normal step does not model: then m = y, p = r, c = 0. Either way m increases with y.
 
 The variances have the greatest likelihood over the recent intervals, dead branches included:
 
@@ -44,11 +43,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from popbandits.basics.rules import SHARE, real, whole
-from popbandits.basics.typing import FloatArray, IntArray
-from popbandits.history import History, Key, Observation
-from popbandits.selection.selection import Picks, Selection
-from popbandits.selection.truncation import truncate
+from popbandits.basics.records import Key, Observation
 
 JUMP = 3.0
 """Number of standard deviations from its prediction beyond which a score counts as a leap or a collapse."""
@@ -64,48 +59,6 @@ GRID = [(noise, slope) for noise in (0.0, 0.3, 0.6, 0.8, 0.9, 0.96, 0.99) for sl
 
 MAX_OBSERVATIONS = 512
 """Maximum number of observations for an estimate: a large population looks back over fewer rounds."""
-
-
-@dataclass(frozen=True)
-class Smoothed(Selection):
-    """Truncation by scores that are smoothed along each lineage, as far as they are noise.
-
-    >>> from popbandits import Population
-    >>> Population({"lr": (0.0, 1.0)}, selection=Smoothed(quantile=0.5)).quantile
-    0.5
-
-    Args:
-        quantile: Share of members that is replaced, above 0 and at most 0.5: rounded down, at least one member. Default
-            0.25. Raise it to give up weak members sooner.
-        noise: Standard deviation of a score's noise, for scores without a standard error. None (default) estimates it.
-            Use it if you have measured it.
-        window: Maximum number of rounds that a lineage is followed back, and the noise is estimated from. Default 16.
-            Raise it if scores are very noisy and training is slow.
-    """
-
-    quantile: float = 0.25
-    noise: float | None = None
-    window: int = 16
-
-    def __post_init__(self) -> None:
-        SHARE.check("quantile", self.quantile)
-        real("at least 0", lambda noise: 0 <= noise < math.inf).or_none("to estimate it").check("noise", self.noise)
-        whole(1, fix="16 is usual").check("window", self.window)
-
-    def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
-        """Pick by the estimated skill."""
-        size = len(history.member_states().latest)
-        recent = history[-size * min(self.window, max(3, MAX_OBSERVATIONS // size)) :]
-        model = estimate(recent, history.sign, self.noise)
-        levels = {} if model is None else model.follow(recent)[0]
-
-        def scorer(indices: IntArray) -> FloatArray:
-            scores = history.scores(indices)
-            for row in np.flatnonzero(~np.isnan(scores)).tolist() if levels else ():
-                scores[row] = levels.get(history[int(indices[row])].key, scores[row])
-            return scores
-
-        return truncate(history, members, self.quantile, rng, scorer)
 
 
 @dataclass(frozen=True)
@@ -155,7 +108,13 @@ class Trend:
 
 
 def estimate(recent: Sequence[Observation], sign: float, noise: float | None) -> Trend | None:
-    """Return the model of greatest likelihood; None if there are too few gains, or there is no noise."""
+    """Return the model of greatest likelihood; None if there are too few gains, or there is no noise.
+
+    Args:
+        recent: Last observations, in the order they were told.
+        sign: +1 to maximise, -1 to minimise.
+        noise: Standard deviation of a score's noise, if it is known.
+    """
     gains = np.array([sign * o.change for o in recent if o.parent is not None and math.isfinite(o.change)])
     reported = any(o.standard_error for o in recent)
     if len(gains) < MIN_GAINS or (noise == 0 and not reported):
