@@ -104,6 +104,9 @@ class Experiment:
             None (default) leaves the others to the cluster. For engine="slurm" only.
         control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
             load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.
+        evaluations: Number of evaluations of each candidate at the end of a run, by the agent's `evaluate` if it has one:
+            they choose the checkpoint that is handed over. Default 10. 0 to choose by scores alone. Raise it if
+            evaluations are noisy or cheap.
         callbacks: Views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
             `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record:
             `resume` needs them again.
@@ -136,6 +139,7 @@ class Experiment:
     _: KW_ONLY
     slurm: JobOptions | None = None
     control: bool = False
+    evaluations: int = 10
     callbacks: Sequence[View] = ()
     progress: bool | View = True
 

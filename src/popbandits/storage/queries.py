@@ -1,6 +1,6 @@
 """Queries of status and the live page: counts, numbers as arrays, and texts, without reading whole records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal
 
@@ -22,6 +22,8 @@ COLUMNS: dict[Source, tuple[str, ...]] = {
     ),
     "decision": (*KEY_COLUMNS, "seconds", "time"),
 }
+EVALUATED = "evaluated"
+"""Kind of the event that records the evaluation of a run's candidates."""
 MAX_QUERY_VALUES = 500
 """Maximum number of values in one query."""
 
@@ -53,6 +55,17 @@ def last_turn(store: Store) -> str | None:
     )
     found = store.ask(turns)
     return str(found[0][0]) if found else None
+
+
+def last_evaluation(store: Store) -> Mapping[str, Any] | None:
+    """Return what was recorded of the evaluation of a run's candidates; None if there was none since its last interval.
+
+    It has the candidates (member, round, mean score and its standard error), the chosen one and the number of
+    evaluations.
+    """
+    found = store.ask("SELECT id FROM event WHERE kind = ? ORDER BY id DESC LIMIT 1", [EVALUATED])
+    data = next(store.events(found[0][0] - 1)).data if found else {}
+    return data if data.get("observations") == len(store) else None
 
 
 def numbers(store: Store, source: Source, after: int = 0) -> Numbers:

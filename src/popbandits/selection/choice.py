@@ -1,0 +1,130 @@
+r"""Choose the checkpoint that a run hands over, which is not simply the one with the best score ever.
+
+A score is the skill of a checkpoint plus the luck of its evaluation. The best of n scores with noise of standard
+deviation s is lucky by about s sqrt(2 log n): among checkpoints of nearly the same skill, luck decides which is best,
+and early ones have as many chances as late ones, which have trained for longer. So three candidates are compared:
+
+- the last checkpoint of the member whose skill is estimated highest,
+- the checkpoint with the best score ever, in case training went wrong afterwards,
+- the last checkpoint of the control, if the run has one: it may turn out that tuning gained nothing.
+
+Where the agent can evaluate itself (`Agent.evaluate`), each is evaluated with the same fresh seeds, which took no part
+in any decision; the best mean wins. Otherwise the skill is estimated from the scores along the candidate's lineage, by
+the filter of `smoothed.py` with the noise of the last WINDOW rounds. Its estimate is a mean given all scores so far, so
+that picking the greatest does not favour luck as picking the greatest score does; and it expects of a lineage that has
+risen steadily that it is still rising. Where that model finds no noise, or there are too few scores to tell, the best
+score ever wins: then it is the best skill, as far as is known.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from popbandits.basics.settings import CONTROL
+from popbandits.basics.wording import counted, number
+from popbandits.history import History, Observation
+from popbandits.selection.smoothed import MAX_OBSERVATIONS, estimate
+
+WINDOW = 16
+"""Number of rounds that the noise is estimated from and a lineage is followed back, as in `Smoothed`."""
+
+Reason = Literal["evaluated", "smoothed", "score"]
+"""Why: the best mean of evaluations, the best estimate from noisy scores, or the best score, if it shows no noise."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A checkpoint that a run may hand over."""
+
+    observation: Observation
+    """The interval that it is from."""
+    skill: float
+    """Mean of its evaluations, or else its score smoothed along its lineage; NaN if its evaluations failed."""
+    standard_error: float | None = None
+    """Standard error of the mean of its evaluations; None for other skills, and with a single evaluation."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The checkpoint that a run hands over, and why: print it for a sentence."""
+
+    chosen: Candidate
+    reason: Reason
+    candidates: tuple[Candidate, ...]
+    """All that were compared, the chosen one included."""
+    evaluations: int = 0
+    """Number of evaluations of each candidate."""
+
+    @property
+    def observation(self) -> Observation:
+        """The chosen interval."""
+        return self.chosen.observation
+
+    def __str__(self) -> str:
+        one, error = self.chosen.observation, self.chosen.standard_error
+        scored = number(self.chosen.skill) + ("" if error is None else f" ± {number(error)}")
+        others = counted(len(self.candidates), "candidate")
+        why = {
+            "evaluated": f"{scored} in {counted(self.evaluations, 'evaluation')}, the best of {others}",
+            "smoothed": f"{scored} after smoothing of noisy scores along its lineage, the best of {others}",
+            "score": f"{scored}, the best score",
+        }
+        return f"member {one.member}, round {one.round}: {why[self.reason]}"
+
+    def to_record(self) -> dict[str, Any]:
+        """Return plain values to record; they are of an evaluation."""
+        rows = [
+            [*each.observation.key, each.skill if math.isfinite(each.skill) else None, each.standard_error]
+            for each in self.candidates
+        ]
+        return {"chosen": list(self.observation.key), "candidates": rows, "evaluations": self.evaluations}
+
+
+def propose(history: History, control: bool = False) -> tuple[list[Candidate], Reason]:
+    """Return the candidates, with skills estimated from scores, and the reason for which to choose among them."""
+    size = history.size or int(history.intervals()[0].max(initial=-1)) + 1
+    lasts = [last for member in range(size) if (last := history.last_completed(member)) is not None]
+    if history.best is None:
+        return [], "score"
+    recent = history[-size * min(WINDOW, max(3, MAX_OBSERVATIONS // size)) :]
+    model = estimate(recent, history.sign, None)
+    levels = {} if model is None else model.follow(recent)[0]
+
+    def candidate(one: Observation) -> Candidate:
+        if model is None:
+            return Candidate(one, one.score)
+        if one.key not in levels:
+            levels.update(model.follow([*islice(history.ancestors(one), WINDOW)][::-1])[0])
+        return Candidate(one, history.sign * levels[one.key])
+
+    found = [_best(map(candidate, lasts), history.sign), candidate(history.best)]
+    found += [candidate(last) for last in lasts if control and last.member == CONTROL]
+    distinct = {each.observation.key: each for each in found}
+    there = [each for key, each in distinct.items() if key not in history.lost]
+    return there or [*distinct.values()], "score" if model is None else "smoothed"
+
+
+def choose(history: History, found: Sequence[Candidate], reason: Reason, evaluations: int = 0) -> Choice | None:
+    """Choose the candidate of the greatest skill; None if no skill is known."""
+    known = [each for each in found if math.isfinite(each.skill)]
+    return Choice(_best(known, history.sign), reason, tuple(found), evaluations) if known else None
+
+
+def read_choice(history: History, record: Mapping[str, Any] | None, control: bool = False) -> Choice | None:
+    """Return the choice on record or, without a record, by the scores; None if no interval has completed."""
+    if record is None:
+        return choose(history, *propose(history, control))
+    found = {
+        (member, round_): Candidate(
+            history[history.index_of((member, round_))], math.nan if skill is None else skill, error
+        )
+        for member, round_, skill, error in record["candidates"]
+    }
+    return Choice(found[tuple(record["chosen"])], "evaluated", tuple(found.values()), record["evaluations"])
+
+
+def _best(found: Iterable[Candidate], sign: float) -> Candidate:
+    """Return the candidate of the greatest skill; of equal ones, the later round, then the higher member."""
+    return max(found, key=lambda each: (sign * each.skill, each.observation.round, each.observation.member))
