@@ -22,6 +22,7 @@ from popbandits.basics.records import merit
 from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import counted, first_line, number, setting
 from popbandits.history import History, Key, Observation
+from popbandits.selection.choice import choose_by_scores
 from popbandits.selection.smoothed import MAX_OBSERVATIONS, MIN_GAINS, estimate
 from popbandits.space import Space
 from popbandits.space.parameters import Numerical
@@ -66,6 +67,11 @@ MIN_DEGREES_OF_FREEDOM = 8
 
 NOISE_AWARE_SELECTIONS = ("Smoothed", "TTest")
 """Selections that allow for noise."""
+
+
+def handed_over(history: History, evaluated: str | None, control: bool) -> str:
+    """Say which checkpoint a run with a completed interval hands over: what its evaluation said, or by its scores."""
+    return evaluated or str(choose_by_scores(history, control))
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,11 @@ class Agent(Protocol):
     trained with (all, or those it knows); the run stops if one differs from what was requested. `assigned(member,
     round)` is called before every `train` and names the next interval: for work that is due in certain rounds, and so
     that two members that resume from one checkpoint with the same hyperparameters can draw different random numbers.
-    `evaluate(seed) -> float | Outcome` scores a loaded checkpoint on fresh episodes or held-out data: it does not train,
-    changes nothing that is saved, and returns the same for the same seed. At the end of a run it is called several
-    times, with seeds that took no part in training, to choose what the run hands over. The seed is passed by name: a
-    method of this name that needs other arguments is left alone. `close()` releases the agent's resources when it is no
-    longer needed.
+    `evaluate(seed) -> float | Outcome` scores a loaded checkpoint on fresh episodes or held-out data: it does not
+    train, changes nothing that is saved, and returns the same for the same seed. At the end of a run it is called
+    several times, with seeds that took no part in training, to choose what the run hands over. The seed is passed by
+    name: a method of this name that needs other arguments is left alone. `close()` releases the agent's resources when
+    it is no longer needed.
     """
 
     def train(self, config: dict[str, Any], /) -> "float | Outcome":

@@ -1,14 +1,13 @@
 """Evaluations at the end of a run: the candidates for what it hands over, each with the same fresh seeds.
 
-Every evaluation is a job of its own, which begins with a load: it depends on its checkpoint and its seed alone, whatever
-was evaluated before it and wherever. Nothing is recorded before all are done, so a run that is killed meanwhile does
-them again when it is resumed.
+Every evaluation is a job of its own, which begins with a load: it depends on its checkpoint and its seed alone,
+whatever was evaluated before it and wherever. Nothing is recorded before all are done, so a run that is killed
+meanwhile does them again when it is resumed.
 """
 
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from popbandits.engines.work import Job
 from popbandits.errors import DiskError, PopbanditsWarning
 from popbandits.history import Assignment, Event
 from popbandits.population import Population
-from popbandits.selection.choice import Candidate, choose, propose
+from popbandits.selection.choice import Candidate, choose_by_evaluations, choose_by_scores
 from popbandits.storage.checkpoints import Checkpoints
 from popbandits.storage.queries import EVALUATED
 
@@ -47,9 +46,9 @@ def evaluate(
         stopping: Function that tells whether the run is to stop.
     """
     history = population.history
-    candidates, _ = propose(history, population.plan.control)
-    if not candidates:
+    if (by_scores := choose_by_scores(history, population.plan.control)) is None:
         return True
+    candidates = by_scores.candidates
     jobs = _jobs(candidates, population, checkpoints, count)
     say(Event("evaluating", f"{counted(len(candidates), 'candidate')} × {counted(count, 'evaluation')}"))
     numbers = {job.assignment.key: number for number, job in enumerate(jobs)}
@@ -73,15 +72,8 @@ def evaluate(
         for job in waiting:
             engine.submit(job)
         waiting = []
-    with np.errstate(invalid="ignore"):  # A candidate with an infinite score has no mean.
-        means = scores.mean(1)
-        errors = scores.std(1, ddof=1) / math.sqrt(count) if count > 1 else np.full(len(means), math.nan)
-    scored = [
-        replace(each, skill=float(mean), standard_error=float(error) if math.isfinite(error) else None)
-        for each, mean, error in zip(candidates, means, errors, strict=True)
-    ]
-    if (choice := choose(history, scored, "evaluated", count)) is None:
-        _warn("no candidate has a finite mean", say)
+    if (choice := choose_by_evaluations(history, candidates, scores)) is None:
+        _warn("evaluate returned no finite score", say)
     else:
         say(Event(EVALUATED, str(choice), data=choice.to_record() | {"observations": len(history)}))
     return True

@@ -46,12 +46,12 @@ class Result:
     def choice(self) -> Choice:
         """The checkpoint to hand over, its reason and the candidates: by evaluations, if there were any, or by scores.
 
-        With scores as noisy as those of a few episodes, the best one ever is lucky. So candidates are the best ever, the
-        last of the best member, and the last of the control, if there is one.
+        The best of many noisy scores is lucky. So candidates are the best one ever, the last one of the best member,
+        and the control's last one, if there is a control.
         """
         with reading(self.directory) as store:
-            record, control = last_evaluation(store), bool(store.about.get("control"))
-            choice = read_choice(self.history, record, control)
+            event, control = last_evaluation(store), bool(store.about.get("control"))
+            choice = read_choice(self.history, None if event is None else event.data, control)
         if choice is None:
             raise HistoryError(f"no interval of {self.directory} has completed, so there is nothing to hand over")
         return choice

@@ -170,8 +170,8 @@ def tune(
             None (default) leaves the others to the cluster. For engine="slurm" only.
         control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
             load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.
-        evaluations: Number of evaluations of each candidate at the end of a run, by the agent's `evaluate` if it has one:
-            they choose the checkpoint that is handed over. Default 10. 0 to choose by scores alone. Raise it if
+        evaluations: Number of evaluations of each candidate at the end of a run, if the agent has an `evaluate`: the
+            best mean chooses the checkpoint that is handed over. Default 10. 0 to choose by scores alone. Raise it if
             evaluations are noisy or cheap.
         callbacks: Views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
             `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record:

@@ -9,11 +9,15 @@ and early ones have as many chances as late ones, which have trained for longer.
 - the last checkpoint of the control, if the run has one: it may turn out that tuning gained nothing.
 
 Where the agent can evaluate itself (`Agent.evaluate`), each is evaluated with the same fresh seeds, which took no part
-in any decision; the best mean wins. Otherwise the skill is estimated from the scores along the candidate's lineage, by
-the filter of `smoothed.py` with the noise of the last WINDOW rounds. Its estimate is a mean given all scores so far, so
-that picking the greatest does not favour luck as picking the greatest score does; and it expects of a lineage that has
-risen steadily that it is still rising. Where that model finds no noise, or there are too few scores to tell, the best
-score ever wins: then it is the best skill, as far as is known.
+in any decision; the best mean wins. Otherwise skills are estimated from the scores along each lineage, by the filter of
+`smoothed.py` with the noise of the last WINDOW rounds: an estimate in which a lucky score counts for little. The last
+checkpoint wins, unless the best ever is estimated higher by more than MARGIN standard deviations of a score's noise. A
+margin is needed because the best ever was picked for its score out of many, and because training makes weights better,
+as a rule. In simulations of noise alone and of a steady rise this hands over better weights than the best score ever
+does, and after a collapse the same (tests/selection/test_choice.py).
+
+Where the model finds no noise, or there are too few scores to tell, the best score ever wins: then it is the best
+skill, as far as is known.
 """
 
 import math
@@ -22,13 +26,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+import numpy as np
+
 from popbandits.basics.settings import CONTROL
+from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import counted, number
 from popbandits.history import History, Observation
 from popbandits.selection.smoothed import MAX_OBSERVATIONS, estimate
 
 WINDOW = 16
 """Number of rounds that the noise is estimated from and a lineage is followed back, as in `Smoothed`."""
+
+MARGIN = 1.0
+"""Number of standard deviations of a score's noise by which the best ever must be ahead of the last."""
 
 Reason = Literal["evaluated", "smoothed", "score"]
 """Why: the best mean of evaluations, the best estimate from noisy scores, or the best score, if it shows no noise."""
@@ -82,12 +92,12 @@ class Choice:
         return {"chosen": list(self.observation.key), "candidates": rows, "evaluations": self.evaluations}
 
 
-def propose(history: History, control: bool = False) -> tuple[list[Candidate], Reason]:
-    """Return the candidates, with skills estimated from scores, and the reason for which to choose among them."""
-    size = history.size or int(history.intervals()[0].max(initial=-1)) + 1
-    lasts = [last for member in range(size) if (last := history.last_completed(member)) is not None]
+def choose_by_scores(history: History, control: bool = False) -> Choice | None:
+    """Choose by scores smoothed along lineages, as far as they are noise; None if no interval has completed."""
     if history.best is None:
-        return [], "score"
+        return None
+    size = history.size or int(history.intervals()[0].max()) + 1
+    lasts = [last for member in range(size) if (last := history.last_completed(member)) is not None]
     recent = history[-size * min(WINDOW, max(3, MAX_OBSERVATIONS // size)) :]
     model = estimate(recent, history.sign, None)
     levels = {} if model is None else model.follow(recent)[0]
@@ -99,29 +109,42 @@ def propose(history: History, control: bool = False) -> tuple[list[Candidate], R
             levels.update(model.follow([*islice(history.ancestors(one), WINDOW)][::-1])[0])
         return Candidate(one, history.sign * levels[one.key])
 
-    found = [_best(map(candidate, lasts), history.sign), candidate(history.best)]
-    found += [candidate(last) for last in lasts if control and last.member == CONTROL]
-    distinct = {each.observation.key: each for each in found}
-    there = [each for key, each in distinct.items() if key not in history.lost]
-    return there or [*distinct.values()], "score" if model is None else "smoothed"
+    last, ever = _best(map(candidate, lasts), history.sign), candidate(history.best)
+    found = [last, ever, *(candidate(one) for one in lasts if control and one.member == CONTROL)]
+    distinct = tuple({each.observation.key: each for each in found}.values())
+    if model is None:
+        return Choice(ever, "score", distinct)
+    luck = MARGIN * math.sqrt(model.noise(ever.observation))
+    fell = history.sign * (ever.skill - last.skill) > luck
+    return Choice(ever if fell else last, "smoothed", distinct)
 
 
-def choose(history: History, found: Sequence[Candidate], reason: Reason, evaluations: int = 0) -> Choice | None:
-    """Choose the candidate of the greatest skill; None if no skill is known."""
+def choose_by_evaluations(history: History, candidates: Sequence[Candidate], scores: FloatArray) -> Choice | None:
+    """Choose the best mean; None if no candidate has a finite one.
+
+    Args:
+        history: The history of the run.
+        candidates: What was evaluated.
+        scores: Scores of each candidate's evaluations, (candidates, evaluations); NaN if one failed.
+    """
+    count = scores.shape[1]
+    found = []
+    for candidate, row in zip(candidates, scores, strict=True):
+        fine = bool(np.isfinite(row).all())
+        error = float(row.std(ddof=1)) / math.sqrt(count) if fine and count > 1 else None
+        found.append(Candidate(candidate.observation, float(row.mean()) if fine else math.nan, error))
     known = [each for each in found if math.isfinite(each.skill)]
-    return Choice(_best(known, history.sign), reason, tuple(found), evaluations) if known else None
+    return Choice(_best(known, history.sign), "evaluated", tuple(found), count) if known else None
 
 
 def read_choice(history: History, record: Mapping[str, Any] | None, control: bool = False) -> Choice | None:
     """Return the choice on record or, without a record, by the scores; None if no interval has completed."""
     if record is None:
-        return choose(history, *propose(history, control))
-    found = {
-        (member, round_): Candidate(
-            history[history.index_of((member, round_))], math.nan if skill is None else skill, error
-        )
-        for member, round_, skill, error in record["candidates"]
-    }
+        return choose_by_scores(history, control)
+    found: dict[Any, Candidate] = {}
+    for member, round_, skill, error in record["candidates"]:
+        one = history[history.index_of((member, round_))]
+        found[member, round_] = Candidate(one, math.nan if skill is None else skill, error)
     return Choice(found[tuple(record["chosen"])], "evaluated", tuple(found.values()), record["evaluations"])
 
 

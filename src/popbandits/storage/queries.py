@@ -1,6 +1,6 @@
 """Queries of status and the live page: counts, numbers as arrays, and texts, without reading whole records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Literal
 
@@ -57,15 +57,11 @@ def last_turn(store: Store) -> str | None:
     return str(found[0][0]) if found else None
 
 
-def last_evaluation(store: Store) -> Mapping[str, Any] | None:
-    """Return what was recorded of the evaluation of a run's candidates; None if there was none since its last interval.
-
-    It has the candidates (member, round, mean score and its standard error), the chosen one and the number of
-    evaluations.
-    """
+def last_evaluation(store: Store) -> Event | None:
+    """Return the record of the evaluation of a run's candidates; None if there was none since its last interval."""
     found = store.ask("SELECT id FROM event WHERE kind = ? ORDER BY id DESC LIMIT 1", [EVALUATED])
-    data = next(store.events(found[0][0] - 1)).data if found else {}
-    return data if data.get("observations") == len(store) else None
+    event = next(store.events(found[0][0] - 1)) if found else None
+    return event if event is not None and event.data.get("observations") == len(store) else None
 
 
 def numbers(store: Store, source: Source, after: int = 0) -> Numbers:

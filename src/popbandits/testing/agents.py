@@ -131,6 +131,7 @@ class AgentCheck:
         """Train the intervals, and note the findings."""
         self._begin()
         self._repeat()
+        self._trials.judge_evaluation(self._onward, self._evaluated)
         with self._trials.agent(self._second_seed) as veteran:
             self._trials.train(veteran, self._contrast.second, "a new agent of another seed, with other values")
             self._veteran = veteran
@@ -154,6 +155,7 @@ class AgentCheck:
                 self._start = self._trials.train(agent, self._contrast.first, "a new agent")
                 if math.isfinite(self._start.score):
                     self._onward = self._trials.train(agent, self._contrast.first, "it continues in memory")
+                    self._evaluated = self._trials.evaluate(agent, self._onward)
                     return
 
     def _repeat(self) -> None:

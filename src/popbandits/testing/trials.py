@@ -24,7 +24,15 @@ from popbandits.agent import Agent, MakeAgent
 from popbandits.basics.wording import visible
 from popbandits.engines.generators import read_states, used_since
 from popbandits.engines.making import IncompleteAgentError, build
-from popbandits.engines.work import Checkpointable, agents_frames, announce, as_outcome, call, differences
+from popbandits.engines.work import (
+    Checkpointable,
+    agents_frames,
+    announce,
+    as_outcome,
+    call,
+    differences,
+    find_evaluate,
+)
 from popbandits.errors import AgentError, DiskError, PopbanditsError
 from popbandits.history import Config
 from popbandits.storage.checkpoints import seal
@@ -208,6 +216,30 @@ class Trials:
         self.reported |= set(list_compared(config, applied))
         text = f"got others: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
         self.note(AgentRule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
+
+    def evaluate(self, agent: Agent, trace: Trace) -> Trace | None:
+        """Evaluate an agent that was just saved, if it can, and save it again; note whether scores repeat themselves."""
+        if (evaluate := find_evaluate(agent)) is None:
+            return None
+        scores = []
+        for _ in range(2):
+            result = self._time("evaluate", lambda: evaluate(seed=1), "evaluate(seed=1)")
+            with self.give_up_on_error("reading what evaluate returned", AgentRule.EVALUATED, PopbanditsError):
+                scores.append(call(as_outcome, result, "evaluate").score)
+        if not all(map(math.isfinite, scores)):
+            self.note(AgentRule.EVALUATED, "warning", f"a candidate without a finite score cannot win, got {scores[0]}")
+        elif scores[0] != scores[1]:
+            text = f"two evaluations with one seed got {scores[0]!r} and {scores[1]!r}; draw all that is random from it"
+            self.note(AgentRule.EVALUATED, "warning", text)
+        return self._save(agent, trace.score)
+
+    def judge_evaluation(self, before: Trace, after: Trace | None) -> None:
+        """Note whether evaluations changed what is saved; `after` is None if there were none."""
+        if after is not None and not self.alike(before, after):
+            text = "the agent saves something else after evaluate; let it leave weights, counters and generators alone"
+            self.note(AgentRule.EVALUATED, "problem", text)
+        elif after is not None:
+            self.confirm(AgentRule.EVALUATED)
 
     def resume(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
         """Load a checkpoint, train for an interval, and save."""

@@ -54,6 +54,8 @@ class Progress(View):
         self.ending: Literal["", "stopping", "stopped", "finished"] = ""
         self.reason = ""
         """Why a callback stopped it."""
+        self.evaluation = ""
+        """What is said of the evaluation of candidates: its extent, then its result."""
 
     def opened(self, population: Population, directory: Path) -> None:
         """Read the history so far."""
@@ -100,6 +102,8 @@ class Progress(View):
         with self.lock:
             if event.member is not None:
                 self.failures.append(event)
+            elif event.kind in ("evaluating", "evaluated"):
+                self.evaluation = f"{'Evaluating' if event.kind == 'evaluating' else 'Handed over:'} {event.text}."
             elif event.kind in ("stopping", "stopped", "finished"):
                 self.ending = event.kind  # type: ignore[assignment]
                 self.reason = str(event.data.get("reason", ""))
