@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar
@@ -20,7 +19,7 @@ from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.basics.records import RULES, Assignment, Key, plain, status_of, with_standard_error
 from popbandits.basics.rules import is_real
 from popbandits.basics.wording import error_text, storable
-from popbandits.engines.making import IncompleteAgentError, build
+from popbandits.engines.making import IncompleteAgentError, build, find_evaluate
 from popbandits.errors import AgentError, CheckpointError, PopbanditsError
 from popbandits.storage.checkpoints import seal, verify
 from popbandits.storage.disk import fault, required
@@ -215,17 +214,6 @@ def announce(agent: Agent, key: Key) -> None:
     """Call the agent's `assigned` with the next interval, if it has one."""
     if callable(assigned := getattr(agent, "assigned", None)):
         assigned(*key)
-
-
-def find_evaluate(agent: object) -> Callable[..., Any] | None:
-    """Return the agent's `evaluate` if a seed, given by name, is all that it needs; an agent may have another one."""
-    evaluate: Any = getattr(agent, "evaluate", None)
-    try:
-        called = signature(evaluate)
-        called.bind(seed=0)
-    except (TypeError, ValueError):
-        return None
-    return evaluate if "seed" in called.parameters else None
 
 
 def as_outcome(result: Any, method: str = "train") -> Outcome:

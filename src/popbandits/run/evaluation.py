@@ -8,6 +8,7 @@ meanwhile does them again when it is resumed.
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from popbandits.basics.wording import counted
 from popbandits.engines.engine import Engine
 from popbandits.engines.work import Job
 from popbandits.errors import DiskError, PopbanditsWarning
-from popbandits.history import Assignment, Event
+from popbandits.history import Assignment, Event, Key
 from popbandits.population import Population
 from popbandits.selection.choice import Candidate, choose_by_evaluations, choose_by_scores
 from popbandits.storage.checkpoints import Checkpoints
@@ -45,52 +46,44 @@ def evaluate(
         say: Function that records an event.
         stopping: Function that tells whether the run is to stop.
     """
-    history = population.history
-    if (by_scores := choose_by_scores(history, population.plan.control)) is None:
+    if (by_scores := choose_by_scores(population.history, population.plan.control)) is None:
         return True
     candidates = by_scores.candidates
-    jobs = _jobs(candidates, population, checkpoints, count)
     say(Event("evaluating", f"{counted(len(candidates), 'candidate')} × {counted(count, 'evaluation')}"))
-    numbers = {job.assignment.key: number for number, job in enumerate(jobs)}
-    scores = np.full((len(candidates), count), math.nan)
-    engine.submit(jobs[0])  # Alone: if the agent has no evaluate, or it fails, there are no others.
-    left, waiting = len(jobs), jobs[1:]
-    while left:
+    jobs = _jobs(candidates, population, checkpoints, count)
+    scores: dict[Key, float] = {}
+    waiting = list(jobs)
+    engine.submit(waiting.pop(0))  # Alone: if the agent has no evaluate, or it fails, the others are not tried.
+    while len(scores) < len(jobs):
         if stopping():
             return False
         for report in engine.wait():
-            left -= 1
-            failure, outcome = report.failure, report.outcome
-            if outcome is not None:
-                scores.flat[numbers[report.key]] = outcome.score
-            elif failure is not None and failure.kind != "lost":  # A lost checkpoint is not handed over.
+            scores[report.key] = math.nan if report.outcome is None else report.outcome.score
+            if (failure := report.failure) is not None and failure.kind != "lost":  # What is lost is not handed over.
                 if failure.kind == "disk":
                     raise DiskError(failure.text)
                 if failure.kind != "incomplete":
                     _warn(failure.text, say, failure.traceback)
                 return True
-        for job in waiting:
-            engine.submit(job)
-        waiting = []
-    if (choice := choose_by_evaluations(history, candidates, scores)) is None:
+        while waiting:
+            engine.submit(waiting.pop(0))
+    table = np.array([scores[job.assignment.key] for job in jobs]).reshape(-1, count)
+    if (choice := choose_by_evaluations(candidates, table, population.history.sign)) is None:
         _warn("evaluate returned no finite score", say)
     else:
-        say(Event(EVALUATED, str(choice), data=choice.to_record() | {"observations": len(history)}))
+        say(Event(EVALUATED, str(choice), data=choice.to_record() | {"observations": len(population.history)}))
     return True
 
 
 def _jobs(candidates: Sequence[Candidate], population: Population, checkpoints: Checkpoints, count: int) -> list[Job]:
-    """Return the evaluations of all candidates; they are divided among the members, whose agents do them."""
-    seeds = [
-        int(np.random.SeedSequence(population.seed, spawn_key=(EVALUATION, number)).generate_state(1)[0]) >> 1
-        for number in range(count)
-    ]
+    """Return the evaluations, candidate by candidate; they are divided among the members, whose agents do them."""
+    states = (np.random.SeedSequence(population.seed, spawn_key=(EVALUATION, number)) for number in range(count))
+    seeds = [int(state.generate_state(1)[0]) >> 1 for state in states]  # below 2**31, as some libraries want it
     jobs: list[Job] = []
-    for one in (candidate.observation for candidate in candidates):
-        for seed in seeds:  # Below 2**31, as some libraries want it.
-            turn, member = divmod(len(jobs), population.size)
-            assignment = Assignment(member, turn, one.config, one.key)
-            jobs.append(Job(assignment, seed, checkpoints.path(one.key), checkpoints.draft(), seed))
+    for one, seed in product((candidate.observation for candidate in candidates), seeds):
+        turn, member = divmod(len(jobs), population.size)
+        assignment = Assignment(member, turn, one.config, one.key)
+        jobs.append(Job(assignment, seed, checkpoints.path(one.key), checkpoints.draft(), seed))
     return jobs
 
 

@@ -51,7 +51,7 @@ class Candidate:
     observation: Observation
     """The interval that it is from."""
     skill: float
-    """Mean of its evaluations, or else its score smoothed along its lineage; NaN if its evaluations failed."""
+    """Mean of its evaluations, or else its score smoothed along its lineage."""
     standard_error: float | None = None
     """Standard error of the mean of its evaluations; None for other skills, and with a single evaluation."""
 
@@ -63,7 +63,7 @@ class Choice:
     chosen: Candidate
     reason: Reason
     candidates: tuple[Candidate, ...]
-    """All that were compared, the chosen one included."""
+    """All that were compared, the chosen one included; without those whose evaluations were not finite."""
     evaluations: int = 0
     """Number of evaluations of each candidate."""
 
@@ -85,10 +85,7 @@ class Choice:
 
     def to_record(self) -> dict[str, Any]:
         """Return plain values to record; they are of an evaluation."""
-        rows = [
-            [*each.observation.key, each.skill if math.isfinite(each.skill) else None, each.standard_error]
-            for each in self.candidates
-        ]
+        rows = [[*each.observation.key, each.skill, each.standard_error] for each in self.candidates]
         return {"chosen": list(self.observation.key), "candidates": rows, "evaluations": self.evaluations}
 
 
@@ -119,33 +116,25 @@ def choose_by_scores(history: History, control: bool = False) -> Choice | None:
     return Choice(ever if fell else last, "smoothed", distinct)
 
 
-def choose_by_evaluations(history: History, candidates: Sequence[Candidate], scores: FloatArray) -> Choice | None:
-    """Choose the best mean; None if no candidate has a finite one.
-
-    Args:
-        history: The history of the run.
-        candidates: What was evaluated.
-        scores: Scores of each candidate's evaluations, (candidates, evaluations); NaN if one failed.
-    """
+def choose_by_evaluations(candidates: Sequence[Candidate], scores: FloatArray, sign: float) -> Choice | None:
+    """Choose the best mean of scores, (candidates, evaluations); one that is not finite drops its candidate."""
     count = scores.shape[1]
     found = []
-    for candidate, row in zip(candidates, scores, strict=True):
-        fine = bool(np.isfinite(row).all())
-        error = float(row.std(ddof=1)) / math.sqrt(count) if fine and count > 1 else None
-        found.append(Candidate(candidate.observation, float(row.mean()) if fine else math.nan, error))
-    known = [each for each in found if math.isfinite(each.skill)]
-    return Choice(_best(known, history.sign), "evaluated", tuple(found), count) if known else None
+    for each, row in zip(candidates, scores, strict=True):
+        if np.isfinite(row).all():
+            error = float(row.std(ddof=1)) / math.sqrt(count) if count > 1 else None
+            found.append(Candidate(each.observation, float(row.mean()), error))
+    return Choice(_best(found, sign), "evaluated", tuple(found), count) if found else None
 
 
 def read_choice(history: History, record: Mapping[str, Any] | None, control: bool = False) -> Choice | None:
     """Return the choice on record or, without a record, by the scores; None if no interval has completed."""
     if record is None:
         return choose_by_scores(history, control)
-    found: dict[Any, Candidate] = {}
-    for member, round_, skill, error in record["candidates"]:
-        one = history[history.index_of((member, round_))]
-        found[member, round_] = Candidate(one, math.nan if skill is None else skill, error)
-    return Choice(found[tuple(record["chosen"])], "evaluated", tuple(found.values()), record["evaluations"])
+    rows = record["candidates"]
+    found = tuple(Candidate(history[history.index_of((m, r))], skill, error) for m, r, skill, error in rows)
+    chosen = next(each for each in found if list(each.observation.key) == record["chosen"])
+    return Choice(chosen, "evaluated", found, record["evaluations"])
 
 
 def _best(found: Iterable[Candidate], sign: float) -> Candidate:

@@ -131,9 +131,11 @@ class AgentCheck:
         """Train the intervals, and note the findings."""
         self._begin()
         self._repeat()
-        self._trials.judge_evaluation(self._onward, self._evaluated)
         with self._trials.agent(self._second_seed) as veteran:
-            self._trials.train(veteran, self._contrast.second, "a new agent of another seed, with other values")
+            trained = self._trials.train(
+                veteran, self._contrast.second, "a new agent of another seed, with other values"
+            )
+            self._trials.evaluate(veteran, trained)
             self._veteran = veteran
             loaded = self._resume(self._start)
             if self._trials.alike(loaded, self._onward):
@@ -155,7 +157,6 @@ class AgentCheck:
                 self._start = self._trials.train(agent, self._contrast.first, "a new agent")
                 if math.isfinite(self._start.score):
                     self._onward = self._trials.train(agent, self._contrast.first, "it continues in memory")
-                    self._evaluated = self._trials.evaluate(agent, self._onward)
                     return
 
     def _repeat(self) -> None:

@@ -23,16 +23,8 @@ from typing import Any, NoReturn, TypeVar
 from popbandits.agent import Agent, MakeAgent
 from popbandits.basics.wording import visible
 from popbandits.engines.generators import read_states, used_since
-from popbandits.engines.making import IncompleteAgentError, build
-from popbandits.engines.work import (
-    Checkpointable,
-    agents_frames,
-    announce,
-    as_outcome,
-    call,
-    differences,
-    find_evaluate,
-)
+from popbandits.engines.making import IncompleteAgentError, build, find_evaluate
+from popbandits.engines.work import Checkpointable, agents_frames, announce, as_outcome, call, differences
 from popbandits.errors import AgentError, DiskError, PopbanditsError
 from popbandits.history import Config
 from popbandits.storage.checkpoints import seal
@@ -217,29 +209,21 @@ class Trials:
         text = f"got others: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
         self.note(AgentRule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
 
-    def evaluate(self, agent: Agent, trace: Trace) -> Trace | None:
-        """Evaluate an agent that was just saved, if it can, and save it again; note whether scores repeat themselves."""
-        if (evaluate := find_evaluate(agent)) is None:
-            return None
-        scores = []
-        for _ in range(2):
-            result = self._time("evaluate", lambda: evaluate(seed=1), "evaluate(seed=1)")
-            with self.give_up_on_error("reading what evaluate returned", AgentRule.EVALUATED, PopbanditsError):
-                scores.append(call(as_outcome, result, "evaluate").score)
-        if not all(map(math.isfinite, scores)):
-            self.note(AgentRule.EVALUATED, "warning", f"a candidate without a finite score cannot win, got {scores[0]}")
-        elif scores[0] != scores[1]:
-            text = f"two evaluations with one seed got {scores[0]!r} and {scores[1]!r}; draw all that is random from it"
+    def evaluate(self, agent: Agent, trace: Trace) -> None:
+        """Note whether evaluations of an agent, which was just saved, are repeatable and leave it as it is."""
+        if (evaluate := find_evaluate(agent)) is None or not math.isfinite(trace.score):
+            return
+        one, other = (
+            self._time("evaluate", lambda: as_outcome(evaluate(seed=1), "evaluate").score, "evaluate(seed=1)")
+            for _ in range(2)
+        )
+        if one != other:  # Two NaNs too: a checkpoint without a finite score is not handed over.
+            text = f"evaluations with the same seed got {one!r} and {other!r}; draw all that is random from the seed"
             self.note(AgentRule.EVALUATED, "warning", text)
-        return self._save(agent, trace.score)
-
-    def judge_evaluation(self, before: Trace, after: Trace | None) -> None:
-        """Note whether evaluations changed what is saved; `after` is None if there were none."""
-        if after is not None and not self.alike(before, after):
-            text = "the agent saves something else after evaluate; let it leave weights, counters and generators alone"
+        if not self.alike(trace, self._save(agent, trace.score)):
+            text = "evaluate changed what save writes; let it leave weights, counters and generators alone"
             self.note(AgentRule.EVALUATED, "problem", text)
-        elif after is not None:
-            self.confirm(AgentRule.EVALUATED)
+        self.confirm(AgentRule.EVALUATED)
 
     def resume(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
         """Load a checkpoint, train for an interval, and save."""
