@@ -94,7 +94,7 @@ def choose_by_scores(history: History, control: bool = False) -> Choice | None:
     if history.best is None:
         return None
     size = history.size or int(history.intervals()[0].max()) + 1
-    lasts = [last for member in range(size) if (last := history.last_completed(member)) is not None]
+    lasts = [own for member in range(size) if (own := history.last_completed(member)) is not None]
     recent = history[-size * min(WINDOW, max(3, MAX_OBSERVATIONS // size)) :]
     model = estimate(recent, history.sign, None)
     levels = {} if model is None else model.follow(recent)[0]
