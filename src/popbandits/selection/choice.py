@@ -58,7 +58,31 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The checkpoint that a run hands over, and why: print it for a sentence."""
+    """The checkpoint that a run hands over, and why: print it for a sentence.
+
+    >>> import json, random
+    >>> from tempfile import TemporaryDirectory
+    >>> from popbandits import tune
+    >>> class Climber:
+    ...     height = 0.0
+    ...
+    ...     def train(self, config):
+    ...         self.height += config["step"]
+    ...         return self.height + random.gauss(0, 1)
+    ...
+    ...     def evaluate(self, seed):
+    ...         return self.height + random.Random(seed).gauss(0, 1)
+    ...
+    ...     def save(self, directory):
+    ...         (directory / "height").write_text(json.dumps(self.height))
+    ...
+    ...     def load(self, directory):
+    ...         self.height = json.loads((directory / "height").read_text())
+    >>> with TemporaryDirectory() as folder:
+    ...     result = tune(Climber, {"step": (0.0, 1.0)}, rounds=4, directory=folder, progress=False, evaluations=5)
+    ...     print(result.choice)
+    member ..., round ...: ... ± ... in 5 evaluations, the best of ...
+    """
 
     chosen: Candidate
     reason: Reason
