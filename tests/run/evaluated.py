@@ -69,6 +69,18 @@ class Diverging(Learner):
         return self.skill if self.skill < self.limit else float("nan")
 
 
+class Failing(Evaluated):
+    """Fails in the last round."""
+
+    def assigned(self, member: int, round: int) -> None:
+        self.round = round
+
+    def train(self, config: dict[str, Any]) -> float:
+        if self.round == 5:
+            raise ValueError("that is enough")
+        return super().train(config)
+
+
 class Killed(Evaluated):
     """Kills its process in the middle of the evaluations, once."""
 

@@ -27,6 +27,7 @@ from tests.run.evaluated import (
     Counting,
     Diverging,
     Evaluated,
+    Failing,
     Fickle,
     Interrupted,
     Killed,
@@ -214,6 +215,12 @@ def test_a_run_in_which_nothing_completed_hands_nothing_over(tmp_path: Path) -> 
         store.connection.commit()
     with pytest.raises(HistoryError, match="there is nothing to hand over"):
         _ = Result(tmp_path).choice
+
+
+def test_members_that_fail_at_the_end_are_candidates_by_what_they_completed(tmp_path: Path) -> None:
+    result = tuned(Failing, tmp_path)
+    assert result.choice.reason == "evaluated"
+    assert result.choice.observation.round < 5
 
 
 def test_a_number_of_evaluations_is_checked(tmp_path: Path) -> None:

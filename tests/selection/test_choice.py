@@ -104,5 +104,7 @@ def test_a_choice_comes_back_from_its_record() -> None:
     candidates = [Candidate(each, each.score) for each in history]
     choice = choose_by_evaluations(candidates, np.array([[1.0, 3.0], [1, 9], [4, 0], [1, 1]]), 1.0)
     assert choice is not None
-    assert read_choice(history, choice.to_record()) == choice
+    record = choice.to_record(history)
+    assert read_choice(history, record) == choice
+    assert read_choice(history.prefix(3), record) == choose_by_scores(history.prefix(3))
     assert read_choice(history, None) == choose_by_scores(history)

@@ -71,7 +71,7 @@ def evaluate(
     if (choice := choose_by_evaluations(candidates, table, population.history.sign)) is None:
         _warn("evaluate returned no finite score", say)
     else:
-        say(Event(EVALUATED, str(choice), data=choice.to_record() | {"observations": len(population.history)}))
+        say(Event(EVALUATED, str(choice), data=choice.to_record(population.history)))
     return True
 
 

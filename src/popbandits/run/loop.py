@@ -168,12 +168,12 @@ class Loop:
     def _accept(self, report: JobReport) -> None:
         """Record the result of a job."""
         job = self._jobs.pop(report.key)
-        self._evaluates = report.evaluates
         failure, outcome = report.failure, report.outcome
         if failure is not None and failure.kind in ("incomplete", "misapplied", "disk"):
             self._end(job, failure)
         signed = None
         if outcome is not None:
+            self._evaluates = report.evaluates
             self.checkpoints.publish(job.draft, report.key)
             signed = self._signer.checkpoint(report.key, fingerprint(self.checkpoints.path(report.key)))
         else:

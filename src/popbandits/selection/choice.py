@@ -107,10 +107,11 @@ class Choice:
         }
         return f"member {one.member}, round {one.round}: {why[self.reason]}"
 
-    def to_record(self) -> dict[str, Any]:
-        """Return plain values to record; they are of an evaluation."""
+    def to_record(self, history: History) -> dict[str, Any]:
+        """Return plain values to record of an evaluation at the end of a history."""
         rows = [[*each.observation.key, each.skill, each.standard_error] for each in self.candidates]
-        return {"chosen": list(self.observation.key), "candidates": rows, "evaluations": self.evaluations}
+        about = {"evaluations": self.evaluations, "observations": len(history)}
+        return {"chosen": list(self.observation.key), "candidates": rows} | about
 
 
 def choose_by_scores(history: History, control: bool = False) -> Choice | None:
@@ -152,8 +153,8 @@ def choose_by_evaluations(candidates: Sequence[Candidate], scores: FloatArray, s
 
 
 def read_choice(history: History, record: Mapping[str, Any] | None, control: bool = False) -> Choice | None:
-    """Return the choice on record or, without a record, by the scores; None if no interval has completed."""
-    if record is None:
+    """Return the choice on record or, without one of all of the history, by the scores; None if nothing completed."""
+    if record is None or record["observations"] != len(history):
         return choose_by_scores(history, control)
     rows = record["candidates"]
     found = tuple(Candidate(history[history.index_of((m, r))], skill, error) for m, r, skill, error in rows)
