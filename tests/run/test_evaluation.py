@@ -194,6 +194,12 @@ def test_an_evaluate_that_raises_is_a_warning_and_scores_choose(tmp_path: Path) 
     assert said(tmp_path, "finished")
 
 
+def test_the_terminal_says_that_nothing_could_be_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.warns(PopbanditsWarning, match="there is no environment"):
+        tuned(Raising, tmp_path, progress=True)
+    assert ". Warning: the candidates of the run could not be evaluated, so it hands over by" in capsys.readouterr().err
+
+
 def test_a_candidate_without_a_finite_score_is_not_handed_over(tmp_path: Path) -> None:
     plain = tuned(Learner, tmp_path / "plain")
     skills = [skill_of(plain, each) for each in plain.choice.candidates]

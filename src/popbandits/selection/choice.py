@@ -41,19 +41,22 @@ MARGIN = 1.0
 """Number of standard deviations of a score's noise by which the best ever must be ahead of the last."""
 
 Reason = Literal["evaluated", "smoothed", "score"]
-"""Why: the best mean of evaluations, the best estimate from noisy scores, or the best score, if it shows no noise."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A checkpoint that a run may hand over."""
+    """A checkpoint that a run may hand over.
+
+    Args:
+        observation: The interval that it is from.
+        skill: Mean of its evaluations, or else its score smoothed along its lineage.
+        standard_error: Standard error of the mean of its evaluations. None (default) for other skills, and with a
+            single evaluation.
+    """
 
     observation: Observation
-    """The interval that it is from."""
     skill: float
-    """Mean of its evaluations, or else its score smoothed along its lineage."""
     standard_error: float | None = None
-    """Standard error of the mean of its evaluations; None for other skills, and with a single evaluation."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,19 @@ class Choice:
     ...     result = tune(Climber, {"step": (0.0, 1.0)}, rounds=4, directory=folder, progress=False, evaluations=5)
     ...     print(result.choice)
     member ..., round ...: ... ± ... in 5 evaluations, the best of ...
+
+    Args:
+        chosen: The candidate that is handed over.
+        reason: Why: "evaluated" for the best mean of evaluations, "smoothed" for noisy scores smoothed along lineages,
+            or "score" for the best score, if scores show no noise.
+        candidates: All that were compared, the chosen one included; without those whose evaluations were not finite.
+        evaluations: Number of evaluations of each candidate. Default 0, if there were none.
     """
 
     chosen: Candidate
     reason: Reason
     candidates: tuple[Candidate, ...]
-    """All that were compared, the chosen one included; without those whose evaluations were not finite."""
     evaluations: int = 0
-    """Number of evaluations of each candidate."""
 
     @property
     def observation(self) -> Observation:

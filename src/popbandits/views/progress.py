@@ -11,12 +11,16 @@ from typing import Literal
 
 from popbandits.advice import advise
 from popbandits.basics.records import merit
+from popbandits.basics.wording import first_line
 from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Decision, Event, Key, Observation
 from popbandits.population import Population
 from popbandits.views.view import View
 
 State = Literal["training", "waiting", "idle", "failed", "done"]
+
+EVALUATION_WORDS = {"evaluating": "Evaluating", "evaluated": "Handed over:", "unevaluated": "Warning:"}
+"""First words of what is said of an evaluation, by the kind of its event."""
 
 
 @dataclass
@@ -102,8 +106,8 @@ class Progress(View):
         with self.lock:
             if event.member is not None:
                 self.failures.append(event)
-            elif event.kind in ("evaluating", "evaluated"):
-                self.evaluation = f"{'Evaluating' if event.kind == 'evaluating' else 'Handed over:'} {event.text}."
+            elif event.kind in EVALUATION_WORDS:
+                self.evaluation = f"{EVALUATION_WORDS[event.kind]} {first_line(event.text)}."
             elif event.kind in ("stopping", "stopped", "finished"):
                 self.ending = event.kind  # type: ignore[assignment]
                 self.reason = str(event.data.get("reason", ""))
