@@ -63,7 +63,8 @@ FOLDER = "Folders and resuming"
 
 METHODS = ", ".join(methods.METHODS)
 CHANGEABLE = (
-    "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection, slurm, callbacks"
+    "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection, slurm, "
+    "evaluations, callbacks"
 )
 NO_SCORE = "RunError: a run ends when no interval has completed yet; the last failure: "
 GOES_ON = ". Everything so far is in runs/…: fix the agent, then resume it…"

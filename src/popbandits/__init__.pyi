@@ -37,6 +37,7 @@ from .selection import Patient as Patient
 from .selection import Picks as Picks
 from .selection import Selection as Selection
 from .selection import Truncation as Truncation
+from .selection.choice import Choice as Choice
 from .space import Space as Space
 from .space import constant as constant
 from .space import cosine as cosine

@@ -34,11 +34,15 @@ class Agent(Protocol):
     ends with `save`. So the checkpoint must hold everything that lasts between intervals: weights, optimizer, counters,
     random states. It must not restore hyperparameters: those passed to `train` apply.
 
-    Three optional methods are called if the agent has them. `applied() -> config` returns the hyperparameters it really
+    Four optional methods are called if the agent has them. `applied() -> config` returns the hyperparameters it really
     trained with (all, or those it knows); the run stops if one differs from what was requested. `assigned(member,
     round)` is called before every `train` and names the next interval: for work that is due in certain rounds, and so
     that two members that resume from one checkpoint with the same hyperparameters can draw different random numbers.
-    `close()` releases the agent's resources when it is no longer needed.
+    `evaluate(seed) -> float | Outcome` scores a loaded checkpoint on fresh episodes or held-out data: it does not
+    train, changes nothing that is saved, and returns the same for the same seed. At the end of a run it is called
+    several times, with seeds that took no part in training, to choose what the run hands over. The seed is passed by
+    name: a method of this name that needs other arguments is left alone. `close()` releases the agent's resources when
+    it is no longer needed.
     """
 
     def train(self, config: dict[str, Any], /) -> "float | Outcome":
@@ -79,7 +83,8 @@ class BatchedAgents(Protocol):
 
     Three optional methods are called if they exist. `applied() -> [config, ...]` returns the hyperparameters each
     member really trained with. `assigned([(member, round), ...])` is called before every `train` and names each
-    member's next interval. `close()` releases all resources.
+    member's next interval. `close()` releases all resources. A batch is not evaluated at the end of a run: what it
+    hands over is chosen by its scores.
     """
 
     def train(self, configs: list[dict[str, Any]], /) -> "Sequence[float | Outcome]":

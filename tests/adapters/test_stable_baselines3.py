@@ -18,6 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from popbandits import Outcome
 from popbandits.adapters.sb3_hyperparameters import built_with
 from popbandits.adapters.stable_baselines3 import SB3Agent
+from popbandits.engines.making import find_evaluate
 from popbandits.engines.work import differences
 from popbandits.errors import AgentError, ArgumentError
 from popbandits.testing import check_agent
@@ -251,6 +252,20 @@ def test_the_score_can_be_that_of_the_training_episodes() -> None:
     assert outcome.score == outcome.metrics["training_return"]
     with pytest.raises(AgentError, match="an episode must end within an interval, got none in 4 steps; raise steps"):
         agent(PPO, n_steps=4, batch_size=4, episodes=0, steps=4).train({})
+
+
+@pytest.mark.parametrize("episodes", [5, 0])
+def test_an_evaluation_depends_on_its_seed_alone_and_trains_nothing(episodes: int, tmp_path: Path) -> None:
+    trained = agent(PPO, n_steps=8, batch_size=8, episodes=episodes)
+    trained.train({})
+    before = saved(trained, tmp_path / "before")
+    assert find_evaluate(trained) is not None
+    first = trained.evaluate(seed=1)
+    assert trained.evaluate(seed=2) != first == trained.evaluate(seed=1) < 0
+    other = agent(PPO, n_steps=8, batch_size=8, episodes=episodes)
+    other.load(before)
+    assert other.evaluate(seed=1) == first
+    assert trained.train({}) == other.train({}), "evaluations leave no trace"
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_setting_added_to_the_list_and_the_signatures_is_everywhere_without_an
     assert "--loud everything is said aloud --no-loud the opposite of --loud" in shown
     assert seen["wrong"] == 2
     assert "popbandits run: pace must be a whole number of at least 1, got 0\n" in done.stderr
-    assert "\n  pace        6\n  loud        False\n" in done.stdout
+    assert "\n  pace         6\n  loud         False\n" in done.stdout
     assert (seen["ran"], seen["recorded"]) == (0, {"pace": 7, "loud": True})
     assert (seen["resumed"], seen["changed"]) == (0, {"pace": 8, "loud": True})
     assert seen["again"] == {"pace": 9, "loud": True}

@@ -18,6 +18,7 @@ from popbandits.views.view import View
 from tests.engines.agents import Deaf, Walker, space
 from tests.processes import until
 from tests.ray.members import Fatal
+from tests.run.evaluated import SPACE, Evaluated
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -89,6 +90,11 @@ def test_without_a_shared_folder_checkpoints_travel_as_bytes(
     monkeypatch.setattr(RayEngine, "_start", start_unseen)
     monkeypatch.setattr(Host, "do", None)
     assert tuned(Walker, tmp_path).history == in_process
+    settings: dict[str, Any] = {"rounds": 3, "seed": 1, "progress": False, "evaluations": 3}
+    here = tune(Evaluated, SPACE, directory=tmp_path / "here", **settings)
+    there = tune(Evaluated, SPACE, directory=tmp_path / "there", engine="ray", **settings)
+    assert there.choice == here.choice
+    assert there.choice.reason == "evaluated"
 
 
 def test_actors_that_hang_or_die_are_replaced(tmp_path: Path) -> None:

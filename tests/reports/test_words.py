@@ -34,7 +34,7 @@ def told(directory: Path, space: Any, configs: list[dict[str, Any]], scores: lis
 
 def test_the_summary_names_the_best_score_and_how_it_was_reached(tmp_path: Path) -> None:
     run = Run.read(play(tmp_path / "run", method=None))
-    how, best, way = summary(run)
+    how, best, way, handed = summary(run)
     assert how.startswith("The run is finished: Patient PBT trained 4 members for 12 of 12 rounds")
     leader = run.history.best
     assert leader is not None
@@ -43,6 +43,7 @@ def test_the_summary_names_the_best_score_and_how_it_was_reached(tmp_path: Path)
     assert f" {len(run.deciding)} configurations were explored, in " in how
     assert how.endswith(" s altogether; none fell back to sampling.")
     assert f"{len(spans(run))} configurations" in way
+    assert handed.startswith("It hands over member ")
 
 
 def test_a_run_without_a_completed_interval_says_so(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch.distributions import Categorical
 
 from popbandits import rl
+from popbandits.engines.making import find_evaluate
 from popbandits.errors import ArgumentError
 from popbandits.rl.demo import DEFAULTS, evaluate, make_agent, space
 from popbandits.rl.ppo import (
@@ -140,6 +141,7 @@ def test_an_evaluation_is_the_mean_return_of_one_episode_in_each_environment() -
     steps = [play.step(agent.network.act(agent.network.see(play.observations), generator)) for _ in range(30)]
     expected = sum(float(step.rewards.sum()) for step in steps) / 5
     assert agent.evaluate(5, seed=3) == pytest.approx(expected, rel=1e-5)
+    assert find_evaluate(agent) is not None
 
 
 def test_the_discounted_return_begins_anew_with_each_episode() -> None:

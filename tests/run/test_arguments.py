@@ -65,6 +65,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (1, "control must be True or False, got 1"),
         (True, "the control trains with the start, got control=True without one; give start"),
     ],
+    "evaluations": [(value, f"evaluations {WHOLE} 0, got {value!r}") for value in (-1, 2.5, None)],
     "callbacks": [(value, f"callbacks must be a list of View objects, got {value!r}") for value in ("csv", [1], None)],
     "progress": [(value, f"progress must be True, False or a View, got {value!r}") for value in ("no", None, 1)],
 }

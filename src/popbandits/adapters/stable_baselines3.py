@@ -59,7 +59,7 @@ class SB3Agent(SeededAgent):
         whole(1).check("steps", steps)
         whole(0).check("episodes", episodes)
         super().__init__(seed)
-        self._steps, self._episodes = steps, episodes
+        self._env, self._steps, self._episodes = env, steps, episodes
         self._config: dict[str, Any] = {}
         self._tuned: set[str] = set()
         # SB3 writes into the dicts it gets, which other agents get too.
@@ -82,7 +82,7 @@ class SB3Agent(SeededAgent):
             model._last_obs = None  # makes `learn` reset the environments
             before, trained = model.num_timesteps, list[float]()
             model.learn(self._steps, callback=lambda seen, _: _note_returns(seen, trained), reset_num_timesteps=False)
-            returns = trained if self._evaluation is None else self._evaluate(number)
+            returns = self._evaluate(number, self._episodes) if self._episodes else trained
         if not returns:
             raise AgentError(f"an episode must end within an interval, got none in {self._steps} steps; raise steps")
         metrics = {"training_return": float(np.mean(trained))} if trained else {}
@@ -128,16 +128,22 @@ class SB3Agent(SeededAgent):
             if env is not None:
                 env.close()
 
-    def _evaluate(self, seed: int) -> list[float]:
+    def evaluate(self, seed: int) -> float:
+        """Return the mean return of fresh episodes, as many as a score has; 10 if scores are training returns."""
+        with seeded(seed):
+            return float(np.mean(self._evaluate(seed, self._episodes or 10)))
+
+    def _evaluate(self, seed: int, episodes: int) -> list[float]:
         vectorised = library("stable_baselines3.common.vec_env", "sb3")
         evaluation = library("stable_baselines3.common.evaluation", "sb3")
-        assert self._evaluation is not None
+        if self._evaluation is None:
+            self._evaluation = self.model._wrap_env(_build(self._env))
         vectorised.sync_envs_normalization(self.model.get_env(), self._evaluation)
         if (scales := vectorised.unwrap_vec_normalize(self._evaluation)) is not None:
             scales.training = scales.norm_reward = False
         self._evaluation.seed(seed)
         returns, _ = evaluation.evaluate_policy(
-            self.model, self._evaluation, self._episodes, return_episode_rewards=True, warn=False
+            self.model, self._evaluation, episodes, return_episode_rewards=True, warn=False
         )
         return list(returns)
 

@@ -110,6 +110,7 @@ _SETTINGS = {
     "task": Setting(TEXT.or_none(), (str, "TEXT")),
     "slurm": Setting(JOB.or_none(), (read_options, "NAME=VALUE,…"), resumes=True),
     "control": Setting(FLAG, (bool, "")),
+    "evaluations": Setting(whole(0), (int, "N"), resumes=True),
     "callbacks": Setting(recorded=False, resumes=True),
     "progress": Setting(recorded=False),
 }

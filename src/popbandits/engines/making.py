@@ -1,9 +1,9 @@
-"""Build an agent from what a user gave as one, and say what is wrong with it."""
+"""Build an agent from what a user gave as one, say what is wrong with it, and find its optional evaluation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature, isclass, signature
 from numbers import Real
-from typing import cast
+from typing import Any, cast
 
 from popbandits.agent import Agent, MakeAgent
 from popbandits.errors import AgentError
@@ -38,6 +38,17 @@ def build(make_agent: MakeAgent, seed: int) -> Agent:
             f"an agent has train, save and load, got {agent!r:.200} without {', '.join(missing)}; {add}"
         )
     return cast(Agent, agent)
+
+
+def find_evaluate(agent: object) -> Callable[..., Any] | None:
+    """Return the agent's `evaluate` if a seed, given by name, is all that it needs; an agent may have another one."""
+    evaluate: Any = getattr(agent, "evaluate", None)
+    try:
+        called = signature(evaluate)
+        called.bind(seed=0)
+    except (TypeError, ValueError):
+        return None
+    return evaluate if "seed" in called.parameters else None
 
 
 def _make(make_agent: MakeAgent, seed: int) -> Agent:

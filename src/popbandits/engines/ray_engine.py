@@ -52,7 +52,7 @@ class Host:
                 unpack(source, folder / "source")
             here = replace(job, source=None if source is None else folder / "source", draft=folder / "draft")
             report = self._pool.do(here)
-            return report, pack(here.draft) if report.outcome is not None else None
+            return report, pack(here.draft) if report.outcome is not None and job.evaluation is None else None
 
 
 @dataclass(eq=False)  # Each is itself, also if it looks like another.

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar
@@ -18,7 +19,7 @@ from popbandits.agent import Agent, MakeAgent, Outcome
 from popbandits.basics.records import RULES, Assignment, Key, plain, status_of, with_standard_error
 from popbandits.basics.rules import is_real
 from popbandits.basics.wording import error_text, storable
-from popbandits.engines.making import IncompleteAgentError, build
+from popbandits.engines.making import IncompleteAgentError, build, find_evaluate
 from popbandits.errors import AgentError, CheckpointError, PopbanditsError
 from popbandits.storage.checkpoints import seal, verify
 from popbandits.storage.disk import fault, required
@@ -40,6 +41,8 @@ class Job:
     """The parent's checkpoint; None for a fresh start."""
     draft: Path
     """Folder to save to."""
+    evaluation: int | None = None
+    """Seed of an evaluation, to do instead of training: nothing is saved then. None to train."""
 
 
 FailureKind = Literal["raised", "score", "timeout", "died", "lost", "incomplete", "misapplied", "disk"]
@@ -68,6 +71,8 @@ class JobReport:
     key: Key
     seconds: float
     end: Outcome | Failure
+    evaluates: bool = False
+    """True if the agent has the optional method `evaluate`."""
 
     @property
     def outcome(self) -> Outcome | None:
@@ -110,7 +115,7 @@ class AgentPool:
         start = time.perf_counter()
         end: Outcome | Failure
         try:
-            end = self._train(job)
+            end = self._train(job) if job.evaluation is None else self._evaluate(job)
         except BaseException as error:
             if is_ctrl_c(error):
                 raise
@@ -118,7 +123,8 @@ class AgentPool:
             self._dismiss(job.assignment.member)  # Its state is unknown.
         if self._abandoned.is_set():
             shutil.rmtree(job.draft, ignore_errors=True)
-        return JobReport(job.assignment.key, time.perf_counter() - start, end)
+        evaluates = find_evaluate(self._agents.get(job.assignment.member)) is not None
+        return JobReport(job.assignment.key, time.perf_counter() - start, end, evaluates)
 
     def close(self) -> None:
         """Close all agents."""
@@ -132,6 +138,14 @@ class AgentPool:
         call(announce, agent, job.assignment.key)
         result = call(agent.train, copy.deepcopy(job.assignment.config))
         return accept(agent, job, result, self._abandoned)
+
+    def _evaluate(self, job: Job) -> Outcome:
+        agent = self._agent(job)
+        if (evaluate := find_evaluate(agent)) is None:
+            raise IncompleteAgentError("the agent has no evaluate(seed)")
+        assert job.source is not None
+        load_verified(agent, job.source)
+        return as_outcome(call(partial(evaluate, seed=job.evaluation)), "evaluate")
 
     def _agent(self, job: Job) -> Agent:
         """Return the member's agent; build one for a fresh start, or if there is none."""
@@ -202,8 +216,8 @@ def announce(agent: Agent, key: Key) -> None:
         assigned(*key)
 
 
-def as_outcome(result: Any) -> Outcome:
-    """Convert the result of `train` to an Outcome with Python numbers; raise AgentError if it breaks the contract."""
+def as_outcome(result: Any, method: str = "train") -> Outcome:
+    """Convert the result of a method to an Outcome with Python numbers; raise AgentError if it breaks the contract."""
     given = result if isinstance(result, Outcome) else Outcome(result)
     try:
         if isinstance(given.score, str | bytes | bool):  # float() would accept some of them.
@@ -211,7 +225,7 @@ def as_outcome(result: Any) -> Outcome:
         score = float(given.score)
     except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: a tensor of several numbers.
         raise AgentError(
-            f"train must return a number or an Outcome, got {result!r:.200}; "
+            f"{method} must return a number or an Outcome, got {result!r:.200}; "
             "return the score at the end of the interval"
         ) from None
     RULES["steps"].check("steps", given.steps, AgentError)

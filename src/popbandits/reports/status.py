@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from popbandits.basics.wording import age, number, printable
+from popbandits.basics.wording import age, first_line, number, printable
 from popbandits.methods import find_method, named_by
 from popbandits.reports.stats import mean
 from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits.storage.folders import last_write
 from popbandits.storage.lock import is_running
-from popbandits.storage.queries import counts, last_scores, last_turn
+from popbandits.storage.queries import counts, last_evaluation, last_scores, last_turn
 from popbandits.storage.store import reading
 
 State = Literal["running", "finished", "stopped", "killed"]
@@ -51,6 +51,8 @@ class Status:
     """Time of the first start, in seconds since 1970."""
     changed: float
     """Time of the last write to its file."""
+    handed_over: str | None = None
+    """The checkpoint that its evaluation chose, in words."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as plain values."""
@@ -83,6 +85,7 @@ def status(directory: str | Path) -> Status:
             mean=mean(last) if last else None,
             begun=about.get("created"),
             changed=last_write(directory),
+            handed_over=None if (event := last_evaluation(store)) is None else first_line(event.text, 200),
         )
 
 
@@ -151,3 +154,7 @@ def print_table(statuses: Sequence[Status], console: Console | None = None) -> N
         console.width = 10_000
         console.width = console.measure(view).maximum
     console.print(view, highlight=False)
+    for one in statuses:
+        if one.handed_over is not None:
+            told = f"{printable(one.directory)} hands over {printable(one.handed_over)}"
+            console.print(Text(told), soft_wrap=True)

@@ -7,6 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
+from popbandits.advice import handed_over
 from popbandits.basics.settings import CONTROL
 from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import clock, counted, number, setting
@@ -70,6 +71,7 @@ def summary(run: Run) -> list[str]:
         f"The best score is {number(best.score)} (member {best.member}, round {best.round}){gained}; "
         f"{'more' if run.sign > 0 else 'less'} is better.",
         f"Its lineage went through {counted(len(way), 'configuration')} and {counted(carriers, 'member')}.",
+        f"It hands over {handed_over(run.history, how.handed_over, bool(run.about.get('control')))}.",
         *gain_over_control(run),
     ]
 

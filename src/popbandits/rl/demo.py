@@ -63,4 +63,4 @@ def evaluate(checkpoint: Path, episodes: int = 256, seed: int = 0) -> float:
     """Return the mean return of a checkpoint's policy in fresh episodes."""
     agent = make_agent(seed)
     agent.load(checkpoint)
-    return agent.evaluate(episodes, seed)
+    return agent.evaluate(episodes, seed=seed)

@@ -107,7 +107,7 @@ class PPO:
                 return Outcome(math.nan)
         self.steps += steps
         self.moments = {"optimizer": config["optimizer"], "state": self.optimizer.state_dict()["state"]}
-        score = self.evaluate(self.settings.episodes, int(torch.randint(2**31 - 1, (), generator=self.generator)))
+        score = self.evaluate(seed=int(torch.randint(2**31 - 1, (), generator=self.generator)))
         return Outcome(score, steps=steps, metrics={"total_steps": self.steps})
 
     def save(self, directory: Path) -> None:
@@ -139,9 +139,10 @@ class PPO:
         }
 
     @without_onednn()
-    def evaluate(self, episodes: int, seed: int) -> float:
+    def evaluate(self, episodes: int | None = None, *, seed: int) -> float:
         """Return the mean return of fresh episodes, acting as in training; equal seeds give equal starts."""
         use_one_thread()
+        episodes = self.settings.episodes if episodes is None else episodes
         generator = torch.Generator().manual_seed(seed)
         play = Play(self.settings, episodes, generator)
         total, running = np.zeros(episodes), np.arange(episodes, dtype=np.int32)

@@ -106,6 +106,9 @@ class Experiment:
             None (default) leaves the others to the cluster. For engine="slurm" only.
         control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
             load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.
+        evaluations: Number of evaluations of each candidate at the end of a run, if the agent has an `evaluate`: the
+            best mean chooses the checkpoint that is handed over. Default 10. 0 to choose by scores alone. Raise it if
+            evaluations are noisy or cheap.
         callbacks: Views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
             `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record:
             `resume` needs them again.
@@ -138,6 +141,7 @@ class Experiment:
     _: KW_ONLY
     slurm: JobOptions | None = None
     control: bool = False
+    evaluations: int = 10
     callbacks: Sequence[View] = ()
     progress: bool | View = True
 

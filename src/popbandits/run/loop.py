@@ -22,9 +22,11 @@ from popbandits.engines.work import Failure, Job, JobReport
 from popbandits.errors import AgentError, DiskError, HistoryError, RunError
 from popbandits.history import Assignment, Event, Key
 from popbandits.population import Population
+from popbandits.run.evaluation import evaluate
 from popbandits.run.recorder import Recorder
 from popbandits.run.signing import Signer
 from popbandits.storage.checkpoints import Checkpoints, fingerprint
+from popbandits.storage.queries import last_turn
 from popbandits.storage.store import Store
 from popbandits.views.view import View
 
@@ -47,13 +49,20 @@ class Loop:
         view: View,
         max_failures: int | None = None,
         edited: Sequence[str] = (),
+        evaluations: int = 0,
+        again: bool = False,
     ):
         self.population, self.store, self.checkpoints = population, store, checkpoints
         self.recorder, self._signer = Recorder(population, store), Signer.of(store)
         self.view, self.max_failures = view, max_failures
         self.edited = edited
         """Differences of today's code and space from the record, a sentence each."""
+        self.evaluations = evaluations
+        """Number of evaluations of each candidate at the end."""
         self._make_engine = make_engine
+        ended = population.done and last_turn(store) == "finished"
+        self._unevaluated = evaluations > 0 and (again or not ended)
+        self._evaluates = True  # as far as is known: whether agents have an evaluate
         self.stopping = False
         """True if it was asked to stop: intervals in training finish, and no new ones start."""
         self._reason = ""  # why a view asked it to stop
@@ -71,10 +80,10 @@ class Loop:
         with self._signals():
             try:
                 self._open()
-                if not self.population.done:
+                if not self.population.done or self._unevaluated:
                     self._train()
             finally:
-                done = self.population.done
+                done = self.population.done and not self._unevaluated
                 with suppress(DiskError, HistoryError):  # A full disk has been reported already.
                     stopped = "stopped", f"{self._reason}it can be resumed"
                     self._say(*(("finished", "every member is done") if done else stopped))
@@ -90,16 +99,24 @@ class Loop:
                 self._ask_views()
                 self._submit(engine)
                 reports = engine.wait()
-                if self._at_once:  # Even if an agent caught the interrupt.
-                    raise KeyboardInterrupt
+                self._is_stopping()
                 if not reports:  # Stopped, and nothing is in training.
                     break
                 for report in reports:
                     self._accept(report)
+            if self.population.done and self._unevaluated:
+                known = self.population, self.checkpoints, self.evaluations, self._record, self._is_stopping
+                self._unevaluated = self._evaluates and not evaluate(engine, *known)
         finally:
             engine.close()
             for job in self._jobs.values():
                 self.checkpoints.discard(job.draft)
+
+    def _is_stopping(self) -> bool:
+        """Tell whether the run is to stop; raise KeyboardInterrupt if it is to stop at once."""
+        if self._at_once:  # Even if an agent caught the interrupt.
+            raise KeyboardInterrupt
+        return self.stopping
 
     def _open(self) -> None:
         """Hold the checkpoints that are needed, and remove what a killed run left behind."""
@@ -156,6 +173,7 @@ class Loop:
             self._end(job, failure)
         signed = None
         if outcome is not None:
+            self._evaluates = report.evaluates
             self.checkpoints.publish(job.draft, report.key)
             signed = self._signer.checkpoint(report.key, fingerprint(self.checkpoints.path(report.key)))
         else:

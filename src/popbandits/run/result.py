@@ -1,12 +1,16 @@
 """The result of a run."""
 
 from functools import cached_property
+from html import escape
 from pathlib import Path
 
 from popbandits.errors import HistoryError
 from popbandits.history import Config, History, Observation
+from popbandits.selection.choice import Choice, read_choice
 from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
 from popbandits.storage.disk import absolute_path
+from popbandits.storage.queries import last_evaluation
+from popbandits.storage.store import reading
 
 
 class Result:
@@ -32,25 +36,40 @@ class Result:
 
     @property
     def best(self) -> Observation:
-        """The completed observation with the best score."""
+        """The completed observation with the best score ever; if scores are noisy, partly by luck: see `choice`."""
         best = self.history.best
         if best is None:
             raise HistoryError(f"no interval of {self.directory} has completed, so there is no best one")
         return best
 
+    @cached_property
+    def choice(self) -> Choice:
+        """The checkpoint to hand over, its reason and the candidates: by evaluations, if there were any, or by scores.
+
+        The best of many noisy scores is lucky. So candidates are the best one ever, the last one of the best member,
+        and the control's last one, if there is a control.
+        """
+        with reading(self.directory) as store:
+            event, control = last_evaluation(store), bool(store.about.get("control"))
+            choice = read_choice(self.history, None if event is None else event.data, control)
+        if choice is None:
+            raise HistoryError(f"no interval of {self.directory} has completed, so there is nothing to hand over")
+        return choice
+
     @property
     def schedule(self) -> list[Config]:
-        """The configurations along the winning lineage, one per interval: training with them in turn replays it."""
-        return self.history.schedule(self.best)
+        """The configurations along the lineage of `choice`, one per interval: training with them in turn replays it."""
+        return self.history.schedule(self.choice.observation)
 
     @property
     def checkpoint(self) -> Path:
-        """Folder of the best observation's checkpoint, for an agent's `load`."""
-        return Checkpoints(self.directory / CHECKPOINTS).path(self.best.key)
+        """Folder of the checkpoint that is handed over, by `choice`, for an agent's `load`."""
+        return Checkpoints(self.directory / CHECKPOINTS).path(self.choice.observation.key)
 
     def _repr_html_(self) -> str:
         """Return the HTML for notebooks."""
-        return self.history._repr_html_()
+        told = f"<p>Handed over: {escape(str(self.choice))}</p>" if self.history.best is not None else ""
+        return told + self.history._repr_html_()
 
     def __repr__(self) -> str:
         return f"Result({str(self.directory)!r}: {self.history!r})"

@@ -91,6 +91,7 @@ def tune(
     *,
     slurm: JobOptions | None = None,
     control: bool = False,
+    evaluations: int = 10,
     callbacks: Sequence[View] = (),
     progress: bool | View = True,
 ) -> Result:
@@ -169,6 +170,9 @@ def tune(
             None (default) leaves the others to the cluster. For engine="slurm" only.
         control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
             load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.
+        evaluations: Number of evaluations of each candidate at the end of a run, if the agent has an `evaluate`: the
+            best mean chooses the checkpoint that is handed over. Default 10. 0 to choose by scores alone. Raise it if
+            evaluations are noisy or cheap.
         callbacks: Views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
             `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record:
             `resume` needs them again.
@@ -232,6 +236,7 @@ def resume(
     keep: Keep | None = None,
     selection: Selection | str | None = None,
     slurm: JobOptions | None = None,
+    evaluations: int | None = None,
     callbacks: Sequence[View] | None = None,
     progress: bool | View = True,
     trust: bool = False,
@@ -260,6 +265,8 @@ def resume(
         selection: Selection of the weights and configuration that a member continues with. None (default) is the
             recorded one; needed if the record does not say where to import it from.
         slurm: Options of the SLURM jobs. None (default) is as recorded. For engine="slurm" only.
+        evaluations: Number of evaluations of each candidate at the end of a run. None (default) is as recorded. A
+            finished run is evaluated again if it is given.
         callbacks: Views that are told what happens. None (default) is none: they are not on record.
         progress: Whether the run is shown in the terminal. Default True. False for silence, or an object of a class
             that extends `View`.
@@ -283,6 +290,8 @@ class Resumption:
 
     def __init__(self, directory: str | Path, trust: bool = False, **changes: Any):
         self.trust, directory = trust, absolute_path(directory)
+        self.evaluates = changes.get("evaluations") is not None
+        """True if it is to evaluate candidates also if it is finished."""
         with required("read", directory):
             recorded = Store.open(directory, readonly=True)
         with required("read", recorded.path, RECORD_ERRORS), recorded as store:
@@ -331,7 +340,10 @@ def _train(experiment: Experiment, store: Store, resumed: "Resumption | None" = 
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
         seen = ViewGroup(view, experiment.callbacks) if experiment.callbacks else view
         edited = () if resumed is None else resumed.edited
-        Loop(population, store, checkpoints, experiment.make_engine, seen, experiment.max_failures, edited).run()
+        count = 0 if experiment.engine == "batched" else experiment.evaluations
+        again = resumed is not None and resumed.evaluates
+        make_engine, most = experiment.make_engine, experiment.max_failures
+        Loop(population, store, checkpoints, make_engine, seen, most, edited, count, again).run()
     return Result(directory)
 
 

@@ -22,6 +22,8 @@ COLUMNS: dict[Source, tuple[str, ...]] = {
     ),
     "decision": (*KEY_COLUMNS, "seconds", "time"),
 }
+EVALUATED = "evaluated"
+"""Kind of the event that records the evaluation of a run's candidates."""
 MAX_QUERY_VALUES = 500
 """Maximum number of values in one query."""
 
@@ -53,6 +55,13 @@ def last_turn(store: Store) -> str | None:
     )
     found = store.ask(turns)
     return str(found[0][0]) if found else None
+
+
+def last_evaluation(store: Store) -> Event | None:
+    """Return the record of the evaluation of a run's candidates; None if there was none since its last interval."""
+    found = store.ask("SELECT id FROM event WHERE kind = ? ORDER BY id DESC LIMIT 1", [EVALUATED])
+    event = next(store.events(found[0][0] - 1)) if found else None
+    return event if event is not None and event.data.get("observations") == len(store) else None
 
 
 def numbers(store: Store, source: Source, after: int = 0) -> Numbers:

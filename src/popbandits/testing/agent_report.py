@@ -35,6 +35,7 @@ class AgentRule(StrEnum):
     HELD = "after a load, the new hyperparameters apply"
     USED = "train uses its hyperparameters"
     APPLIED = "applied() returns the hyperparameters that train was given"
+    EVALUATED = "evaluate(seed) repeats itself and changes nothing that is saved"
 
 
 class BatchRule(StrEnum):
@@ -187,7 +188,8 @@ class Report:
             yield Text.assemble(line, Text(finding.rule))
             if finding.text:
                 yield Padding(Text(finding.text), (0, 0, 0, _MARGIN))
-        tried = {finding.rule for finding in self.findings} | {AgentRule.APPLIED}  # applied() is optional
+        optional = {AgentRule.APPLIED, AgentRule.EVALUATED}
+        tried = {finding.rule for finding in self.findings} | optional
         for rule in self.rules:
             if rule not in tried:
                 yield Text(f"{'open':<{_MARGIN}}{rule}", style="dim")

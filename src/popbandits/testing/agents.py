@@ -132,7 +132,10 @@ class AgentCheck:
         self._begin()
         self._repeat()
         with self._trials.agent(self._second_seed) as veteran:
-            self._trials.train(veteran, self._contrast.second, "a new agent of another seed, with other values")
+            trained = self._trials.train(
+                veteran, self._contrast.second, "a new agent of another seed, with other values"
+            )
+            self._trials.evaluate(veteran, trained)
             self._veteran = veteran
             loaded = self._resume(self._start)
             if self._trials.alike(loaded, self._onward):

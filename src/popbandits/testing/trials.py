@@ -23,7 +23,7 @@ from typing import Any, NoReturn, TypeVar
 from popbandits.agent import Agent, MakeAgent
 from popbandits.basics.wording import visible
 from popbandits.engines.generators import read_states, used_since
-from popbandits.engines.making import IncompleteAgentError, build
+from popbandits.engines.making import IncompleteAgentError, build, find_evaluate
 from popbandits.engines.work import Checkpointable, agents_frames, announce, as_outcome, call, differences
 from popbandits.errors import AgentError, DiskError, PopbanditsError
 from popbandits.history import Config
@@ -208,6 +208,22 @@ class Trials:
         self.reported |= set(list_compared(config, applied))
         text = f"got others: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
         self.note(AgentRule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
+
+    def evaluate(self, agent: Agent, trace: Trace) -> None:
+        """Note whether evaluations of an agent, which was just saved, are repeatable and leave it as it is."""
+        if (evaluate := find_evaluate(agent)) is None or not math.isfinite(trace.score):
+            return
+        one, other = (
+            self._time("evaluate", lambda: as_outcome(evaluate(seed=1), "evaluate").score, "evaluate(seed=1)")
+            for _ in range(2)
+        )
+        if one != other:  # Two NaNs too: a checkpoint without a finite score is not handed over.
+            text = f"evaluations with the same seed got {one!r} and {other!r}; draw all that is random from the seed"
+            self.note(AgentRule.EVALUATED, "warning", text)
+        if not self.alike(trace, self._save(agent, trace.score)):
+            text = "evaluate changed what save writes; let it leave weights, counters and generators alone"
+            self.note(AgentRule.EVALUATED, "problem", text)
+        self.confirm(AgentRule.EVALUATED)
 
     def resume(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
         """Load a checkpoint, train for an interval, and save."""

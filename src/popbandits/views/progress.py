@@ -11,12 +11,16 @@ from typing import Literal
 
 from popbandits.advice import advise
 from popbandits.basics.records import merit
+from popbandits.basics.wording import first_line
 from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Decision, Event, Key, Observation
 from popbandits.population import Population
 from popbandits.views.view import View
 
 State = Literal["training", "waiting", "idle", "failed", "done"]
+
+EVALUATION_WORDS = {"evaluating": "Evaluating", "evaluated": "Handed over:", "unevaluated": "Warning:"}
+"""First words of what is said of an evaluation, by the kind of its event."""
 
 
 @dataclass
@@ -53,6 +57,8 @@ class Progress(View):
         self.ending: Literal["", "stopping", "stopped", "finished"] = ""
         self.reason = ""
         """Why a callback stopped it."""
+        self.evaluation = ""
+        """What is said of the evaluation of candidates: its extent, then its result."""
 
     def opened(self, population: Population, directory: Path) -> None:
         """Read the history so far."""
@@ -98,6 +104,8 @@ class Progress(View):
         with self.lock:
             if event.member is not None:
                 self.failures.append(event)
+            elif event.kind in EVALUATION_WORDS:
+                self.evaluation = f"{EVALUATION_WORDS[event.kind]} {first_line(event.text)}."
             elif event.kind in ("stopping", "stopped", "finished"):
                 self.ending = event.kind  # type: ignore[assignment]
                 self.reason = str(event.data.get("reason", ""))

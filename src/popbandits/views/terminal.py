@@ -103,9 +103,9 @@ class LineView(Progress):
             self._named += 1
             if self._named <= MAX_FAILURE_LINES:
                 _say(_failure(event))
-        elif event.kind in ("stopping", "stopped", "finished"):
+        elif event.kind in ("evaluating", "stopping", "stopped", "finished"):
             _say(_ending(self))
-            for warning in () if event.kind == "stopping" else self.warnings():
+            for warning in self.warnings() if event.kind in ("stopped", "finished") else ():
                 _say(f"Warning: {warning}")
 
 
@@ -133,11 +133,13 @@ def _ending(progress: Progress) -> str:
         case "stopped":
             return f"Stopped. To resume: popbandits resume {progress.directory}"
         case "finished":
-            if progress.done == progress.done_before:
+            if progress.done == progress.done_before and not progress.evaluation:
                 rounds = counted(progress.population.rounds or 0, "round")
                 more = f"popbandits resume {progress.directory} --rounds N"
                 return f"Nothing to do: every member has finished its {rounds}. To train more: {more}"
-            return f"Finished in {duration(progress.elapsed)}."
+            return f"Finished in {duration(progress.elapsed)}. {progress.evaluation}".rstrip()
+    if progress.evaluation:
+        return progress.evaluation
     return "Ctrl-C stops it after the intervals in training; it can be resumed."
 
 
