@@ -23,7 +23,7 @@ from popbandits.basics.scratch import scratch
 from popbandits.basics.settings import Resources
 from popbandits.engines.engine import Engine
 from popbandits.engines.watchdog import Watchdog
-from popbandits.engines.work import AgentPool, Failure, Job, JobReport, time_limit_failure
+from popbandits.engines.work import AgentPool, Failure, Job, JobReport, reports_of, time_limit_failure
 from popbandits.errors import ArgumentError, CheckpointError
 from popbandits.storage.checkpoints import CHECKPOINTS, verify
 from popbandits.storage.disk import required, resume_command
@@ -247,9 +247,7 @@ class RayEngine(Engine):
     def _finish(self, worker: RayWorker, failure: Failure) -> list[JobReport]:
         """Replace an actor, and report on its job."""
         self._replace(worker)
-        if worker.job is None:
-            return []
-        return [JobReport(worker.job.assignment.key, time.monotonic() - worker.since, failure)]
+        return reports_of(worker.job, worker.since, failure)
 
     def _nodes(self, alive: bool) -> set[str]:
         return {node["NodeID"] for node in self._ray.nodes() if node["Alive"] is alive}
