@@ -26,18 +26,11 @@ from popbandits.agent import MakeAgent
 from popbandits.basics.extras import library
 from popbandits.basics.settings import JobOptions
 from popbandits.basics.wording import error_text
-from popbandits.engines.engine import Engine
+from popbandits.engines.engine import Engine, unpicklable
 from popbandits.engines.slurm_job import BEGAN_FILE, do
 from popbandits.engines.spawning import spawning
-from popbandits.engines.work import (
-    MAX_TRACEBACK_CHARACTERS,
-    Failure,
-    Job,
-    JobReport,
-    describe_error,
-    time_limit_failure,
-)
-from popbandits.errors import ArgumentError, DiskError, RunError
+from popbandits.engines.work import MAX_TRACEBACK_CHARACTERS, Failure, Job, JobReport, time_limit_failure
+from popbandits.errors import DiskError, RunError
 from popbandits.storage.checkpoints import CHECKPOINTS
 from popbandits.storage.disk import required
 from popbandits.storage.schema import is_plain
@@ -122,10 +115,7 @@ class SlurmEngine(Engine):
         try:
             self._packed = cloudpickle.dumps(make_agent)
         except Exception as error:  # Whatever the objects that it holds raise.
-            raise ArgumentError(
-                f"engine='slurm' sends the agent's maker to other processes, got {make_agent!r}, which cannot be "
-                f"pickled ({describe_error(error)}); build what it holds inside the function"
-            ) from None
+            raise unpicklable("slurm", make_agent, error) from None
         self._workers, self.round_timeout = workers, round_timeout
         self._minutes = float(given.pop("timeout_min", DEFAULT_TIMEOUT_MINUTES))
         self._running: list[SubmittedJob] = []
