@@ -1,5 +1,6 @@
 """The findings of an agent's check, and the agent's costs."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +8,6 @@ from io import StringIO
 from typing import Literal
 
 from rich.console import Console, Group, RenderableType
-from rich.filesize import decimal
 from rich.padding import Padding
 from rich.text import Text
 
@@ -117,14 +117,14 @@ class Costs:
             return (
                 f"Building takes {_time(self.build)}, an interval of all members {_time(self.interval)}: train "
                 f"{_time(self.train)}, save {_time(self.save)} and record {_time(self.recording)} each "
-                f"({self.overhead:.1%} for saving and recording). A checkpoint has {decimal(self.size)}, and loads in "
+                f"({self.overhead:.1%} for saving and recording). A checkpoint has {_bytes(self.size)}, and loads in "
                 f"{_time(self.load)}.\n"
                 f"{self.population} members x {self.rounds} rounds take {_time(self.one_by_one)}."
             )
         return (
             f"Building takes {_time(self.build)}, an interval {_time(self.interval)}: load {_time(self.load)}, "
             f"train {_time(self.train)}, save {_time(self.save)}, record {_time(self.recording)} "
-            f"({self.overhead:.1%} for everything but training). A checkpoint has {decimal(self.size)}.\n"
+            f"({self.overhead:.1%} for everything but training). A checkpoint has {_bytes(self.size)}.\n"
             f"{self.population} members x {self.rounds} rounds take {_time(self.one_by_one)} one after another, "
             f"{_time(self.at_once)} if all train at once and do not slow each other down; {_time(self.start)} of it to "
             "start. Python's own start and imports come on top."
@@ -205,3 +205,13 @@ def _time(seconds: float) -> str:
         return f"{1000 * seconds:.2g} ms" if seconds < 0.0995 else f"{1000 * seconds:.0f} ms"
     size, unit = next(((s, u) for s, u in ((1, "s"), (60, "min"), (3600, "h")) if seconds < 100 * s), (86400, "days"))
     return f"{seconds / size:.1f} {unit}"
+
+
+def _bytes(size: float) -> str:
+    """Format bytes.
+
+    >>> _bytes(0), _bytes(2500), _bytes(2.5e9)
+    ('0 B', '2.5 kB', '2.5 GB')
+    """
+    thousands = min(3, int(math.log10(max(size, 1)) / 3))
+    return f"{size / 1000**thousands:.3g} {('B', 'kB', 'MB', 'GB')[thousands]}"
