@@ -46,6 +46,13 @@ PartitionName=high Nodes={host} PriorityTier=10 PreemptMode=OFF
 """Jobs in the partition `high` preempt those in `low`. Anybody may be anybody, so it listens to this machine only."""
 
 
+@pytest.fixture(autouse=True)
+def checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let drivers and jobs, which are processes of their own, import this checkout and its tests."""
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root / "src"), str(root)]))
+
+
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A SLURM of one node, without accounting."""
