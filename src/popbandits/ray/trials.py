@@ -49,7 +49,8 @@ def fetch_record(trial: AnyTrial) -> None:
     system, there, here = _paths(trial)
     if not (here.exists() or isinstance(system, fs.LocalFileSystem) or _is_gone(system, there)):
         here.parent.mkdir(parents=True, exist_ok=True)
-        fs.copy_files(there, str(here), source_filesystem=system)
+        with system.open_input_stream(there) as stream:
+            here.write_bytes(stream.readall())
 
 
 def keep_record(trial: AnyTrial, store: Store) -> None:
@@ -60,7 +61,8 @@ def keep_record(trial: AnyTrial, store: Store) -> None:
     whole = here.with_name(f"{here.name}.whole")  # without a log next to it
     store.copy(whole)
     system.create_dir(str(Path(there).parent))
-    fs.copy_files(str(whole), there, destination_filesystem=system)
+    with system.open_output_stream(there) as stream:
+        stream.write(whole.read_bytes())
 
 
 def _paths(trial: AnyTrial) -> tuple[Any, str, Path]:
