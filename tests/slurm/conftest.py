@@ -103,7 +103,8 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Where jobs run: as a value of the option `cluster`."""
     if request.param == "slurm":
         request.getfixturevalue("slurm")
-        monkeypatch.setattr(slurm_engine, "STATE_CHECK_SECONDS", 1.0)  # A test has only one cluster to ask, on a local disk.
+        # A test has only one cluster to ask, on a local disk.
+        monkeypatch.setattr(slurm_engine, "STATE_CHECK_SECONDS", 1.0)
         monkeypatch.setattr(slurm_engine, "RESULT_GRACE_SECONDS", 2.0)
         monkeypatch.setattr(slurm_engine, "POLL_SECONDS", 0.1)
     return str(request.param)
