@@ -6,7 +6,7 @@ from typing import Any
 
 import optuna
 import pytest
-from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, OrdinalHyperparameter
+from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Normal, OrdinalHyperparameter
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
@@ -135,6 +135,19 @@ def test_nested_conditional_and_tuple_valued_spaces_are_written_by_their_dotted_
         {"kind": "adam", "sizes": "(1, 2)"},
         {"kind": "sgd", "net.rate": 0.5, "sizes": "(3, 4)"},
     ]
+
+
+def test_a_prior_of_the_space_is_no_obstacle_and_a_constant_is_a_choice_of_one() -> None:
+    near = Float("rate", (0.0, 1.0), distribution=Normal(0.2, 0.1))
+    history = History(
+        Space({"rate": near, "kind": "sgd"}), [Observation(0, 0, {"rate": 0.5, "kind": "sgd"}, score=1.0)]
+    )
+    study = write_to_optuna(history, optuna.storages.InMemoryStorage(), "priors")
+    assert study.trials[0].params == {"rate": 0.5, "kind": "sgd"}
+    assert study.trials[0].distributions == {
+        "rate": FloatDistribution(0.0, 1.0),
+        "kind": CategoricalDistribution(("sgd",)),
+    }
 
 
 def test_a_study_of_another_run_is_refused() -> None:

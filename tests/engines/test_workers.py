@@ -52,8 +52,8 @@ class Puppet(Worker):
     def is_dead(self) -> bool:
         return self.status is not None
 
-    def death(self) -> str | None:
-        return self.status
+    def death(self) -> str:
+        return self.status or super().death()
 
     def end(self) -> None:
         self.ended = True

@@ -46,6 +46,13 @@ PartitionName=high Nodes={host} PriorityTier=10 PreemptMode=OFF
 """Jobs in the partition `high` preempt those in `low`. Anybody may be anybody, so it listens to this machine only."""
 
 
+@pytest.fixture(autouse=True)
+def checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let drivers and jobs, which are processes of their own, import this checkout and its tests."""
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root / "src"), str(root)]))
+
+
 @pytest.fixture(scope="session")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A SLURM of one node, without accounting."""
@@ -96,7 +103,8 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Where jobs run: as a value of the option `cluster`."""
     if request.param == "slurm":
         request.getfixturevalue("slurm")
-        monkeypatch.setattr(slurm_engine, "CHECK", 1.0)  # A test has only one cluster to ask, on a local disk.
+        # A test has only one cluster to ask, on a local disk.
+        monkeypatch.setattr(slurm_engine, "STATE_CHECK_SECONDS", 1.0)
         monkeypatch.setattr(slurm_engine, "RESULT_GRACE_SECONDS", 2.0)
         monkeypatch.setattr(slurm_engine, "POLL_SECONDS", 0.1)
     return str(request.param)

@@ -83,10 +83,12 @@ def test_a_run_stops_when_an_agent_trains_with_other_hyperparameters(tmp_path: P
 
 
 def test_a_job_that_cannot_start_is_no_fault_of_its_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slurm_engine, "DEFAULT_TIMEOUT_MINUTES", 0.0)  # So every job is ended before it begins.
+    ends = 'import os, sys\n\nif "submitit.core._submit" in sys.orig_argv:\n    os._exit(1)\n'
+    (tmp_path / "sitecustomize.py").write_text(ends)  # So every job ends before it begins.
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(RunError, match=r"SLURM jobs must be able to start, got 5 in a row that ended before"):
-        tuned(Walker, tmp_path, "local", population=2)
-    assert len(History.load(tmp_path)) == 0
+        tuned(Walker, tmp_path / "run", "local", population=2)
+    assert len(History.load(tmp_path / "run")) == 0
 
 
 def test_a_job_that_takes_too_long_has_failed(cluster: str, tmp_path: Path) -> None:

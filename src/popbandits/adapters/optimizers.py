@@ -44,19 +44,6 @@ def put_back_rates(scheduler: Any) -> None:
         scheduler._last_lr = [group["lr"] for group in groups]
 
 
-def restore(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
-    """Load what `saved_state` returned, without the options; nothing if the optimizer's class differs."""
-    own = options(optimizer)
-    if saved["class"] == type(optimizer).__name__:
-        optimizer.load_state_dict(dict(saved["state"]))
-        put_back(optimizer, own)
-
-
-def saved_state(optimizer: Optimizer) -> dict[str, Any]:
-    """Return an optimizer's state for a checkpoint, with its class: moments of one class mean nothing to another."""
-    return {"class": type(optimizer).__name__, "state": optimizer.state_dict()}
-
-
 def set_options(optimizers: Mapping[str, Optimizer], config: Mapping[str, Any]) -> None:
     """Set the options that a configuration names, in every optimizer that has them.
 

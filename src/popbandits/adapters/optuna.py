@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ConfigSpace import CategoricalHyperparameter, Constant, OrdinalHyperparameter
+from ConfigSpace import Constant, OrdinalHyperparameter
 from ConfigSpace import UniformFloatHyperparameter as UniformFloat
 from ConfigSpace import UniformIntegerHyperparameter as UniformInteger
 
 from popbandits.basics.extras import library
 from popbandits.errors import HistoryError, SpaceError
 from popbandits.history import History, Key, Observation
-from popbandits.space import Space
+from popbandits.space import Numerical, Space
+from popbandits.space.parameters import describe
 
 MAX_LEVELS = 256
 """Maximum levels of a range with a step; of more, this many are taken, evenly."""
@@ -45,9 +46,9 @@ def space_from_optuna(source: Any) -> Space:
     for name, each in _distributions(source).items():
         try:
             made[name] = _hyperparameter(name, each)
+        except SpaceError:
+            raise
         except (TypeError, ValueError, ArithmeticError) as error:
-            if isinstance(error, SpaceError):
-                raise
             raise SpaceError(f"{name!r}: {each} cannot be searched: {error}; narrow its range") from error
     return Space(made)
 
@@ -166,24 +167,15 @@ def _as_distributions(space: Space) -> dict[str, Any]:
     """Convert a space to Optuna's distributions, by dotted name."""
     kinds = library("optuna.distributions", "optuna")
     made: dict[str, Any] = {}
-    for name, each in space.configuration_space.items():
-        if isinstance(each, UniformFloat):
-            made[name] = kinds.FloatDistribution(float(each.lower), float(each.upper), log=each.log)
-        elif isinstance(each, UniformInteger):
-            made[name] = kinds.IntDistribution(int(each.lower), int(each.upper), log=each.log)
+    for name, hyperparameter in space.configuration_space.items():
+        each = describe(hyperparameter, conditional=False)
+        if not isinstance(each, Numerical) or each.kind == "ordinal":
+            made[name] = kinds.CategoricalDistribution(tuple(map(_choice, each.labels)))
+        elif each.kind == "float":
+            made[name] = kinds.FloatDistribution(each.lower, each.upper, log=each.log)
         else:
-            made[name] = kinds.CategoricalDistribution(tuple(map(_choice, _labels(each))))
+            made[name] = kinds.IntDistribution(int(each.lower), int(each.upper), log=each.log)
     return made
-
-
-def _labels(hyperparameter: Any) -> tuple[Any, ...]:
-    if isinstance(hyperparameter, CategoricalHyperparameter):
-        return tuple(hyperparameter.choices)
-    if isinstance(hyperparameter, OrdinalHyperparameter):
-        return tuple(hyperparameter.sequence)
-    if isinstance(hyperparameter, Constant):
-        return (hyperparameter.value,)
-    raise SpaceError(f"{hyperparameter.name!r}: Optuna has no distribution like {type(hyperparameter).__name__}")
 
 
 def _choice(label: Any) -> Any:

@@ -25,7 +25,7 @@ def state_of(name: str, thing: Any) -> Any:
         thing: Anything with a state_dict, a generator of PyTorch or NumPy, or plain values.
     """
     if isinstance(thing, Optimizer):
-        return optimizers.saved_state(thing)
+        return {"class": type(thing).__name__, "state": thing.state_dict()}
     if _has_state_dict(thing):
         return thing.state_dict()
     if isinstance(thing, torch.Generator):
@@ -38,7 +38,10 @@ def state_of(name: str, thing: Any) -> Any:
 def restore(thing: Any, state: Any) -> Any:
     """Load the state that `state_of` returned into an object, and return it; return plain values as saved."""
     if isinstance(thing, Optimizer):
-        optimizers.restore(thing, state)
+        if state["class"] == type(thing).__name__:  # Moments of one class mean nothing to another.
+            own = optimizers.options(thing)
+            thing.load_state_dict(state["state"])
+            optimizers.put_back(thing, own)
     elif isinstance(thing, LRScheduler):
         thing.load_state_dict(state)
         optimizers.put_back_rates(thing)

@@ -21,7 +21,7 @@ from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.basics.records import Key
 from popbandits.engines.engine import Engine
 from popbandits.engines.making import IncompleteAgentError
-from popbandits.engines.work import Failure, Job, JobReport, accept, call, dismiss, failure_of, is_ctrl_c, load_verified
+from popbandits.engines.work import Failure, Job, JobReport, accept, call, dismiss, failure_of, load_verified
 from popbandits.errors import AgentError
 
 BATCH_METHODS = ("train", "copy", "reset", "save", "load")
@@ -76,8 +76,6 @@ class BatchedEngine(Engine):
         try:
             trained = self._train(*self._prepare(jobs, ends))
         except BaseException as error:
-            if is_ctrl_c(error):
-                raise
             for job in jobs:
                 ends.setdefault(job.assignment.key, failure_of(error, job.draft))
             self._drop()  # Its state is unknown.
@@ -113,8 +111,6 @@ class BatchedEngine(Engine):
                 else:
                     load_verified(Slot(agents, job.assignment.member), job.source)
             except BaseException as error:
-                if is_ctrl_c(error):
-                    raise
                 ends[job.assignment.key] = failure_of(error, job.draft)
         return agents, [job for job in jobs if job.assignment.key not in ends]
 
@@ -150,8 +146,6 @@ class BatchedEngine(Engine):
                 ends[key] = accept(slot, job, score)
                 self._holds[slot.member] = key
             except BaseException as error:
-                if is_ctrl_c(error):
-                    raise
                 ends[key] = failure = failure_of(error, job.draft)
                 full = failure if failure.kind == "disk" else None
 

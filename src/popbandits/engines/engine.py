@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 
 from popbandits.agent import MakeAgent
-from popbandits.engines.work import AgentPool, Job, JobReport
-from popbandits.errors import RunError
+from popbandits.engines.work import AgentPool, Job, JobReport, describe_error
+from popbandits.errors import ArgumentError, RunError
 
 MAX_EARLY_DEATHS = 5
 """Number of workers in a row that may die before a first job; the last one ends the run."""
@@ -35,6 +35,14 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """End everything at once; unfinished jobs are dropped."""
+
+
+def unpicklable(engine: str, make_agent: MakeAgent, error: Exception) -> ArgumentError:
+    """Return the error for a maker of agents that cannot be sent to other processes."""
+    return ArgumentError(
+        f"engine={engine!r} sends the agent's maker to other processes, got {make_agent!r}, which cannot be pickled "
+        f"({describe_error(error)}); build what it holds inside the function"
+    )
 
 
 class InProcess(Engine):

@@ -1,7 +1,7 @@
 """Build an agent from what a user gave as one, say what is wrong with it, and find its optional evaluation."""
 
 from collections.abc import Callable, Sequence
-from inspect import Parameter, Signature, isclass, signature
+from inspect import Parameter, isclass, signature
 from numbers import Real
 from typing import Any, cast
 
@@ -58,19 +58,21 @@ def _make(make_agent: MakeAgent, seed: int) -> Agent:
     except (TypeError, ValueError):  # Some builtins have no signature; follow the contract.
         return make_agent(seed)
     args, keywords = _arguments(list(called.parameters.values()), seed)
-    name = getattr(make_agent, "__qualname__", repr(make_agent))
-    if args and next(iter(called.parameters)) in _CONFIG_NAMES:
-        raise IncompleteAgentError(_without_config(make_agent, name, called))
+    fits, expects_config = True, bool(args) and next(iter(called.parameters)) in _CONFIG_NAMES
     try:
         signature(make_agent, follow_wrapped=False).bind(*args, **keywords)  # A wrapper may fill in the rest.
     except TypeError:
-        if _CONFIG_NAMES & called.parameters.keys():
-            raise IncompleteAgentError(_without_config(make_agent, name, called)) from None
-        raise IncompleteAgentError(
-            f"make_agent is called with a seed, and nothing else, got {name}{called}; give the other arguments with "
-            "functools.partial, or in a function that takes the seed"
-        ) from None
-    return make_agent(*args, **keywords)
+        fits, expects_config = False, bool(_CONFIG_NAMES & called.parameters.keys())
+    if fits and not expects_config:
+        return make_agent(*args, **keywords)
+    if not expects_config:
+        fix = "; give the other arguments with functools.partial, or in a function that takes the seed"
+    elif isclass(make_agent):
+        fix = "; hyperparameters change as it trains: take them in train(config), and the seed or nothing here"
+    else:
+        fix = f", which looks like an objective function; {_HOW_TO_WRITE_AN_AGENT}"
+    name = getattr(make_agent, "__qualname__", repr(make_agent))
+    raise IncompleteAgentError(f"make_agent is called with a seed, and nothing else, got {name}{called}{fix}")
 
 
 def _arguments(parameters: Sequence[Parameter], seed: int) -> tuple[tuple[int, ...], dict[str, int]]:
@@ -83,11 +85,3 @@ def _arguments(parameters: Sequence[Parameter], seed: int) -> tuple[tuple[int, .
     if first is None or first.kind not in (*_POSITIONAL, Parameter.VAR_POSITIONAL):
         return (), {}
     return ((seed,) if first.default is first.empty else ()), {}
-
-
-def _without_config(make_agent: MakeAgent, name: str, called: Signature) -> str:
-    """Say to somebody who expects hyperparameters where a seed is given how to get them."""
-    got = f"make_agent is called with a seed, and nothing else, got {name}{called}"
-    if isclass(make_agent):
-        return f"{got}; hyperparameters change as it trains: take them in train(config), and the seed or nothing here"
-    return f"{got}, which looks like an objective function; {_HOW_TO_WRITE_AN_AGENT}"

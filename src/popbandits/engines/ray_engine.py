@@ -21,10 +21,10 @@ from popbandits.agent import MakeAgent
 from popbandits.basics.extras import library
 from popbandits.basics.scratch import scratch
 from popbandits.basics.settings import Resources
-from popbandits.engines.engine import Engine
+from popbandits.engines.engine import Engine, unpicklable
 from popbandits.engines.watchdog import Watchdog
-from popbandits.engines.work import AgentPool, Failure, Job, JobReport, time_limit_failure
-from popbandits.errors import ArgumentError, CheckpointError
+from popbandits.engines.work import AgentPool, Failure, Job, JobReport, reports_of, time_limit_failure
+from popbandits.errors import CheckpointError
 from popbandits.storage.checkpoints import CHECKPOINTS, verify
 from popbandits.storage.disk import required, resume_command
 
@@ -106,10 +106,7 @@ class RayEngine(Engine):
             self._make_agent = ray.put(make_agent)
         except TypeError as error:
             self.close()
-            raise ArgumentError(
-                f"engine='ray' sends the agent's maker to other processes, got {make_agent!r}, which cannot be pickled "
-                f"({error}); build what it holds inside the function"
-            ) from None
+            raise unpicklable("ray", make_agent, error) from None
         self._host: Any = ray.remote(**_options(resources or {}))(Host)
         self._workers += [self._start() for _ in range(workers)]
 
@@ -247,9 +244,7 @@ class RayEngine(Engine):
     def _finish(self, worker: RayWorker, failure: Failure) -> list[JobReport]:
         """Replace an actor, and report on its job."""
         self._replace(worker)
-        if worker.job is None:
-            return []
-        return [JobReport(worker.job.assignment.key, time.monotonic() - worker.since, failure)]
+        return reports_of(worker.job, worker.since, failure)
 
     def _nodes(self, alive: bool) -> set[str]:
         return {node["NodeID"] for node in self._ray.nodes() if node["Alive"] is alive}

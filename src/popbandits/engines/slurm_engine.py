@@ -16,8 +16,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -27,18 +26,11 @@ from popbandits.agent import MakeAgent
 from popbandits.basics.extras import library
 from popbandits.basics.settings import JobOptions
 from popbandits.basics.wording import error_text
-from popbandits.engines.engine import Engine
+from popbandits.engines.engine import Engine, unpicklable
 from popbandits.engines.slurm_job import BEGAN_FILE, do
 from popbandits.engines.spawning import spawning
-from popbandits.engines.work import (
-    MAX_TRACEBACK_CHARACTERS,
-    Failure,
-    Job,
-    JobReport,
-    describe_error,
-    time_limit_failure,
-)
-from popbandits.errors import ArgumentError, DiskError, RunError
+from popbandits.engines.work import MAX_TRACEBACK_CHARACTERS, Failure, Job, JobReport, time_limit_failure
+from popbandits.errors import DiskError, RunError
 from popbandits.storage.checkpoints import CHECKPOINTS
 from popbandits.storage.disk import required
 from popbandits.storage.schema import is_plain
@@ -57,6 +49,8 @@ _MESSAGE_FILES = re.compile(
     r"[0-9_]+_(submitted|result)\.pkl|[0-9a-f]{32}\.pkl|[0-9_]+_submission\.sh|\.submission_file_[0-9a-f]{32}\.sh"
 )
 """Names of files by which submitit talks to jobs."""
+_JOB_VARIABLES = ("SLURM_", "SUBMITIT_")
+"""Beginnings of the names of environment variables that a job has; the driver may run in one."""
 POLL_SECONDS, LOCAL_POLL_SECONDS = 1.0, 0.05
 """Seconds between two looks for results."""
 STATE_CHECK_SECONDS = 15.0
@@ -121,10 +115,7 @@ class SlurmEngine(Engine):
         try:
             self._packed = cloudpickle.dumps(make_agent)
         except Exception as error:  # Whatever the objects that it holds raise.
-            raise ArgumentError(
-                f"engine='slurm' sends the agent's maker to other processes, got {make_agent!r}, which cannot be "
-                f"pickled ({describe_error(error)}); build what it holds inside the function"
-            ) from None
+            raise unpicklable("slurm", make_agent, error) from None
         self._workers, self.round_timeout = workers, round_timeout
         self._minutes = float(given.pop("timeout_min", DEFAULT_TIMEOUT_MINUTES))
         self._running: list[SubmittedJob] = []
@@ -197,8 +188,9 @@ class SlurmEngine(Engine):
             return
         leases = [self._leases / f"{self._token}-{next(self._numbers)}" for _ in jobs]
         try:
-            # Blocked in jobs that are our children: Ctrl-C is for the driver.
-            with required("write to", self._folder), _outside_of_a_job(), spawning({}), self._executor.batch():
+            # Ctrl-C is for the driver, and a job that inherits the variables of another takes them for its own.
+            hidden = [name for name in os.environ if name.startswith(_JOB_VARIABLES) and name != "SLURM_CONF"]
+            with required("write to", self._folder), spawning(dict.fromkeys(hidden)), self._executor.batch():
                 handles = []
                 for job, lease in zip(jobs, leases, strict=True):
                     lease.mkdir(parents=True)
@@ -222,8 +214,9 @@ class SlurmEngine(Engine):
             each.began, self._early_deaths = time.monotonic(), 0
         if (report := self._result(each)) is not None:
             return self._finish(each, report)
-        if each.state is None:
-            each.state, each.ended = self._state(each, states), time.monotonic()
+        state = None if states is None else states.get(each.handle.job_id, "ENDED")
+        if each.state is None and state in LOST_STATES | ENDED_STATES:
+            each.state, each.ended = state, time.monotonic()
         if (state := each.state) is None:
             if each.began is None or self.round_timeout is None or time.monotonic() < each.began + self.round_timeout:
                 return []
@@ -262,20 +255,11 @@ class SlurmEngine(Engine):
             "put its folder on PYTHONPATH; nodes must see both"
         )
 
-    def _state(self, each: SubmittedJob, states: dict[str, str] | None) -> str | None:
-        """Return the state of a job that has ended; None if it has not, or if that is unknown."""
-        if self._local:
-            if not each.handle.done():
-                return None
-            return "TIMEOUT" if time.monotonic() - each.submitted >= 60 * self._minutes else "FAILED"
-        if states is None:
-            return None
-        state = states.get(each.handle.job_id, "ENDED")
-        return state if state in LOST_STATES | ENDED_STATES else None
-
     def _states(self) -> dict[str, str] | None:
-        """Return the states of all jobs as SLURM knows them; None if it was asked just now, or does not answer."""
-        if self._local or time.monotonic() < self._checked + STATE_CHECK_SECONDS:
+        """Return the states of all jobs; None if SLURM was asked just now, or does not answer."""
+        if self._local:
+            return {each.handle.job_id: self._local_state(each) for each in self._running}
+        if time.monotonic() < self._checked + STATE_CHECK_SECONDS:
             return None
         self._checked = time.monotonic()
         # --all: else jobs in hidden partitions are not listed, and would be taken for ended.
@@ -284,6 +268,11 @@ class SlurmEngine(Engine):
         if answer.returncode:
             return None
         return dict(line.split() for line in answer.stdout.splitlines() if line.strip())
+
+    def _local_state(self, each: SubmittedJob) -> str:
+        if not each.handle.done():
+            return "RUNNING"
+        return "TIMEOUT" if time.monotonic() - each.submitted >= 60 * self._minutes else "FAILED"
 
     def _finish(self, each: SubmittedJob, end: JobReport | Failure) -> list[JobReport]:
         """Forget a job, and return its report."""
@@ -344,14 +333,3 @@ def _number_of_gpus(gpus_per_node: str | float) -> int:
     """
     number = str(gpus_per_node).rpartition(":")[2]
     return int(number) if number.isdecimal() else 1
-
-
-@contextmanager
-def _outside_of_a_job() -> Iterator[None]:
-    """Hide the variables of the job that the driver may run in: a job that inherits them takes them for its own."""
-    own = [name for name in os.environ if name.startswith(("SLURM_", "SUBMITIT_")) and name != "SLURM_CONF"]
-    hidden = {name: os.environ.pop(name) for name in own}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)

@@ -45,22 +45,26 @@ def _kill_on_close(handle: int, victim: int) -> None:
 
 
 @contextmanager
-def spawning(environment: Mapping[str, str]) -> Iterator[None]:
-    """Set what processes started in the block inherit: environment variables, and a blocked Ctrl-C."""
+def spawning(environment: Mapping[str, str | None]) -> Iterator[None]:
+    """Set what processes started in the block inherit: environment variables (None removes one), a blocked Ctrl-C."""
     masks = hasattr(signal, "pthread_sigmask")  # Windows has none, nor the tracker below.
     if masks:  # The first spawned process would start the tracker too, which unblocks Ctrl-C for itself and for us.
         resource_tracker.ensure_running()
     before = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
+    _set_variables(environment)
     # Blocked, not ignored: a Ctrl-C during the block is delivered afterwards.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else None
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        _set_variables(before)
         if mask is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _set_variables(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -85,6 +85,11 @@ class JobReport:
         return self.end if isinstance(self.end, Failure) else None
 
 
+def reports_of(job: Job | None, since: float, failure: Failure) -> list[JobReport]:
+    """Return the report on a job that began at a time and failed; none if there was no job."""
+    return [] if job is None else [JobReport(job.assignment.key, time.monotonic() - since, failure)]
+
+
 def time_limit_failure(seconds: float | None) -> Failure:
     """Describe an interval that took longer than its time limit."""
     return Failure("timeout", f"did not end within {seconds:g} seconds")
@@ -117,8 +122,6 @@ class AgentPool:
         try:
             end = self._train(job) if job.evaluation is None else self._evaluate(job)
         except BaseException as error:
-            if is_ctrl_c(error):
-                raise
             end = failure_of(error, job.draft)
             self._dismiss(job.assignment.member)  # Its state is unknown.
         if self._abandoned.is_set():
@@ -235,10 +238,8 @@ def as_outcome(result: Any, method: str = "train") -> Outcome:
 
 def require_applied(agent: Checkpointable, config: Mapping[str, Any]) -> None:
     """Raise unless the hyperparameters that an agent reports it trained with are those it was given."""
-    if not callable(applied := getattr(agent, "applied", None)):
-        return
-    wrong = differences(config, applied())
-    if wrong:
+    applied = getattr(agent, "applied", None)
+    if callable(applied) and (wrong := differences(config, applied())):
         raise HyperparameterMismatchError(
             "an agent must train with the hyperparameters it is given, but applied() says otherwise: "
             + "; ".join(wrong)
@@ -246,20 +247,30 @@ def require_applied(agent: Checkpointable, config: Mapping[str, Any]) -> None:
         )
 
 
-def differences(asked: Mapping[str, Any], applied: Mapping[str, Any], prefix: str = "") -> list[str]:
+def compared(asked: Mapping[str, Any], applied: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the dotted name of each hyperparameter that is in both dicts, with its two values.
+
+    >>> list(compared({"lr": 0.1, "sgd": {"momentum": 0.9, "nesterov": True}}, {"sgd": {"momentum": 0.5}}))
+    [('sgd.momentum', 0.9, 0.5)]
+    """
+    for name in applied.keys() & asked.keys():
+        wanted, value = asked[name], applied[name]
+        if isinstance(wanted, Mapping) and isinstance(value, Mapping):
+            yield from compared(wanted, value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", wanted, value
+
+
+def differences(asked: Mapping[str, Any], applied: Mapping[str, Any]) -> list[str]:
     """List the hyperparameters that differ, a phrase each; those that are in only one of the dicts are not compared.
 
     >>> differences({"lr": 0.1, "optimizer": "adam"}, {"lr": 0.2, "optimizer": "adam", "momentum": 0.9})
     ['lr is 0.2, expected 0.1']
     """
-    found = []
-    for name in applied.keys() & asked.keys():
-        value, wanted = applied[name], asked[name]
-        if isinstance(value, Mapping) and isinstance(wanted, Mapping):
-            found += differences(wanted, value, f"{prefix}{name}.")
-        elif not _equal(wanted, value):
-            found.append(f"{prefix}{name} is {value!r}, expected {wanted!r}")
-    return sorted(found)
+    pairs = compared(asked, applied)
+    return sorted(
+        f"{name} is {value!r}, expected {wanted!r}" for name, wanted, value in pairs if not _equal(wanted, value)
+    )
 
 
 def _equal(asked: Any, applied: Any) -> bool:
@@ -312,7 +323,9 @@ def describe_error(error: BaseException) -> str:
 
 
 def failure_of(error: BaseException, draft: Path) -> Failure:
-    """Convert an error to a Failure; `draft` is the folder that the agent was to write to."""
+    """Convert an error to a Failure; raise a real Ctrl-C again. The agent was to write to the folder `draft`."""
+    if is_ctrl_c(error):
+        raise error
     for kind, errors in _EXPLAINED.items():
         if isinstance(error, errors):
             return Failure(kind, str(error))

@@ -24,7 +24,7 @@ from popbandits.agent import MakeAgent
 from popbandits.engines.engine import Engine
 from popbandits.engines.generators import States, read_states, used_since
 from popbandits.engines.spawning import end_with, spawning
-from popbandits.engines.work import AgentPool, Failure, Job, JobReport, describe_error, time_limit_failure
+from popbandits.engines.work import AgentPool, Failure, Job, JobReport, describe_error, reports_of, time_limit_failure
 from popbandits.errors import ArgumentError, PopbanditsWarning, RunError
 
 READY = "ready"
@@ -35,11 +35,12 @@ MAX_WAIT_SECONDS = 1.0
 
 
 class Worker:
-    """One thread or process, in the engine's process."""
+    """A thread, as its engine sees it. It cannot be ended: one that hangs is abandoned, and saves nothing more."""
 
     def __init__(self, connection: Connection):
         self.connection = connection
         """Pipe for jobs and reports."""
+        self.abandoned = threading.Event()
         self.jobs: deque[Job] = deque()
         """Jobs not sent yet."""
         self.job: Job | None = None
@@ -52,12 +53,13 @@ class Worker:
         """Tell whether it ended on its own. Its pipe may still be open in a process that it forked."""
         return False
 
-    def death(self) -> str | None:
-        """Describe how it ended on its own; None if it is alive."""
-        return None
+    def death(self) -> str:
+        """Describe how it ended on its own."""
+        return "its worker ended"
 
     def end(self) -> None:
-        """End it now, or abandon it if it cannot be ended."""
+        """Abandon it."""
+        self.abandoned.set()
         self.connection.close()
 
 
@@ -95,7 +97,7 @@ class WorkerEngine(Engine):
                 if worker.connection in ready:
                     reports += self._receive(number, worker)
                 elif worker.is_dead() and not worker.connection.poll():
-                    reports += self._replace(number, worker, Failure("died", worker.death() or "its worker ended"))
+                    reports += self._replace(number, worker, Failure("died", worker.death()))
                 elif self._seconds_left(worker) == 0:
                     reports += self._replace(number, worker, time_limit_failure(self.round_timeout))
         return reports
@@ -124,7 +126,7 @@ class WorkerEngine(Engine):
         try:
             message = worker.connection.recv()
         except (EOFError, OSError, pickle.UnpicklingError):
-            return self._replace(number, worker, Failure("died", worker.death() or "its worker ended"))
+            return self._replace(number, worker, Failure("died", worker.death()))
         if isinstance(message, Failure):
             raise RunError(f"a worker cannot build agents: {message.text}\n{message.traceback}")
         if message == READY:
@@ -142,9 +144,7 @@ class WorkerEngine(Engine):
             self._count_early_death("workers", f"{failure.text} before their first job; {fix}")
         self._workers[number] = self.start(number)
         self._workers[number].jobs = worker.jobs
-        if worker.job is None:
-            return []
-        return [JobReport(worker.job.assignment.key, time.monotonic() - worker.since, failure)]
+        return reports_of(worker.job, worker.since, failure)
 
 
 def serve(connection: Connection, make_agent: MakeAgent, abandoned: threading.Event | None = None) -> None:
@@ -155,19 +155,6 @@ def serve(connection: Connection, make_agent: MakeAgent, abandoned: threading.Ev
         while True:
             connection.send(pool.do(connection.recv()))
     pool.close()
-
-
-class ThreadWorker(Worker):
-    """A thread. It cannot be ended: one that hangs is abandoned, and saves nothing more."""
-
-    def __init__(self, connection: Connection, abandoned: threading.Event):
-        super().__init__(connection)
-        self.abandoned = abandoned
-
-    def end(self) -> None:
-        """Abandon it."""
-        self.abandoned.set()
-        super().end()
 
 
 class Threads(WorkerEngine):
@@ -210,10 +197,10 @@ class Threads(WorkerEngine):
     def start(self, number: int) -> Worker:
         """Start a thread."""
         ours, theirs = Pipe()
-        abandoned = threading.Event()
-        job = (theirs, self.make_agent, abandoned)
+        worker = Worker(ours)
+        job = (theirs, self.make_agent, worker.abandoned)
         threading.Thread(target=serve, args=job, name=f"popbandits-{number}", daemon=True).start()
-        return ThreadWorker(ours, abandoned)
+        return worker
 
 
 class ProcessWorker(Worker):
@@ -227,12 +214,12 @@ class ProcessWorker(Worker):
         """Tell whether its process has ended."""
         return not self.process.is_alive()
 
-    def death(self) -> str | None:
+    def death(self) -> str:
         """Describe its exit status."""
         self.process.join(5)  # The pipe breaks a moment before the process ends.
         code = self.process.exitcode
         if code is None:
-            return None
+            return super().death()
         return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with status {code}"
 
     def end(self) -> None:

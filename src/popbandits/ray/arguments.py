@@ -23,21 +23,16 @@ def make_explorer(kind: type[Explorer], resample_probability: float | None, pert
     settings: dict[str, Any] = {}
     described: Any = kind
     has = {field.name for field in fields(described)} if is_dataclass(described) else set[str]()
-    if resample_probability is not None:
-        if "resample" in has:
-            settings["resample"] = resample_probability
-        else:
-            _warn(kind, f"resample_probability={resample_probability!r}: a model chooses all values")
-    if perturbation_factors is not None:
-        if "factors" in has:
-            settings["factors"] = _read_factors(perturbation_factors)
-        else:
-            _warn(kind, f"perturbation_factors={perturbation_factors!r}: it multiplies no values")
+    for setting, argument, given, reason in (
+        ("resample", "resample_probability", resample_probability, "a model chooses all values"),
+        ("factors", "perturbation_factors", perturbation_factors, "it multiplies no values"),
+    ):
+        if given is not None and setting in has:
+            settings[setting] = _read_factors(given) if setting == "factors" else given
+        elif given is not None:
+            unused = f"{kind.__name__} has no use for {argument}={given!r}: {reason}"
+            warnings.warn(f"{unused}; leave it out, or use PBT", stacklevel=3)
     return kind(**settings)
-
-
-def _warn(kind: type[Explorer], text: str) -> None:
-    warnings.warn(f"{kind.__name__} has no use for {text}; leave it out, or use PBT", stacklevel=4)
 
 
 def _read_factors(factors: Any) -> tuple[float, ...]:

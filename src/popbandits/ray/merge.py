@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from numbers import Integral
 from typing import Any, Literal
 
@@ -39,12 +39,54 @@ class Part:
     """First values by member; the other members begin anywhere in `begins`."""
 
 
-@dataclass
-class Search:
-    """All hyperparameters, and remarks for the user."""
+def merge(
+    argument: str, wanted: Mapping[Path, Wanted], param_space: Mapping[str, Any], draw: Callable[[], Drawn]
+) -> "Search":
+    """Join the values that Ray's `argument` asks to explore with a `param_space`.
 
-    parts: dict[Path, Part]
-    remarks: list[str] = field(default_factory=list)
+    >>> from ray import tune
+    >>> given = {"lr": tune.loguniform(1e-4, 1e-1), "act": tune.choice(["relu", "tanh"])}
+    >>> merge("hyperparam_bounds", {("lr",): Bounds(1e-3, 1e-2)}, given, list).space
+    Space(
+      act: one of 'relu', 'tanh'
+      lr: float [0.001, 0.01] log
+    )
+    """
+    search = Search(argument, dict(leaves(param_space)), draw)
+    bounded = {path for path, value in search.values.items() if is_open(value) and not is_drawn(value)}
+    if unreadable := [path for path, want in wanted.items() if isinstance(want, Unreadable) and path not in bounded]:
+        names = ", ".join(repr(".".join(path)) for path in unreadable)
+        raise SpaceError(
+            f"{names}: the range of a function cannot be read, got {wanted[unreadable[0]]} in {argument}; write "
+            "tune.uniform(lower, upper) for lambda: random.uniform(lower, upper), tune.loguniform for a log scale, "
+            "tune.randint(lower, upper + 1) for random.randint(lower, upper)"
+        )
+    search.parts = {path: search.join(path, want) for path, want in wanted.items()}
+    rest = {path: value for path, value in search.values.items() if is_open(value) and path not in wanted}
+    search.parts |= {path: Part(domain := read_domain(".".join(path), value), domain) for path, value in rest.items()}
+    if rest and wanted:
+        names = ", ".join(repr(".".join(path)) for path in rest)
+        search.remarks.append(
+            f"{names}: not in {argument}, and tuned too, because param_space leaves it open; write tune.sample_from in "
+            "param_space where a trial must keep its first value"
+        )
+    return search
+
+
+class Search:
+    """A `param_space`, to which the wanted ranges and lists are fitted name by name.
+
+    Args:
+        argument: Name of the scheduler's argument with the wanted ranges and lists.
+        values: What the `param_space` has, by path.
+        draw: Function that draws configurations from the `param_space`.
+    """
+
+    def __init__(self, argument: str, values: dict[Path, Any], draw: Callable[[], Drawn]):
+        self.argument, self.values, self._draw = argument, values, cache(draw)
+        self.parts: dict[Path, Part] = {}
+        self.remarks: list[str] = []
+        """What the user should know."""
 
     @property
     def space(self) -> Space:
@@ -57,54 +99,6 @@ class Search:
         if all(part.begins == part.explored and not part.first for part in self.parts.values()):
             return None
         return _nest({path: part.begins for path, part in self.parts.items()})
-
-
-def merge(
-    argument: str, wanted: Mapping[Path, Wanted], param_space: Mapping[str, Any], draw: Callable[[], Drawn]
-) -> Search:
-    """Join the values that Ray's `argument` asks to explore with a `param_space`.
-
-    >>> from ray import tune
-    >>> given = {"lr": tune.loguniform(1e-4, 1e-1), "act": tune.choice(["relu", "tanh"])}
-    >>> merge("hyperparam_bounds", {("lr",): Bounds(1e-3, 1e-2)}, given, list).space
-    Space(
-      act: one of 'relu', 'tanh'
-      lr: float [0.001, 0.01] log
-    )
-    """
-    given = _Given(argument, dict(leaves(param_space)), draw)
-    unreadable = [path for path, want in wanted.items() if isinstance(want, Unreadable) and not given.can_read(path)]
-    if unreadable:
-        names = ", ".join(repr(".".join(path)) for path in unreadable)
-        raise SpaceError(
-            f"{names}: the range of a function cannot be read, got {wanted[unreadable[0]]} in {argument}; write "
-            "tune.uniform(lower, upper) for lambda: random.uniform(lower, upper), tune.loguniform for a log scale, "
-            "tune.randint(lower, upper + 1) for random.randint(lower, upper)"
-        )
-    parts = {path: given.join(path, want) for path, want in wanted.items()}
-    rest = {path: value for path, value in given.values.items() if is_open(value) and path not in parts}
-    also = {path: Part(domain := read_domain(".".join(path), value), domain) for path, value in rest.items()}
-    if also and wanted:
-        names = ", ".join(repr(".".join(path)) for path in also)
-        given.remarks.append(
-            f"{names}: not in {argument}, and tuned too, because param_space leaves it open; write tune.sample_from in "
-            "param_space where a trial must keep its first value"
-        )
-    return Search(parts | also, given.remarks)
-
-
-class _Given:
-    """A `param_space`, to which the wanted ranges and lists are fitted name by name."""
-
-    def __init__(self, argument: str, values: dict[Path, Any], draw: Callable[[], Drawn]):
-        self.argument, self.values, self._draw = argument, values, draw
-        self.remarks: list[str] = []
-        self._drawn: Drawn | None = None
-
-    def can_read(self, path: Path) -> bool:
-        """Tell whether `param_space` itself has bounds or choices for a name."""
-        value = self.values.get(path)
-        return is_open(value) and not is_drawn(value)
 
     def join(self, path: Path, want: Wanted) -> Part:
         """Fit one name; SpaceError where the two contradict each other."""
@@ -189,7 +183,7 @@ class _Given:
                 f"{remark}, and param_space has {have}; trials begin with what is in both, and all of the former are "
                 "tried, as in Ray; make the two agree to stay in param_space's"
             )
-        return Part(want, common if len(common.values) < len(want.values) else want)
+        return Part(want, common)
 
     def _begin(self, remark: str, want: Wanted, values: list[Any], verb: Literal["has", "draws"]) -> Part:
         """Begin with values from `param_space`: a constant for one member, or a draw for each."""
@@ -214,9 +208,7 @@ class _Given:
 
     def _draws(self, path: Path) -> list[Any]:
         """Draw a value for each member, as Tune would."""
-        if self._drawn is None:
-            self._drawn = self._draw()
-        return [find(config, path) for config in self._drawn]
+        return [find(config, path) for config in self._draw()]
 
 
 def _complete(want: Wanted, have: Range | None = None, values: Sequence[Any] = ()) -> Domain:

@@ -77,14 +77,6 @@ class PopulationScheduler(TrialScheduler):
     explorer: ClassVar[type[Explorer]]
     _supports_buffered_results = False
 
-    _record: Record | None
-    _any_trial: AnyTrial
-    _trials: dict[int, AnyTrial]  # by member
-    _assigned: dict[int, Assignment]  # pending assignments, by member
-    _gone: set[int]  # members that have ended
-    _actors: KeptActors
-    _untuned: list[str]  # names of what trials draw that is not tuned
-
     def __init__(
         self,
         time_attr: str = TIME_TOTAL_S,
@@ -124,11 +116,19 @@ class PopulationScheduler(TrialScheduler):
         self._forget()
 
     def _forget(self) -> None:
-        self.__dict__.update(_nothing())
+        """Set what a scheduler knows of an experiment to what it knows before one begins."""
+        self._record: Record | None = None
+        self._any_trial: AnyTrial = None
+        self._trials: dict[int, AnyTrial] = {}  # by member
+        self._assigned: dict[int, Assignment] = {}  # pending assignments, by member
+        self._gone: set[int] = set()  # members that have ended
+        self._actors = KeptActors()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the settings; everything else is in the record."""
-        return self.__dict__ | _nothing()
+        forgetful = PopulationScheduler.__new__(PopulationScheduler)
+        forgetful._forget()
+        return vars(self) | vars(forgetful)
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """Take metric and mode from `TuneConfig`; False if the scheduler has them already."""
@@ -175,7 +175,7 @@ class PopulationScheduler(TrialScheduler):
         decided = self._decide()
         following = self._assigned.get(member)
         if not self._synch and following is not None and _continues(following, assignment):
-            trials.mark(trial, self._opened.population.space, following)
+            trial.set_experiment_tag(trials.tag(self._opened.population.space, following))
             return str(self.CONTINUE if self._next(tune_controller) is None else self.PAUSE)
         with self._actors.keep(tune_controller, trial):
             trials.pause(tune_controller, trial, saved)
@@ -273,6 +273,7 @@ class PopulationScheduler(TrialScheduler):
         if self._custom is not None:
             fixed = shared_constants(trial.config, of_generator(generator), space)
             explorer = CustomExplorer(explorer, self._custom, fixed)
+        rounds = self._rounds(trial)
         return Population(
             space,
             explorer,
@@ -280,16 +281,11 @@ class PopulationScheduler(TrialScheduler):
             rounds=None,
             seed=self._seed,
             mode=self._mode,
-            selection=self._selected(trial),
+            selection=self._selection if rounds is None else self._selection.planned(rounds),
             synchronous=self._synch,
             history=history,
             start=start,
         )
-
-    def _selected(self, trial: AnyTrial) -> Selection:
-        """Return the selection, planned for the rounds of the experiment, if they are known."""
-        rounds = self._rounds(trial)
-        return self._selection if rounds is None else self._selection.planned(rounds)
 
     def _rounds(self, trial: AnyTrial) -> int | None:
         """Return the rounds that Tune's stopping criterion allows; None if it has none for the scheduler's time."""
@@ -308,17 +304,15 @@ class PopulationScheduler(TrialScheduler):
                 break
             for assignment in assignments:
                 self._assigned[assignment.member] = assignment
-                if assignment.member not in self._gone and self._is_lost(assignment):
+                source = self._opened.source(assignment)
+                # Any trial knows where a checkpoint should be.
+                is_lost = source is not None and trials.stored(self._any_trial, source) is None
+                if is_lost and assignment.member not in self._gone:
                     text = "the checkpoint of member {} in round {} no longer exists".format(*assignment.parent or ())
                     self._fail(assignment.member, text, lost=True)
                 else:
                     given.append(assignment.member)
         return given
-
-    def _is_lost(self, assignment: Assignment) -> bool:
-        """Tell whether the checkpoint of an assignment is missing. Any trial knows where it should be."""
-        source = self._opened.source(assignment)
-        return source is not None and trials.stored(self._any_trial, source) is None
 
     def _hand_out(self, members: Iterable[int]) -> None:
         """Set up the trials of members with new assignments."""
@@ -336,7 +330,7 @@ class PopulationScheduler(TrialScheduler):
     def _has_begun(self, trial: AnyTrial, assignment: Assignment) -> bool:
         """Tell whether a restored trial can resume as Tune has it: it was set up for this interval, and its checkpoint
         is from this interval or is the one that the interval begins with."""
-        if not trials.is_marked(trial, self._opened.population.space, assignment):
+        if trial.experiment_tag != trials.tag(self._opened.population.space, assignment):
             return False
         latest = trial.latest_checkpoint_result
         if assignment.parent is None or latest is None:
@@ -388,18 +382,6 @@ class PopulationScheduler(TrialScheduler):
             return False
         check_applied(trial.trial_id, assignment, result)
         return float(result[self._intervals.time_attr]) >= self._intervals.ends(self._opened.source(assignment))
-
-
-def _nothing() -> dict[str, Any]:
-    """Return the state of a scheduler before an experiment begins."""
-    return {
-        "_record": None,
-        "_any_trial": None,
-        "_trials": {},
-        "_assigned": {},
-        "_gone": set(),
-        "_actors": KeptActors(),
-    }
 
 
 def _continues(following: Assignment, assignment: Assignment) -> bool:

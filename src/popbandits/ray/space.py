@@ -17,7 +17,7 @@ from popbandits.errors import ArgumentError
 from popbandits.history import Observation
 from popbandits.ray.domains import FUNCTION, is_placeholder
 from popbandits.ray.intervals import Result
-from popbandits.ray.nested import Path, is_grid, leaves, put
+from popbandits.ray.nested import is_grid, leaves, put
 from popbandits.space import Space
 
 
@@ -99,7 +99,7 @@ def inherited(source: Observation | None, names: Iterable[str]) -> dict[str, Any
     metrics = {} if source is None else source.metrics
     for name in names:
         if name in metrics:
-            put(values, _path(name), metrics[name])
+            put(values, tuple(name.removeprefix(CONFIG).split("/")), metrics[name])
     return values
 
 
@@ -108,7 +108,3 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, SCALARS)
-
-
-def _path(name: str) -> Path:
-    return tuple(name.removeprefix(CONFIG).split("/"))

@@ -20,6 +20,7 @@ from ray.tune.trainable import FunctionTrainable
 from ray.tune.utils import flatten_dict
 
 from popbandits.history import Assignment, Observation
+from popbandits.ray.nested import leaves, put
 from popbandits.ray.record import CHECKPOINT
 from popbandits.space import Space
 from popbandits.storage import Store
@@ -149,26 +150,17 @@ def assign(
     """
     config = copy.deepcopy(trial.config)
     _without(config, space.nest(dict.fromkeys(space.names)))
-    for values in (untuned, assignment.config):
-        _merge(config, copy.deepcopy(values))
+    for path, value in [*leaves(untuned), *leaves(assignment.config)]:
+        put(config, path, copy.deepcopy(value))
     trial.set_config(config)
     trial.evaluated_params = dict(space.flatten(assignment.config))
     trial.run_metadata.checkpoint_manager._latest_checkpoint_result = start
     trial.run_metadata.invalidate_cache()
-    mark(trial, space, assignment)
+    trial.set_experiment_tag(tag(space, assignment))
 
 
-def mark(trial: AnyTrial, space: Space, assignment: Assignment) -> None:
-    """Set a trial's tag to its assignment: Tune shows it, and saves it for a restored experiment."""
-    trial.set_experiment_tag(_tag(space, assignment))
-
-
-def is_marked(trial: AnyTrial, space: Space, assignment: Assignment) -> bool:
-    """Tell whether a trial's tag is this assignment."""
-    return bool(trial.experiment_tag == _tag(space, assignment))
-
-
-def _tag(space: Space, assignment: Assignment) -> str:
+def tag(space: Space, assignment: Assignment) -> str:
+    """Return the tag of a trial with an assignment: Tune shows it, and saves it for a restored experiment."""
     values = format_vars({(name,): value for name, value in space.flatten(assignment.config).items()})
     # Tune names a trial's folder by its first tag.
     return f"{assignment.member}_{values}" + (f"@round={assignment.round}" if assignment.round else "")
@@ -201,15 +193,6 @@ def _without(config: dict[str, Any], names: Mapping[str, Any]) -> None:
                 _without(config[key], inner)
         else:
             config.pop(key, None)
-
-
-def _merge(config: dict[str, Any], values: Mapping[str, Any]) -> None:
-    """Put values into a nested dict."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            _merge(config.setdefault(key, {}), value)
-        else:
-            config[key] = value
 
 
 class KeptActors:

@@ -10,11 +10,11 @@ and early ones have as many chances as late ones, which have trained for longer.
 
 Where the agent can evaluate itself (`Agent.evaluate`), each is evaluated with the same fresh seeds, which took no part
 in any decision; the best mean wins. Otherwise skills are estimated from the scores along each lineage, by the filter of
-`history/noise.py` with the noise of the last WINDOW rounds: an estimate in which a lucky score counts for little. The last
-checkpoint wins, unless the best ever is estimated higher by more than MARGIN standard deviations of a score's noise. A
-margin is needed because the best ever was picked for its score out of many, and because training makes weights better,
-as a rule. In simulations of noise alone and of a steady rise this hands over better weights than the best score ever
-does, and after a collapse the same (tests/selection/test_choice.py).
+`history/noise.py` with the noise of the last WINDOW rounds: an estimate in which a lucky score counts for little. The
+last checkpoint wins, unless the best ever is estimated higher by more than MARGIN standard deviations of a score's
+noise. A margin is needed because the best ever was picked for its score out of many, and because training makes weights
+better, as a rule. In simulations of noise alone and of a steady rise this hands over better weights than the best score
+ever does, and after a collapse the same (tests/selection/test_choice.py).
 
 Where the model finds no noise, or there are too few scores to tell, the best score ever wins: then it is the best
 skill, as far as is known.

@@ -44,19 +44,19 @@ def contrasts(space: Space, seed: int) -> Iterator[Contrast]:
     names = [parameter.name for parameter in (*space.numerical, *space.categorical)]
     while True:
         u = _legal(space, rng)
-        points = space.from_quantiles(u)
-        fullest = int((np.isfinite(points.x).sum(axis=1) + (points.h >= 0).sum(axis=1)).argmax())
+        fullest = int(np.isfinite(_columns(space.from_quantiles(u))).sum(axis=1).argmax())
         u[[0, fullest]] = u[[fullest, 0]]
         farthest = int(_gaps(space.from_quantiles(u)).sum(axis=1).argmax())
         u[[1, farthest]] = u[[farthest, 1]]  # so that the second's change is taken among equal ones
         points = space.from_quantiles(u)
+        active = np.isfinite(_columns(points)[0])
         single = {}
         for column in space.order:
             changed = np.repeat(u[:1], len(u), axis=0)
             changed[:, column] = u[:, column]
             others = space.from_quantiles(changed)
             gap = _gaps(others)[:, column] * space.legal(others)
-            if np.isfinite(_column(points, column)[0]) and gap.max() > 0:
+            if active[column] and gap.max() > 0:
                 single[names[column]] = space.decode(others[[int(gap.argmax())]])[0]
         first, second = space.decode(points[[0, min(farthest, 1)]])
         yield Contrast(first, second, single)
@@ -79,19 +79,15 @@ def _legal(space: Space, rng: np.random.Generator) -> FloatArray:
     )
 
 
-def _column(points: Points, column: int) -> FloatArray:
-    """Return a column of numbers, or of labels as numbers; NaN where inactive."""
-    d = points.x.shape[1]
-    return points.x[:, column] if column < d else np.where(points.h[:, column - d] < 0, np.nan, points.h[:, column - d])
+def _columns(points: Points) -> FloatArray:
+    """Return the numbers, and the labels as numbers; NaN where inactive."""
+    return np.hstack([points.x, np.where(points.h < 0, np.nan, points.h)])
 
 
 def _gaps(points: Points) -> FloatArray:
     """Return the distance of each point from the first, by column, in [0, 1]: 1 if only one of the two is active."""
-    d, m = points.x.shape[1], points.h.shape[1]
-    gaps = np.zeros((len(points), d + m))
-    for column in range(d + m):
-        values = _column(points, column)
-        apart = np.abs(values - values[0]) / (_FULL_GAP if column < d else 1)
-        one = np.isnan(values) != np.isnan(values[0])
-        gaps[:, column] = np.where(one, 1.0, np.nan_to_num(apart)).clip(0, 1)
-    return gaps
+    values = _columns(points)
+    apart = np.abs(values - values[0])
+    apart[:, : points.x.shape[1]] /= _FULL_GAP
+    one = np.isnan(values) != np.isnan(values[0])
+    return np.where(one, 1.0, np.nan_to_num(apart)).clip(0, 1)

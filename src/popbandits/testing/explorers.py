@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pprint import pformat
 from typing import Any
 
 import numpy as np
@@ -203,17 +204,8 @@ def _check_config(explorer: Explorer, space: Space, config: Config, situation: s
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Compare value and type, recursively; NaN equals NaN."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(_equal, a, b))
-    try:
-        return bool(a == b or (a != a and b != b))
-    except ValueError:  # arrays
-        return repr(a) == repr(b)
+    """Compare values and types as they are written, with the keys of dicts in order; NaN equals NaN."""
+    return pformat(a) == pformat(b)
 
 
 def _snapshot(asked: Question) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from popbandits.agent import Agent, MakeAgent
 from popbandits.basics.wording import visible
 from popbandits.engines.generators import read_states, used_since
 from popbandits.engines.making import IncompleteAgentError, build, find_evaluate
-from popbandits.engines.work import Checkpointable, agents_frames, announce, as_outcome, call, differences
+from popbandits.engines.work import Checkpointable, agents_frames, announce, as_outcome, call, compared, differences
 from popbandits.errors import AgentError, DiskError, PopbanditsError
 from popbandits.history import Config
 from popbandits.storage.checkpoints import seal
@@ -205,7 +205,7 @@ class Trials:
     def judge_applied(self, config: Config, applied: Mapping[str, Any]) -> None:
         """Note whether the hyperparameters that `applied` returned are those given to `train`."""
         wrong = self._time("applied", lambda: differences(config, applied))
-        self.reported |= set(list_compared(config, applied))
+        self.reported |= {name for name, _, _ in compared(config, applied)}
         text = f"got others: {'; '.join(wrong)}; let train set them after a load, also in the optimizer"
         self.note(AgentRule.APPLIED, *(("problem", text) if wrong else ("ok", "")))
 
@@ -346,20 +346,6 @@ class Trials:
 def same_score(one: Trace, other: Trace) -> bool:
     """Tell whether two intervals ended with equal scores; failures are equal."""
     return one.score == other.score or (math.isnan(one.score) and math.isnan(other.score))
-
-
-def list_compared(asked: Mapping[str, Any], applied: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """List the hyperparameters that `differences` compares, by dotted name.
-
-    >>> asked = {"lr": 0.1, "sgd": {"momentum": 0.9, "nesterov": True}}
-    >>> sorted(list_compared(asked, {"lr": 0.1, "sgd": {"momentum": 0.9}}))
-    ['lr', 'sgd.momentum']
-    """
-    for name in applied.keys() & asked.keys():
-        if isinstance(asked[name], Mapping) and isinstance(applied[name], Mapping):
-            yield from list_compared(asked[name], applied[name], f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}"
 
 
 def fingerprint(folder: Path) -> Files:

@@ -11,7 +11,7 @@ from typing import Any
 from popbandits.errors import HistoryError
 from popbandits.history.frame import COMMON_COLUMNS, cell, table_row
 from popbandits.population import Population
-from popbandits.storage.disk import absolute_path
+from popbandits.storage.disk import absolute_path, write_whole
 from popbandits.trackers.tracker import Entry, Tracker
 
 FILE = "observations.csv"
@@ -61,17 +61,14 @@ class CSVTracker(Tracker):
         del row["winning"]
         values = {_on_a_line(name): _on_a_line(value) for name, value in row.items() if not _is_missing(name, value)}
         path = self._path_of(entry.member)
-        columns = self._columns.get(path, self._first)
-        if new := sorted(values.keys() - set(columns)):
-            columns = [*columns, *new]
-        if path in self._columns and not new:
+        known = self._columns.get(path, self._first)
+        columns = [*known, *sorted(values.keys() - set(known))]
+        if self._columns.get(path) == columns:
             with path.open("ab") as file:
                 file.write(_lines([values], columns))
             return
-        rows = self._read(path) if path in self._columns else []
-        draft = path.with_name(f"{path.name}.draft")
-        draft.write_bytes(_lines([dict(zip(columns, columns, strict=True)), *rows, values], columns))
-        os.replace(draft, path)  # Whoever reads it sees the old file or the new one.
+        header = dict(zip(columns, columns, strict=True))
+        write_whole(path, _lines([header, *self._read(path), values], columns))  # Readers see the old one or the new.
         self._columns[path] = columns
 
     def _path_of(self, member: int) -> Path:

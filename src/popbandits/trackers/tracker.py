@@ -12,6 +12,7 @@ from popbandits.basics.rules import is_real
 from popbandits.history import Observation
 from popbandits.history.frame import flat, text
 from popbandits.population import Population
+from popbandits.storage.disk import write_whole
 from popbandits.views.view import View
 
 ID_FILE = "tracking-id"
@@ -126,15 +127,8 @@ def tracking_id(directory: Path) -> str:
     """
     file = directory / ID_FILE
     if not file.exists():
-        replace_text(file, uuid.uuid4().hex[:16])
+        write_whole(file, uuid.uuid4().hex[:16].encode())
     return file.read_text()
-
-
-def replace_text(file: Path, content: str) -> None:
-    """Write a file so that it is whole, or as it was."""
-    draft = file.with_suffix(".draft")
-    draft.write_text(content)
-    draft.replace(file)
 
 
 def prefix(entry: Entry, per_member: bool) -> str:

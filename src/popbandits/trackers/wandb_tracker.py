@@ -8,7 +8,8 @@ from typing import Any
 from popbandits.basics.extras import library
 from popbandits.errors import ArgumentError
 from popbandits.population import Population
-from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, replace_text, tracking_id
+from popbandits.storage.disk import write_whole
+from popbandits.trackers.tracker import Entry, Tracker, describe, prefix, tracking_id
 
 RESERVED_ARGUMENTS = {"id", "resume", "reinit", "dir"}
 """Arguments of `wandb.init` that a tracker gives itself."""
@@ -73,7 +74,7 @@ class WandbTracker(Tracker):
         logged |= {f"{begins}{name}/text": said for name, said in entry.texts.items()}
         self._runs[number].log({f"{begins}round": entry.round, **logged}, step=step)
         self._logged[number] = step + 1
-        replace_text(self._file, json.dumps(self._logged))
+        write_whole(self._file, json.dumps(self._logged).encode())
 
     def closed(self) -> None:
         """End its runs."""
