@@ -13,8 +13,8 @@ def demo(parser: argparse.ArgumentParser) -> Command:
     rate, clipping, entropy bonus, GAE's lambda, epochs and the optimizer with its
     own settings are tuned meanwhile, over wide ranges; the first agent begins with
     the usual settings. Random search gets the same start and budget; one agent that
-    keeps the usual settings gets the budget of one member. The best checkpoint of
-    each is then scored on fresh episodes. The command prints the winning schedule,
+    keeps the usual settings gets the budget of one member. What each hands over
+    is then scored on fresh episodes. The command prints the winning schedule,
     the three scores and the folder that holds everything.
 
     It needs torch and EnvPool: pip install 'popbandits[rl]'
@@ -47,14 +47,15 @@ def demo(parser: argparse.ArgumentParser) -> Command:
                 seed=arguments.seed,
                 directory=folder / name,
                 start=[task.DEFAULTS],
+                evaluations=4,  # of 32 episodes each
                 engine="processes" if members > 1 else "in-process",  # One member needs no worker process.
             )
             if not results[name].done:
                 return STOPPED
             print()
         print("The winning schedule; a cell is empty where the value does not change:\n")
-        print_schedule(results["tuned"].history)
-        print("\nMean return of each best checkpoint in fresh episodes (200 counts as solved):\n", flush=True)
+        print_schedule(results["tuned"].history, results["tuned"].choice.observation)
+        print("\nMean return of each checkpoint that was handed over, in fresh episodes (200 counts as solved):\n", flush=True)
         for name, result in results.items():
             score = task.evaluate(result.checkpoint, seed=arguments.seed)
             print(f"  {runs[name][0]:<20}{number(score):>10}", flush=True)

@@ -11,8 +11,8 @@ from popbandits.errors import ArgumentError
 def replay(parser: argparse.ArgumentParser) -> Command:
     """Train one agent from scratch along the winning schedule of a run.
 
-    The schedule is the lineage that ends with the best score: its hyperparameters,
-    interval by interval. With the seed of the run, a deterministic agent reaches
+    The schedule is the lineage of the checkpoint that the run hands over: its
+    hyperparameters, interval by interval. With the seed of the run, a deterministic agent reaches
     the same score again; other seeds show how much of the score was luck.
     """
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")

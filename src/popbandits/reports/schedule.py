@@ -7,12 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from popbandits.basics.wording import number, printable, setting
-from popbandits.history import History
+from popbandits.history import History, Observation
 
 
-def table(history: History) -> Table:
-    """Make a table of the winning lineage, a row for each interval; unchanged values are left out."""
-    lineage = history.lineage()
+def table(history: History, last: Observation | None = None) -> Table:
+    """Make a table of a lineage, the winner's unless said, a row for each interval; unchanged values are left out."""
+    lineage = history.lineage(last)
     flat = [history.space.flatten(history.applied(observation)) for observation in lineage]
     names = [name for name in history.space.names if any(name in config for config in flat)]
     view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -38,9 +38,9 @@ def _cell(before: dict[str, Any], config: dict[str, Any], name: str) -> str:
     return "" if name in before and before[name] == config[name] else setting(config[name])
 
 
-def print_schedule(history: History, console: Console | None = None) -> None:
+def print_schedule(history: History, last: Observation | None = None, console: Console | None = None) -> None:
     """Print the table at its full width."""
     console = console or Console()
-    view = table(history)
+    view = table(history, last)
     console.width = max(console.width, console.measure(view, options=console.options.update(width=10_000)).maximum)
     console.print(view, highlight=False)

@@ -12,9 +12,10 @@ from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.engine import Engine, InProcess
 from popbandits.engines.work import Job
 from popbandits.errors import HistoryError, RunError
-from popbandits.history import Assignment, History, Observation
+from popbandits.history import Assignment, Observation
 from popbandits.run.loop import agent_seed
 from popbandits.run.recipes import on_record
+from popbandits.run.result import Result
 from popbandits.run.signing import Signer
 from popbandits.storage.disk import absolute_path
 from popbandits.storage.store import reading
@@ -46,7 +47,7 @@ def replay(
     *,
     trust: bool = False,
 ) -> Replay:
-    """Train one agent from scratch along the winning schedule of a run.
+    """Train one agent from scratch along the schedule of what a run hands over (`Result.choice`).
 
     It is saved and loaded between intervals as in the run. So an agent that depends only on its seed and its checkpoint
     gets the same scores, to the last bit; other seeds show how much was luck.
@@ -63,10 +64,11 @@ def replay(
     directory, save = absolute_path(directory), None if save is None else absolute_path(save, "save")
     if save is not None and save.exists():
         raise RunError(f"a replay is saved to a new folder, got {save}, which exists; give another")
-    history = History.load(directory)
-    lineage = history.lineage()
-    if not lineage:
+    result = Result(directory)
+    history = result.history
+    if history.best is None:
         raise HistoryError(f"no interval of {directory} has completed, so there is no schedule to replay")
+    lineage = history.lineage(result.choice.observation)
     with reading(directory) as store:
         about, signer = store.about, Signer.of(store)
     used = agent_seed(about.get("seed", 0), lineage[0].key) if seed is None else seed
