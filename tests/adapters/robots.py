@@ -6,7 +6,10 @@ import tempfile
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+FOLDER = tempfile.TemporaryDirectory()
+"""Where rl_games writes its curves."""
 
 STEPS = 0
 """Steps of this process in vectorised environments."""
@@ -59,9 +62,16 @@ def weigh_effort(env: Any, config: dict[str, Any]) -> dict[str, Any]:
     return {"effort": env.unwrapped.effort}
 
 
-def rsl_rl_runner(seed: int, recurrent: bool = False, **settings: Any) -> Any:
+def split(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arguments of an agent, and those of its library."""
+    own: dict[str, Any] = {"iterations": 2, "configure": weigh_effort}
+    given = settings.keys() & {"iterations", "score", "configure"}
+    rest = {name: value for name, value in settings.items() if name not in given}
+    return own | {name: settings[name] for name in given}, rest
+
+
+def rsl_rl_env() -> Any:
     from rsl_rl.env import VecEnv
-    from rsl_rl.runners import OnPolicyRunner
     from tensordict import TensorDict
 
     class Vectorised(Line, VecEnv):
@@ -76,44 +86,35 @@ def rsl_rl_runner(seed: int, recurrent: bool = False, **settings: Any) -> Any:
             rewards, ended, extras = self.advance(actions)
             return self.get_observations(), rewards, ended, extras
 
-    model: dict[str, Any] = {
-        "class_name": "MLPModel",
-        "hidden_dims": [8],
-        "activation": "tanh",
-        "obs_normalization": True,
-    }
+    return Vectorised()
+
+
+def rsl_rl_config(recurrent: bool = False, **settings: Any) -> dict[str, Any]:
+    model = {"class_name": "MLPModel", "hidden_dims": [8], "activation": "tanh", "obs_normalization": True}
     if recurrent:
         model |= {"class_name": "RNNModel", "rnn_type": "gru", "rnn_hidden_dim": 8, "rnn_num_layers": 1}
-    std = {"distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0}}
-    return OnPolicyRunner(
-        Vectorised(),
-        {
-            "num_steps_per_env": 8,
-            "save_interval": 100,
-            "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
-            "algorithm": {"class_name": "PPO", "num_mini_batches": 2, "num_learning_epochs": 2} | settings,
-            "actor": model | std,
-            "critic": dict(model),
-        },
-    )
+    return {
+        "num_steps_per_env": 8,
+        "save_interval": 100,
+        "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+        "algorithm": {"class_name": "PPO", "num_mini_batches": 2, "num_learning_epochs": 2} | settings,
+        "actor": model | {"distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0}},
+        "critic": model,
+    }
 
 
 def rsl_rl(seed: int, **settings: Any) -> Any:
+    from rsl_rl.runners import OnPolicyRunner
+
     from popbandits.adapters.rsl_rl import RslRlAgent
 
-    of_agent = {name: settings.pop(name) for name in ("iterations", "score", "random_lengths") if name in settings}
-    made = {"iterations": 2, "configure": weigh_effort} | of_agent
-    return RslRlAgent(lambda seed: rsl_rl_runner(seed, **settings), seed=seed, **made)
+    own, of_library = split(settings)
+    return RslRlAgent(lambda _: OnPolicyRunner(rsl_rl_env(), rsl_rl_config(**of_library)), seed=seed, **own)
 
 
-def skrl_trainer(seed: int, recurrent: bool = False, **settings: Any) -> Any:
+def skrl_env() -> Any:
     from gymnasium.spaces import Box
-    from skrl.agents.torch.ppo import PPO
     from skrl.envs.wrappers.torch import Wrapper
-    from skrl.memories.torch import RandomMemory
-    from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
-    from skrl.resources.preprocessors.torch import RunningStandardScaler
-    from skrl.trainers.torch import SequentialTrainer
 
     class Vectorised(Wrapper):
         observation_space, action_space, state_space = Box(-9, 9, (1,)), Box(-1, 1, (1,)), None
@@ -127,8 +128,8 @@ def skrl_trainer(seed: int, recurrent: bool = False, **settings: Any) -> Any:
 
         def step(self, actions: Tensor) -> Any:
             rewards, ended, extras = self._env.advance(actions)
-            nothing = torch.zeros_like(ended)
-            return self._env.seen(), rewards[:, None], nothing[:, None], ended[:, None], extras
+            never = torch.zeros_like(ended)
+            return self._env.seen(), rewards[:, None], never[:, None], ended[:, None], extras
 
         def state(self) -> None:
             return None
@@ -139,55 +140,45 @@ def skrl_trainer(seed: int, recurrent: bool = False, **settings: Any) -> Any:
         def close(self) -> None:
             self._env.close()
 
-    class Policy(GaussianMixin, Model):  # type: ignore[misc]
-        def __init__(self, **spaces: Any) -> None:
-            Model.__init__(self, **spaces, device="cpu")
-            GaussianMixin.__init__(self)
-            self.net, self.log_std = (
-                nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)),
-                nn.Parameter(torch.zeros(1)),
-            )
+    return Vectorised(Line())
 
-        def compute(self, inputs: Any, role: str) -> Any:
-            return self.net(inputs["observations"]), {"log_std": self.log_std}
 
-    class Value(DeterministicMixin, Model):  # type: ignore[misc]
-        def __init__(self, **spaces: Any) -> None:
-            Model.__init__(self, **spaces, device="cpu")
-            DeterministicMixin.__init__(self)
-            self.net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
-
-        def compute(self, inputs: Any, role: str) -> Any:
-            return self.net(inputs["observations"]), {}
-
-    env = Vectorised(Line())
-    spaces = {name: getattr(env, name) for name in ("observation_space", "action_space", "state_space")}
-    scaled = {"observation_preprocessor": RunningStandardScaler, "observation_preprocessor_kwargs": {"size": 1}}
+def skrl_config(**settings: Any) -> dict[str, Any]:
+    network = [{"name": "net", "input": "OBSERVATIONS", "layers": [8], "activations": "tanh"}]
     quiet = {"experiment": {"write_interval": 0, "checkpoint_interval": 0}}
-    agent = PPO(
-        models={"policy": Policy(**spaces), "value": Value(**spaces)},
-        memory=RandomMemory(memory_size=8, num_envs=env.num_envs, device="cpu"),
-        cfg={"rollouts": 8, "learning_epochs": 2, **scaled, **quiet} | settings,
-        device="cpu",
-        **spaces,
-    )
-    shown = {"headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
-    return SequentialTrainer(env=env, agents=agent, cfg=shown)
+    scaled = {"observation_preprocessor": "RunningStandardScaler", "observation_preprocessor_kwargs": None}
+    return {
+        "models": {
+            "separate": True,
+            "policy": {"class": "GaussianMixin", "network": network, "output": "ACTIONS", "initial_log_std": 0.0},
+            "value": {"class": "DeterministicMixin", "network": network, "output": "ONE"},
+        },
+        "memory": {"class": "RandomMemory", "memory_size": -1},
+        "agent": {"class": "PPO", "rollouts": 8, "learning_epochs": 2, **scaled, **quiet} | settings,
+        "trainer": {
+            "class": "SequentialTrainer",
+            "timesteps": 8,
+            "headless": True,
+            "disable_progressbar": True,
+            "close_environment_at_exit": False,
+        },
+    }
 
 
-def skrl(seed: int, **settings: Any) -> Any:
+def skrl(seed: int, env: Any = skrl_env, **settings: Any) -> Any:
+    from skrl.utils.runner.torch import Runner
+
     from popbandits.adapters.skrl import SkrlAgent
 
-    of_agent = {name: settings.pop(name) for name in ("timesteps", "score") if name in settings}
-    made = {"timesteps": 16, "configure": weigh_effort} | of_agent
-    return SkrlAgent(lambda seed: skrl_trainer(seed, **settings), seed=seed, **made)
+    own, of_library = split(settings)
+    config = skrl_config(**of_library)
+    return SkrlAgent(lambda number: Runner(env(), config | {"seed": number}).trainer, seed=seed, **own)
 
 
-def rl_games_runner(seed: int, recurrent: bool = False, **settings: Any) -> Any:
+def register_rl_games_env() -> None:
     from gymnasium.spaces import Box
     from rl_games.common import env_configurations, vecenv
     from rl_games.common.ivecenv import IVecEnv
-    from rl_games.torch_runner import Runner
 
     class Vectorised(Line, IVecEnv):
         @property
@@ -199,11 +190,14 @@ def rl_games_runner(seed: int, recurrent: bool = False, **settings: Any) -> Any:
 
         def step(self, actions: Tensor) -> Any:
             rewards, ended, extras = self.advance(actions)
-            return self.seen(), rewards, ended, extras
+            return self.seen(), rewards, ended, {"episode": extras.pop("log"), **extras}
 
     vecenv.register("LINES", lambda name, number, **_: Vectorised(number))
     env_configurations.register("lines", {"vecenv_type": "LINES", "env_creator": None})
-    network = {
+
+
+def rl_games_config(recurrent: bool = False, algorithm: str = "a2c_continuous", **settings: Any) -> dict[str, Any]:
+    network: dict[str, Any] = {
         "name": "actor_critic",
         "separate": False,
         "space": {
@@ -220,22 +214,53 @@ def rl_games_runner(seed: int, recurrent: bool = False, **settings: Any) -> Any:
     if recurrent:
         network["rnn"] = {"name": "gru", "units": 8, "layers": 1}
     config = {
-        **{"name": "line", "env_name": "lines", "num_actors": 4, "device": "cpu", "reward_shaper": {}, "ppo": True},
-        **{"normalize_input": True, "normalize_value": True, "normalize_advantage": True, "print_stats": False},
-        **{"gamma": 0.99, "tau": 0.95, "learning_rate": 1e-3, "lr_schedule": "adaptive", "kl_threshold": 0.01},
-        **{"e_clip": 0.2, "clip_value": True, "entropy_coef": 0.0, "critic_coef": 1.0, "bounds_loss_coef": 0.001},
-        **{"grad_norm": 1.0, "truncate_grads": True, "horizon_length": 8, "minibatch_size": 16, "mini_epochs": 2},
-        **{"train_dir": tempfile.mkdtemp(), "seq_length": 4},
+        "name": "line",
+        "env_name": "lines",
+        "train_dir": FOLDER.name,
+        "num_actors": 4,
+        "device": "cpu",
+        "print_stats": False,
+        "reward_shaper": {},
+        "normalize_input": True,
+        "normalize_value": True,
+        "normalize_advantage": True,
+        "gamma": 0.99,
+        "tau": 0.95,
+        "learning_rate": 1e-3,
+        "lr_schedule": "adaptive",
+        "kl_threshold": 0.01,
+        "e_clip": 0.2,
+        "clip_value": True,
+        "entropy_coef": 0.0,
+        "critic_coef": 1.0,
+        "bounds_loss_coef": 0.001,
+        "grad_norm": 1.0,
+        "truncate_grads": True,
+        "horizon_length": 8,
+        "seq_length": 4,
+        "minibatch_size": 16,
+        "mini_epochs": 2,
     }
-    params = {"seed": seed, "algo": {"name": "a2c_continuous"}, "model": {"name": "continuous_a2c_logstd"}}
-    runner = Runner()
-    runner.load({"params": {**params, "network": network, "config": config | settings, "torch_threads": 0}})
-    return runner
+    return {
+        "algo": {"name": algorithm},
+        "model": {"name": "continuous_a2c_logstd"},
+        "network": network,
+        "config": config | settings,
+        "torch_threads": 0,
+    }
 
 
 def rl_games(seed: int, **settings: Any) -> Any:
+    from rl_games.torch_runner import Runner
+
     from popbandits.adapters.rl_games import RlGamesAgent
 
-    of_agent = {name: settings.pop(name) for name in ("epochs", "score") if name in settings}
-    made = {"epochs": 2, "configure": weigh_effort} | of_agent
-    return RlGamesAgent(lambda seed: rl_games_runner(seed, **settings), seed=seed, **made)
+    register_rl_games_env()
+    own, of_library = split(settings)
+
+    def make_runner(number: int) -> Any:
+        runner = Runner()
+        runner.load({"params": rl_games_config(**of_library) | {"seed": number}})
+        return runner
+
+    return RlGamesAgent(make_runner, seed=seed, **own)

@@ -12,71 +12,85 @@ import torch
 
 from popbandits.adapters.seeding import SeededAgent
 from popbandits.agent import Outcome
+from popbandits.basics.rules import whole
 from popbandits.errors import AgentError, ArgumentError
 
 Configure = Callable[[Any, dict[str, Any]], Mapping[str, Any]]
-"""Sets hyperparameters of the environments, and returns what it has set, read from where it is used."""
-
 Score = str | Callable[[Any], float] | None
-"""The name of a value that environments log, a function of the environments, or None for the mean return."""
 
 
 class VectorisedAgent(SeededAgent):
-    """Base of agents that train in vectorised environments, with hyperparameters that are attributes of an algorithm.
+    """Base of agents that train in vectorised environments, with a library's algorithm.
 
     Hyperparameters that an interval does not name have the values that the algorithm was built with. An adaptive
-    learning rate is learnt state, unless it is named: then the schedule begins with it in every interval.
+    learning rate is learnt, unless it is named: then its schedule begins there in every interval.
 
     Args:
+        make: Function that builds what the library trains with, from a seed.
         seed: Seed of the agent.
-        score: What the score is, as described for `Score`.
-        configure: Function that sets the hyperparameters which the library does not know, or None.
+        iterations: Iterations of an interval: rollouts in all environments, each with an update.
+        score: None (default) for the mean return of the training episodes that ended in the interval; the name of a
+            value that the environments log (in `extras["log"]` or `extras["episode"]`), for its mean over the interval;
+            or a function of the environments, called after the interval.
+        configure: Function of the environments and of the hyperparameters that the library does not know, such as the
+            weights of rewards. It is called before every interval, sets them, and returns those that it has set, read
+            from where they are used. Default None.
     """
 
-    def __init__(self, seed: int, score: Score, configure: Configure | None) -> None:
+    def __init__(
+        self,
+        make: Callable[[int], Any],
+        *,
+        seed: int,
+        iterations: int,
+        score: Score = None,
+        configure: Configure | None = None,
+    ) -> None:
         if not (score is None or isinstance(score, str) or callable(score)):
             raise ArgumentError(f"score must be None, the name of a logged value or a function, got {score!r}")
+        whole(1).check("iterations", iterations)
         super().__init__(seed)
-        self._score, self._configure = score, configure
+        self._iterations, self._score, self._configure = iterations, score, configure
         self._applied: dict[str, Any] = {}
         with self._new_numbers() as number:
-            self._build(number)
+            self.env = self._build(make(number))
         self._built = self._read()
 
-    @property
     @abstractmethod
-    def env(self) -> Any:
-        """The environments, as the library has them."""
+    def _build(self, made: Any) -> Any:
+        """Note what was built, and return its environments."""
 
     @abstractmethod
-    def _build(self, seed: int) -> None: ...
+    def _places(self) -> dict[str, tuple[Any, str]]:
+        """Name the object and the attribute where training reads each hyperparameter, but for the learning rate."""
 
     @abstractmethod
-    def _read(self) -> dict[str, Any]:
-        """Read all hyperparameters of the library that can change, from where training uses them."""
+    def _rate(self) -> float: ...
 
     @abstractmethod
-    def _put(self, values: dict[str, Any]) -> None:
-        """Set hyperparameters, after a load; a learning rate that is missing stays as it was loaded."""
+    def _put_rate(self, rate: float) -> None: ...
 
     @abstractmethod
-    def _adapts_rate(self, values: dict[str, Any]) -> bool:
-        """Tell whether the learning rate follows the policy's changes."""
+    def _adapts_rate(self) -> bool:
+        """Tell whether the learning rate follows the changes of the policy."""
 
     @abstractmethod
-    def _learn(self, seed: int) -> None: ...
+    def _learn(self, seed: int) -> None:
+        """Reset the environments, and train for an interval."""
 
     def train(self, config: dict[str, Any]) -> Outcome:
         """Set the hyperparameters, reset the environments, and train for one interval."""
         with self._new_numbers() as number:
             self._apply(config)
-            _seed(self.env, number)
+            for each in (self.env, getattr(self.env, "env", None)):
+                if callable(method := getattr(each, "seed", None)):
+                    method(number)
             with _watch(self.env) as episodes:
                 self._learn(number)
             return episodes.outcome(self._score, self.env)
 
     def applied(self) -> dict[str, Any]:
-        """Return the hyperparameters that were in use when the interval began; a schedule may change them in it."""
+        """Return the hyperparameters that were in use when the interval began; a schedule may have changed them."""
         return self._applied
 
     def close(self) -> None:
@@ -84,24 +98,28 @@ class VectorisedAgent(SeededAgent):
         if callable(close := getattr(self.env, "close", None)):
             close()
 
+    def _read(self) -> dict[str, Any]:
+        return {name: getattr(*place) for name, place in self._places().items()} | {"learning_rate": self._rate()}
+
     def _apply(self, config: dict[str, Any]) -> None:
-        own = {name: value for name, value in config.items() if name in self._built}
-        rest = {name: value for name, value in config.items() if name not in own}
+        """Set hyperparameters, whatever was loaded, and read them back."""
+        rest = {name: value for name, value in config.items() if name not in self._built}
         found = self._configure(self.env, dict(rest)) if self._configure is not None else {}
         if not isinstance(found, Mapping):
             raise AgentError(f"configure must return the hyperparameters that it has set, as a dict, got {found!r}")
         if unknown := sorted(rest.keys() - found.keys()):
             raise AgentError(
                 f"{', '.join(map(repr, unknown))}: {type(self).__name__} cannot change this while it trains; leave it "
-                f"out of the space, or set it in configure(env, config), which returns what it has set. "
+                "out of the space, or set it in configure(env, config), which returns what it has set. "
                 f"What can be tuned: {', '.join(sorted(self._built))}"
             )
-        values = self._built | own
-        if "learning_rate" not in own and self._adapts_rate(values):
-            del values["learning_rate"]
-        self._put(values)
-        now = self._read()
-        self._applied = {name: now[name] for name in own} | {name: found[name] for name in rest}
+        values = self._built | {name: config[name] for name in config.keys() - rest.keys()}
+        for name, (owner, attribute) in self._places().items():
+            setattr(owner, attribute, values[name])
+        if "learning_rate" in config or not self._adapts_rate():
+            self._put_rate(values["learning_rate"])
+        now = self._read() | found
+        self._applied = {name: now[name] for name in config}
 
 
 class _Episodes:
@@ -165,13 +183,6 @@ def _watch(env: Any) -> Iterator[_Episodes]:
         yield episodes
     finally:
         del env.step
-
-
-def _seed(env: Any, seed: int) -> None:
-    """Seed environments that have a method for it, or are wrapped around some that have."""
-    for each in (env, getattr(env, "env", None)):
-        if callable(method := getattr(each, "seed", None)):
-            method(seed)
 
 
 def read_tensors(path: Path, device: Any = "cpu") -> Any:
