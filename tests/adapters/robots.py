@@ -18,7 +18,7 @@ STEPS = 0
 class Line:
     """Get to the middle of a line, from random places: as many environments as there are rows of a tensor."""
 
-    num_actions, max_episode_length, num_agents, device = 1, 8, 1, "cpu"
+    num_actions, max_episode_length, num_agents, step_dt, device = 1, 8, 1, 1.0, "cpu"
 
     def __init__(self, num_envs: int = 4) -> None:
         self.num_envs, self.cfg, self.closed = num_envs, {}, False
@@ -96,7 +96,7 @@ def rsl_rl_config(recurrent: bool = False, **settings: Any) -> dict[str, Any]:
     return {
         "num_steps_per_env": 8,
         "save_interval": 100,
-        "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+        "obs_groups": {"actor": ["policy"], "critic": ["policy"], "rnd_state": ["policy"]},
         "algorithm": {"class_name": "PPO", "num_mini_batches": 2, "num_learning_epochs": 2} | settings,
         "actor": model | {"distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0}},
         "critic": model,
@@ -146,7 +146,8 @@ def skrl_env() -> Any:
 def skrl_config(**settings: Any) -> dict[str, Any]:
     network = [{"name": "net", "input": "OBSERVATIONS", "layers": [8], "activations": "tanh"}]
     quiet = {"experiment": {"write_interval": 0, "checkpoint_interval": 0}}
-    scaled = {"observation_preprocessor": "RunningStandardScaler", "observation_preprocessor_kwargs": None}
+    scaled = {"observation_preprocessor": "RunningStandardScaler", "observation_preprocessor_kwargs": {}}
+    agent = {"class": "PPO", "rollouts": 8, "learning_epochs": 2, **scaled, **quiet} | settings
     return {
         "models": {
             "separate": True,
@@ -154,7 +155,7 @@ def skrl_config(**settings: Any) -> dict[str, Any]:
             "value": {"class": "DeterministicMixin", "network": network, "output": "ONE"},
         },
         "memory": {"class": "RandomMemory", "memory_size": -1},
-        "agent": {"class": "PPO", "rollouts": 8, "learning_epochs": 2, **scaled, **quiet} | settings,
+        "agent": {name: value for name, value in agent.items() if value is not None},
         "trainer": {
             "class": "SequentialTrainer",
             "timesteps": 8,
@@ -241,9 +242,11 @@ def rl_games_config(recurrent: bool = False, algorithm: str = "a2c_continuous", 
         "minibatch_size": 16,
         "mini_epochs": 2,
     }
+    if algorithm == "sac":
+        network |= {"name": "soft_actor_critic", "separate": True, "log_std_bounds": [-5, 2]}
     return {
         "algo": {"name": algorithm},
-        "model": {"name": "continuous_a2c_logstd"},
+        "model": {"name": "soft_actor_critic" if algorithm == "sac" else "continuous_a2c_logstd"},
         "network": network,
         "config": config | settings,
         "torch_threads": 0,

@@ -24,9 +24,9 @@ class RlGamesAgent(VectorisedAgent):
     e_clip, entropy_coef, critic_coef, gamma, tau, mini_epochs, minibatch_size, grad_norm, ... A central value network
     keeps its own settings. Hyperparameters of the environments are set by `configure`.
 
-    A checkpoint holds `model.pth`, which rl_games' `restore` reads, with what rl_games leaves out: the learning rate
-    that a schedule has reached, and the scale of advantages. Of environments it holds what their `get_env_state`
-    returns; every interval begins with a reset of them.
+    A checkpoint holds `model.pth`, which rl_games' `restore` reads, with the learning rate that a schedule has
+    reached, which rl_games leaves out. Of environments it holds what their `get_env_state` returns; every interval
+    begins with a reset of them.
 
     Arguments are those of `VectorisedAgent`; `make` returns a `Runner` that has loaded a configuration, and an
     iteration is an epoch of rl_games.
@@ -35,8 +35,6 @@ class RlGamesAgent(VectorisedAgent):
     def save(self, directory: Path) -> None:
         """Write rl_games' own state, and what it leaves out."""
         state = self.algorithm.get_full_state_weights() | {"last_lr": self.algorithm.last_lr}
-        if self.algorithm.normalize_rms_advantage:
-            state["advantage_mean_std"] = self.algorithm.advantage_mean_std.state_dict()
         torch.save(state, directory / "model.pth")
         self._write_seeds(directory)
 
