@@ -23,11 +23,12 @@ class Line:
     def __init__(self, num_envs: int = 4) -> None:
         self.num_envs, self.cfg, self.closed = num_envs, {}, False
         self.effort = 0.1
+        self.episode_length_buf = torch.zeros(num_envs, dtype=torch.long)
         self.reset()
 
     def reset(self) -> Any:
         self.place = torch.rand(self.num_envs, 1) * 4 - 2
-        self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long)
+        self.episode_length_buf[:] = 0
         return self.seen()
 
     def seen(self) -> Any:
@@ -74,17 +75,31 @@ def rsl_rl_env() -> Any:
     from rsl_rl.env import VecEnv
     from tensordict import TensorDict
 
-    class Vectorised(Line, VecEnv):
-        @property
-        def unwrapped(self) -> Any:
-            return self
+    class Vectorised(VecEnv):
+        """A wrapper without `reset`, as Isaac Lab's is."""
+
+        def __init__(self) -> None:
+            self.env = self.unwrapped = Line()
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "reset":
+                raise AttributeError(name)
+            return getattr(self.env, name)
 
         def get_observations(self) -> Any:
-            return TensorDict({"policy": self.seen()}, batch_size=[self.num_envs])
+            return TensorDict({"policy": self.env.seen()}, batch_size=[self.env.num_envs])
 
         def step(self, actions: Tensor) -> Any:
-            rewards, ended, extras = self.advance(actions)
-            return self.get_observations(), rewards, ended, extras
+            rewards, ended, extras = self.env.advance(actions)
+            return self.get_observations(), rewards, ended.long(), extras
+
+        @property
+        def episode_length_buf(self) -> Tensor:
+            return self.env.episode_length_buf
+
+        @episode_length_buf.setter
+        def episode_length_buf(self, lengths: Tensor) -> None:
+            self.env.episode_length_buf = lengths
 
     return Vectorised()
 

@@ -307,8 +307,15 @@ def test_the_score_can_be_a_function_of_the_environments(make: Any) -> None:
 
 def test_an_interval_without_the_end_of_an_episode_has_no_score() -> None:
     agent = rsl_rl(0)
-    agent.env.max_episode_length = 99
+    agent.env.unwrapped.max_episode_length = 99
     with pytest.raises(AgentError, match="an episode must end within an interval, got none in 64 steps"):
+        agent.train({})
+
+
+def test_environments_that_cannot_be_reset_are_refused() -> None:
+    agent = rsl_rl(0)
+    agent.env.env = None
+    with pytest.raises(AgentError, match="environments must have a method reset, got Vectorised without it"):
         agent.train({})
 
 
@@ -335,7 +342,7 @@ def test_algorithms_whose_state_is_not_in_a_checkpoint_are_refused() -> None:
 
 def test_episodes_can_begin_at_random_lengths() -> None:
     agent = rsl_rl(0, iterations=1, score=lambda env: 0.0)
-    agent.env.max_episode_length = 99
+    agent.env.unwrapped.max_episode_length = 99
     agent.random_lengths = True
     agent.train({})
     assert len(set(agent.env.episode_length_buf.tolist())) > 1

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from popbandits.adapters.vectorised import VectorisedAgent, read_tensors
 from popbandits.errors import AgentError
 
@@ -49,8 +51,6 @@ class RslRlAgent(VectorisedAgent):
     def _build(self, made: Any) -> Any:
         self.runner, self._algorithm = made, made.alg
         self._rnd = getattr(made.alg, "rnd", None)
-        if not callable(getattr(made.env, "reset", None)):
-            raise AgentError(f"environments must have a method reset, got {type(made.env).__name__} without it")
         return made.env
 
     def _places(self) -> dict[str, tuple[Any, str]]:
@@ -73,5 +73,9 @@ class RslRlAgent(VectorisedAgent):
                 reset()
         if hasattr(scale := getattr(self._rnd, "reward_normalizer", None), "disc_avg"):
             scale.disc_avg.avg = None
-        self.env.reset()
+        resets = [reset for each in self._layers() if callable(reset := getattr(each, "reset", None))]
+        if not resets:
+            raise AgentError(f"environments must have a method reset, got {type(self.env).__name__} without it")
+        with torch.inference_mode():  # as rsl_rl steps them: it forbids changing their tensors in place elsewhere.
+            resets[0]()
         self.runner.learn(self._iterations, init_at_random_ep_len=self.random_lengths)

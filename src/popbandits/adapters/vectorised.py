@@ -82,7 +82,7 @@ class VectorisedAgent(SeededAgent):
         """Set the hyperparameters, reset the environments, and train for one interval."""
         with self._new_numbers() as number:
             self._apply(config)
-            for each in (self.env, getattr(self.env, "env", None)):
+            for each in self._layers():
                 if callable(method := getattr(each, "seed", None)):
                     method(number)
             with _watch(self.env) as episodes:
@@ -97,6 +97,10 @@ class VectorisedAgent(SeededAgent):
         """Close the environments."""
         if callable(close := getattr(self.env, "close", None)):
             close()
+
+    def _layers(self) -> tuple[Any, Any]:
+        """Return the environments, and what they are wrapped around or None: Isaac Lab's wrappers miss some methods."""
+        return self.env, getattr(self.env, "env", None)
 
     def _read(self) -> dict[str, Any]:
         return {name: getattr(*place) for name, place in self._places().items()} | {"learning_rate": self._rate()}
