@@ -2,21 +2,33 @@
 
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text("utf-8")
 SNIPPETS = dict(re.findall(r"^## ([^\n]+)\n+```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
-HEAVY = {"Stable-Baselines3", "PyTorch Lightning", "Hugging Face Trainer"}
+TASKS = {
+    "rsl_rl": "from tests.adapters.robots import rsl_rl_config as make_config, rsl_rl_env as make_env",
+    "skrl": "from tests.adapters.robots import skrl_config as make_config, skrl_env as make_env",
+    "rl_games": "from tests.adapters.robots import register_rl_games_env, rl_games_config as make_config\n"
+    "register_rl_games_env()",
+}
+"""What the snippets import as a user's own: environments and configurations."""
+
+HEAVY = {"Stable-Baselines3", "PyTorch Lightning", "Hugging Face Trainer", *TASKS}
 SHORTER = {
     "rounds=10": "rounds=2",
     "population=4": "population=2",
     "steps=2048": "steps=64, n_steps=64",
     "steps=20)": "steps=2)",
+    "iterations=50": "iterations=2",
 }
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:rl_games")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # rl_games uses what PyTorch will remove.
 @pytest.mark.parametrize(
     "title", [pytest.param(title, marks=[pytest.mark.integration] if title in HEAVY else []) for title in SNIPPETS]
 )
@@ -28,6 +40,9 @@ def test_a_snippet_runs_as_written(
     for written, shorter in SHORTER.items():
         source = source.replace(written, shorter)
     (tmp_path / "snippet.py").write_text(source)
+    (tmp_path / "my_task.py").write_text(TASKS.get(title, ""))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_task", raising=False)
     runpy.run_path("snippet.py", run_name="__main__")
     printed = capsys.readouterr().out
     assert ("rate" if title == "Optuna" else "Observation(member=") in printed
@@ -41,6 +56,9 @@ def test_a_snippet_has_less_than_twenty_lines(title: str) -> None:
 def test_every_adapter_has_a_snippet() -> None:
     assert list(SNIPPETS) == [
         "Stable-Baselines3",
+        "rsl_rl",
+        "skrl",
+        "rl_games",
         "PyTorch Lightning",
         "Hugging Face Trainer",
         "Training scripts",

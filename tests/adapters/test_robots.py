@@ -390,6 +390,7 @@ class Payload:
 @EVERY
 def test_an_object_in_a_checkpoint_is_not_unpickled(make: Any, tmp_path: Path) -> None:
     agent = make(0)
+    agent.train({})
     folder = saved(agent, tmp_path / "saved")
     for path in folder.glob("*.pt*"):
         content = torch.load(path, weights_only=True)

@@ -41,16 +41,26 @@ class RslRlAgent(VectorisedAgent):
     def load(self, directory: Path) -> None:
         """Load a checkpoint; its learning rate stays only if it is adaptive and not tuned."""
         read_tensors(directory / "model.pt")  # The runner would unpickle whatever it finds.
+        self._thaw_buffers()
         self.runner.load(str(directory / "model.pt"))
+        self._algorithm.learning_rate = self._rate()  # rsl_rl 5.0 leaves it as it was.
         updates = self._read_seeds(directory)["rnd_updates"]
         if self._rnd is not None:
             self._rnd.update_counter = (
                 updates  # The weight of curiosity may follow a schedule; rsl_rl does not save it.
             )
 
+    def _thaw_buffers(self) -> None:
+        """Let the scales of observations be loaded into, which rsl_rl 5.0 makes in inference mode."""
+        models = [each for each in (self._algorithm.actor, self._algorithm.critic, self._rnd) if each is not None]
+        for module in (each for model in models for each in model.modules()):
+            for name, buffer in module.named_buffers(recurse=False):
+                if buffer.is_inference():
+                    setattr(module, name, buffer.clone())
+
     def _build(self, made: Any) -> Any:
         self.runner, self._algorithm = made, made.alg
-        self._rnd = getattr(made.alg, "rnd", None)
+        self._rnd = made.alg.rnd
         return made.env
 
     def _places(self) -> dict[str, tuple[Any, str]]:
@@ -68,9 +78,8 @@ class RslRlAgent(VectorisedAgent):
         return bool(self._algorithm.schedule == "adaptive" and self._algorithm.desired_kl is not None)
 
     def _learn(self, seed: int) -> None:
-        for name in ("actor", "critic", "policy"):  # Recurrent ones remember the last interval; `policy` before 4.0.
-            if callable(reset := getattr(getattr(self._algorithm, name, None), "reset", None)):
-                reset()
+        for model in (self._algorithm.actor, self._algorithm.critic):
+            model.reset()  # A recurrent one remembers the last interval.
         if hasattr(scale := getattr(self._rnd, "reward_normalizer", None), "disc_avg"):
             scale.disc_avg.avg = None
         resets = [reset for each in self._layers() if callable(reset := getattr(each, "reset", None))]
