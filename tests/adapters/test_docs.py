@@ -1,11 +1,18 @@
 """The snippets of docs/adapters.md: each is complete, short, and runs as written, with fewer rounds."""
 
+import ast
+import importlib
 import re
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+
+from popbandits import History, Observation
+from popbandits.selection.selection import Picks
 
 PAGE = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text("utf-8")
 SNIPPETS = dict(re.findall(r"^## ([^\n]+)\n+```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
@@ -65,3 +72,34 @@ def test_every_adapter_has_a_snippet() -> None:
         "Plain PyTorch",
         "Optuna",
     ]
+
+
+ISAAC = (Path(__file__).parents[2] / "docs" / "howto" / "isaac_lab.md").read_text("utf-8")
+
+
+def test_the_selection_with_a_margin_and_grace_keeps_the_contract(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *for_isaac, code = re.findall(r"^```python\n(.*?)```", ISAAC, re.DOTALL | re.MULTILINE)
+    for snippet in for_isaac:  # They need Isaac Sim, and are only parsed.
+        ast.parse(snippet)
+    (tmp_path / "margin_of_isaac.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    margin = importlib.import_module("margin_of_isaac")  # It calls check_selection.
+
+    def weights(observations: list[Observation], **settings: Any) -> list[int]:
+        history = History({"x": (0.0, 1.0)}, observations, size=4)
+        picks: Picks = margin.Margin(**settings).select(history, np.arange(4), np.random.default_rng(0))
+        return picks.weights.tolist()
+
+    config = {"x": 0.5}
+    first = [Observation(member, 0, config, score=score) for member, score in enumerate((0.0, 1.0, 1.1, 1.2))]
+    assert weights(first, margin=2.4) == [3, 1, 2, 3]  # The best leads by 2.49 standard deviations.
+    assert weights(first, margin=2.6) == [0, 1, 2, 3]
+    parents = ((3, 0), (1, 0), (2, 0), (3, 0))
+    second = [
+        Observation(member, 1, config, parent=parents[member], score=seen.score, score_before=seen.score)
+        for member, seen in enumerate(first)
+    ]
+    assert weights(first + second, margin=0.0, grace=0) == [7, 5, 6, 7]
+    assert weights(first + second, margin=0.0, grace=1) == [4, 5, 6, 7]
