@@ -99,6 +99,16 @@ def test_curiosity_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     assert all(torch.equal(one, other) for one, other in zip(weights(first), weights(second), strict=True))
 
 
+def test_scales_that_were_made_in_inference_mode_can_be_loaded_into(tmp_path: Path) -> None:
+    agent = rsl_rl(0)
+    agent.train({})
+    folder, scale = saved(agent, tmp_path / "a"), agent.runner.alg.actor.obs_normalizer
+    with torch.inference_mode():  # rsl_rl 5.0 does so in rollouts.
+        scale._std = scale._std * 2
+    agent.load(folder)
+    assert torch.equal(scale._std, torch.load(folder / "model.pt")["actor_state_dict"]["obs_normalizer._std"])
+
+
 CHANGES: list[tuple[Any, dict[str, Any]]] = [
     (
         rsl_rl,

@@ -45,10 +45,8 @@ class RslRlAgent(VectorisedAgent):
         self.runner.load(str(directory / "model.pt"))
         self._algorithm.learning_rate = self._rate()  # rsl_rl 5.0 leaves it as it was.
         updates = self._read_seeds(directory)["rnd_updates"]
-        if self._rnd is not None:
-            self._rnd.update_counter = (
-                updates  # The weight of curiosity may follow a schedule; rsl_rl does not save it.
-            )
+        if self._rnd is not None:  # rsl_rl does not save how far the schedule of its weight is.
+            self._rnd.update_counter = updates
 
     def _thaw_buffers(self) -> None:
         """Let the scales of observations be loaded into, which rsl_rl 5.0 makes in inference mode."""
@@ -80,8 +78,8 @@ class RslRlAgent(VectorisedAgent):
     def _learn(self, seed: int) -> None:
         for model in (self._algorithm.actor, self._algorithm.critic):
             model.reset()  # A recurrent one remembers the last interval.
-        if hasattr(scale := getattr(self._rnd, "reward_normalizer", None), "disc_avg"):
-            scale.disc_avg.avg = None
+        if hasattr(self._rnd, "reward_normalizer") and hasattr(self._rnd.reward_normalizer, "disc_avg"):
+            self._rnd.reward_normalizer.disc_avg.avg = None  # the running return of the last interval
         resets = [reset for each in self._layers() if callable(reset := getattr(each, "reset", None))]
         if not resets:
             raise AgentError(f"environments must have a method reset, got {type(self.env).__name__} without it")

@@ -122,7 +122,7 @@ class VectorisedAgent(SeededAgent):
             setattr(owner, attribute, values[name])
         if "learning_rate" in config or not self._adapts_rate():
             self._put_rate(values["learning_rate"])
-        now = self._read() | found
+        now = dict(found) | self._read()
         self._applied = {name: now[name] for name in config}
 
 
