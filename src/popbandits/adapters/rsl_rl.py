@@ -77,7 +77,8 @@ class RslRlAgent(VectorisedAgent):
 
     def _learn(self, seed: int) -> None:
         for model in (self._algorithm.actor, self._algorithm.critic):
-            model.reset()  # A recurrent one remembers the last interval.
+            model.reset()  # A recurrent one remembers the last interval, and so does the storage of its states.
+        self._algorithm.storage.saved_hidden_state_a = self._algorithm.storage.saved_hidden_state_c = None
         if hasattr(self._rnd, "reward_normalizer") and hasattr(self._rnd.reward_normalizer, "disc_avg"):
             self._rnd.reward_normalizer.disc_avg.avg = None  # the running return of the last interval
         resets = [reset for each in self._layers() if callable(reset := getattr(each, "reset", None))]
