@@ -6,6 +6,7 @@ With KILL_AT_STEP=n in the environment, it kills itself in the n-th training ste
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,18 @@ def lightning(seed: int) -> Any:
     return make_agent(seed)
 
 
+def robot(name: str, seed: int) -> Any:
+    from tests.adapters import robots
+
+    return getattr(robots, name)(seed)
+
+
 AGENTS: dict[str, Any] = {
     "ppo": (ppo, {"learning_rate": (1e-4, 1e-2), "gamma": (0.8, 0.99), "optimizer": ["Adam", "RMSprop"]}),
     "dqn": (dqn, {"learning_rate": (1e-4, 1e-2), "exploration_final_eps": (0.0, 0.3)}),
+    "rsl_rl": (partial(robot, "rsl_rl"), {"learning_rate": (1e-4, 1e-2), "gamma": (0.8, 0.99), "effort": (0.0, 1.0)}),
+    "skrl": (partial(robot, "skrl"), {"learning_rate": (1e-4, 1e-2), "mini_batches": [1, 2], "effort": (0.0, 1.0)}),
+    "rl_games": (partial(robot, "rl_games"), {"kl_threshold": (1e-3, 1e-1), "tau": (0.8, 0.99), "effort": (0.0, 1.0)}),
     "lightning": (lightning, {"lr": (1e-3, 1e-1), "dropout": (0.0, 0.5), "optimizer": ["Adam", "SGD"]}),
 }
 

@@ -14,6 +14,7 @@ from popbandits.basics.scratch import YOUNG
 from tests.adapters.killed import begin_or_resume
 
 pytestmark = pytest.mark.integration
+KILLS = [("ppo", 90), ("dqn", 170), ("lightning", 18), ("rsl_rl", 70), ("skrl", 70), ("rl_games", 70)]
 
 
 def play(name: str, directory: Path, kill_at: int | None) -> int:
@@ -26,7 +27,8 @@ def play(name: str, directory: Path, kill_at: int | None) -> int:
     return subprocess.run(command, cwd=root, env=environment, check=False).returncode
 
 
-@pytest.mark.parametrize(("name", "steps"), [("ppo", 90), ("dqn", 170), ("lightning", 18)])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # rl_games uses what PyTorch will remove.
+@pytest.mark.parametrize(("name", "steps"), KILLS)
 def test_a_run_that_is_killed_while_it_trains_resumes_with_nothing_lost(name: str, steps: int, tmp_path: Path) -> None:
     known = []
     for _ in range(2):  # The second kill hits a run that was resumed.
@@ -34,7 +36,7 @@ def test_a_run_that_is_killed_while_it_trains_resumes_with_nothing_lost(name: st
         known.append(len(History.load(tmp_path / "killed")))
     assert 0 < known[0] < known[1] < 12
     left = list(tmp_path.glob("popbandits-*"))
-    assert bool(left) == (name == "lightning")
+    assert bool(left) == (name in ("lightning", "rl_games"))
     for folder in left:
         os.utime(folder, (time.time() - 2 * YOUNG,) * 2)
     assert play(name, tmp_path / "killed", kill_at=None) == 0

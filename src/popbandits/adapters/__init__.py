@@ -5,6 +5,7 @@
 | `torch_agent` | your own training loop in PyTorch, as a class |
 | `script` | a training script, as a function that yields its score |
 | `stable_baselines3` | any algorithm of Stable-Baselines3 |
+| `rsl_rl`, `skrl`, `rl_games` | libraries for robot learning, as Isaac Lab trains with |
 | `lightning` | a module of PyTorch Lightning |
 | `huggingface` | the Trainer of Hugging Face's transformers |
 | `optuna` | search spaces from Optuna, and runs into its storage |
