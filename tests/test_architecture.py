@@ -56,7 +56,7 @@ DEFERRED = {("popbandits.history.history", "popbandits.storage.store")}
 """Imports from the right, allowed when they are used: `History.load` and `History.save` are public, and users who
 annotate `history: History` need the class that explorers are given, so that no subclass can have them instead."""
 
-ARROWS = 115
+ARROWS = 116
 """Maximum number of pairs of rooms of which one imports the other."""
 
 CORE = ("space", "history", "models", "selection", "explorers", "population")

@@ -27,7 +27,9 @@ def test_the_winning_lineage_is_shown_with_what_changed() -> None:
         Observation(0, 2, adam, parent=(0, 1), score=5.0),
     ]
     file = io.StringIO()
-    print_schedule(History(space, observations), console=Console(file=file, width=20))  # Narrow, and nothing is cut off.
+    print_schedule(
+        History(space, observations), console=Console(file=file, width=20)
+    )  # Narrow, and nothing is cut off.
     header, *rows = file.getvalue().splitlines()
     assert header.split() == ["round", "member", "score", "lr", "optimizer", "momentum"]
     assert [row.split() for row in rows] == [

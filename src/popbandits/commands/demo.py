@@ -55,7 +55,10 @@ def demo(parser: argparse.ArgumentParser) -> Command:
             print()
         print("The winning schedule; a cell is empty where the value does not change:\n")
         print_schedule(results["tuned"].history, results["tuned"].choice.observation)
-        print("\nMean return of each checkpoint that was handed over, in fresh episodes (200 counts as solved):\n", flush=True)
+        print(
+            "\nMean return of each checkpoint that was handed over, in fresh episodes (200 counts as solved):\n",
+            flush=True,
+        )
         for name, result in results.items():
             score = task.evaluate(result.checkpoint, seed=arguments.seed)
             print(f"  {runs[name][0]:<20}{number(score):>10}", flush=True)
