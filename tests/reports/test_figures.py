@@ -10,13 +10,12 @@ import pytest
 import scipy.stats
 
 from popbandits import PBT, Population, RandomSearch
-from popbandits.history import History
-from popbandits.reports.figures import arms as arms_module
+from popbandits.history import History, Observation
+from popbandits.reports.figures import effects as effects_module
 from popbandits.reports.figures import theme
-from popbandits.reports.figures.arms import HALVES, arms
 from popbandits.reports.figures.charts import log_ticks
 from popbandits.reports.figures.comparison import curves, finals
-from popbandits.reports.figures.effects import effects, effects_figure
+from popbandits.reports.figures.effects import NEITHER, arms, effects, effects_figure
 from popbandits.reports.figures.figure import Figure, thin
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.lineage import COPIED, FAILED, KEPT, WON, lineage
@@ -113,20 +112,20 @@ def test_a_lineage_tree_has_an_edge_from_every_parent(run: Run) -> None:
     assert len(lineage(run).data["failed"]) == run.status.failures > 0
 
 
-def test_arms_tell_gains_and_choices_of_both_halves(run: Run) -> None:
+def test_arms_tell_gains_beside_others_and_choices(run: Run) -> None:
     found = arms([run])
     assert found is not None
-    rows = {(row["label"], row["half"]): row for row in found.data["arms0"]}
+    rows = {row["label"]: row for row in found.data["arms0"]}
+    keys = list(zip(run.rows.member.tolist(), run.rows.round.tolist(), strict=True))
+    gain = {key: value for key, value in zip(keys, run.gains.tolist(), strict=True) if math.isfinite(value)}
     for label in ("crop", "rotate", None):
-        for half in (0, 1):
-            there = [o for o in run.history if o.config["augmentation"] == label and (o.round >= 8) == bool(half)]
-            gains = [o.change for o in there if math.isfinite(o.change)]
-            row = rows[str(label), HALVES[half]]
-            assert row["count"] == len(gains)
-            assert row["chosen"] == sum(o.key in run.explored for o in there)
-            if len(gains) > 1:
-                assert row["gain"] == pytest.approx(np.mean(gains), rel=1e-4)
-                assert row["high"] - row["gain"] == pytest.approx(standard_error(gains), rel=1e-3)
+        there = [o.key for o in run.history if o.config["augmentation"] == label]
+        gains = [gain[key] for key in there if key in gain]
+        row = rows[str(label)]
+        assert row["count"] == len(gains) > 1
+        assert row["chosen"] == sum(key in run.explored for key in there)
+        assert row["gain"] == pytest.approx(np.mean(gains), rel=1e-4)
+        assert row["high"] - row["gain"] == pytest.approx(standard_error(gains), rel=1e-3)
     assert sum(row["chosen"] for row in rows.values()) == len(run.explored) > 0
     by_round = Counter[int]()
     for row in found.data["chances0"]:
@@ -134,14 +133,46 @@ def test_arms_tell_gains_and_choices_of_both_halves(run: Run) -> None:
     assert all(total == pytest.approx(1.0, abs=1e-4) for total in by_round.values())
 
 
-def test_a_method_without_chances_says_so(pbt: Run) -> None:
-    found = arms([pbt])
+def test_a_method_without_chances_has_no_panel_of_them(run: Run, pbt: Run) -> None:
+    for played, panels, sources in ((run, 3, {"arms0", "chances0"}), (pbt, 2, {"arms0"})):
+        found = arms([played])
+        assert found is not None
+        assert set(found.data) == sources
+        assert [len(strip["hconcat"]) for strip in found.spec["vconcat"]] == [panels]
+        assert ("chance" in found.caption) == (played is run)
+
+
+def test_a_slow_starter_is_not_taken_for_the_one_that_gains_most(tmp_path: Path) -> None:
+    """With adam a member gains more at every score, and stands where little is left to gain from its first interval."""
+    rate, first = {"adam": 0.16, "sgd": 0.1}, {"adam": 0.55, "sgd": 0.15}
+    history = History({"optimizer": list(rate), "decay": (0.0, 1.0)}, size=16)
+    scores = [math.nan] * 16
+    rng = np.random.default_rng(0)
+    decays = rng.random(16)
+    for round_ in range(11):
+        for member, before in enumerate(scores):
+            # Decay slows a member down, so that those with much of it have most left to gain.
+            optimizer, slower = ("adam", "sgd")[member % 2], 1 - 0.3 * decays[member]
+            after = before + rate[optimizer] * slower * (1 - before) if round_ else first[optimizer] * slower
+            scores[member] = after + 0.001 * rng.normal()
+            config = {"optimizer": optimizer, "decay": float(decays[member])}
+            parent = (member, round_ - 1) if round_ else None
+            history.append(Observation(member, round_, config, parent, before, scores[member]))
+    history.save(tmp_path)
+    run = Run.read(tmp_path)
+    with_label = {name: [o for o in history if o.round and o.config["optimizer"] == name] for name in rate}
+    change = {name: np.mean([o.change for o in intervals]) for name, intervals in with_label.items()}
+    assert change["sgd"] > 1.2 * change["adam"]  # As such, changes favour the one that is behind,
+    found = arms([run])
     assert found is not None
-    assert "keeps no chances" in found.caption
+    adam, sgd = found.data["arms0"]
+    assert adam["low"] > 0 > sgd["high"]  # and beside others at the same score they do not.
+    decay = {e.label: e.found.tau for e in effects([run])}
+    assert max(decay["adam"], decay["sgd"]) < -0.5
 
 
 def test_of_many_labels_the_most_used_are_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arms_module, "MAX_LABELS", 2)
+    monkeypatch.setattr(effects_module, "MAX_LABELS", 2)
     found = arms([run])
     assert found is not None
     played = Counter(str(o.config["augmentation"]) for o in run.history if o.status != "lost")
@@ -152,22 +183,26 @@ def test_of_many_labels_the_most_used_are_drawn(run: Run, monkeypatch: pytest.Mo
 
 def test_effects_where_less_is_better_turn_the_change(pbt: Run) -> None:
     (lr,) = [e for e in effects([pbt]) if e.parameter == "lr" and e.variable is None]
-    changes: dict[str, list[float]] = {}
-    for o in pbt.history:
-        if math.isfinite(o.change):
-            changes.setdefault(repr(o.config), []).append(-o.change)
+    gains: dict[str, list[float]] = {}
+    for member, round_, gain in zip(pbt.rows.member.tolist(), pbt.rows.round.tolist(), pbt.gains, strict=True):
+        o = pbt.history.find((member, round_))
+        assert o is not None
+        if math.isfinite(gain):
+            gains.setdefault(repr(o.config), []).append(gain)
     rates = {repr(o.config): o.config["lr"] for o in pbt.history}
-    theirs = scipy.stats.kendalltau([rates[config] for config in changes], list(map(np.median, changes.values())))
+    theirs = scipy.stats.kendalltau([rates[config] for config in gains], list(map(np.median, gains.values())))
     assert lr.found.tau == pytest.approx(theirs.statistic)
-    assert lr.found.count == len(changes)
+    assert lr.found.count == len(gains)
 
 
-def test_a_figure_of_effects_draws_each_of_them(run: Run) -> None:
+def test_a_figure_of_effects_draws_those_overall_and_those_that_are_clear(run: Run) -> None:
     found = effects([run])
-    drawn = effects_figure([run], found)
+    drawn = effects_figure(found)
     assert drawn is not None
+    shown = [e for e in found if e.variable is None or e.direction != NEITHER]
+    assert {e.parameter for e in shown if e.variable is None} == {e.parameter for e in found} >= {"lr", "epochs"}
     assert [(row["z"], row["count"]) for row in drawn.data["effects"]] == [
-        (pytest.approx(e.found.z, rel=1e-5), e.found.count) for e in found
+        (pytest.approx(e.found.z, rel=1e-5), e.found.count) for e in shown
     ]
 
 

@@ -165,7 +165,7 @@ def test_what_had_no_clear_effect_is_told_from_what_cannot_be_judged(tmp_path: P
     rng = np.random.default_rng(4)
     configs = [drawn(rng) for _ in range(20)]
     said, untold = heard(tmp_path / "all", configs, rng.normal(size=20).tolist())
-    assert (said, untold) == ([], ["No hyperparameter had a clear effect on the change in score."])
+    assert (said, untold) == ([], ["No hyperparameter had a clear effect on the gain beside others."])
     same = [config | {"setting 6": 0.5} for config in configs]
     said, (clear, why) = heard(tmp_path / "but one", same, rng.normal(size=20).tolist())
     assert said == []

@@ -16,6 +16,7 @@ from popbandits.history import Event, History, Key, Observation, Rows
 from popbandits.history.frame import text
 from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, metric_column, metric_names, on_table
 from popbandits.reports.data import IntervalArrays, RunData
+from popbandits.reports.stats import beside_others, usual_at
 from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Space
 from popbandits.storage.queries import Numbers, numbers
@@ -90,6 +91,24 @@ class Run(RunData):
     def measured(self) -> BoolArray:
         """Mask of the rows whose change was measured, not guessed."""
         return np.isfinite(self.rows.change) & ~self.rows.guessed
+
+    @cached_property
+    def gains(self) -> FloatArray:
+        """What each row gained beside the others, more is better: of its round, and where they were at its score.
+
+        A slow starter gains much because there is much to gain, so that changes as such compare states, not settings.
+        NaN where the change was not measured, or no other member was near that score. A single member is compared with
+        nobody.
+        """
+        rows = self.rows[self.measured]
+        surplus = rows.change
+        if self.size > 1:
+            surplus = surplus - usual_at(rows.before, surplus, rows.member)
+            beside = beside_others(surplus, rows.round)
+            surplus = np.where(np.isfinite(beside), beside, surplus)
+        found = np.full(len(self.rows), np.nan)
+        found[self.measured] = surplus
+        return found
 
     @property
     def horizon(self) -> int:

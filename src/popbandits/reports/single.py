@@ -11,8 +11,7 @@ import numpy as np
 from popbandits.advice import advise
 from popbandits.basics.wording import counted, first_line, number, rounded, setting
 from popbandits.history.frame import flat, text
-from popbandits.reports.figures.arms import arms
-from popbandits.reports.figures.effects import effects, effects_figure
+from popbandits.reports.figures.effects import arms, effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.lineage import lineage
@@ -42,7 +41,7 @@ def figures_of(run: Run) -> dict[str, Figure]:
         None if run.space.fixed else schedules({run.method: [run]}),
         lineage(run),
         arms([run]),
-        effects_figure([run], effects([run])),
+        effects_figure(effects([run])),
     )
     return {one.name: one for one in made if one is not None}
 

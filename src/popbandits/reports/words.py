@@ -11,7 +11,7 @@ from popbandits.basics.settings import CONTROL
 from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import clock, counted, number, setting
 from popbandits.history import Config
-from popbandits.reports.figures.effects import ALL, DOWN, NEITHER, UP, Effect
+from popbandits.reports.figures.effects import DOWN, NEITHER, UP, Effect
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
 from popbandits.reports.status import rounds_done
@@ -99,9 +99,7 @@ def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
     """Name the hyperparameters whose effect is clear, the strongest first."""
     clear = sorted((e for e in effects if e.direction in (UP, DOWN)), key=lambda e: -abs(e.found.z))
     return [
-        f"{e.parameter}: {e.direction}"
-        f"{' over' if e.label == ALL and e.variable is None else ' with'} "
-        f"{ALL if e.variable is None else f'{e.variable} = {e.label}'} "
+        f"{e.parameter}: {e.direction} {e.where} "
         f"(rank correlation {e.found.tau:+.2f}, {counted(e.found.count, 'configuration')})"
         for e in clear[:most]
     ]
@@ -117,13 +115,13 @@ def unclear_effects(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]
     said = []
     if judged and all(e.direction == NEITHER for e in effects):
         whose = f"None of {', '.join(name for name in names if name in judged)}" if left else "No hyperparameter"
-        said.append(f"{whose} had a clear effect on the change in score.")
+        said.append(f"{whose} had a clear effect on the gain beside others.")
     if left:
         who = "This run" if len(runs) == 1 else f"These {len(runs)} runs"
         said.append(
             f"{who} cannot tell what {', '.join(left) if judged else 'the hyperparameters'} did: that takes "
-            f"{MIN_POINTS} configurations whose change was measured, {MIN_POINTS_APART} of them with a value, and with "
-            "a change, other than the commonest."
+            f"{MIN_POINTS} configurations whose gain can be compared, {MIN_POINTS_APART} of them with a value, and "
+            "with a gain, other than the commonest."
         )
     return said
 

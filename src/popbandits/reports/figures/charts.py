@@ -19,6 +19,9 @@ TICK_FORMAT = ".6~g"
 INTERVAL_NAME = "'member ' + datum.member + ', round ' + datum.round"
 """Name of an interval, as a Vega expression: sent once, not with every point."""
 
+ROW_CHARS = 20
+"""Approximate characters of a line of a row's label."""
+
 TITLE_CHARS = 28
 """Approximate characters of a line of a title: so many fit beside the labels of an axis in a narrow window."""
 
@@ -112,9 +115,17 @@ def legend_scale(colours: Mapping[str, str] | Sequence[str]) -> alt.Scale:
     return alt.Scale(domain=list(colours), range=list(colours.values()))
 
 
-def labels_axis(field: str, labels: Sequence[str], axis: alt.Axis | None) -> alt.Y:
-    """Make a vertical axis with a row for each label, in this order; without an axis, only the rows."""
+def labels_axis(field: str, labels: Sequence[str], **options: Any) -> alt.Y:
+    """Make a vertical axis with a row for each label, in this order; long ones are written on several lines."""
+    written = json.dumps([lines(label, ROW_CHARS) for label in labels])
+    names = f"indexof({json.dumps(list(labels))}, datum.value)"  # By index, as a label may be "__proto__".
+    axis = alt.Axis(**{"grid": False, "labelLimit": 0, "labelExpr": f"{written}[{names}]", **options})
     return alt.Y(f"{field}:N", title=None, scale=alt.Scale(domain=list(labels)), sort=None, axis=axis)
+
+
+def rows_height(labels: Sequence[str], least: int = 24) -> int:
+    """Return the height of a panel in which the lines of its labels do not overlap."""
+    return max(50, len(labels) * max(least, 10 + 13 * max((len(lines(one, ROW_CHARS)) for one in labels), default=1)))
 
 
 def fade(full: float, faint: float = 0.06) -> Any:

@@ -93,7 +93,7 @@ def finals(tasks: RunsByTask) -> Figure:
             _mean_record([score for _, score in ends], method=method) for method, ends in last.items() if ends
         ]
         size = 760 if len(tasks) == 1 else 300
-        panels[task] = _dots(number, methods).properties(width=size, height=34 * len(methods))
+        panels[task] = _dots(number, methods).properties(width=size, height=charts.rows_height(methods, 34))
     caption = "Each dot is a run: its best member at the end. Diamond and line: mean ± 1 standard error."
     return Figure("finals", "Final scores", caption, _concatenate(panels), data)
 
@@ -101,7 +101,7 @@ def finals(tasks: RunsByTask) -> Figure:
 def _dots(number: int, methods: list[str]) -> Any:
     axis = alt.Axis(grid=False, format=charts.TICK_FORMAT, tickCount=8)
     x = alt.X("score:Q", title="final score", scale=alt.Scale(zero=False), axis=axis)
-    y = charts.labels_axis("method", methods, alt.Axis(grid=True))
+    y = charts.labels_axis("method", methods, grid=True)
     colour = alt.Color("method:N", legend=None, scale=charts.legend_scale(methods))
     runs, means = (alt.Chart(alt.NamedData(f"{source}{number}")) for source in ("runs", "means"))
     run_tip = charts.tooltips(("run", "run"), ("score", "score", ".5~g"))

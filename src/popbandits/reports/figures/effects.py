@@ -1,4 +1,4 @@
-"""Effects: rank correlations of the gain with each hyperparameter (after the paper's figure 5a and its grid)."""
+"""What mattered: how the gain beside the others goes with each number and each label (after the paper's figure 5)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,20 +9,26 @@ import numpy as np
 
 from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.reports.figures import charts
-from popbandits.reports.figures.figure import Figure, record
-from popbandits.reports.figures.theme import BLUE, GREY, RED
+from popbandits.reports.figures.figure import Figure, Record, most_used, record, thin
+from popbandits.reports.figures.theme import BLUE, DASHES, GREY, PALETTE, RED
 from popbandits.reports.run import Run, label_names, shorten
-from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART, Association, association, critical
+from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART, Association, association, critical, standard_error
 
 ALL = "all intervals"
 UP, DOWN, NEITHER = "more was better", "less was better", "no clear effect"
-MAX_LABELS = 40
-"""Maximum labels drawn, of all choices together."""
+MAX_ROWS = 40
+"""Maximum effects drawn."""
+MAX_LABELS = 30
+"""Maximum labels drawn of a choice; of more, the most used."""
+GAIN = (
+    "Gain: the change in score, minus what other members usually gained at the same score, compared with the others of "
+    "the same round."
+)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of a hyperparameter on the change in score, with one label or overall."""
+    """The effect of a hyperparameter on the gain, with one label or overall."""
 
     parameter: str
     variable: str | None
@@ -37,11 +43,16 @@ class Effect:
         """Direction of the effect, in words."""
         return NEITHER if abs(self.found.z) <= self.critical else UP if self.found.z > 0 else DOWN
 
+    @property
+    def where(self) -> str:
+        """The intervals that it was estimated from, in words."""
+        return f"over {ALL}" if self.variable is None else f"with {self.variable} = {self.label}"
+
 
 def effects(runs: Sequence[Run]) -> list[Effect]:
-    """Correlate the change in score with one number each, overall and for each label, over all runs of one space.
+    """Correlate the gain with one number each, overall and for each label, over all runs of one space.
 
-    A configuration counts once, with the median change of its intervals: more intervals say nothing more about its
+    A configuration counts once, with the median gain of its intervals: more intervals say nothing more about its
     values, and one crash says little. Hyperparameters in which too few configurations differ are left out.
     """
     space = runs[0].space
@@ -63,32 +74,26 @@ def effects(runs: Sequence[Run]) -> list[Effect]:
 
 
 def _configurations(run: Run) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Return the numbers and labels of each configuration of a run, and its change, of which more is better."""
-    rows = run.rows[run.measured]
+    """Return the numbers and labels of each configuration of a run, and its gain."""
+    known = np.isfinite(run.gains)
+    rows, gains = run.rows[known], run.gains[known]
     x, h = rows.points.x, rows.points.h
     groups: dict[bytes, list[int]] = {}
     for i, key in enumerate(np.hstack([x, h])):
         groups.setdefault(key.tobytes(), []).append(i)
     first = [indices[0] for indices in groups.values()]
-    return x[first], h[first], np.array([np.median(rows.change[indices]) for indices in groups.values()])
+    return x[first], h[first], np.array([np.median(gains[indices]) for indices in groups.values()])
 
 
-def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | None:
-    """Draw a panel for each number, with a bar for each label; None if nothing could be estimated."""
+def effects_figure(found: Sequence[Effect]) -> Figure | None:
+    """Draw a bar for each number, and for each label with which its effect is clear; None if nothing was estimated."""
     if not found:
         return None
-    several = len(runs[0].space.categorical) > 1
-
-    def label_of(effect: Effect) -> str:
-        return f"{shorten(effect.variable, 20)}: {effect.label}" if several and effect.variable else effect.label
-
-    # Labels in the order of the space, also those for which some number cannot be estimated.
-    labels = [ALL, *(name for name in dict.fromkeys(map(label_of, found)) if name != ALL)][:MAX_LABELS]
-    parameters = list(dict.fromkeys(e.parameter for e in found))
+    shown = [e for e in found if e.variable is None or e.direction != NEITHER]
+    names = [shorten(e.parameter if e.variable is None else f"{e.parameter} {e.where}", 180) for e in shown[:MAX_ROWS]]
     rows = [
         record(
-            panel=parameters.index(e.parameter),
-            label=label_of(e),
+            label=name,
             z=e.found.z,
             tau=e.found.tau,
             low=-e.critical,
@@ -96,38 +101,27 @@ def effects_figure(runs: Sequence[Run], found: Sequence[Effect]) -> Figure | Non
             direction=e.direction,
             count=e.found.count,
         )
-        for e in found
-        if label_of(e) in labels
+        for name, e in zip(names, shown, strict=False)
     ]
     limit = max(max(abs(row["z"]), row["high"]) for row in rows) * 1.05
-    across = min(len(parameters), 4)
-    panels = [
-        _panel(i, labels, limit, first=i % across == 0).properties(
-            width=(720 - 20 * across) // max(across, 2),
-            height=max(50, 22 * len(labels)),
-            title=charts.panel_title(parameter),
-        )
-        for i, parameter in enumerate(parameters)
-    ]
-    total = len(set(map(label_of, found)))
-    part = "" if total <= len(labels) else f" {len(labels)} of {total} labels are drawn."
+    part = "" if len(rows) == len(shown) else f" {len(rows)} of {len(shown)} are drawn."
     caption = (
-        "Kendall's rank correlation of the change in score with one hyperparameter at a time, divided by its standard "
-        "deviation, over all configurations and those with one label. Ticks: p = 0.05, corrected for all bars. "
-        f"A bar needs {MIN_POINTS} configurations, {MIN_POINTS_APART} of them with other values than the commonest. "
-        f"It ignores time and the other hyperparameters.{part}"
+        f"{GAIN} Bars: Kendall's rank correlation of the gain with a number, divided by its standard deviation, over "
+        "all configurations, and over those with one label where that is clear. Ticks: p = 0.05, corrected for all "
+        f"{len(found)} comparisons. It takes {MIN_POINTS} configurations, {MIN_POINTS_APART} of them with other values "
+        f"than the commonest. It ignores the other hyperparameters.{part}"
     )
-    chart = alt.concat(*panels, columns=across, spacing=18)
+    chart = _bars(names, limit).properties(width=600, height=charts.rows_height(names))
     return Figure("effects", "What mattered", caption, chart, {"effects": rows})
 
 
-def _panel(index: int, labels: list[str], limit: float, first: bool) -> Any:
-    """Draw the bars of a number, and the limits beyond which they are clear."""
-    base = alt.Chart(alt.NamedData("effects")).transform_filter(f"datum.panel === {index}")
+def _bars(names: list[str], limit: float) -> Any:
+    """Draw the bars, and the limits beyond which they are clear."""
+    base = alt.Chart(alt.NamedData("effects"))
     scale = alt.Scale(domain=[-limit, limit], nice=False, clamp=True)
-    y = charts.labels_axis("label", labels, alt.Axis(grid=False) if first else None)
+    y = charts.labels_axis("label", names)
     tip = charts.tooltips(
-        ("label", "where"),
+        ("label", "effect of"),
         ("z", "z-value", "+.3~f"),
         ("high", "clear beyond", ".3~f"),
         ("tau", "rank correlation", "+.3~f"),
@@ -143,3 +137,95 @@ def _panel(index: int, labels: list[str], limit: float, first: bool) -> Any:
     ticks = base.mark_tick(thickness=1.5, color=GREY)
     limits = (ticks.encode(x=alt.X(f"{end}:Q", scale=scale), y=y) for end in ("low", "high"))
     return alt.layer(bars, *limits)
+
+
+def arms(runs: Sequence[Run]) -> Figure | None:
+    """Draw the mean gain with each label, how often it was chosen and, of a bandit, its chance; None without labels."""
+    space = runs[0].space
+    if not space.categorical:
+        return None
+    data: dict[str, list[Record]] = {}
+    strips, cut, last = [], False, max(run.scores.shape[0] for run in runs) - 1
+    for v, variable in enumerate(space.categorical):
+        names = label_names(variable.labels)
+        played = np.concatenate([run.rows.points.h[:, v] for run in runs])
+        kept = most_used(np.bincount(played[played >= 0], minlength=len(names)), MAX_LABELS)
+        cut |= len(kept) < len(names)
+        labels = {i: names[i] for i in kept}
+        data[f"arms{v}"] = [_gained(runs, v, i, name) for i, name in labels.items()]
+        if chances := _chances(runs, variable.name, len(names), labels):
+            data[f"chances{v}"] = chances
+        strips.append(_strip(v, variable.name, list(labels.values()), bool(chances), last))
+    chart = alt.vconcat(*strips, spacing=30).resolve_scale(color="independent", strokeDash="independent")
+    caption = f"{GAIN} Left: its mean with each label, ± 1 standard error. Beside it: how often the label was chosen."
+    caption += " Right: the bandit's chance of drawing it." if any(name.startswith("chances") for name in data) else ""
+    caption += f" Of choices with more than {MAX_LABELS} labels, the {MAX_LABELS} most used are drawn." if cut else ""
+    return Figure("arms", "Labels chosen, and what they gained", caption, chart, data)
+
+
+def _gained(runs: Sequence[Run], v: int, label: int, name: str) -> Record:
+    """Return the mean gain with a label, and how often it was chosen."""
+    gains: list[float] = []
+    chosen = 0
+    for run in runs:
+        trained = run.rows.points.h[:, v] == label
+        gains += run.gains[trained & np.isfinite(run.gains)].tolist()
+        keys = zip(run.rows.member[trained].tolist(), run.rows.round[trained].tolist(), strict=True)
+        chosen += sum(key in run.explored for key in keys)
+    mean, error = float(np.mean(gains)) if gains else float("nan"), standard_error(gains)
+    return record(label=name, gain=mean, low=mean - error, high=mean + error, count=len(gains), chosen=chosen)
+
+
+def _strip(v: int, title: str, labels: list[str], chances: bool, last: int) -> Any:
+    size = {"height": charts.rows_height(labels)}
+    tip = charts.tooltips(
+        ("label", "label"),
+        ("gain", "mean gain", "+.4~g"),
+        ("count", "intervals compared", ""),
+        ("chosen", "times chosen", ""),
+    )
+    base = alt.Chart(alt.NamedData(f"arms{v}"))
+    bars = base.mark_bar(cornerRadius=1, color=BLUE)
+    y = charts.labels_axis("label", labels)
+    number = alt.Axis(tickCount=4, format=charts.TICK_FORMAT)
+    gains = bars.encode(x=alt.X("gain:Q", title="gain beside others", axis=number), y=y, tooltip=tip)
+    spread = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q"), x2="high:Q", y=y)
+    count = alt.Axis(tickCount=4, tickMinStep=1, format="d")
+    times = bars.encode(x=alt.X("chosen:Q", title="times chosen", axis=count), y=y, tooltip=tip)
+    parts: list[Any] = [
+        alt.layer(gains, spread).properties(width=230, title=charts.panel_title(title), **size),
+        times.properties(width=150, **size),
+    ]
+    if chances:
+        parts.append(_chance_lines(f"chances{v}", labels, last).properties(width=210, **size))
+    return alt.hconcat(*parts, spacing=22)
+
+
+def _chances(runs: Sequence[Run], variable: str, count: int, labels: dict[int, str]) -> list[Record]:
+    """Return the mean probabilities over the runs and decisions of a round."""
+    found: dict[int, list[FloatArray]] = {}
+    for run in runs:
+        for o in run.history:
+            chances = o.decision.get("probabilities", {}).get(variable)
+            if chances is not None and len(chances) == count and o.key in run.explored:
+                found.setdefault(o.round, []).append(np.array(chances))
+    rounds = sorted(found)
+    shown = [rounds[i] for i in thin(np.arange(len(rounds)), max(50, 3_000 // count))]
+    means = {t: np.mean(found[t], axis=0) for t in shown}
+    return [record(round=t, label=name, chance=float(means[t][i])) for i, name in labels.items() for t in shown]
+
+
+def _chance_lines(source: str, labels: list[str], last: int) -> Any:
+    dashes = alt.Scale(domain=labels, range=[DASHES[i // len(PALETTE) % len(DASHES)] for i in range(len(labels))])
+    legend = alt.Legend(orient="right", direction="vertical", symbolLimit=MAX_LABELS)
+    return (
+        alt.Chart(alt.NamedData(source))
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=charts.rounds_axis(last),
+            y=alt.Y("chance:Q", title="chance", axis=alt.Axis(format="%", tickCount=4)),
+            color=charts.colour("label", labels, legend=legend),
+            strokeDash=alt.StrokeDash("label:N", title=None, scale=dashes, legend=legend),
+            tooltip=charts.tooltips(("label", "label"), ("round", "round", ""), ("chance", "chance", ".1%")),
+        )
+    )
