@@ -92,14 +92,24 @@ def test_the_table_filters_sorts_and_pages(page: Page) -> None:
     page.get_by_label("winning lineage only").check()
     assert rows.count() == page.locator("#intervals tr.winning").count() < 40
     page.get_by_label("winning lineage only").uncheck()
-    page.get_by_role("button", name="score", exact=True).click()
+    page.locator("#intervals").get_by_role("button", name="score", exact=True).click()
     column = rows.locator("td:nth-child(6)").all_inner_texts()
     scores = [float(text) for text in column if text]
     assert scores == sorted(scores)
     assert column[-failed:] == [""] * failed  # What has no score comes last.
-    page.get_by_role("button", name="score", exact=True).click()
-    assert page.locator("th[aria-sort=descending]").inner_text() == "score"
+    page.locator("#intervals").get_by_role("button", name="score", exact=True).click()
+    assert page.locator("#intervals th[aria-sort=descending]").inner_text() == "score"
     assert float(rows.first.locator("td:nth-child(6)").inner_text()) == max(scores)
+
+
+def test_the_table_of_copies_sorts_and_marks_the_winning_ones(page: Page) -> None:
+    rows, found = page.locator("#copies tbody tr"), page.locator("#copies-found")
+    assert found.inner_text() == f"{rows.count()} copies, page 1 of 1"
+    assert 0 < page.locator("#copies tr.winning").count() < rows.count()
+    assert all(" → " in text or "nothing else" in text for text in rows.locator("td:nth-child(5)").all_inner_texts())
+    page.locator("#copies").get_by_role("button", name="beside its round").click()
+    beside = [float(text) for text in rows.locator("td:nth-child(8)").all_inner_texts() if text]
+    assert beside == sorted(beside)
 
 
 def test_a_member_can_be_brought_out(page: Page) -> None:

@@ -159,12 +159,12 @@ def page(
     sections: Mapping[str, str],
     figures: Sequence[Figure],
     libraries: Callable[[], str],
-    intervals: Mapping[str, Any] | None = None,
+    tables: Mapping[str, Any] | None = None,
     metrics: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the whole page: sections by heading, the figures in them, the rows of the table, metrics of the curves."""
+    """Return the whole page: sections by heading, the figures in them, the rows of tables, metrics of the curves."""
     specs = {one.name: bare(one.spec) for one in figures}
-    data = {"figures": specs, "configs": themes(), "table": intervals, "values": metrics or {}}
+    data = {"figures": specs, "configs": themes(), "tables": tables or {}, "values": metrics or {}}
     data["axes"] = {one.name: one.axes for one in figures if one.axes}
     parts_of_script = [libraries(), scripts("theme", "charts", "axes", "table", "page")]
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in parts_of_script)

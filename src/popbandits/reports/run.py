@@ -173,6 +173,28 @@ def describe_config(space: Space, config: Mapping[str, Any]) -> str:
     )
 
 
+def changed(space: Space, old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return the values that differ between two configurations, as texts by name; a dash where one is inactive.
+
+    >>> changed(Space({"lr": (0.0, 1.0), "act": ["relu", None]}), {"lr": 0.5, "act": None}, {"lr": 0.75, "act": None})
+    {'lr': ('0.5', '0.75')}
+    """
+    before, after = space.flatten(old), space.flatten(new)
+    found = {}
+    for name in space.names:
+        pair = before.get(name, "–"), after.get(name, "–")
+        if pair[0] != pair[1]:
+            short = tuple(setting(value, MAX_LABEL_CHARS) for value in pair)
+            found[name] = short if short[0] != short[1] else tuple(f"{value:.9g}" for value in pair)
+    return found
+
+
+def describe_changes(space: Space, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return the values that differ between two configurations on one line, short enough to show."""
+    parts = (f"{name} {before} → {after}" for name, (before, after) in changed(space, old, new).items())
+    return shorten(" · ".join(parts), MAX_CONFIG_CHARS) or "nothing else"
+
+
 def shorten(given: str, length: int) -> str:
     """Shorten a text; a long limit keeps its beginning and end, a short one also puts it on one line.
 

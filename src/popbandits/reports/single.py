@@ -17,7 +17,8 @@ from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
-from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, describe_changes, shorten
+from popbandits.reports.stats import beside_others
 from popbandits.reports.status import rounds_done, selection_name
 from popbandits.reports.words import never_explored, spans, summary, unclear_effects, what_mattered
 
@@ -50,14 +51,18 @@ def figures_of(run: Run) -> dict[str, Figure]:
 def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """Return the page of one run, and its figures."""
     drawn = figures_of(run)
-    columns, rows, note = interval_table(run)
+    tables = {"intervals": interval_table(run), "copies": copies_table(run)}
+    tables = {name: one for name, one in tables.items() if one[1] or name == "intervals"}
+    filters = {"intervals": ("crop failed", WINNING_FILTER), "copies": ("member 3", "")}
+    filled = {name: filled_table(name, heads, note, *filters[name]) for name, (heads, _, note) in tables.items()}
     sections = {
         "In short": _short(run),
         "How it learned": _figures(drawn, "learning", "lineage"),
         "The schedule": _figures(drawn, "schedules") + _schedule(run),
         "Why": _figures(drawn, "effects", "arms"),
+        "Copies": filled.get("copies", markup("p", "No member copied another.")),
         "Failures": _failures(run),
-        "All intervals": filled_table("intervals", columns, note, "crop failed", WINNING_FILTER),
+        "All intervals": filled["intervals"],
         "Replay it": _replay(run),
     }
     if len(drawn) and run.size > 1:
@@ -66,7 +71,8 @@ def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figur
     subtitle = f"{task}{run.method} · seed {run.about.get('seed', '–')} · {run.directory}"
     made = list(drawn.values())
     metrics = {name: metric_values(run, name) for name in run.metrics} if made else {}
-    return page(run.name, subtitle, sections, made, libraries, {"columns": columns, "rows": rows}, metrics), made
+    rows = {name: {"columns": heads, "rows": filling} for name, (heads, filling, _) in tables.items()}
+    return page(run.name, subtitle, sections, made, libraries, rows, metrics), made
 
 
 def _figures(drawn: dict[str, Figure], *names: str) -> str:
@@ -168,6 +174,28 @@ def interval_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
         rows.append([_plain(value) for value in (*fixed, *chosen, *(reported.get(name) for name in extra))])
     heads = [shorten(name, 60) for name in (*names, *extra)]
     return [*columns, *heads], rows, note
+
+
+def copies_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
+    """Return the table of copies, the latest first: columns, rows, and a note that explains them."""
+    changes = run.sign * (run.numbers["score"] - run.numbers["score_before"])
+    beside = beside_others(changes, run.column("round"))
+    rows: list[list[Any]] = []
+    for i in reversed(range(len(run.history))):
+        o = run.history[i]
+        if o.parent is None or o.parent[0] == o.member or len(rows) == MAX_INTERVAL_ROWS:
+            continue
+        source = run.history.find(o.parent)
+        assert source is not None, f"{o.parent} is not in {run.directory}"
+        what = describe_changes(run.space, source.config, o.config)
+        told = [o.round, o.member, f"member {o.parent[0]}, round {o.parent[1]}", o.key in run.winning, what]
+        rows.append([*told, *map(_plain, (o.score, o.change, float(beside[i])))])
+    note = (
+        "A row for each time a member went on from another's weights, with the values that differ from that parent's. "
+        "Beside its round: the change in score minus the median change of the others in the same round, so that more "
+        "is better. Click a heading to sort."
+    )
+    return ["round", "member", "from", "winning", "changed", "score", "change", "beside its round"], rows, note
 
 
 def _plain(value: Any) -> Any:

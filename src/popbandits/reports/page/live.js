@@ -114,7 +114,8 @@ async function showMember(move) {
     element("dl", { class: "settings" }, ...known.config.flatMap(({ name, value, before }) => [
       element("dt", {}, ...breakable(name)),
       element("dd", {}, ...breakable(value),
-        before === null ? null : element("span", { class: "soft" }, ...breakable(` was ${before}`))),
+        before === null ? null : element("span", { class: "soft" },
+          ...breakable(known.from === null ? ` was ${before}` : ` member ${known.from} had ${before}`))),
     ])),
     known.fallback === null ? "" : element("p", {}, `Chosen at random, not by the model: ${known.fallback}`),
     element("p", {}, "Descends from: ", ...parents(known.lineage)),
