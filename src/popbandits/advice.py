@@ -7,12 +7,14 @@ Each rule looks at the last third of the rounds, and is silent while there is to
 - `noise`: members' scores in a round differ no more than two evaluations of the same weights would.
 
 Noise is the reported standard error of a score, or else the estimate of `selection/smoothed.py` from the lineages.
+`outlook` says whether more rounds promise more, by the same thirds of a lineage as `standstill`.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Literal
 
@@ -70,21 +72,49 @@ NOISE_AWARE_SELECTIONS = ("Smoothed", "TTest")
 
 @dataclass(frozen=True)
 class Advice:
-    """A warning: what the run shows, and what to look at."""
+    """A warning or, of the kind "rising", an outlook: what the run shows, and what to look at."""
 
-    kind: Literal["bounds", "standstill", "noise"]
+    kind: Literal["bounds", "standstill", "noise", "rising"]
     text: str
 
 
 def advise(history: History, selection: str = "") -> list[Advice]:
     """Judge a run by its history; `selection` is the class name of its selection, if known."""
-    size = history.size or int(history.intervals()[0].max(initial=0)) + 1
+    size = _size(history)
+    back = partial(_back, history)
+    return judge(_recent(history), len(history), size, history.space, history.sign, back, selection)
 
-    def back(key: Key) -> Iterator[float]:
-        return (o.score for o in history.ancestors(history.find(key)))
 
-    recent = history[-count_recent(len(history), size) :]
-    return judge(recent, len(history), size, history.space, history.sign, back, selection)
+@np.errstate(over="ignore", invalid="ignore")
+def outlook(history: History) -> Advice | None:
+    """Say that the leading member still gets better, if that is clear; else None."""
+    noise = score_noise(history)
+    found = None if noise is None else _thirds(_recent(history), history.sign, partial(_back, history), noise)
+    if found is None or not found.gain > max(NOISE_STANDARD_ERRORS * found.error, MIN_GAIN_SHARE * found.before):
+        return None
+    change, earlier = _change(found.end - found.middle, found.error), number(found.middle - found.first, 3, "+")
+    return Advice(
+        "rising",
+        f"The leading member still gets better: over the last {found.length} intervals of its lineage the mean score "
+        f"changed by {change}, over the {found.length} before by {earlier}.",
+    )
+
+
+def score_noise(history: History) -> float | None:
+    """Return the variance of a score's noise in the last rounds; None if there is too little data to tell."""
+    return _noise(_recent(history), history.sign)
+
+
+def _size(history: History) -> int:
+    return history.size or int(history.intervals()[0].max(initial=0)) + 1
+
+
+def _recent(history: History) -> list[Observation]:
+    return history[-count_recent(len(history), _size(history)) :]
+
+
+def _back(history: History, key: Key) -> Iterator[float]:
+    return (o.score for o in history.ancestors(history.find(key)))
 
 
 def count_recent(observations: int, size: int) -> int:
@@ -119,7 +149,7 @@ def judge(
     noise = _noise(recent, sign)
     found = [_bounds(tail, recent, space)]
     if noise is not None:
-        found += [_standstill(recent, space, sign, lineage, noise), _spread(tail, noise, selection)]
+        found += [_standstill(_thirds(recent, sign, lineage, noise), space), _spread(tail, noise, selection)]
     return [one for one in found if one is not None]
 
 
@@ -203,9 +233,34 @@ def _name(parameter: Numerical) -> str:
 # A leading member that hardly learns any more
 
 
-def _standstill(
-    recent: Sequence[Observation], space: Space, sign: float, lineage: Callable[[Key], Iterable[float]], noise: float
-) -> Advice | None:
+@dataclass(frozen=True)
+class _Thirds:
+    """Mean scores of the thirds of the leading member's lineage, and its gains, of which more is better."""
+
+    leader: Observation
+    first: float
+    middle: float
+    end: float
+    sign: float
+    error: float
+    """Standard error of the difference of two means."""
+    length: int
+    """Number of intervals of a third."""
+    total: int
+
+    @property
+    def gain(self) -> float:
+        return self.sign * (self.end - self.middle)
+
+    @property
+    def before(self) -> float:
+        return self.sign * (self.middle - self.first)
+
+
+def _thirds(
+    recent: Sequence[Observation], sign: float, lineage: Callable[[Key], Iterable[float]], noise: float
+) -> _Thirds | None:
+    """Divide the leading member's lineage; None if it is too short, or its scores are too large to subtract."""
     last = {o.member: o for o in recent if not o.failed}
     if not last:
         return None
@@ -215,28 +270,34 @@ def _standstill(
     third = len(scores) // 3
     if third < MIN_THIRD_INTERVALS:
         return None
-    first, middle, end = (float(scores[-k * third :][:third].mean()) for k in (3, 2, 1))
-    gain, before, whole = sign * (end - middle), sign * (middle - first), sign * (end - first)
-    error = math.sqrt(2 * noise / third)  # of a difference of two means
-    if not math.isfinite(gain) or not math.isfinite(before) or gain > max(error, MIN_GAIN_SHARE * before):
+    means = (float(scores[-k * third :][:third].mean()) for k in (3, 2, 1))
+    found = _Thirds(leader, *means, sign, math.sqrt(2 * noise / third), third, len(scores))
+    return found if math.isfinite(found.gain) and math.isfinite(found.before) else None
+
+
+def _standstill(found: _Thirds | None, space: Space) -> Advice | None:
+    if found is None or found.gain > max(found.error, MIN_GAIN_SHARE * found.before):
         return None
     if (
-        before - gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * error
+        found.before - found.gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * found.error
     ):  # 2 middle - first - end: six times one mean's variance
         said = (
-            f"The leading member hardly learns any more: over the last {third} intervals of its lineage the mean score "
-            f"changed by {_change(end - middle, error)}, over the {third} before by {number(middle - first, 3, '+')}."
+            f"The leading member hardly learns any more: over the last {found.length} intervals of its lineage the "
+            f"mean score changed by {_change(found.end - found.middle, found.error)}, over the {found.length} before "
+            f"by {number(found.middle - found.first, 3, '+')}."
         )
         otherwise = "the hyperparameters it trains with and their ranges"
-    elif whole <= NOISE_STANDARD_ERRORS * error:
+    elif found.before + found.gain <= NOISE_STANDARD_ERRORS * found.error:
         said = (
             f"The leading member has not got better by more than noise explains: from the first third of its "
-            f"{len(scores)} intervals to the last the mean score changed by {_change(end - first, error)}."
+            f"{found.total} intervals to the last the mean score changed by "
+            f"{_change(found.end - found.first, found.error)}."
         )
         otherwise = "the ranges, or begin with a configuration that is known to learn (start=)"
     else:
         return None  # Too noisy to tell.
-    return Advice("standstill", f"{said} If the task is not solved, look at {_low_rates(leader, space) or otherwise}.")
+    rates = _low_rates(found.leader, space)
+    return Advice("standstill", f"{said} If the task is not solved, look at {rates or otherwise}.")
 
 
 def _change(change: float, error: float) -> str:

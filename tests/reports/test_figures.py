@@ -1,7 +1,6 @@
 """Figures: valid, and of the right data."""
 
 import math
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +10,10 @@ import scipy.stats
 
 from popbandits import PBT, Population, RandomSearch
 from popbandits.history import History, Observation
-from popbandits.reports.figures import effects as effects_module
 from popbandits.reports.figures import theme
 from popbandits.reports.figures.charts import log_ticks
 from popbandits.reports.figures.comparison import curves, finals
-from popbandits.reports.figures.effects import NEITHER, arms, effects, effects_figure
+from popbandits.reports.figures.effects import NEITHER, OVERALL, effects, effects_figure
 from popbandits.reports.figures.figure import Figure, thin
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.lineage import COPIED, FAILED, KEPT, WON, lineage
@@ -38,7 +36,7 @@ def pbt(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_has_every_figure_and_each_is_valid_vega_lite(run: Run) -> None:
     found = figures_of(run)
-    assert list(found) == ["learning", "schedules", "lineage", "arms", "effects"]
+    assert list(found) == ["learning", "schedules", "lineage", "effects"]
     for one in found.values():
         one.chart.to_dict()  # holds it against the schema
         assert any(one.data.values()), one.name
@@ -112,34 +110,22 @@ def test_a_lineage_tree_has_an_edge_from_every_parent(run: Run) -> None:
     assert len(lineage(run).data["failed"]) == run.status.failures > 0
 
 
-def test_arms_tell_gains_beside_others_and_choices(run: Run) -> None:
-    found = arms([run])
-    assert found is not None
-    rows = {row["label"]: row for row in found.data["arms0"]}
+def test_labels_are_told_by_their_gains_beside_others(run: Run) -> None:
+    labels = {e.parameter: e for e in effects([run]) if e.gains is not None}
+    drawn = effects_figure(effects([run]))
+    assert drawn is not None
+    rows = {row["label"]: row for row in drawn.data["effects"]}
     keys = list(zip(run.rows.member.tolist(), run.rows.round.tolist(), strict=True))
     gain = {key: value for key, value in zip(keys, run.gains.tolist(), strict=True) if math.isfinite(value)}
+    assert set(labels) == {f"augmentation = {label}" for label in ("crop", "rotate", None)}
     for label in ("crop", "rotate", None):
         there = [o.key for o in run.history if o.config["augmentation"] == label]
         gains = [gain[key] for key in there if key in gain]
-        row = rows[str(label)]
-        assert row["count"] == len(gains) > 1
-        assert row["chosen"] == sum(key in run.explored for key in there)
+        row = rows[f"augmentation = {label}"]
+        assert row["intervals"] == len(gains) > 1
         assert row["gain"] == pytest.approx(np.mean(gains), rel=1e-4)
-        assert row["high"] - row["gain"] == pytest.approx(standard_error(gains), rel=1e-3)
-    assert sum(row["chosen"] for row in rows.values()) == len(run.explored) > 0
-    by_round = Counter[int]()
-    for row in found.data["chances0"]:
-        by_round[row["round"]] += row["chance"]
-    assert all(total == pytest.approx(1.0, abs=1e-4) for total in by_round.values())
-
-
-def test_a_method_without_chances_has_no_panel_of_them(run: Run, pbt: Run) -> None:
-    for played, panels, sources in ((run, 3, {"arms0", "chances0"}), (pbt, 2, {"arms0"})):
-        found = arms([played])
-        assert found is not None
-        assert set(found.data) == sources
-        assert [len(strip["hconcat"]) for strip in found.spec["vconcat"]] == [panels]
-        assert ("chance" in found.caption) == (played is run)
+        assert row["to"] - row["gain"] == pytest.approx(standard_error(gains), rel=1e-3)
+    assert rows["augmentation = crop"]["gain"] > max(rows[f"augmentation = {one}"]["gain"] for one in ("rotate", None))
 
 
 def test_a_slow_starter_is_not_taken_for_the_one_that_gains_most(tmp_path: Path) -> None:
@@ -163,26 +149,19 @@ def test_a_slow_starter_is_not_taken_for_the_one_that_gains_most(tmp_path: Path)
     with_label = {name: [o for o in history if o.round and o.config["optimizer"] == name] for name in rate}
     change = {name: np.mean([o.change for o in intervals]) for name, intervals in with_label.items()}
     assert change["sgd"] > 1.2 * change["adam"]  # As such, changes favour the one that is behind,
-    found = arms([run])
-    assert found is not None
-    adam, sgd = found.data["arms0"]
-    assert adam["low"] > 0 > sgd["high"]  # and beside others at the same score they do not.
-    decay = {e.label: e.found.tau for e in effects([run])}
-    assert max(decay["adam"], decay["sgd"]) < -0.5
-
-
-def test_of_many_labels_the_most_used_are_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effects_module, "MAX_LABELS", 2)
-    found = arms([run])
-    assert found is not None
-    played = Counter(str(o.config["augmentation"]) for o in run.history if o.status != "lost")
-    kept = {row["label"] for row in found.data["arms0"]}
-    assert len(kept) == 2
-    assert min(played[name] for name in kept) >= max(played[name] for name in played.keys() - kept)
+    found = effects([run])
+    drawn = effects_figure(found)
+    assert drawn is not None
+    rows = {row["label"]: row for row in drawn.data["effects"]}
+    adam, sgd = rows["optimizer = adam"], rows["optimizer = sgd"]
+    assert adam["from"] > 0 > sgd["to"]  # and beside others at the same score they do not.
+    assert (adam["direction"], sgd["direction"]) == ("better than other labels", "worse than other labels")
+    decay = {e.where: e.found.tau for e in found if e.parameter == "decay" and e.found is not None}
+    assert max(decay["with optimizer = adam"], decay["with optimizer = sgd"]) < -0.5
 
 
 def test_effects_where_less_is_better_turn_the_change(pbt: Run) -> None:
-    (lr,) = [e for e in effects([pbt]) if e.parameter == "lr" and e.variable is None]
+    (lr,) = [e for e in effects([pbt]) if (e.parameter, e.where) == ("lr", OVERALL)]
     gains: dict[str, list[float]] = {}
     for member, round_, gain in zip(pbt.rows.member.tolist(), pbt.rows.round.tolist(), pbt.gains, strict=True):
         o = pbt.history.find((member, round_))
@@ -190,6 +169,7 @@ def test_effects_where_less_is_better_turn_the_change(pbt: Run) -> None:
         if math.isfinite(gain):
             gains.setdefault(repr(o.config), []).append(gain)
     rates = {repr(o.config): o.config["lr"] for o in pbt.history}
+    assert lr.found is not None
     theirs = scipy.stats.kendalltau([rates[config] for config in gains], list(map(np.median, gains.values())))
     assert lr.found.tau == pytest.approx(theirs.statistic)
     assert lr.found.count == len(gains)
@@ -199,10 +179,10 @@ def test_a_figure_of_effects_draws_those_overall_and_those_that_are_clear(run: R
     found = effects([run])
     drawn = effects_figure(found)
     assert drawn is not None
-    shown = [e for e in found if e.variable is None or e.direction != NEITHER]
-    assert {e.parameter for e in shown if e.variable is None} == {e.parameter for e in found} >= {"lr", "epochs"}
-    assert [(row["z"], row["count"]) for row in drawn.data["effects"]] == [
-        (pytest.approx(e.found.z, rel=1e-5), e.found.count) for e in shown
+    shown = [e for e in found if e.where == OVERALL or e.direction != NEITHER]
+    assert {e.parameter for e in shown if e.where == OVERALL} == {e.parameter for e in found} >= {"lr", "epochs"}
+    assert [(row["z"], row["count"]) for row in drawn.data["effects"] if "z" in row] == [
+        (pytest.approx(e.found.z, rel=1e-5), e.found.count) for e in shown if e.found is not None
     ]
 
 

@@ -99,6 +99,7 @@ def test_the_first_interval_has_no_measured_change(tmp_path: Path) -> None:
     configs = [{"x": x} for x in (0.9, 0.1, 0.5, 0.7, 0.2, 0.3, 0.4, 0.6, 0.8)]
     scores = [100.0, 100.1, 100.6, 101.25, 101.5, 101.7, 102.0, 102.7, 103.5]
     (found,) = effects([told(tmp_path, space, configs, scores)])
+    assert found.found is not None
     assert found.found.count == 8
 
 

@@ -72,11 +72,6 @@ def findings(mattered: Sequence[str], not_clear: Sequence[str], never: Sequence[
     return markup("div", markup("div", left), markup("div", right), class_="pair")
 
 
-def show_warnings(sentences: Sequence[str]) -> str:
-    """Return a box of warnings, if there are any."""
-    return markup("div", markup("h3", "Worth a look"), bullets(sentences), class_="warned") if sentences else ""
-
-
 def cards(facts: Mapping[str, str]) -> str:
     """Return a row of key figures."""
     parts = (markup("div", markup("dt", escape(k)), markup("dd", breakable(v))) for k, v in facts.items())

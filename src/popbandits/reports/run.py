@@ -97,12 +97,11 @@ class Run(RunData):
         """What each row gained beside the others, more is better: of its round, and where they were at its score.
 
         A slow starter gains much because there is much to gain, so that changes as such compare states, not settings.
-        NaN where the change was not measured, or no other member was near that score. A single member is compared with
-        nobody.
+        NaN where the change was not measured. A member that is alone is compared with nobody.
         """
         rows = self.rows[self.measured]
         surplus = rows.change
-        if self.size > 1:
+        if len(np.unique(rows.member)) > 1:
             surplus = surplus - usual_at(rows.before, surplus, rows.member)
             beside = beside_others(surplus, rows.round)
             surplus = np.where(np.isfinite(beside), beside, surplus)

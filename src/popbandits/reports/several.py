@@ -9,7 +9,7 @@ import numpy as np
 from popbandits.basics.wording import counted, number
 from popbandits.errors import ArgumentError
 from popbandits.reports.figures.comparison import curves, finals
-from popbandits.reports.figures.effects import arms, effects, effects_figure
+from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.schedules import schedules
 from popbandits.reports.html import cards, figure, findings, markup, page, table
@@ -33,7 +33,7 @@ def comparison_page(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[
     for index, (task, groups) in enumerate(_tuned(tasks).items()):
         members = [run for group in groups.values() for run in group]
         found = effects(members)
-        made = [schedules(groups), effects_figure(found), arms(members)]
+        made = [schedules(groups), effects_figure(found)]
         own = [_number(one, index) for one in made if one is not None]
         words = findings(what_mattered(found), unclear_effects(members, found), never_explored(members))
         sections[f"What was tried: {task}" if len(tasks) > 1 else "What was tried"] = words + "".join(map(figure, own))

@@ -1,5 +1,6 @@
 """The page of one run."""
 
+import math
 import shlex
 from collections.abc import Callable
 from html import escape
@@ -8,19 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.advice import advise
 from popbandits.basics.wording import counted, first_line, number, rounded, setting
 from popbandits.history.frame import flat, text
-from popbandits.reports.figures.effects import arms, effects, effects_figure
+from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
+from popbandits.reports.figures.winner import winner
+from popbandits.reports.gained import gain_over_start
+from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, table
 from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, describe_changes, shorten
 from popbandits.reports.stats import beside_others
-from popbandits.reports.status import rounds_done, selection_name
-from popbandits.reports.words import never_explored, spans, summary, unclear_effects, what_mattered
+from popbandits.reports.status import rounds_done
+from popbandits.reports.words import (
+    never_explored,
+    next_steps,
+    spans,
+    summary,
+    told_gain,
+    unclear_effects,
+    what_mattered,
+)
 
 MAX_INTERVAL_ROWS = 3_000
 """Maximum intervals in the table of a page."""
@@ -38,10 +48,10 @@ def figures_of(run: Run) -> dict[str, Figure]:
     if not len(run.history):
         return {}
     made = (
+        winner(run, gain_over_start(run)) if run.lineage else None,
         learning(run),
         None if run.space.fixed else schedules({run.method: [run]}),
         lineage(run),
-        arms([run]),
         effects_figure(effects([run])),
     )
     return {one.name: one for one in made if one is not None}
@@ -56,10 +66,10 @@ def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figur
     filters = {"intervals": ("crop failed", WINNING_FILTER), "copies": ("member 3", "")}
     filled = {name: filled_table(name, heads, note, *filters[name]) for name, (heads, _, note) in tables.items()}
     sections = {
-        "In short": _short(run),
+        "In short": _short(run, drawn),
         "How it learned": _figures(drawn, "learning", "lineage"),
         "The schedule": _figures(drawn, "schedules") + _schedule(run),
-        "Why": _figures(drawn, "effects", "arms"),
+        "Why": _figures(drawn, "effects"),
         "Copies": filled.get("copies", markup("p", "No member copied another.")),
         "Failures": _failures(run),
         "All intervals": filled["intervals"],
@@ -86,20 +96,23 @@ def _member_choice(members: int) -> str:
     return markup("div", markup("label", "Highlight ", choice), class_="controls")
 
 
-def _short(run: Run) -> str:
-    best, how = run.history.best, run.status
+def _short(run: Run, drawn: dict[str, Figure]) -> str:
+    best, how, gain = run.history.best, run.status, gain_over_start(run)
     facts = {
+        "gained over the start": "–" if gain is None or math.isnan(gain.error) else str(gain),
         "best score": number(best.score if best else None),
         "state": how.state,
         "rounds": rounds_done(how.round, how.rounds),
         "members": str(run.size),
         "failed intervals": f"{how.failures:,}",
     }
+    steps = (markup("li", markup("b", f"{what}."), " ", breakable(why)) for what, why in next_steps(run, gain))
+    todo = markup("div", markup("h3", "What to do next"), markup("ul", *steps), class_="warned")
     told = "".join(markup("p", breakable(sentence)) for sentence in summary(run))
-    worth = show_warnings([one.text for one in advise(run.history, selection_name(run.about))])
     found = effects([run])
     mattered = findings(what_mattered(found), unclear_effects([run], found), never_explored([run]))
-    return cards(facts) + worth + told + mattered
+    shown = figure(drawn["winner"]) if "winner" in drawn else ""
+    return cards(facts) + markup("p", breakable(told_gain(gain))) + shown + todo + told + mattered
 
 
 def _schedule(run: Run) -> str:

@@ -109,24 +109,22 @@ def beside_others(values: FloatArray, groups: IntArray) -> FloatArray:
 def usual_at(start: FloatArray, change: FloatArray, member: IntArray) -> FloatArray:
     """Return what other members usually gained where an interval began: their median at its starting score.
 
-    A member counts at scores that it passed, or came within the usual change of; between its own starting scores, its
-    change is interpolated. NaN where no other member was.
+    A member counts at the scores that it passed, or came within the usual change of; between its own starting scores
+    its change is interpolated. Where no other member was, the one that came nearest counts.
 
     Args:
         start: Score at the beginning of each interval.
         change: What each interval gained.
-        member: Member that trained each interval.
+        member: Member that trained each interval; there are at least two.
     """
-    found = np.full(len(start), np.nan)
-    reach = np.median(np.abs(change)) if len(change) else 0.0
     members = np.unique(member)
-    peers = members[np.linspace(0, len(members) - 1, min(MAX_PEERS, len(members))).astype(np.int64)]
-    theirs = np.full((len(peers), len(start)), np.nan)
-    for row, peer in zip(theirs, peers.tolist(), strict=True):
+    peers = members[np.linspace(0, len(members) - 1, min(MAX_PEERS, len(members))).astype(np.int64)].tolist()
+    gained, distance = np.empty((2, len(peers), len(start)))
+    for row, peer in enumerate(peers):
         own = np.flatnonzero(member == peer)
         own = own[np.argsort(start[own], kind="stable")]
-        passed = (start >= start[own[0]] - reach) & (start <= start[own[-1]] + reach) & (member != peer)
-        row[passed] = np.interp(start[passed], start[own], change[own])
-    some = np.isfinite(theirs).any(axis=0)
-    found[some] = np.nanmedian(theirs[:, some], axis=0)
-    return found
+        gained[row] = np.interp(start, start[own], change[own])
+        beyond = np.maximum(start[own[0]] - start, start - start[own[-1]])
+        distance[row] = np.where(member == peer, np.inf, np.maximum(beyond, 0.0))
+    near = distance <= np.maximum(np.median(np.abs(change)), distance.min(axis=0))
+    return np.asarray(np.nanmedian(np.where(near, gained, np.nan), axis=0))

@@ -1,27 +1,34 @@
-"""Sentences about a run: its course, what mattered, what was never tried."""
+"""Sentences about a run: its course, what tuning gained, what to do next, what mattered, what was never tried."""
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
-from popbandits.basics.settings import CONTROL
+from popbandits.advice import advise, outlook
 from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import clock, counted, number, setting
 from popbandits.history import Config
-from popbandits.reports.figures.effects import DOWN, NEITHER, UP, Effect
+from popbandits.reports.figures.effects import NEITHER, Effect
+from popbandits.reports.gained import MIN_COMPARED, Gain
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
-from popbandits.reports.status import rounds_done
+from popbandits.reports.status import rounds_done, selection_name
 from popbandits.space.parameters import Numerical, Scale
 
 MIN_GAP_SHARE = 0.2
 """Smallest unvisited share of a number's scale that is mentioned."""
 
-MIN_COMPARED = 3
-"""Fewest rounds over which a member is compared with the control."""
+STEPS = {
+    "bounds": "Widen a range",
+    "standstill": "More rounds promise little",
+    "noise": "Measure better",
+    "rising": "Train for more rounds",
+}
+"""What each kind of advice asks for."""
 
 STATE_PHRASES = {"running": "is running", "finished": "is finished", "stopped": "was stopped", "killed": "was killed"}
 
@@ -60,7 +67,7 @@ def summary(run: Run) -> list[str]:
         told += f" {explored} explored, in {sum(spent):.3g} s altogether; {fell or 'none'} fell back to sampling."
     best = run.history.best
     if best is None:
-        return [told, "No interval has completed, so there is nothing to compare yet."]
+        return [told]
     first = run.best_by_round[0]
     gained = f", from {number(float(first))} after the first round" if np.isfinite(first) and best.round > 0 else ""
     way = spans(run)
@@ -70,44 +77,68 @@ def summary(run: Run) -> list[str]:
         f"The best score is {number(best.score)} (member {best.member}, round {best.round}){gained}; "
         f"{'more' if run.sign > 0 else 'less'} is better.",
         f"Its lineage went through {counted(len(way), 'configuration')} and {counted(carriers, 'member')}.",
-        *gain_over_control(run),
     ]
 
 
-def gain_over_control(run: Run) -> list[str]:
-    """Say what tuning gained over the member that stayed on the start, if there is one: its noise is that of rounds."""
-    final = run.final
-    if not run.about.get("control") or final is None:
-        return []
-    if final.member == CONTROL:
-        return ["At the end no member is ahead of the control, which trained with the start: tuning gained nothing."]
-    control = {o.round: o.score for o in run.history if o.member == CONTROL and not o.failed}
-    least = final.round + 1 - max(MIN_COMPARED, (final.round + 1) // 4)
-    compared = [o for o in run.history.lineage(final) if o.round >= max(0, least) and o.round in control]
-    if len(compared) < MIN_COMPARED:
-        return [f"It takes {MIN_COMPARED} rounds to say what tuning gained over the control, which has the start."]
-    ahead = np.array([run.sign * (o.score - control[o.round]) for o in compared])
-    error = 2 * float(ahead.std(ddof=1)) / math.sqrt(len(ahead))
-    low, high = number(float(ahead.mean()) - error), number(float(ahead.mean()) + error)
-    return [
-        f"Over its last {len(ahead)} rounds the member that is best in the end was ahead of the control, which trained "
-        f"with the start, by {number(float(ahead.mean()))} on average (two standard errors: {low} to {high})."
-    ]
+def told_gain(gain: Gain | None) -> str:
+    """Say what tuning gained over the start, and how sure that is."""
+    if gain is None:
+        return "No interval has completed, so there is nothing to compare yet."
+    if gain.whole and not gain.rounds:
+        return f"At the end no member is ahead of {gain.over}: tuning gained nothing."
+    if math.isnan(gain.error):
+        return f"It takes {MIN_COMPARED} rounds to say what tuning gained over {gain.over}."
+    first, last = gain.rounds[0], gain.rounds[-1]
+    rounds = f"In rounds {first} to {last}" if first < last else f"In round {first}"
+    told = (
+        f"{rounds} the member that is best in the end was {'ahead of' if gain.lead > 0 else 'behind'} {gain.over}, "
+        f"by {number(abs(gain.lead))} ± {number(gain.error, 2)} on average (two standard errors)."
+    )
+    return told if gain.whole else f"{told} Where the start would have ended is not on record."
+
+
+def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str]]:
+    """List what to do next, each with its reason: the judgements of `advice`, the gain over the start, the schedule."""
+    folder = shlex.quote(str(run.directory))
+    steps = [(STEPS[one.kind], one.text) for one in advise(run.history, selection_name(run.about))]
+    if (rising := outlook(run.history)) is not None:
+        rounds = run.status.rounds or len(run.scores)
+        steps.append((STEPS[rising.kind], f"{rising.text} popbandits resume {folder} --rounds {rounds * 3 // 2}"))
+    if gain is None or not gain.line:
+        return steps
+    if not gain.clear and (gain.whole or not math.isnan(gain.error)):
+        steps.append(
+            ("Doubt the gain", f"{told_gain(gain)} No gain is clear: try other ranges, or keep the start as it is.")
+        )
+    if not gain.whole:
+        steps.append(
+            ("Keep a control", "A run with control=True has a member on the start to compare with, to the end.")
+        )
+    way = len(spans(run))
+    if way == 1:
+        steps.append(
+            ("Use the winner's values", "They did not change along its lineage, so that one run needs no schedule.")
+        )
+    else:
+        schedule = f"The winner's {way} configurations in turn may have been luck: train them again, with other seeds."
+        steps.append(("Replay the schedule", f"{schedule} popbandits replay {folder}"))
+    return steps
 
 
 def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
     """Name the hyperparameters whose effect is clear, the strongest first."""
-    clear = sorted((e for e in effects if e.direction in (UP, DOWN)), key=lambda e: -abs(e.found.z))
+    clear = [(e, e.found) for e in effects if e.found is not None and e.direction != NEITHER]
+    clear.sort(key=lambda one: -abs(one[1].z))
     return [
         f"{e.parameter}: {e.direction} {e.where} "
-        f"(rank correlation {e.found.tau:+.2f}, {counted(e.found.count, 'configuration')})"
-        for e in clear[:most]
+        f"(rank correlation {found.tau:+.2f}, {counted(found.count, 'configuration')})"
+        for e, found in clear[:most]
     ]
 
 
 def unclear_effects(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
     """Say if nothing had a clear effect, and for which hyperparameters the data are too few."""
-    judged = {e.parameter for e in effects}
+    judged = {e.parameter for e in effects if e.gains is None}
     names = [parameter.name for parameter in runs[0].space.numerical]
     left = [name for name in names if name not in judged]
     if not names:

@@ -1,5 +1,6 @@
-"""What mattered: how the gain beside the others goes with each number and each label (after the paper's figure 5)."""
+"""What mattered: how the gain beside others goes with each number and each label (after the paper's figure 5)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,48 +10,43 @@ import numpy as np
 
 from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.reports.figures import charts
-from popbandits.reports.figures.figure import Figure, Record, most_used, record, thin
-from popbandits.reports.figures.theme import BLUE, DASHES, GREY, PALETTE, RED
+from popbandits.reports.figures.figure import Figure, record
+from popbandits.reports.figures.theme import BLUE, GREY, RED
 from popbandits.reports.run import Run, label_names, shorten
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART, Association, association, critical, standard_error
 
-ALL = "all intervals"
 UP, DOWN, NEITHER = "more was better", "less was better", "no clear effect"
+LABEL_UP, LABEL_DOWN = "better than other labels", "worse than other labels"
+COLOURS = {UP: BLUE, LABEL_UP: BLUE, DOWN: RED, LABEL_DOWN: RED, NEITHER: GREY}
+OVERALL = "over all intervals"
 MAX_ROWS = 40
 """Maximum effects drawn."""
-MAX_LABELS = 30
-"""Maximum labels drawn of a choice; of more, the most used."""
-GAIN = (
-    "Gain: the change in score, minus what other members usually gained at the same score, compared with the others of "
-    "the same round."
-)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of a hyperparameter on the gain, with one label or overall."""
+    """The effect of a number, or of a label, on the gain; that of a number over all intervals, or with one label."""
 
     parameter: str
-    variable: str | None
-    """The choice that has `label`; None overall."""
-    label: str
-    found: Association
+    where: str
+    """Which intervals it was estimated from, in words."""
+    found: Association | None
+    """None of a label that too few configurations had."""
     critical: float
     """|z| beyond which the effect is clear, corrected for all effects of the report."""
+    gains: FloatArray | None = None
+    """Of a label: the gain of each interval with it."""
 
     @property
     def direction(self) -> str:
         """Direction of the effect, in words."""
-        return NEITHER if abs(self.found.z) <= self.critical else UP if self.found.z > 0 else DOWN
-
-    @property
-    def where(self) -> str:
-        """The intervals that it was estimated from, in words."""
-        return f"over {ALL}" if self.variable is None else f"with {self.variable} = {self.label}"
+        up, down = (UP, DOWN) if self.gains is None else (LABEL_UP, LABEL_DOWN)
+        z = 0.0 if self.found is None else self.found.z
+        return NEITHER if abs(z) <= self.critical else up if z > 0 else down
 
 
 def effects(runs: Sequence[Run]) -> list[Effect]:
-    """Correlate the gain with one number each, overall and for each label, over all runs of one space.
+    """Correlate the gain with one number or label each, and with numbers for each label, over runs of one space.
 
     A configuration counts once, with the median gain of its intervals: more intervals say nothing more about its
     values, and one crash says little. Hyperparameters in which too few configurations differ are left out.
@@ -58,19 +54,22 @@ def effects(runs: Sequence[Run]) -> list[Effect]:
     space = runs[0].space
     tried = [_configurations(run) for run in runs]
     x, h, y = (np.concatenate(parts) for parts in zip(*tried, strict=True))
-    wanted: list[tuple[str | None, str, Any]] = [(None, ALL, np.ones(len(y), bool))]
+    every, labels, gains = np.concatenate([run.gains for run in runs]), [], []
+    result: list[tuple[str, str, Any, FloatArray | None]] = []
     for v, variable in enumerate(space.categorical):
-        names = label_names(variable.labels)
-        wanted += [(variable.name, name, h[:, v] == i) for i, name in enumerate(names)]
-    result = []
+        trained = np.concatenate([run.rows.points.h[:, v] for run in runs])
+        for i, name in enumerate(label_names(variable.labels)):
+            labels.append((f"{variable.name} = {name}", h[:, v] == i, h[:, v] >= 0))
+            gains.append(every[(trained == i) & np.isfinite(every)])
     for j, parameter in enumerate(space.numerical):
         active = np.isfinite(x[:, j])
-        for variable_name, label, mask in wanted:
-            found = association(x[mask & active, j], y[mask & active])
-            if found is not None:
-                result.append((parameter.name, variable_name, label, found))
-    limit = critical(len(result))
-    return [Effect(*each, limit) for each in result]
+        for where, mask in ((OVERALL, active), *((f"with {name}", has) for name, has, _ in labels)):
+            result.append((parameter.name, where, association(x[mask & active, j], y[mask & active]), None))
+    for (name, has, active), own in zip(labels, gains, strict=True):
+        result.append((name, OVERALL, association(has[active].astype(float), y[active]), own))
+    limit = critical(sum(found is not None for _, _, found, _ in result))
+    known = (one for one in result if one[2] is not None or one[3] is not None)
+    return [Effect(name, where, found, limit, own) for name, where, found, own in known]
 
 
 def _configurations(run: Run) -> tuple[FloatArray, IntArray, FloatArray]:
@@ -86,40 +85,37 @@ def _configurations(run: Run) -> tuple[FloatArray, IntArray, FloatArray]:
 
 
 def effects_figure(found: Sequence[Effect]) -> Figure | None:
-    """Draw a bar for each number, and for each label with which its effect is clear; None if nothing was estimated."""
+    """Draw the effect of each number and label, and where else it is clear; None if nothing was estimated."""
     if not found:
         return None
-    shown = [e for e in found if e.variable is None or e.direction != NEITHER]
-    names = [shorten(e.parameter if e.variable is None else f"{e.parameter} {e.where}", 180) for e in shown[:MAX_ROWS]]
-    rows = [
-        record(
-            label=name,
-            z=e.found.z,
-            tau=e.found.tau,
-            low=-e.critical,
-            high=e.critical,
-            direction=e.direction,
-            count=e.found.count,
-        )
-        for name, e in zip(names, shown, strict=False)
-    ]
-    limit = max(max(abs(row["z"]), row["high"]) for row in rows) * 1.05
-    part = "" if len(rows) == len(shown) else f" {len(rows)} of {len(shown)} are drawn."
+    wanted = [e for e in found if e.where == OVERALL or e.direction != NEITHER]
+    shown = {shorten(f"{e.parameter} {e.where}".removesuffix(f" {OVERALL}"), 180): e for e in wanted[:MAX_ROWS]}
+    rows = []
+    for name, e in shown.items():
+        gains = [] if e.gains is None else e.gains.tolist()
+        mean, error = (float(np.mean(gains)) if gains else math.nan), standard_error(gains)
+        z = {} if e.found is None else {"z": e.found.z, "tau": e.found.tau, "low": -e.critical, "high": e.critical}
+        count = None if e.found is None else e.found.count
+        beside = {"gain": mean, "from": mean - error, "to": mean + error, "intervals": len(gains) or None}
+        rows.append(record(label=name, direction=e.direction, count=count, **z, **beside))
+    part = "" if len(shown) == len(wanted) else f" {len(shown)} of {len(wanted)} are drawn."
     caption = (
-        f"{GAIN} Bars: Kendall's rank correlation of the gain with a number, divided by its standard deviation, over "
-        "all configurations, and over those with one label where that is clear. Ticks: p = 0.05, corrected for all "
-        f"{len(found)} comparisons. It takes {MIN_POINTS} configurations, {MIN_POINTS_APART} of them with other values "
-        f"than the commonest. It ignores the other hyperparameters.{part}"
+        "Gain: the change in score beside what other members usually gained at the same score, compared with the "
+        "others of the same round. Bars: Kendall's rank correlation of the gain with a number, or with having a label, "
+        f"divided by its standard deviation. Ticks: p = 0.05, corrected for all comparisons. It takes "
+        f"{MIN_POINTS} configurations, {MIN_POINTS_APART} of them with other values than the commonest, and ignores "
+        f"the other hyperparameters.{part}"
     )
-    chart = _bars(names, limit).properties(width=600, height=charts.rows_height(names))
+    labels = any("gain" in row for row in rows)
+    caption += " Right: the mean gain with a label, ± 1 standard error." if labels else ""
+    chart = _panels(list(shown), labels).properties(spacing=22)
     return Figure("effects", "What mattered", caption, chart, {"effects": rows})
 
 
-def _bars(names: list[str], limit: float) -> Any:
-    """Draw the bars, and the limits beyond which they are clear."""
-    base = alt.Chart(alt.NamedData("effects"))
-    scale = alt.Scale(domain=[-limit, limit], nice=False, clamp=True)
-    y = charts.labels_axis("label", names)
+def _panels(names: list[str], labels: bool) -> Any:
+    """Draw the bars with the limits beyond which they are clear and, if there are any, the mean gains with labels."""
+    base, y = alt.Chart(alt.NamedData("effects")), charts.labels_axis("label", names)
+    axis = alt.Axis(tickCount=5, format=charts.TICK_FORMAT)
     tip = charts.tooltips(
         ("label", "effect of"),
         ("z", "z-value", "+.3~f"),
@@ -127,105 +123,20 @@ def _bars(names: list[str], limit: float) -> Any:
         ("tau", "rank correlation", "+.3~f"),
         ("count", "configurations", ""),
         ("direction", "effect"),
-    )
-    bars = base.mark_bar(cornerRadius=1).encode(
-        x=alt.X("z:Q", title="z-value", scale=scale, axis=alt.Axis(tickCount=5, format=charts.TICK_FORMAT)),
-        y=y,
-        color=charts.colour("direction", {UP: BLUE, DOWN: RED, NEITHER: GREY}),
-        tooltip=tip,
-    )
-    ticks = base.mark_tick(thickness=1.5, color=GREY)
-    limits = (ticks.encode(x=alt.X(f"{end}:Q", scale=scale), y=y) for end in ("low", "high"))
-    return alt.layer(bars, *limits)
-
-
-def arms(runs: Sequence[Run]) -> Figure | None:
-    """Draw the mean gain with each label, how often it was chosen and, of a bandit, its chance; None without labels."""
-    space = runs[0].space
-    if not space.categorical:
-        return None
-    data: dict[str, list[Record]] = {}
-    strips, cut, last = [], False, max(run.scores.shape[0] for run in runs) - 1
-    for v, variable in enumerate(space.categorical):
-        names = label_names(variable.labels)
-        played = np.concatenate([run.rows.points.h[:, v] for run in runs])
-        kept = most_used(np.bincount(played[played >= 0], minlength=len(names)), MAX_LABELS)
-        cut |= len(kept) < len(names)
-        labels = {i: names[i] for i in kept}
-        data[f"arms{v}"] = [_gained(runs, v, i, name) for i, name in labels.items()]
-        if chances := _chances(runs, variable.name, len(names), labels):
-            data[f"chances{v}"] = chances
-        strips.append(_strip(v, variable.name, list(labels.values()), bool(chances), last))
-    chart = alt.vconcat(*strips, spacing=30).resolve_scale(color="independent", strokeDash="independent")
-    caption = f"{GAIN} Left: its mean with each label, ± 1 standard error. Beside it: how often the label was chosen."
-    caption += " Right: the bandit's chance of drawing it." if any(name.startswith("chances") for name in data) else ""
-    caption += f" Of choices with more than {MAX_LABELS} labels, the {MAX_LABELS} most used are drawn." if cut else ""
-    return Figure("arms", "Labels chosen, and what they gained", caption, chart, data)
-
-
-def _gained(runs: Sequence[Run], v: int, label: int, name: str) -> Record:
-    """Return the mean gain with a label, and how often it was chosen."""
-    gains: list[float] = []
-    chosen = 0
-    for run in runs:
-        trained = run.rows.points.h[:, v] == label
-        gains += run.gains[trained & np.isfinite(run.gains)].tolist()
-        keys = zip(run.rows.member[trained].tolist(), run.rows.round[trained].tolist(), strict=True)
-        chosen += sum(key in run.explored for key in keys)
-    mean, error = float(np.mean(gains)) if gains else float("nan"), standard_error(gains)
-    return record(label=name, gain=mean, low=mean - error, high=mean + error, count=len(gains), chosen=chosen)
-
-
-def _strip(v: int, title: str, labels: list[str], chances: bool, last: int) -> Any:
-    size = {"height": charts.rows_height(labels)}
-    tip = charts.tooltips(
-        ("label", "label"),
         ("gain", "mean gain", "+.4~g"),
-        ("count", "intervals compared", ""),
-        ("chosen", "times chosen", ""),
+        ("intervals", "intervals", ""),
     )
-    base = alt.Chart(alt.NamedData(f"arms{v}"))
-    bars = base.mark_bar(cornerRadius=1, color=BLUE)
-    y = charts.labels_axis("label", labels)
-    number = alt.Axis(tickCount=4, format=charts.TICK_FORMAT)
-    gains = bars.encode(x=alt.X("gain:Q", title="gain beside others", axis=number), y=y, tooltip=tip)
-    spread = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q"), x2="high:Q", y=y)
-    count = alt.Axis(tickCount=4, tickMinStep=1, format="d")
-    times = bars.encode(x=alt.X("chosen:Q", title="times chosen", axis=count), y=y, tooltip=tip)
-    parts: list[Any] = [
-        alt.layer(gains, spread).properties(width=230, title=charts.panel_title(title), **size),
-        times.properties(width=150, **size),
-    ]
-    if chances:
-        parts.append(_chance_lines(f"chances{v}", labels, last).properties(width=210, **size))
-    return alt.hconcat(*parts, spacing=22)
-
-
-def _chances(runs: Sequence[Run], variable: str, count: int, labels: dict[int, str]) -> list[Record]:
-    """Return the mean probabilities over the runs and decisions of a round."""
-    found: dict[int, list[FloatArray]] = {}
-    for run in runs:
-        for o in run.history:
-            chances = o.decision.get("probabilities", {}).get(variable)
-            if chances is not None and len(chances) == count and o.key in run.explored:
-                found.setdefault(o.round, []).append(np.array(chances))
-    rounds = sorted(found)
-    shown = [rounds[i] for i in thin(np.arange(len(rounds)), max(50, 3_000 // count))]
-    means = {t: np.mean(found[t], axis=0) for t in shown}
-    return [record(round=t, label=name, chance=float(means[t][i])) for i, name in labels.items() for t in shown]
-
-
-def _chance_lines(source: str, labels: list[str], last: int) -> Any:
-    dashes = alt.Scale(domain=labels, range=[DASHES[i // len(PALETTE) % len(DASHES)] for i in range(len(labels))])
-    legend = alt.Legend(orient="right", direction="vertical", symbolLimit=MAX_LABELS)
-    return (
-        alt.Chart(alt.NamedData(source))
-        .mark_line(strokeWidth=2)
-        .encode(
-            x=charts.rounds_axis(last),
-            y=alt.Y("chance:Q", title="chance", axis=alt.Axis(format="%", tickCount=4)),
-            color=charts.colour("label", labels, legend=legend),
-            strokeDash=alt.StrokeDash("label:N", title=None, scale=dashes, legend=legend),
-            tooltip=charts.tooltips(("label", "label"), ("round", "round", ""), ("chance", "chance", ".1%")),
-        )
+    colour = charts.colour("direction", COLOURS)
+    bars = base.mark_bar(cornerRadius=1).encode(
+        x=alt.X("z:Q", title="z-value", axis=axis), y=y, color=colour, tooltip=tip
     )
+    limits = (base.mark_tick(thickness=1.5, color=GREY).encode(x=alt.X(f"{end}:Q"), y=y) for end in ("low", "high"))
+    height = charts.rows_height(names)
+    panels = [alt.layer(bars, *limits).properties(width=330 if labels else 600, height=height)]
+    if labels:
+        only = base.transform_filter("isValid(datum.gain)")
+        x = alt.X("gain:Q", title="mean gain", axis=axis)
+        dots = only.mark_circle(size=50, opacity=1).encode(x=x, y=y, color=colour, tooltip=tip)
+        spread = only.mark_rule(strokeWidth=1.5).encode(x=alt.X("from:Q"), x2="to:Q", y=y)
+        panels.append(alt.layer(spread, dots).properties(width=180, height=height))
+    return alt.hconcat(*panels)
