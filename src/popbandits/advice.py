@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -233,28 +233,23 @@ def _name(parameter: Numerical) -> str:
 # A leading member that hardly learns any more
 
 
-@dataclass(frozen=True)
-class _Thirds:
-    """Mean scores of the thirds of the leading member's lineage, and its gains, of which more is better."""
+class _Thirds(NamedTuple):
+    """Mean scores of the thirds of the leading member's lineage."""
 
     leader: Observation
     first: float
     middle: float
     end: float
-    sign: float
+    gain: float
+    """Of the last third over the second, of which more is better."""
+    before: float
+    """Gain of the second third over the first."""
     error: float
     """Standard error of the difference of two means."""
     length: int
     """Number of intervals of a third."""
     total: int
-
-    @property
-    def gain(self) -> float:
-        return self.sign * (self.end - self.middle)
-
-    @property
-    def before(self) -> float:
-        return self.sign * (self.middle - self.first)
+    """Number of intervals of the lineage."""
 
 
 def _thirds(
@@ -270,9 +265,10 @@ def _thirds(
     third = len(scores) // 3
     if third < MIN_THIRD_INTERVALS:
         return None
-    means = (float(scores[-k * third :][:third].mean()) for k in (3, 2, 1))
-    found = _Thirds(leader, *means, sign, math.sqrt(2 * noise / third), third, len(scores))
-    return found if math.isfinite(found.gain) and math.isfinite(found.before) else None
+    first, middle, end = (float(scores[-k * third :][:third].mean()) for k in (3, 2, 1))
+    gain, before, error = sign * (end - middle), sign * (middle - first), math.sqrt(2 * noise / third)
+    finite = math.isfinite(gain) and math.isfinite(before)
+    return _Thirds(leader, first, middle, end, gain, before, error, third, len(scores)) if finite else None
 
 
 def _standstill(found: _Thirds | None, space: Space) -> Advice | None:

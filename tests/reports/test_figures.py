@@ -16,8 +16,9 @@ from popbandits.reports.figures.comparison import curves, finals
 from popbandits.reports.figures.effects import NEITHER, OVERALL, effects, effects_figure
 from popbandits.reports.figures.figure import Figure, thin
 from popbandits.reports.figures.learning import learning
-from popbandits.reports.figures.lineage import COPIED, FAILED, KEPT, WON, lineage
 from popbandits.reports.figures.schedules import WINNER, schedules
+from popbandits.reports.figures.winner import winner
+from popbandits.reports.gained import gain_over_start
 from popbandits.reports.run import Run
 from popbandits.reports.single import figures_of
 from popbandits.reports.stats import standard_error
@@ -36,7 +37,7 @@ def pbt(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_has_every_figure_and_each_is_valid_vega_lite(run: Run) -> None:
     found = figures_of(run)
-    assert list(found) == ["learning", "schedules", "lineage", "effects"]
+    assert list(found) == ["winner", "learning", "schedules", "effects"]
     for one in found.values():
         one.chart.to_dict()  # holds it against the schema
         assert any(one.data.values()), one.name
@@ -99,15 +100,39 @@ def test_a_long_run_is_thinned_but_for_its_winning_lineage(run: Run, monkeypatch
     assert "intervals are drawn, the winning lineage whole" in found.caption
 
 
-def test_a_lineage_tree_has_an_edge_from_every_parent(run: Run) -> None:
-    edges = lineage(run).data["edges"]
-    wanted = {(o.parent, o.key) for o in run.history if o.parent is not None}
-    assert {((e["from_member"], e["from_round"]), (e["member"], e["round"])) for e in edges} == wanted
-    for edge in edges:
-        kind = KEPT if edge["from_member"] == edge["member"] else COPIED
-        assert edge["kind"] == (WON if (edge["member"], edge["round"]) in run.winning else kind)
-    assert {row["kind"] for row in lineage(run).data["failed"]} == {FAILED}
-    assert len(lineage(run).data["failed"]) == run.status.failures > 0
+def test_the_winner_is_stitched_along_its_lineage_with_its_switches_and_its_values(run: Run) -> None:
+    found, line = winner(run, gain_over_start(run)), run.history.lineage()
+    rows = found.data["winner"]
+    assert [(row["member"], row["round"]) for row in rows] == [o.key for o in line]
+    assert [row["score"] for row in rows] == pytest.approx([o.score for o in line], rel=1e-5)
+    copied = [o for o in line if o.parent is not None and o.parent[0] != o.member]
+    assert [(row["round"], row["at"], row["source"]) for row in found.data["switches"]] == [
+        (o.round, o.round - 0.5, f"member {o.parent[0]}") for o in copied if o.parent is not None
+    ]
+    assert len(copied) > 0
+    curve, *panels = found.spec["vconcat"]
+    assert curve["width"] == panels[-1]["width"]  # On the same axis, with its labels at the bottom.
+    assert all(panel["layer"][1]["encoding"]["x"]["scale"]["domain"] == [0, 15] for panel in panels)
+    moved = [name for name in run.space.names if any(o.config.get(name) != line[0].config.get(name) for o in line)]
+    assert {panel["title"]["text"] for panel in panels} == set(moved) != set()
+    for i, panel in enumerate(panels):
+        name = panel["title"]["text"]
+        wanted = [o.config[name] for o in line if name in o.config]
+        drawn = [row[f"value{i}"] for row in rows if f"value{i}" in row]
+        assert drawn == (
+            pytest.approx(wanted, rel=1e-5) if name in ("lr", "epochs", "momentum") else list(map(str, wanted))
+        )
+
+
+def test_the_winner_is_drawn_beside_what_it_is_compared_with(run: Run) -> None:
+    gain = gain_over_start(run)
+    assert gain is not None
+    found = winner(run, gain)
+    assert [(row["member"], row["round"]) for row in found.data["start"]] == [
+        o.key for o in gain.line if o.key not in run.winning
+    ]
+    assert gain.where in found.caption
+    assert winner(run, None).data["start"] == []
 
 
 def test_labels_are_told_by_their_gains_beside_others(run: Run) -> None:

@@ -153,7 +153,7 @@ def test_a_page_tells_the_run_in_words_figures_and_tables(tmp_path: Path) -> Non
     write_report([where], tmp_path / "out" / "report.html")
     page, history = Page(tmp_path / "out" / "report.html"), History.load(where)
     drawn = [div["data-figure"] for div in page.all("div") if "data-figure" in div]
-    assert set(drawn) == set(page.data["figures"]) == {"learning", "lineage", "schedules", "effects"}
+    assert set(drawn) == set(page.data["figures"]) == {"winner", "learning", "schedules", "effects"}
     assert f"popbandits replay {where}" in page.text
     assert f"{sum(o.failed for o in history)} interval" in page.text
     assert "it fell" in page.text
@@ -202,7 +202,7 @@ def test_a_copy_is_told_by_what_differs_from_its_parent_and_by_its_gain_beside_i
     history.save(tmp_path)
     columns, rows, note = copies_table(Run.read(tmp_path))
     (row,) = [dict(zip(columns, row, strict=True)) for row in rows]
-    assert (row["round"], row["member"], row["from"], row["winning"]) == (1, 0, "member 3, round 0", False)
+    assert (row["round"], row["member"], row["from"], row["winning"]) == (1, 0, "3, round 0", False)
     assert row["changed"] == "act relu → tanh · lr 0.4 → 0.45"
     assert (row["score"], row["change"]) == (4.0, -3.0)
     assert row["beside its round"] == 1.0  # Less is better: it gained 3, the others 1, 2 and 9.
@@ -259,7 +259,7 @@ def test_a_run_whose_members_went_at_their_own_pace_reads_the_same(tmp_path: Pat
     write_report([run], tmp_path / "report.html")
     page = Page(tmp_path / "report.html")
     assert len(page.data["tables"]["intervals"]["rows"]) == 24
-    assert {"learning", "lineage", "schedules"} <= set(page.data["figures"])
+    assert {"winner", "learning", "schedules"} <= set(page.data["figures"])
     assert "This run cannot tell what" in page.text  # Too few configurations in six rounds.
 
 
@@ -296,7 +296,7 @@ def test_a_folder_of_runs_is_compared_and_fixed_settings_tried_nothing(tmp_path:
     # A notebook draws the same figures, and shows each as a picture.
     for drawn, figures in (
         (draw(tmp_path / "runs"), set(page.data["figures"])),
-        (draw(tmp_path / "runs/alone/0"), {"learning", "lineage"}),
+        (draw(tmp_path / "runs/alone/0"), {"winner", "learning"}),
     ):
         assert set(drawn) == figures
         first = next(iter(drawn.values()))

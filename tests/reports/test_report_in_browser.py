@@ -67,18 +67,18 @@ def test_hostile_names_are_shown_as_text(page: Page) -> None:
 
 
 def test_the_pointer_on_a_mark_shows_what_it_is(page: Page) -> None:
-    canvas = page.locator("#figure-lineage canvas")
+    canvas = page.locator("#figure-winner canvas")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     assert box is not None
     tooltip = page.locator("#vg-tooltip-element.visible")
-    # Along a member's row there are marks everywhere.
-    for i in range(40):
-        page.mouse.move(box["x"] + 80 + 15 * i, box["y"] + box["height"] / 2 + i % 9)
+    # Along the last panel, from its first round on, the value of each round is a mark.
+    for i in range(400):
+        page.mouse.move(box["x"] + 40 + 8 * (i % 40), box["y"] + box["height"] - 45 - 5 * (i // 40))
         if tooltip.count():
             break
     assert "member" in tooltip.inner_text()
-    assert "started from" in tooltip.inner_text()
+    assert "value" in tooltip.inner_text()
 
 
 def test_the_table_filters_sorts_and_pages(page: Page) -> None:
@@ -106,9 +106,9 @@ def test_the_table_of_copies_sorts_and_marks_the_winning_ones(page: Page) -> Non
     rows, found = page.locator("#copies tbody tr"), page.locator("#copies-found")
     assert found.inner_text() == f"{rows.count()} copies, page 1 of 1"
     assert 0 < page.locator("#copies tr.winning").count() < rows.count()
-    assert all(" → " in text or "nothing else" in text for text in rows.locator("td:nth-child(5)").all_inner_texts())
+    assert all(" → " in text or "nothing else" in text for text in rows.locator("td:nth-child(7)").all_inner_texts())
     page.locator("#copies").get_by_role("button", name="beside its round").click()
-    beside = [float(text) for text in rows.locator("td:nth-child(8)").all_inner_texts() if text]
+    beside = [float(text) for text in rows.locator("td:nth-child(6)").all_inner_texts() if text]
     assert beside == sorted(beside)
 
 
@@ -142,7 +142,7 @@ def test_a_page_can_be_used_with_the_keyboard_alone_and_in_a_narrow_window(brows
         for _ in range(80):
             page.keyboard.press("Tab")
             visited.add(page.evaluate("document.activeElement.id || document.activeElement.dataset.figure || ''"))
-        assert {"theme", "member", "learning", "lineage", "intervals-filter", "winning"} <= visited
+        assert {"theme", "member", "winner", "learning", "copies", "intervals-filter", "winning"} <= visited
         page.locator("#intervals th button").first.focus()
         page.keyboard.press("Enter")
         assert page.locator("th[aria-sort]").count() == 1
@@ -155,7 +155,7 @@ def test_warnings_stand_at_the_top_as_text(browser: Browser, tmp_path: Path) -> 
     write_report([tmp_path / "run"], tmp_path / "report.html")
     with opened(browser, tmp_path / "report.html") as page:
         area = page.locator("section").first.locator(".warned")
-        assert "Worth a look" in area.inner_text()
+        assert "What to do next" in area.inner_text()
         assert "has not got better by more than noise explains" in area.inner_text()
         assert "document.title='owned'" in area.inner_text()
         page.set_viewport_size({"width": 420, "height": 800})

@@ -23,6 +23,8 @@ class Gain:
 
     over: str
     """Whom it is compared with, in words."""
+    where: str
+    """Where that one is found."""
     line: list[Observation]
     """The intervals of that one, as far as the record has them."""
     whole: bool
@@ -51,28 +53,27 @@ def gain_over_start(run: Run) -> Gain | None:
     final = run.final
     if final is None:
         return None
-    control, start = bool(run.about.get("control")), bool(run.about.get("start"))
-    line = _kept_longest(run, start)
-    over = "the start" if start else "the first configuration that was kept longest"
-    if control:
-        line, over = [o for o in run.history if o.member == CONTROL and not o.failed], "the control, with the start"
-    elif line:
-        over += f" (member {line[0].member}, on record until round {line[-1].round})"
+    start = bool(run.about.get("start"))
+    if run.about.get("control"):
+        over, line = "the control", [o for o in run.history if o.member == CONTROL and not o.failed]
+    else:
+        over, line = "the start" if start else "a first configuration", _kept_longest(run, start)
+    where = f"member {line[0].member}, on record until round {line[-1].round}" if line else "not on record"
     rivals = {o.round: o for o in line}
     apart = [o for o in run.history.lineage(final) if o.round in rivals and rivals[o.round].key != o.key]
-    apart = apart[-max(MIN_COMPARED, (final.round + 1) // 4) :]
+    apart = apart[-max(MIN_COMPARED, len(apart) // 4) :]
     ahead = np.array([run.sign * (o.score - rivals[o.round].score) for o in apart])
     lead = float(ahead.mean()) if len(ahead) else math.nan
     whole = bool(line) and line[-1].round >= final.round
-    return Gain(over, line, whole, lead, _two_errors(run, ahead), [o.round for o in apart])
+    return Gain(over, where, line, whole, lead, _two_errors(run, ahead), [o.round for o in apart])
 
 
 def _two_errors(run: Run, ahead: FloatArray) -> float:
-    """Return two standard errors of the mean lead: from its spread over rounds or, of few, the noise of a score."""
-    if len(ahead) >= MIN_COMPARED:
-        return 2 * float(ahead.std(ddof=1)) / math.sqrt(len(ahead))
-    noise = score_noise(run.history)
-    return math.nan if noise is None or not len(ahead) else 2 * math.sqrt(2 * noise / len(ahead))
+    """Return two standard errors of the mean lead: by its spread over rounds, or a score's noise if that is more."""
+    noise, count = score_noise(run.history), len(ahead)
+    known = [] if noise is None or not count else [math.sqrt(2 * noise)]
+    known += [float(ahead.std(ddof=1))] if count >= MIN_COMPARED else []
+    return 2 * max(known) / math.sqrt(count) if known else math.nan
 
 
 def _kept_longest(run: Run, only_start: bool) -> list[Observation]:

@@ -84,44 +84,48 @@ def told_gain(gain: Gain | None) -> str:
     """Say what tuning gained over the start, and how sure that is."""
     if gain is None:
         return "No interval has completed, so there is nothing to compare yet."
+    over = f"{gain.over} ({gain.where})"
     if gain.whole and not gain.rounds:
-        return f"At the end no member is ahead of {gain.over}: tuning gained nothing."
+        return f"At the end no member is ahead of {over}: tuning gained nothing."
     if math.isnan(gain.error):
-        return f"It takes {MIN_COMPARED} rounds to say what tuning gained over {gain.over}."
+        return f"It takes {MIN_COMPARED} rounds to say what tuning gained over {over}."
     first, last = gain.rounds[0], gain.rounds[-1]
     rounds = f"In rounds {first} to {last}" if first < last else f"In round {first}"
     told = (
-        f"{rounds} the member that is best in the end was {'ahead of' if gain.lead > 0 else 'behind'} {gain.over}, "
-        f"by {number(abs(gain.lead))} ± {number(gain.error, 2)} on average (two standard errors)."
+        f"{rounds} the member that is best in the end was {'ahead of' if gain.lead > 0 else 'behind'} {over}, "
+        f"by {number(abs(gain.lead), 3)} ± {number(gain.error, 2)} on average (two standard errors)."
     )
-    return told if gain.whole else f"{told} Where the start would have ended is not on record."
+    return told if gain.whole else f"{told} Nobody trained that to the end."
 
 
-def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str]]:
-    """List what to do next, each with its reason: the judgements of `advice`, the gain over the start, the schedule."""
+def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
+    """List what to do next, why, and how: the judgements of `advice`, the gain over the start, the schedule."""
     folder = shlex.quote(str(run.directory))
-    steps = [(STEPS[one.kind], one.text) for one in advise(run.history, selection_name(run.about))]
+    steps = [(STEPS[one.kind], one.text, "") for one in advise(run.history, selection_name(run.about))]
     if (rising := outlook(run.history)) is not None:
-        rounds = run.status.rounds or len(run.scores)
-        steps.append((STEPS[rising.kind], f"{rising.text} popbandits resume {folder} --rounds {rounds * 3 // 2}"))
-    if gain is None or not gain.line:
+        longer = 3 * (run.status.rounds or len(run.scores)) // 2
+        steps.append((STEPS[rising.kind], rising.text, f"popbandits resume {folder} --rounds {longer}"))
+    if gain is None:
         return steps
     if not gain.clear and (gain.whole or not math.isnan(gain.error)):
+        doubt = f"The lead over {gain.over} is not more than its noise: try other ranges, or keep the values it has."
+        steps.append(("Doubt the gain", doubt, ""))
+    if gain.over != "the control":
         steps.append(
-            ("Doubt the gain", f"{told_gain(gain)} No gain is clear: try other ranges, or keep the start as it is.")
-        )
-    if not gain.whole:
-        steps.append(
-            ("Keep a control", "A run with control=True has a member on the start to compare with, to the end.")
+            (
+                "Keep a control",
+                "It trains with the start to the end, and shows there what tuning gained.",
+                "tune(..., start={...}, control=True)",
+            )
         )
     way = len(spans(run))
-    if way == 1:
-        steps.append(
-            ("Use the winner's values", "They did not change along its lineage, so that one run needs no schedule.")
-        )
+    if way > 1:
+        luck = f"The winner went through {way} configurations in turn. Train one agent along them, with other seeds:"
+        steps.append(("Replay the schedule", luck, f"popbandits replay {folder}"))
     else:
-        schedule = f"The winner's {way} configurations in turn may have been luck: train them again, with other seeds."
-        steps.append(("Replay the schedule", f"{schedule} popbandits replay {folder}"))
+        steps.append(
+            ("Use the winner's values", "They never changed along its lineage: there is no schedule to follow.", "")
+        )
     return steps
 
 

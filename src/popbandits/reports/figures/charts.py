@@ -59,10 +59,11 @@ def panel_title(text: str) -> alt.Title:
     return alt.Title(written, fontSize=13, anchor="start", frame="group", offset=8, limit=320)
 
 
-def rounds_axis(most: int, title: str | None = "round") -> alt.X:
+def rounds_axis(most: int, title: str | None = "round", **options: Any) -> alt.X:
     """Make an axis of rounds, from 0."""
     scale = alt.Scale(domain=[0, max(1, most)], nice=False)
-    return alt.X("round:Q", title=title, scale=scale, axis=alt.Axis(grid=False, tickMinStep=1, format="~s"))
+    axis = alt.Axis(grid=False, tickMinStep=1, format="~s", **options)
+    return alt.X("round:Q", title=title, scale=scale, axis=axis)
 
 
 def number_scale(number: Numerical) -> alt.Scale:
@@ -117,10 +118,15 @@ def legend_scale(colours: Mapping[str, str] | Sequence[str]) -> alt.Scale:
 
 def labels_axis(field: str, labels: Sequence[str], **options: Any) -> alt.Y:
     """Make a vertical axis with a row for each label, in this order; long ones are written on several lines."""
-    written = json.dumps([lines(label, ROW_CHARS) for label in labels])
-    names = f"indexof({json.dumps(list(labels))}, datum.value)"  # By index, as a label may be "__proto__".
-    axis = alt.Axis(**{"grid": False, "labelLimit": 0, "labelExpr": f"{written}[{names}]", **options})
-    return alt.Y(f"{field}:N", title=None, scale=alt.Scale(domain=list(labels)), sort=None, axis=axis)
+    written = [lines(label, ROW_CHARS) for label in labels]
+    at = f"{json.dumps(written)}[indexof({json.dumps(list(labels))}, datum.value)]"  # A label may be "__proto__".
+    # Vega puts the first line in the middle.
+    counts = sorted(set(map(len, written)) - {1})
+    centred = [{"test": f"length({at} || []) === {n}", "value": 6.5 * (1 - n)} for n in counts]
+    given = {"grid": False, "labelLimit": 0, "labelExpr": at, **options}
+    given |= {"labelOffset": {"condition": centred, "value": 0}} if centred else {}
+    scale = alt.Scale(domain=list(labels))
+    return alt.Y(f"{field}:N", title=None, scale=scale, sort=None, axis=alt.Axis(**given))
 
 
 def rows_height(labels: Sequence[str], least: int = 24) -> int:

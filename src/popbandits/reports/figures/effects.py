@@ -106,13 +106,12 @@ def effects_figure(found: Sequence[Effect]) -> Figure | None:
         f"{MIN_POINTS} configurations, {MIN_POINTS_APART} of them with other values than the commonest, and ignores "
         f"the other hyperparameters.{part}"
     )
-    labels = any("gain" in row for row in rows)
-    caption += " Right: the mean gain with a label, ± 1 standard error." if labels else ""
-    chart = _panels(list(shown), labels).properties(spacing=22)
-    return Figure("effects", "What mattered", caption, chart, {"effects": rows})
+    labels = [row["label"] for row in rows if "gain" in row]
+    caption += " Beside it: the mean gain with a label, ± 1 standard error." if labels else ""
+    return Figure("effects", "What mattered", caption, _panels(list(shown), labels), {"effects": rows})
 
 
-def _panels(names: list[str], labels: bool) -> Any:
+def _panels(names: list[str], labels: list[str]) -> Any:
     """Draw the bars with the limits beyond which they are clear and, if there are any, the mean gains with labels."""
     base, y = alt.Chart(alt.NamedData("effects")), charts.labels_axis("label", names)
     axis = alt.Axis(tickCount=5, format=charts.TICK_FORMAT)
@@ -127,16 +126,15 @@ def _panels(names: list[str], labels: bool) -> Any:
         ("intervals", "intervals", ""),
     )
     colour = charts.colour("direction", COLOURS)
-    bars = base.mark_bar(cornerRadius=1).encode(
-        x=alt.X("z:Q", title="z-value", axis=axis), y=y, color=colour, tooltip=tip
-    )
+    x = alt.X("z:Q", title="z-value", axis=axis)
+    bars = base.mark_bar(cornerRadius=1).encode(x=x, y=y, color=colour, tooltip=tip)
     limits = (base.mark_tick(thickness=1.5, color=GREY).encode(x=alt.X(f"{end}:Q"), y=y) for end in ("low", "high"))
     height = charts.rows_height(names)
     panels = [alt.layer(bars, *limits).properties(width=330 if labels else 600, height=height)]
     if labels:
-        only = base.transform_filter("isValid(datum.gain)")
+        only, y = base.transform_filter("isValid(datum.gain)"), charts.labels_axis("label", labels)
         x = alt.X("gain:Q", title="mean gain", axis=axis)
         dots = only.mark_circle(size=50, opacity=1).encode(x=x, y=y, color=colour, tooltip=tip)
         spread = only.mark_rule(strokeWidth=1.5).encode(x=alt.X("from:Q"), x2="to:Q", y=y)
-        panels.append(alt.layer(spread, dots).properties(width=180, height=height))
-    return alt.hconcat(*panels)
+        panels.append(alt.layer(spread, dots).properties(width=190, height=charts.rows_height(labels)))
+    return alt.hconcat(*panels, spacing=22)

@@ -13,83 +13,65 @@ from popbandits.reports.gained import Gain
 from popbandits.reports.run import Run, label_names
 from popbandits.space.parameters import Categorical, Numerical
 
-WINNER, SWITCHED, START = "the winner, along its lineage", "went on from another member's weights", "compared with"
+WINNER, SWITCHED = "the winner, along its lineage", "went on from another's weights"
 MAX_PANELS = 8
 """Maximum hyperparameters drawn beneath the curve, the first that changed."""
-WIDTH = 740
+SOURCES = ("winner", "switches", "start")
 
 
 def winner(run: Run, gain: Gain | None) -> Figure:
     """Draw the score along the lineage that ends with the best, and beneath it the values that changed."""
     line = run.history.lineage()
-    kept = [line[i] for i in thin(np.arange(len(line)), MAX_MARKS)]
-    configs = [run.space.flatten(run.history.applied(o)) for o in kept]
-    parameters = {p.name: p for p in (*run.space.numerical, *run.space.categorical)}
-    values = {name: [config.get(name) for config in configs] for name in run.space.names}
-    moved = [name for name, column in values.items() if any(value != column[0] for value in column)]
-    still = [
-        f"{name} {setting(column[0])}" for name, column in values.items() if name not in moved and name in configs[0]
-    ]
-    shown = {name: parameters[name] for name in moved[:MAX_PANELS] if name in parameters}
-    rows = [
-        record(
-            member=o.member,
-            round=o.round,
-            score=o.score,
-            curve=WINNER,
-            **{f"value{i}": _shown(p, config[name]) for i, (name, p) in enumerate(shown.items()) if name in config},
-        )
-        for o, config in zip(kept, configs, strict=True)
-    ]
-    switches = [
-        record(
-            at=o.round - 0.5,
-            round=o.round,
-            score=o.score,
-            member=o.member,
-            source=f"member {o.parent[0]}",
-            curve=SWITCHED,
-        )
-        for o in line
-        if o.parent is not None and o.parent[0] != o.member
-    ]
-    beside = [] if gain is None or gain.line == line else gain.line
-    start = [record(member=o.member, round=o.round, score=o.score, curve=START) for o in beside]
-    panels = [_curve(bool(start))]
-    for i, (name, p) in enumerate(shown.items()):
-        panels.append(_values(f"value{i}", name, p, {row.get(f"value{i}") for row in rows}))
-    x = charts.rounds_axis(max(run.horizon, 1))
+    line = [line[i] for i in thin(np.arange(len(line)), MAX_MARKS)]
+    configs = [run.space.flatten(run.history.applied(o)) for o in line]
+    parameters = [*run.space.numerical, *run.space.categorical]
+    moved = [p for p in parameters if any(one.get(p.name) != configs[0].get(p.name) for one in configs)]
+    still = [f"{p.name} {setting(configs[0][p.name])}" for p in parameters if p not in moved and p.name in configs[0]]
+    copied = [o for o in line if o.parent is not None and o.parent[0] != o.member]
+    beside = [] if gain is None else [o for o in gain.line if o.key not in run.winning]
+    over = gain.over if gain is not None and beside else None
+    marked = zip(SOURCES, (WINNER, SWITCHED, over), (line, copied, beside), strict=True)
+    data = {
+        source: [record(member=o.member, round=o.round, score=o.score, curve=name) for o in found]
+        for source, name, found in marked
+    }
+    for row, o in zip(data["switches"], copied, strict=True):
+        row |= {"at": o.round - 0.5, "source": "" if o.parent is None else f"member {o.parent[0]}"}
+    panels = [_curve(over)]
+    for i, parameter in enumerate(moved[:MAX_PANELS]):
+        for row, config in zip(data["winner"], configs, strict=True):
+            row |= {f"value{i}": _drawn(parameter, config[parameter.name])} if parameter.name in config else {}
+        panels.append(_values(f"value{i}", parameter, {row.get(f"value{i}") for row in data["winner"]}))
     caption = (
-        f"The weights that reached the best score, {counted(len(switches), 'time')} those of another member (dashed)."
+        f"The weights with the best score were {counted(len(copied), 'time')} those of another member (dashed lines)."
     )
-    caption += f" {START.capitalize()}: {gain.over}." if gain is not None and start else ""
-    caption += f" Unchanged: {', '.join(still)}." if still and len(still) < 12 else ""
+    caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
+    caption += f" Unchanged: {', '.join(still)}." if still and len(still) <= MAX_PANELS else ""
     caption += f" {MAX_PANELS} of {len(moved)} values that changed are drawn." if len(moved) > MAX_PANELS else ""
-    chart = alt.vconcat(*(panel.encode(x=x) for panel in panels), spacing=6)
-    return Figure("winner", "The winner", caption, chart, {"winner": rows, "switches": switches, "start": start})
+    bare, full = charts.rounds_axis(run.horizon, None, labels=False), charts.rounds_axis(run.horizon)
+    chart = alt.vconcat(*(panel.encode(x=full if panel is panels[-1] else bare) for panel in panels), spacing=8)
+    return Figure("winner", "The winner", caption, chart, data)
 
 
-def _shown(parameter: Numerical | Categorical, value: Any) -> Any:
+def _drawn(parameter: Numerical | Categorical, value: Any) -> Any:
     """Return a value as it is drawn: a number, or the name of a label."""
     return label_names(parameter.labels)[parameter.labels.index(value)] if parameter.labels else float(value)
 
 
-def _curve(start: bool) -> Any:
+def _curve(over: str | None) -> Any:
     """Draw the score, the switches on it and, if there is one, the curve that it is compared with."""
-    colours = {WINNER: RED, SWITCHED: BLUE} | ({START: GREY} if start else {})
     y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=charts.TICK_FORMAT))
-    colour = charts.colour("curve", colours)
-    tip = ("who", "interval"), ("score", "score", ".6~g")
-    base = alt.Chart(alt.NamedData("winner")).transform_calculate(who=charts.INTERVAL_NAME).encode(y=y, color=colour)
-    other = alt.Chart(alt.NamedData("start")).transform_calculate(who=charts.INTERVAL_NAME).encode(y=y, color=colour)
-    marks = alt.Chart(alt.NamedData("switches")).transform_calculate(who=charts.INTERVAL_NAME)
-    diamonds = marks.mark_point(shape="diamond", filled=True, size=110, opacity=1)
-    return alt.layer(
-        _switches(),
-        other.mark_line(strokeWidth=2, point=True).encode(tooltip=charts.tooltips(*tip)),
-        base.mark_line(strokeWidth=2.5, point=True).encode(tooltip=charts.tooltips(*tip)),
-        diamonds.encode(y=y, color=colour, tooltip=charts.tooltips(*tip, ("source", "weights of"))),
-    ).properties(width=WIDTH, height=220)
+    colour = charts.colour("curve", {WINNER: RED, SWITCHED: BLUE} | ({} if over is None else {over: GREY}))
+    tip = charts.tooltips(("who", "interval"), ("score", "score", ".6~g"), ("source", "weights of"))
+    line, switches, start = (
+        alt.Chart(alt.NamedData(source))
+        .transform_calculate(who=charts.INTERVAL_NAME)
+        .encode(y=y, color=colour, tooltip=tip, order="round:Q")
+        for source in SOURCES
+    )
+    diamonds = switches.mark_point(shape="diamond", filled=True, size=110, opacity=1)
+    curves = start.mark_line(strokeWidth=2, point=True), line.mark_line(strokeWidth=2.5, point=True)
+    return alt.layer(_switches(), *curves, diamonds).properties(width=740, height=200)
 
 
 def _switches() -> Any:
@@ -97,15 +79,20 @@ def _switches() -> Any:
     return alt.Chart(alt.NamedData("switches")).mark_rule(strokeDash=[3, 3], color=BLUE, opacity=0.6).encode(x="at:Q")
 
 
-def _values(field: str, name: str, parameter: Numerical | Categorical, drawn: set[Any]) -> Any:
+def _values(field: str, parameter: Numerical | Categorical, drawn: set[Any]) -> Any:
     """Draw the values of a hyperparameter that the winner trained with."""
-    if parameter.labels:
-        labels = [label for label in label_names(parameter.labels) if label in drawn]
-        y, height = charts.labels_axis(field, labels), charts.rows_height(labels)
+    labels = [name for name in label_names(parameter.labels) if name in drawn]
+    if labels:
+        y = charts.labels_axis(field, labels)
     else:
-        scale = alt.Scale(type="log" if isinstance(parameter, Numerical) and parameter.log else "linear", zero=False)
-        y, height = alt.Y(f"{field}:Q", title=None, scale=scale, axis=alt.Axis(tickCount=3, format=".4~g")), 60
-    base = alt.Chart(alt.NamedData("winner")).transform_calculate(who=charts.INTERVAL_NAME)
-    tip = charts.tooltips(("who", "interval"), (field, name))
-    line = base.mark_line(interpolate="step", strokeWidth=2, color=RED, point={"color": RED}).encode(y=y, tooltip=tip)
-    return alt.layer(_switches(), line).properties(width=WIDTH, height=height, title=charts.panel_title(name))
+        scale = {"type": "log"} if isinstance(parameter, Numerical) and parameter.log else {"zero": False}
+        axis = alt.Axis(tickCount=3, grid=False, format=".4~g")
+        y = alt.Y(f"{field}:Q", title=None, scale=alt.Scale(**scale), axis=axis)
+    height = charts.rows_height(labels) if labels else 50
+    line = (
+        alt.Chart(alt.NamedData("winner"))
+        .transform_calculate(who=charts.INTERVAL_NAME)
+        .mark_line(interpolate="step", strokeWidth=2, color=RED, point={"color": RED})
+        .encode(y=y, order="round:Q", tooltip=charts.tooltips(("who", "interval"), (field, "value")))
+    )
+    return alt.layer(_switches(), line).properties(width=740, height=height, title=charts.panel_title(parameter.name))
