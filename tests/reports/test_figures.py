@@ -239,7 +239,7 @@ def test_curves_of_a_method_are_mean_and_standard_error_over_seeds(tmp_path: Pat
     )
 
 
-def test_a_run_that_is_shorter_than_others_counts_as_far_as_it_went(tmp_path: Path) -> None:
+def test_a_mean_ends_where_the_shortest_run_ends_and_each_run_is_drawn_to_its_own_end(tmp_path: Path) -> None:
     told = {"long": [[1, 2], [5, None], [None, None], [4, 3]], "short": [[2, 0], [3, 3]]}
     runs = []
     for name, rounds in told.items():
@@ -249,8 +249,14 @@ def test_a_run_that_is_shorter_than_others_counts_as_far_as_it_went(tmp_path: Pa
                 population.tell(assignment, score)
         population.history.save(tmp_path / name)
         runs.append(Run.read(tmp_path / name))
-    rows = curves({"": {"mine": runs}}).data["task0"]
-    assert [(row["round"], row["mean"], row["seeds"]) for row in rows] == [(0, 2, 2), (1, 4, 2), (3, 4, 1)]
+    found = curves({"": {"mine": runs}})
+    assert [(row["round"], row["mean"], row["seeds"]) for row in found.data["task0"]] == [(0, 2, 2), (1, 4, 2)]
+    each = {
+        name: [(r["round"], r["mean"]) for r in found.data["each0"] if r["run"] == name and "mean" in r]
+        for name in told
+    }
+    assert each == {"long": [(0, 2), (1, 5), (3, 4)], "short": [(0, 2), (1, 3)]}
+    assert "as far as all of them went" in found.caption
 
 
 @pytest.mark.parametrize(("low", "high"), [(1e-12, 1e3), (0.5, 0.6), (1, 1000), (3e-5, 8e-5)])

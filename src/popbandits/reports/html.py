@@ -125,6 +125,7 @@ def axis_choice() -> str:
         "div",
         markup("label", "Horizontal axis ", markup("select", id="x-axis"), hidden=""),
         markup("label", "Vertical axis ", markup("select", id="y-axis"), hidden=""),
+        markup("label", '<input id="steep" type="checkbox"> <span>leave out the steep start</span>', hidden=""),
         class_="controls",
     )
 
