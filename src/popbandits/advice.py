@@ -234,22 +234,25 @@ def _name(parameter: Numerical) -> str:
 
 
 class _Thirds(NamedTuple):
-    """Mean scores of the thirds of the leading member's lineage."""
+    """Mean scores of the thirds of the leading member's lineage.
+
+    Args:
+        gain: Of the last third over the second, of which more is better.
+        before: Gain of the second third over the first.
+        error: Standard error of the difference of two means.
+        length: Number of intervals of a third.
+        total: Number of intervals of the lineage.
+    """
 
     leader: Observation
     first: float
     middle: float
     end: float
     gain: float
-    """Of the last third over the second, of which more is better."""
     before: float
-    """Gain of the second third over the first."""
     error: float
-    """Standard error of the difference of two means."""
     length: int
-    """Number of intervals of a third."""
     total: int
-    """Number of intervals of the lineage."""
 
 
 def _thirds(

@@ -19,22 +19,25 @@ MIN_COMPARED = 3
 
 @dataclass(frozen=True)
 class Gain:
-    """How far the member that is best in the end was ahead of one that was not tuned."""
+    """How far the member that is best in the end was ahead of one that was not tuned.
+
+    Args:
+        over: Whom it is compared with, in words.
+        where: Where that one is found.
+        line: The intervals of that one, as far as the record has them.
+        whole: True if it trained as long as the winner.
+        lead: Mean lead in the last rounds that both trained apart, of which more is better; NaN if there are none.
+        error: Two standard errors of the lead; NaN if unknown.
+        rounds: The rounds that were compared.
+    """
 
     over: str
-    """Whom it is compared with, in words."""
     where: str
-    """Where that one is found."""
     line: list[Observation]
-    """The intervals of that one, as far as the record has them."""
     whole: bool
-    """True if it trained as long as the winner."""
     lead: float
-    """Mean lead in the last rounds that both trained apart, of which more is better; NaN if there are none."""
     error: float
-    """Two standard errors of it; NaN if unknown."""
     rounds: list[int]
-    """The rounds that were compared."""
 
     @property
     def clear(self) -> bool:

@@ -102,7 +102,9 @@ def _short(run: Run, drawn: dict[str, Figure]) -> str:
         "failed intervals": f"{how.failures:,}",
     }
     steps = (
-        markup("li", markup("b", f"{what}."), " ", breakable(why), markup("pre", escape(command)) if command else "")
+        markup(
+            "li", markup("strong", f"{what}."), " ", breakable(why), markup("pre", escape(command)) if command else ""
+        )
         for what, why, command in next_steps(run, gain)
     )
     todo = markup("div", markup("h3", "What to do next"), markup("ul", *steps), class_="warned")

@@ -3,7 +3,6 @@
 import math
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from popbandits.advice import advise, outlook
 from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import clock, counted, number, setting
-from popbandits.history import Config
 from popbandits.reports.figures.effects import NEITHER, Effect
 from popbandits.reports.gained import MIN_COMPARED, Gain
 from popbandits.reports.run import Run, label_names
@@ -33,25 +31,9 @@ STEPS = {
 STATE_PHRASES = {"running": "is running", "finished": "is finished", "stopped": "was stopped", "killed": "was killed"}
 
 
-@dataclass(frozen=True)
-class Span:
-    """Rounds of the winning lineage with one configuration."""
-
-    first: int
-    last: int
-    members: tuple[int, ...]
-    config: Config
-    score: float
-
-
-def spans(run: Run) -> list[Span]:
-    """Return the winning schedule; consecutive intervals with the same configuration are one span."""
-    found = []
-    for config, group in groupby(run.history.lineage(), key=run.history.applied):
-        steps = list(group)
-        members = tuple(dict.fromkeys(o.member for o in steps))
-        found.append(Span(steps[0].round, steps[-1].round, members, config, steps[-1].score))
-    return found
+def configurations(run: Run) -> int:
+    """Count the configurations of the winning lineage, one after the other."""
+    return sum(1 for _ in groupby(run.history.lineage(), key=run.history.applied))
 
 
 def summary(run: Run) -> list[str]:
@@ -70,13 +52,12 @@ def summary(run: Run) -> list[str]:
         return [told]
     first = run.best_by_round[0]
     gained = f", from {number(float(first))} after the first round" if np.isfinite(first) and best.round > 0 else ""
-    way = spans(run)
     carriers = len({step.member for step in run.history.lineage()})
     return [
         told,
         f"The best score is {number(best.score)} (member {best.member}, round {best.round}){gained}; "
         f"{'more' if run.sign > 0 else 'less'} is better.",
-        f"Its lineage went through {counted(len(way), 'configuration')} and {counted(carriers, 'member')}.",
+        f"Its lineage went through {counted(configurations(run), 'configuration')} and {counted(carriers, 'member')}.",
     ]
 
 
@@ -118,7 +99,7 @@ def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
                 "tune(..., start={...}, control=True)",
             )
         )
-    way = len(spans(run))
+    way = configurations(run)
     if way > 1:
         luck = f"The winner went through {way} configurations in turn. Train one agent along them, with other seeds:"
         steps.append(("Replay the schedule", luck, f"popbandits replay {folder}"))

@@ -25,17 +25,21 @@ MAX_ROWS = 40
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of a number, or of a label, on the gain; that of a number over all intervals, or with one label."""
+    """The effect of a number, or of a label, on the gain.
+
+    Args:
+        parameter: Name of the number, or the choice and its label.
+        where: Which intervals it was estimated from, in words: all, or those with one label.
+        found: The rank correlation; None of a label that too few configurations had.
+        critical: |z| beyond which the effect is clear, corrected for all effects of the report.
+        gains: Of a label, the gain of each interval with it; None of a number.
+    """
 
     parameter: str
     where: str
-    """Which intervals it was estimated from, in words."""
     found: Association | None
-    """None of a label that too few configurations had."""
     critical: float
-    """|z| beyond which the effect is clear, corrected for all effects of the report."""
     gains: FloatArray | None = None
-    """Of a label: the gain of each interval with it."""
 
     @property
     def direction(self) -> str:
