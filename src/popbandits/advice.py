@@ -80,16 +80,15 @@ class Advice:
 
 def advise(history: History, selection: str = "") -> list[Advice]:
     """Judge a run by its history; `selection` is the class name of its selection, if known."""
-    size = _size(history)
-    back = partial(_back, history)
-    return judge(_recent(history), len(history), size, history.space, history.sign, back, selection)
+    size, recent = _recent(history)
+    return judge(recent, len(history), size, history.space, history.sign, partial(_back, history), selection)
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def outlook(history: History) -> Advice | None:
     """Say that the leading member still gets better, if that is clear; else None."""
     noise = score_noise(history)
-    found = None if noise is None else _thirds(_recent(history), history.sign, partial(_back, history), noise)
+    found = None if noise is None else _thirds(_recent(history)[1], history.sign, partial(_back, history), noise)
     if found is None or not found.gain > max(NOISE_STANDARD_ERRORS * found.error, MIN_GAIN_SHARE * found.before):
         return None
     change, earlier = _change(found.end - found.middle, found.error), number(found.middle - found.first, 3, "+")
@@ -102,15 +101,13 @@ def outlook(history: History) -> Advice | None:
 
 def score_noise(history: History) -> float | None:
     """Return the variance of a score's noise in the last rounds; None if there is too little data to tell."""
-    return _noise(_recent(history), history.sign)
+    return _noise(_recent(history)[1], history.sign)
 
 
-def _size(history: History) -> int:
-    return history.size or int(history.intervals()[0].max(initial=0)) + 1
-
-
-def _recent(history: History) -> list[Observation]:
-    return history[-count_recent(len(history), _size(history)) :]
+def _recent(history: History) -> tuple[int, list[Observation]]:
+    """Return the number of members, and the last observations that the rules need."""
+    size = history.size or int(history.intervals()[0].max(initial=0)) + 1
+    return size, history[-count_recent(len(history), size) :]
 
 
 def _back(history: History, key: Key) -> Iterator[float]:

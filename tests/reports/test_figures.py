@@ -12,7 +12,7 @@ from popbandits import PBT, Population, RandomSearch
 from popbandits.history import History, Observation
 from popbandits.reports.figures import theme
 from popbandits.reports.figures.charts import log_ticks
-from popbandits.reports.figures.comparison import curves, finals
+from popbandits.reports.figures.comparison import curves
 from popbandits.reports.figures.effects import NEITHER, OVERALL, effects, effects_figure
 from popbandits.reports.figures.figure import Figure, thin
 from popbandits.reports.figures.learning import learning
@@ -37,7 +37,7 @@ def pbt(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_has_every_figure_and_each_is_valid_vega_lite(run: Run) -> None:
     found = figures_of(run)
-    assert list(found) == ["winner", "learning", "schedules", "effects"]
+    assert list(found) == ["winner", "learning", "schedules", "tried", "effects"]
     for one in found.values():
         one.chart.to_dict()  # holds it against the schema
         assert any(one.data.values()), one.name
@@ -49,7 +49,6 @@ def test_figures_over_several_runs_are_valid_too(run: Run, pbt: Run) -> None:
     for one in (
         curves({"a": groups}),
         curves({"a": groups, "b": groups}),
-        finals({"a": groups}),
         schedules(groups),
     ):
         assert one is not None
@@ -221,11 +220,6 @@ def test_a_report_imports_nothing_that_a_file_asks_for(run: Run, tmp_path: Path)
 
 
 # What all share
-
-
-def test_a_history_without_a_log_of_decisions_knows_what_was_explored(run: Run, tmp_path: Path) -> None:
-    History(run.space, run.history).save(tmp_path)
-    assert Run.read(tmp_path).explored == run.explored
 
 
 def test_curves_of_a_method_are_mean_and_standard_error_over_seeds(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_page_tells_the_run_in_words_figures_and_tables(tmp_path: Path) -> Non
     write_report([where], tmp_path / "out" / "report.html")
     page, history = Page(tmp_path / "out" / "report.html"), History.load(where)
     drawn = [div["data-figure"] for div in page.all("div") if "data-figure" in div]
-    assert set(drawn) == set(page.data["figures"]) == {"winner", "learning", "schedules", "effects"}
+    assert set(drawn) == set(page.data["figures"]) == {"winner", "learning", "schedules", "tried", "effects"}
     assert f"popbandits replay {where}" in page.text
     assert f"{sum(o.failed for o in history)} interval" in page.text
     assert "it fell" in page.text
@@ -273,13 +273,13 @@ def test_several_runs_are_compared_by_method(tmp_path: Path, monkeypatch: pytest
     ]
     written = write_report(runs, tmp_path / "report.html", tmp_path / "figures")
     page = Page(tmp_path / "report.html")
-    assert {"comparison", "finals", "schedules", "effects"} == set(page.data["figures"])
+    assert {"comparison", "schedules", "effects"} == set(page.data["figures"])
     assert "mean ± standard deviation (number of runs); more is better" in page.text
     assert re.search(r"[\d.]+ ± [\d.]+ \(2\)", page.text)
     assert re.search(r"has the best mean: [\d.]+ over 2 runs\.", page.text)
     assert "One run decides nothing" not in page.text
     assert all(str(run) in page.text for run in runs)
-    assert len(written) == 1 + 2 * 4
+    assert len(written) == 1 + 2 * 3
     assert all(path.stat().st_size > 0 for path in written)
 
 

@@ -51,7 +51,7 @@ def page(browser: Browser, written: Path) -> Iterator[Page]:
 
 def test_every_figure_draws(page: Page) -> None:
     charts = page.locator(".chart")
-    assert charts.count() == 4
+    assert charts.count() == 5
     for i in range(charts.count()):
         canvas = charts.nth(i).locator("canvas")
         assert canvas.count() == 1
@@ -127,7 +127,7 @@ def test_light_and_dark_redraw_everything(page: Page) -> None:
     page.get_by_role("button", name="Switch to dark colours").click()
     page.wait_for_selector("body[data-ready=true]")
     assert page.evaluate(ground) != light
-    assert page.locator(".chart canvas").count() == 4
+    assert page.locator(".chart canvas").count() == 5
     assert page.locator("#figure-learning canvas").evaluate(CORNER) == [23, 25, 30, 255]
     page.get_by_role("button", name="Switch to light colours").click()
     page.wait_for_selector("body[data-ready=true]")
@@ -139,10 +139,19 @@ def test_a_page_can_be_used_with_the_keyboard_alone_and_in_a_narrow_window(brows
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
         visited = set()
-        for _ in range(80):
+        for _ in range(120):
             page.keyboard.press("Tab")
             visited.add(page.evaluate("document.activeElement.id || document.activeElement.dataset.figure || ''"))
-        assert {"theme", "member", "winner", "learning", "copies", "intervals-filter", "winning"} <= visited
+        assert {
+            "theme",
+            "member",
+            "winner",
+            "learning",
+            "tried",
+            "copies-filter",
+            "intervals-filter",
+            "winning",
+        } <= visited
         page.locator("#intervals th button").first.focus()
         page.keyboard.press("Enter")
         assert page.locator("th[aria-sort]").count() == 1
@@ -168,4 +177,4 @@ def test_a_comparison_of_several_runs_draws(browser: Browser, tmp_path: Path) ->
     with opened(browser, tmp_path / "report.html") as page:
         for canvas in page.locator(".chart canvas").all():
             assert canvas.evaluate(COLOURS) > 5
-        assert page.locator(".chart canvas").count() == 4
+        assert page.locator(".chart canvas").count() == 3

@@ -18,7 +18,6 @@ from popbandits.reports.run import Run, label_names
 from popbandits.reports.words import (
     never_explored,
     next_steps,
-    spans,
     summary,
     told_gain,
     unclear_effects,
@@ -272,24 +271,10 @@ def test_noise_is_rarely_taken_for_an_effect(tmp_path: Path) -> None:
     assert spoke <= 3
 
 
-def test_what_nobody_entered_is_named_at_the_ends_and_in_between(tmp_path: Path) -> None:
-    space = {"x": (0.0, 1.0), "depth": (1, 4), "act": ["relu", "tanh", None]}
-    configs = [{"x": x, "depth": depth, "act": "relu"} for x, depth in [(0.3, 2), (0.4, 2), (0.7, 4)]]
-    run = told(tmp_path, space, configs, [1.0, 2.0, 3.0])
-    assert sorted(never_explored([run])) == [
-        "act: tanh, None",
-        "depth: below 2",
-        "depth: between 2 and 4",
-        "x: above 0.7",
-        "x: below 0.3",
-        "x: between 0.4 and 0.7",
-    ]
-
-
-def test_what_everybody_entered_is_not_named(tmp_path: Path) -> None:
-    configs = [{"x": x / 9, "depth": 1 + i % 2} for i, x in enumerate(range(10))]
-    run = told(tmp_path, {"x": (0.0, 1.0), "depth": (1, 2)}, configs, [float(i) for i in range(10)])
-    assert never_explored([run]) == []
+def test_labels_that_nobody_trained_with_are_named(tmp_path: Path) -> None:
+    space = {"x": (0.0, 1.0), "act": ["relu", "tanh", None], "norm": [True, False]}
+    configs = [{"x": 0.3, "act": "relu", "norm": norm} for norm in (True, False, True)]
+    assert never_explored([told(tmp_path, space, configs, [1.0, 2.0, 3.0])]) == ["act: tanh, None"]
 
 
 @pytest.mark.parametrize(

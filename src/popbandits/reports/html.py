@@ -65,10 +65,10 @@ def bullets(sentences: Iterable[str]) -> str:
 
 def findings(mattered: Sequence[str], not_clear: Sequence[str], never: Sequence[str]) -> str:
     """Return what mattered and what is not clear, next to what was never tried."""
-    everything = "Every label was trained with, and no wide stretch of a range was left out."
+    everything = "Every label was trained with."
     left = markup("h3", "What mattered") + (bullets(mattered) if mattered else "")
     left += "".join(markup("p", breakable(sentence)) for sentence in not_clear)
-    right = markup("h3", "What was never tried") + (bullets(never) if never else markup("p", everything))
+    right = markup("h3", "Labels that were never tried") + (bullets(never) if never else markup("p", everything))
     return markup("div", markup("div", left), markup("div", right), class_="pair")
 
 
@@ -116,7 +116,8 @@ def figure(one: Figure) -> str:
 def figure_frame(name: str, caption: str, label: str, controls: str = "") -> str:
     """Return the element that a script draws a figure in; `caption` and `controls` are markup above it."""
     place = markup("div", class_="chart", data_figure=name, role="img", aria_label=label, tabindex="0")
-    return markup("figure", markup("figcaption", caption), controls, place, id=f"figure-{name}")
+    sliders = markup("div", class_="sliders")
+    return markup("figure", markup("figcaption", caption), controls, sliders, place, id=f"figure-{name}")
 
 
 def axis_choice() -> str:

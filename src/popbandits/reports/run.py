@@ -130,18 +130,6 @@ class Run(RunData):
         last = map(self.history.last_completed, range(self.size))
         return max((o for o in last if o is not None), key=lambda o: merit(o, self.sign), default=None)
 
-    @cached_property
-    def explored(self) -> frozenset[Key]:
-        """Intervals for which a configuration was chosen, except the first ones."""
-        if self.deciding:
-            return frozenset(key for key in self.deciding if key[1] > 0)
-        found, configs = set(), dict[int, Any]()
-        for o in self.history:
-            if o.round > 0 and (o.decision or o.config != configs[o.member]):
-                found.add(o.key)
-            configs[o.member] = o.config
-        return frozenset(found)
-
     @property
     def failures(self) -> Iterator[Event]:
         """The intervals that failed, in order."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from popbandits.basics.wording import counted, number
 from popbandits.errors import ArgumentError
-from popbandits.reports.figures.comparison import curves, finals
+from popbandits.reports.figures.comparison import curves
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.schedules import schedules
@@ -27,7 +27,7 @@ def comparison_page(runs: Sequence[Run], libraries: Callable[[], str], by: str =
     if not begun:
         raise ArgumentError("runs are compared by their observations, got runs without any; wait for a first interval")
     tasks = group_runs(begun, by)
-    drawn = [curves(tasks), finals(tasks)]
+    drawn = [curves(tasks)]
     compared = f"By {by}"
     sections = {"In short": _compared(runs, tasks), compared: "".join(map(figure, drawn))}
     sections[compared] += "".join(_score_table(*one, begun[0].sign) for one in score_tables(tasks).items())

@@ -15,6 +15,7 @@ from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
 from popbandits.reports.figures.schedules import schedules
+from popbandits.reports.figures.tried import tried
 from popbandits.reports.figures.winner import winner
 from popbandits.reports.gained import gain_over_start
 from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page
@@ -47,6 +48,7 @@ def figures_of(run: Run) -> dict[str, Figure]:
         winner(run, gain_over_start(run)) if run.lineage else None,
         learning(run),
         None if run.space.fixed else schedules({run.method: [run]}),
+        tried(run),
         effects_figure(effects([run])),
     )
     return {one.name: one for one in made if one is not None}
@@ -63,7 +65,7 @@ def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figur
     sections = {
         "In short": _short(run, drawn),
         "How it learned": _figures(drawn, "learning"),
-        "What was tried": _figures(drawn, "schedules"),
+        "What was tried": _figures(drawn, "schedules", "tried"),
         "Why": _figures(drawn, "effects"),
         "Copies": filled.get("copies", markup("p", "No member copied another.")),
         "Failures": _failures(run),

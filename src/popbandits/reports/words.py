@@ -2,23 +2,18 @@
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
 
 from popbandits.advice import advise, outlook
-from popbandits.basics.typing import FloatArray
-from popbandits.basics.wording import clock, counted, number, setting
+from popbandits.basics.wording import clock, counted, number
 from popbandits.reports.figures.effects import NEITHER, Effect
 from popbandits.reports.gained import MIN_COMPARED, Gain
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
 from popbandits.reports.status import rounds_done, selection_name
-from popbandits.space.parameters import Numerical, Scale
-
-MIN_GAP_SHARE = 0.2
-"""Smallest unvisited share of a number's scale that is mentioned."""
 
 STEPS = {
     "bounds": "Widen a range",
@@ -50,12 +45,10 @@ def summary(run: Run) -> list[str]:
     best = run.history.best
     if best is None:
         return [told]
-    first = run.best_by_round[0]
-    gained = f", from {number(float(first))} after the first round" if np.isfinite(first) and best.round > 0 else ""
     carriers = len({step.member for step in run.history.lineage()})
     return [
         told,
-        f"The best score is {number(best.score)} (member {best.member}, round {best.round}){gained}; "
+        f"The best score is {number(best.score)} (member {best.member}, round {best.round}); "
         f"{'more' if run.sign > 0 else 'less'} is better.",
         f"Its lineage went through {counted(configurations(run), 'configuration')} and {counted(carriers, 'member')}.",
     ]
@@ -81,7 +74,7 @@ def told_gain(gain: Gain | None) -> str:
 
 def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
     """List what to do next, why, and how: the judgements of `advice`, the gain over the start, the schedule."""
-    folder = shlex.quote(str(run.directory))
+    folder, way = shlex.quote(str(run.directory)), configurations(run)
     steps = [(STEPS[one.kind], one.text, "") for one in advise(run.history, selection_name(run.about))]
     if (rising := outlook(run.history)) is not None:
         longer = 3 * (run.status.rounds or len(run.scores)) // 2
@@ -89,25 +82,16 @@ def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
     if gain is None:
         return steps
     if not gain.clear and (gain.whole or not math.isnan(gain.error)):
-        doubt = f"The lead over {gain.over} is not more than its noise: try other ranges, or keep the values it has."
-        steps.append(("Doubt the gain", doubt, ""))
+        why = f"The lead over {gain.over} is not more than its noise: try other ranges, or keep the values it has."
+        steps.append(("Doubt the gain", why, ""))
     if gain.over != "the control":
-        steps.append(
-            (
-                "Keep a control",
-                "It trains with the start to the end, and shows there what tuning gained.",
-                "tune(..., start={...}, control=True)",
-            )
-        )
-    way = configurations(run)
-    if way > 1:
-        luck = f"The winner went through {way} configurations in turn. Train one agent along them, with other seeds:"
-        steps.append(("Replay the schedule", luck, f"popbandits replay {folder}"))
-    else:
-        steps.append(
-            ("Use the winner's values", "They never changed along its lineage: there is no schedule to follow.", "")
-        )
-    return steps
+        why = "It trains with the start to the end, and shows there what tuning gained:"
+        steps.append(("Keep a control", why, "tune(..., start={...}, control=True)"))
+    if way == 1:
+        why = "They never changed along its lineage: there is no schedule to follow."
+        return [*steps, ("Use the winner's values", why, "")]
+    why = f"The winner went through {way} configurations in turn. Train one agent along them, with other seeds:"
+    return [*steps, ("Replay the schedule", why, f"popbandits replay {folder}")]
 
 
 def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
@@ -143,38 +127,10 @@ def unclear_effects(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]
 
 
 def never_explored(runs: Sequence[Run]) -> list[str]:
-    """List the labels, and the stretches of numbers' scales, that no member trained with."""
-    space = runs[0].space
+    """List the labels that no member trained with; a figure shows the numbers."""
     found = []
-    for v, variable in enumerate(space.categorical):
+    for v, variable in enumerate(runs[0].space.categorical):
         played = {int(label) for run in runs for label in np.unique(run.rows.points.h[:, v])}
         missing = [name for i, name in enumerate(label_names(variable.labels)) if i not in played]
-        if missing:
-            found.append(f"{variable.name}: {', '.join(missing)}")
-    for j, parameter in enumerate(space.numerical):
-        x = np.concatenate([run.rows.points.x[:, j] for run in runs])
-        found += [f"{parameter.name}: {gap}" for gap in _gaps(parameter, np.unique(x[np.isfinite(x)]))]
+        found += [f"{variable.name}: {', '.join(missing)}"] if missing else []
     return found
-
-
-def _gaps(parameter: Numerical, visited: FloatArray) -> Iterator[str]:
-    if not len(visited):
-        yield "never active"
-        return
-    edges = np.array([0.0, *visited, 1.0])
-    for i in np.flatnonzero(np.diff(edges) >= MIN_GAP_SHARE).tolist():
-        low, high = (_value(parameter, float(edges[k])) for k in (i, i + 1))
-        if i == 0:
-            yield f"below {high}"
-        elif i == len(edges) - 2:
-            yield f"above {low}"
-        elif parameter.levels is None or _code(parameter, edges[i + 1]) - _code(parameter, edges[i]) > 1:
-            yield f"between {low} and {high}"
-
-
-def _code(parameter: Numerical, x: float) -> float:
-    return float(Scale([parameter]).codes(np.array([x]))[0])
-
-
-def _value(parameter: Numerical, x: float) -> str:
-    return setting(parameter.at(_code(parameter, x)))

@@ -90,7 +90,7 @@ def _configurations(run: Run) -> tuple[FloatArray, IntArray, FloatArray]:
 
 def effects_figure(found: Sequence[Effect]) -> Figure | None:
     """Draw the effect of each number and label, and where else it is clear; None if nothing was estimated."""
-    if not found:
+    if all(e.found is None for e in found):
         return None
     wanted = [e for e in found if e.where == OVERALL or e.direction != NEITHER]
     shown = {shorten(f"{e.parameter} {e.where}".removesuffix(f" {OVERALL}"), 180): e for e in wanted[:MAX_ROWS]}

@@ -16,7 +16,8 @@ from popbandits.space.parameters import Categorical, Numerical
 WINNER, SWITCHED = "the winner, along its lineage", "went on from another's weights"
 MAX_PANELS = 8
 """Maximum hyperparameters drawn beneath the curve, the first that changed."""
-SOURCES = ("winner", "switches", "start")
+DRAWN = ("start", "winner", "switches")
+"""Data in the order they are drawn, one upon the other."""
 
 
 def winner(run: Run, gain: Gain | None) -> Figure:
@@ -30,18 +31,20 @@ def winner(run: Run, gain: Gain | None) -> Figure:
     copied = [o for o in line if o.parent is not None and o.parent[0] != o.member]
     beside = [] if gain is None else [o for o in gain.line if o.key not in run.winning]
     over = gain.over if gain is not None and beside else None
-    marked = zip(SOURCES, (WINNER, SWITCHED, over), (line, copied, beside), strict=True)
+    marked = zip(DRAWN, (over, WINNER, SWITCHED), (beside, line, copied), strict=True)
     data = {
         source: [record(member=o.member, round=o.round, score=o.score, curve=name) for o in found]
         for source, name, found in marked
     }
     for row, o in zip(data["switches"], copied, strict=True):
         row |= {"at": o.round - 0.5, "source": "" if o.parent is None else f"member {o.parent[0]}"}
-    panels = [_curve(over)]
+    data = {source: found for source, found in data.items() if found}
+    panels = [_curve(list(data), over)]
     for i, parameter in enumerate(moved[:MAX_PANELS]):
         for row, config in zip(data["winner"], configs, strict=True):
             row |= {f"value{i}": _drawn(parameter, config[parameter.name])} if parameter.name in config else {}
         panels.append(_values(f"value{i}", parameter, {row.get(f"value{i}") for row in data["winner"]}))
+    panels = [alt.layer(_switches(), panel) if copied else panel for panel in panels]
     caption = (
         f"The weights with the best score were {counted(len(copied), 'time')} those of another member (dashed lines)."
     )
@@ -58,20 +61,19 @@ def _drawn(parameter: Numerical | Categorical, value: Any) -> Any:
     return label_names(parameter.labels)[parameter.labels.index(value)] if parameter.labels else float(value)
 
 
-def _curve(over: str | None) -> Any:
+def _curve(sources: list[str], over: str | None) -> Any:
     """Draw the score, the switches on it and, if there is one, the curve that it is compared with."""
     y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=charts.TICK_FORMAT))
-    colour = charts.colour("curve", {WINNER: RED, SWITCHED: BLUE} | ({} if over is None else {over: GREY}))
+    colours = {WINNER: RED, SWITCHED: BLUE} | ({} if over is None else {over: GREY})
     tip = charts.tooltips(("who", "interval"), ("score", "score", ".6~g"), ("source", "weights of"))
-    line, switches, start = (
-        alt.Chart(alt.NamedData(source))
-        .transform_calculate(who=charts.INTERVAL_NAME)
-        .encode(y=y, color=colour, tooltip=tip, order="round:Q")
-        for source in SOURCES
-    )
-    diamonds = switches.mark_point(shape="diamond", filled=True, size=110, opacity=1)
-    curves = start.mark_line(strokeWidth=2, point=True), line.mark_line(strokeWidth=2.5, point=True)
-    return alt.layer(_switches(), *curves, diamonds).properties(width=740, height=200)
+    layers = []
+    for source in sorted(sources, key=DRAWN.index):
+        base = alt.Chart(alt.NamedData(source)).transform_calculate(who=charts.INTERVAL_NAME)
+        marks = base.mark_line(strokeWidth=2.5, point=True)
+        if source == "switches":
+            marks = base.mark_point(shape="diamond", filled=True, size=110, opacity=1)
+        layers.append(marks.encode(y=y, color=charts.colour("curve", colours), tooltip=tip, order="round:Q"))
+    return alt.layer(*layers).properties(width=740, height=200)
 
 
 def _switches() -> Any:
@@ -95,4 +97,4 @@ def _values(field: str, parameter: Numerical | Categorical, drawn: set[Any]) -> 
         .mark_line(interpolate="step", strokeWidth=2, color=RED, point={"color": RED})
         .encode(y=y, order="round:Q", tooltip=charts.tooltips(("who", "interval"), (field, "value")))
     )
-    return alt.layer(_switches(), line).properties(width=740, height=height, title=charts.panel_title(parameter.name))
+    return line.properties(width=740, height=height, title=charts.panel_title(parameter.name))
