@@ -17,6 +17,7 @@ from popbandits.reports.figures.effects import NEITHER, OVERALL, effects, effect
 from popbandits.reports.figures.figure import Figure, thin
 from popbandits.reports.figures.learning import learning
 from popbandits.reports.figures.schedules import WINNER, schedules
+from popbandits.reports.figures.tried import tried
 from popbandits.reports.figures.winner import winner
 from popbandits.reports.gained import gain_over_start
 from popbandits.reports.run import Run
@@ -75,6 +76,21 @@ def test_learning_curves_hold_every_score_and_the_best_of_each_round(run: Run, p
     assert lowest[3] == pytest.approx(min(o.score for o in pbt.history if o.round == 3), rel=1e-5)
 
 
+def test_a_steep_start_is_the_time_of_most_of_the_gain_if_that_was_early(tmp_path: Path) -> None:
+    for name, told, steep in (
+        ("steep", [0.0, 60.0, 80.0, 90.0, 95.0, 98.0, 99.0, 100.0], 2),
+        ("even", [10.0 * t for t in range(8)], 0),
+        ("down", [5.0, 4.0, 3.0, 2.0], 0),
+    ):
+        history = History({"x": (0.0, 1.0)}, size=1)
+        for t, score in enumerate(told):
+            history.append(Observation(0, t, {"x": 0.5}, (0, t - 1) if t else None, score=score))
+        history.save(tmp_path / name)
+        axes = learning(Run.read(tmp_path / name)).axes
+        assert axes is not None
+        assert axes["steep"] == steep, name
+
+
 def test_schedules_show_every_active_value_as_what_it_is(run: Run) -> None:
     found = schedules({"": [run]})
     panels = dict(zip(run.space.names, found.data.values(), strict=True))
@@ -131,7 +147,40 @@ def test_the_winner_is_drawn_beside_what_it_is_compared_with(run: Run) -> None:
         o.key for o in gain.line if o.key not in run.winning
     ]
     assert gain.where in found.caption
-    assert winner(run, None).data["start"] == []
+    assert "start" not in winner(run, None).data
+
+
+def test_configurations_are_lines_across_their_ranges_ranked_by_score(run: Run, pbt: Run) -> None:
+    for played, best in ((run, max), (pbt, min)):
+        found = tried(played)
+        assert found is not None
+        rows = {(row["member"], row["round"]): row for row in found.data["tried"]}
+        completed = {o.key: o for o in played.history if not o.failed}
+        assert rows.keys() == completed.keys()
+        names = [*(n.name for n in played.space.numerical), *(c.name for c in played.space.categorical)]
+        for key, o in completed.items():
+            config = o.config
+            assert rows[key][f"value{names.index('lr')}"] == pytest.approx((math.log10(config["lr"]) + 5) / 4, rel=1e-4)
+            label = ("crop", "rotate", None).index(config["augmentation"])
+            assert rows[key][f"value{names.index('augmentation')}"] == label / 2
+            assert (f"value{names.index('momentum')}" in rows[key]) == ("momentum" in config)
+        top = max(rows.values(), key=lambda row: row["rank"])
+        assert (top["rank"], top["score"]) == (1, pytest.approx(best(o.score for o in completed.values()), rel=1e-5))
+        assert [one["name"] for one in found.spec["params"]] == ["best", "earliest", "latest"]
+
+
+def test_the_distance_of_configurations_is_that_of_pairs_of_members(tmp_path: Path) -> None:
+    space = {"x": (0.0, 1.0), "act": ["relu", "tanh"]}
+    rounds = [[(0.0, "relu"), (0.5, "relu"), (1.0, "tanh")], [(0.2, "tanh")] * 3]
+    history = History(space, size=3)
+    for t, configs in enumerate(rounds):
+        for m, (x, act) in enumerate(configs):
+            history.append(Observation(m, t, {"x": x, "act": act}, (m, t - 1) if t else None, score=float(t)))
+    history.save(tmp_path)
+    found = tried(Run.read(tmp_path))
+    assert found is not None
+    # Of the three pairs: 0.5 and 1 and 0.5 apart in x, and two of them differ in the label.
+    assert found.data["distances"] == [{"round": 0, "distance": round(4 / 6, 6)}, {"round": 1, "distance": 0.0}]
 
 
 def test_labels_are_told_by_their_gains_beside_others(run: Run) -> None:

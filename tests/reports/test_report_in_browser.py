@@ -121,6 +121,20 @@ def test_a_member_can_be_brought_out(page: Page) -> None:
     page.wait_for_function("url => document.querySelector('#figure-schedules canvas').toDataURL() === url", arg=before)
 
 
+def test_sliders_brush_the_configurations_by_score_and_round(page: Page) -> None:
+    canvas, sliders = page.locator("#figure-tried canvas"), page.locator("#figure-tried .sliders input")
+    before = canvas.evaluate("canvas => canvas.toDataURL()")
+    assert sliders.count() == 3
+    changed = "url => document.querySelector('#figure-tried canvas').toDataURL() !== url"
+    for name, key, back in (("best share of scores", "ArrowLeft", "End"), ("from round", "ArrowRight", "Home")):
+        slider = page.locator("#figure-tried .sliders label").filter(has_text=name).locator("input")
+        for _ in range(5):
+            slider.press(key)  # With the keyboard, as a pointer would.
+        page.wait_for_function(changed, arg=before)
+        slider.press(back)
+        page.wait_for_function(changed.replace("!==", "==="), arg=before)
+
+
 def test_light_and_dark_redraw_everything(page: Page) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(ground)

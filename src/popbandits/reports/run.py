@@ -171,8 +171,8 @@ def changed(space: Space, old: Mapping[str, Any], new: Mapping[str, Any]) -> dic
     for name in space.names:
         pair = before.get(name, "–"), after.get(name, "–")
         if pair[0] != pair[1]:
-            short = tuple(setting(value, MAX_LABEL_CHARS) for value in pair)
-            found[name] = short if short[0] != short[1] else tuple(f"{value:.9g}" for value in pair)
+            old_text, new_text = (setting(value, MAX_LABEL_CHARS) for value in pair)
+            found[name] = (old_text, new_text) if old_text != new_text else (str(pair[0]), str(pair[1]))
     return found
 
 

@@ -83,7 +83,7 @@ def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:
         "summary": rows("summary", round=2 * rounds, curve=[name for name in SUMMARY_CURVES for _ in rounds]),
         "won": rows("won", member=won_member, round=won_round),
     }
-    axes = _axes(run.metrics, fields, unit) | {"steep": _steep(run)}
+    axes = {**_axes(run.metrics, fields, unit), "steep": _steep(run)}
     return Figure("learning", "Learning curves", _caption(run, cells), _layers(run.horizon), data, True, axes)
 
 

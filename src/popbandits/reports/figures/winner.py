@@ -25,7 +25,7 @@ def winner(run: Run, gain: Gain | None) -> Figure:
     line = run.history.lineage()
     line = [line[i] for i in thin(np.arange(len(line)), MAX_MARKS)]
     configs = [run.space.flatten(run.history.applied(o)) for o in line]
-    parameters = [*run.space.numerical, *run.space.categorical]
+    parameters: list[Numerical | Categorical] = [*run.space.numerical, *run.space.categorical]
     moved = [p for p in parameters if any(one.get(p.name) != configs[0].get(p.name) for one in configs)]
     still = [f"{p.name} {setting(configs[0][p.name])}" for p in parameters if p not in moved and p.name in configs[0]]
     copied = [o for o in line if o.parent is not None and o.parent[0] != o.member]
