@@ -67,18 +67,18 @@ def test_hostile_names_are_shown_as_text(page: Page) -> None:
 
 
 def test_the_pointer_on_a_mark_shows_what_it_is(page: Page) -> None:
-    canvas = page.locator("#figure-winner canvas")
+    canvas = page.locator("#figure-effects canvas")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     assert box is not None
     tooltip = page.locator("#vg-tooltip-element.visible")
-    # Along the last panel, from its first round on, the value of each round is a mark.
-    for i in range(400):
-        page.mouse.move(box["x"] + 40 + 8 * (i % 40), box["y"] + box["height"] - 45 - 5 * (i // 40))
+    # A bar begins at zero, in the middle of its row.
+    for i in range(200):
+        page.mouse.move(box["x"] + 120 + 8 * (i % 50), box["y"] + 55 + 24 * (i // 50))
         if tooltip.count():
             break
-    assert "member" in tooltip.inner_text()
-    assert "value" in tooltip.inner_text()
+    assert "effect of" in tooltip.inner_text()
+    assert "z-value" in tooltip.inner_text()
 
 
 def test_the_table_filters_sorts_and_pages(page: Page) -> None:
@@ -123,16 +123,15 @@ def test_a_member_can_be_brought_out(page: Page) -> None:
 
 def test_sliders_brush_the_configurations_by_score_and_round(page: Page) -> None:
     canvas, sliders = page.locator("#figure-tried canvas"), page.locator("#figure-tried .sliders input")
-    before = canvas.evaluate("canvas => canvas.toDataURL()")
     assert sliders.count() == 3
-    changed = "url => document.querySelector('#figure-tried canvas').toDataURL() !== url"
     for name, key, back in (("best share of scores", "ArrowLeft", "End"), ("from round", "ArrowRight", "Home")):
         slider = page.locator("#figure-tried .sliders label").filter(has_text=name).locator("input")
+        before = canvas.evaluate("canvas => canvas.toDataURL()")
         for _ in range(5):
-            slider.press(key)  # With the keyboard, as a pointer would.
+            slider.press(key)  # A pointer does the same.
+        changed = "url => document.querySelector('#figure-tried canvas').toDataURL() !== url"
         page.wait_for_function(changed, arg=before)
         slider.press(back)
-        page.wait_for_function(changed.replace("!==", "==="), arg=before)
 
 
 def test_light_and_dark_redraw_everything(page: Page) -> None:

@@ -172,7 +172,9 @@ def changed(space: Space, old: Mapping[str, Any], new: Mapping[str, Any]) -> dic
         pair = before.get(name, "–"), after.get(name, "–")
         if pair[0] != pair[1]:
             old_text, new_text = (setting(value, MAX_LABEL_CHARS) for value in pair)
-            found[name] = (old_text, new_text) if old_text != new_text else (str(pair[0]), str(pair[1]))
+            if old_text == new_text:  # They differ further on.
+                old_text, new_text = (shorten(str(value), MAX_CONFIG_CHARS) for value in pair)
+            found[name] = old_text, new_text
     return found
 
 

@@ -16,6 +16,7 @@ from popbandits.space.parameters import Categorical, Numerical
 WINNER, SWITCHED = "the winner, along its lineage", "went on from another's weights"
 MAX_PANELS = 8
 """Maximum hyperparameters drawn beneath the curve, the first that changed."""
+TIP = ("who", "interval"), ("score", "score", ".6~g")
 DRAWN = ("start", "winner", "switches")
 """Data in the order they are drawn, one upon the other."""
 
@@ -65,13 +66,13 @@ def _curve(sources: list[str], over: str | None) -> Any:
     """Draw the score, the switches on it and, if there is one, the curve that it is compared with."""
     y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=charts.TICK_FORMAT))
     colours = {WINNER: RED, SWITCHED: BLUE} | ({} if over is None else {over: GREY})
-    tip = charts.tooltips(("who", "interval"), ("score", "score", ".6~g"), ("source", "weights of"))
     layers = []
     for source in sorted(sources, key=DRAWN.index):
         base = alt.Chart(alt.NamedData(source)).transform_calculate(who=charts.INTERVAL_NAME)
-        marks = base.mark_line(strokeWidth=2.5, point=True)
+        marks, tip = base.mark_line(strokeWidth=2.5, point=True), charts.tooltips(*TIP)
         if source == "switches":
             marks = base.mark_point(shape="diamond", filled=True, size=110, opacity=1)
+            tip = charts.tooltips(*TIP, ("source", "weights of"))
         layers.append(marks.encode(y=y, color=charts.colour("curve", colours), tooltip=tip, order="round:Q"))
     return alt.layer(*layers).properties(width=740, height=200)
 
@@ -90,11 +91,11 @@ def _values(field: str, parameter: Numerical | Categorical, drawn: set[Any]) -> 
         scale = {"type": "log"} if isinstance(parameter, Numerical) and parameter.log else {"zero": False}
         axis = alt.Axis(tickCount=3, grid=False, format=".4~g")
         y = alt.Y(f"{field}:Q", title=None, scale=alt.Scale(**scale), axis=axis)
-    height = charts.rows_height(labels) if labels else 50
+    height, shown = (charts.rows_height(labels), (field, "value")) if labels else (50, (field, "value", ".4~g"))
     line = (
         alt.Chart(alt.NamedData("winner"))
         .transform_calculate(who=charts.INTERVAL_NAME)
         .mark_line(interpolate="step", strokeWidth=2, color=RED, point={"color": RED})
-        .encode(y=y, order="round:Q", tooltip=charts.tooltips(("who", "interval"), (field, "value")))
+        .encode(y=y, order="round:Q", tooltip=charts.tooltips(TIP[0], shown))
     )
     return line.properties(width=740, height=height, title=charts.panel_title(parameter.name))
