@@ -90,7 +90,7 @@ def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:
 def _steep(run: RunData) -> int:
     """Return the round by which the best score had made most of its gain, if that was early; else 0."""
     best = np.fmax.accumulate(run.sign * run.best_by_round)
-    early = best[: len(best) // 2 + 1] >= best[0] + STEEP_SHARE * (best[-1] - best[0])
+    early = best[: (len(best) + 1) // 2] >= best[0] + STEEP_SHARE * (best[-1] - best[0])
     return int(np.argmax(early))
 
 
