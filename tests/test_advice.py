@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from popbandits import PBT, Population
-from popbandits.advice import LEARNING_RATE, advise
+from popbandits.advice import LEARNING_RATE, advise, outlook
 from popbandits.history import History, Observation
 from tests.warned_runs import middle, played, rising
 
@@ -224,3 +224,23 @@ def test_a_real_population_in_any_order_of_telling_can_be_judged() -> None:
     found = {one.kind for one in advise(population.history)}
     assert found <= {"bounds", "standstill", "noise"}
     assert "standstill" in found
+
+
+# Outlook
+
+
+def test_more_rounds_are_promised_only_where_the_leading_member_clearly_gets_better() -> None:
+    found = outlook(played())
+    assert found is not None
+    assert found.kind == "rising"
+    assert found.text == (
+        "The leading member still gets better: over the last 9 intervals of its lineage the mean score changed by +90, "
+        "over the 9 before by +90."
+    )
+    falling = outlook(played(lambda m, t, rng: -10.0 * t - m, mode="min"))
+    assert falling is not None
+    assert "changed by -90" in falling.text  # Less is better.
+    flat, noisy = played(lambda m, t, rng: 5.0 + m), played(lambda m, t, rng: 0.01 * t + rng.normal(), error=1.0)
+    assert outlook(flat) is outlook(noisy) is outlook(played().prefix(8)) is None
+    for history in (flat, played(), noisy):  # Never both.
+        assert not (outlook(history) and texts(history, "standstill"))

@@ -7,14 +7,16 @@ Each rule looks at the last third of the rounds, and is silent while there is to
 - `noise`: members' scores in a round differ no more than two evaluations of the same weights would.
 
 Noise is the reported standard error of a score, or else the estimate of `history/noise.py` from the lineages.
+`outlook` says whether more rounds promise more, by the same thirds of a lineage as `standstill`.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -73,21 +75,46 @@ def handed_over(history: History, evaluated: str | None, control: bool) -> str:
 
 @dataclass(frozen=True)
 class Advice:
-    """A warning: what the run shows, and what to look at."""
+    """A warning or, of the kind "rising", an outlook: what the run shows, and what to look at."""
 
-    kind: Literal["bounds", "standstill", "noise"]
+    kind: Literal["bounds", "standstill", "noise", "rising"]
     text: str
 
 
 def advise(history: History) -> list[Advice]:
     """Judge a run by its history."""
+    size, recent = _recent(history)
+    return judge(recent, len(history), size, history.space, history.sign, partial(_back, history))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def outlook(history: History) -> Advice | None:
+    """Say that the leading member still gets better, if that is clear; else None."""
+    noise = score_noise(history)
+    found = None if noise is None else _thirds(_recent(history)[1], history.sign, partial(_back, history), noise)
+    if found is None or not found.gain > max(NOISE_STANDARD_ERRORS * found.error, MIN_GAIN_SHARE * found.before):
+        return None
+    change, earlier = _change(found.end - found.middle, found.error), number(found.middle - found.first, 3, "+")
+    return Advice(
+        "rising",
+        f"The leading member still gets better: over the last {found.length} intervals of its lineage the mean score "
+        f"changed by {change}, over the {found.length} before by {earlier}.",
+    )
+
+
+def score_noise(history: History) -> float | None:
+    """Return the variance of a score's noise in the last rounds; None if there is too little data to tell."""
+    return _noise(_recent(history)[1], history.sign)
+
+
+def _recent(history: History) -> tuple[int, list[Observation]]:
+    """Return the number of members, and the last observations that the rules need."""
     size = history.size or int(history.intervals()[0].max(initial=0)) + 1
+    return size, history[-count_recent(len(history), size) :]
 
-    def back(key: Key) -> Iterator[float]:
-        return (o.score for o in history.ancestors(history.find(key)))
 
-    recent = history[-count_recent(len(history), size) :]
-    return judge(recent, len(history), size, history.space, history.sign, back)
+def _back(history: History, key: Key) -> Iterator[float]:
+    return (o.score for o in history.ancestors(history.find(key)))
 
 
 def count_recent(observations: int, size: int) -> int:
@@ -121,7 +148,7 @@ def judge(
     noise = _noise(recent, sign)
     found = [_bounds(tail, recent, space)]
     if noise is not None:
-        found += [_standstill(recent, space, sign, lineage, noise), _spread(tail, noise)]
+        found += [_standstill(_thirds(recent, sign, lineage, noise), space), _spread(tail, noise)]
     return [one for one in found if one is not None]
 
 
@@ -205,9 +232,32 @@ def _name(parameter: Numerical) -> str:
 # A leading member that hardly learns any more
 
 
-def _standstill(
-    recent: Sequence[Observation], space: Space, sign: float, lineage: Callable[[Key], Iterable[float]], noise: float
-) -> Advice | None:
+class _Thirds(NamedTuple):
+    """Mean scores of the thirds of the leading member's lineage.
+
+    Args:
+        gain: Of the last third over the second, of which more is better.
+        before: Gain of the second third over the first.
+        error: Standard error of the difference of two means.
+        length: Number of intervals of a third.
+        total: Number of intervals of the lineage.
+    """
+
+    leader: Observation
+    first: float
+    middle: float
+    end: float
+    gain: float
+    before: float
+    error: float
+    length: int
+    total: int
+
+
+def _thirds(
+    recent: Sequence[Observation], sign: float, lineage: Callable[[Key], Iterable[float]], noise: float
+) -> _Thirds | None:
+    """Divide the leading member's lineage; None if it is too short, or its scores are too large to subtract."""
     last = {o.member: o for o in recent if not o.failed}
     if not last:
         return None
@@ -218,26 +268,33 @@ def _standstill(
     if third < MIN_THIRD_INTERVALS:
         return None
     first, middle, end = (float(scores[-k * third :][:third].mean()) for k in (3, 2, 1))
-    gain, before, whole = sign * (end - middle), sign * (middle - first), sign * (end - first)
-    error = math.sqrt(2 * noise / third)  # of a difference of two means
-    if not math.isfinite(gain) or not math.isfinite(before) or gain > max(error, MIN_GAIN_SHARE * before):
+    gain, before, error = sign * (end - middle), sign * (middle - first), math.sqrt(2 * noise / third)
+    finite = math.isfinite(gain) and math.isfinite(before)
+    return _Thirds(leader, first, middle, end, gain, before, error, third, len(scores)) if finite else None
+
+
+def _standstill(found: _Thirds | None, space: Space) -> Advice | None:
+    if found is None or found.gain > max(found.error, MIN_GAIN_SHARE * found.before):
         return None
     # The variance of before - gain = 2 middle - first - end is six times that of a mean.
-    if before - gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * error:
+    if found.before - found.gain > NOISE_STANDARD_ERRORS * math.sqrt(3) * found.error:
         said = (
-            f"The leading member hardly learns any more: over the last {third} intervals of its lineage the mean score "
-            f"changed by {_change(end - middle, error)}, over the {third} before by {number(middle - first, 3, '+')}."
+            f"The leading member hardly learns any more: over the last {found.length} intervals of its lineage the "
+            f"mean score changed by {_change(found.end - found.middle, found.error)}, over the {found.length} before "
+            f"by {number(found.middle - found.first, 3, '+')}."
         )
         otherwise = "the hyperparameters it trains with and their ranges"
-    elif whole <= NOISE_STANDARD_ERRORS * error:
+    elif found.before + found.gain <= NOISE_STANDARD_ERRORS * found.error:
         said = (
             f"The leading member has not got better by more than noise explains: from the first third of its "
-            f"{len(scores)} intervals to the last the mean score changed by {_change(end - first, error)}."
+            f"{found.total} intervals to the last the mean score changed by "
+            f"{_change(found.end - found.first, found.error)}."
         )
         otherwise = "the ranges, or begin with a configuration that is known to learn (start=)"
     else:
         return None  # Too noisy to tell.
-    return Advice("standstill", f"{said} If the task is not solved, look at {_low_rates(leader, space) or otherwise}.")
+    rates = _low_rates(found.leader, space)
+    return Advice("standstill", f"{said} If the task is not solved, look at {rates or otherwise}.")
 
 
 def _change(change: float, error: float) -> str:

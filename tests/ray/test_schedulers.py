@@ -125,7 +125,7 @@ def test_reports_and_the_live_page_read_an_experiment_of_tune_as_any_run(
 ) -> None:
     folder, _ = asynchronous
     (report,) = write_report([folder / "experiment"], tmp_path / "report.html")
-    for figure in ("learning", "lineage", "schedules"):
+    for figure in ("winner", "learning", "schedules"):
         assert f'data-figure="{figure}"' in report.read_text()
     news = News(folder / "experiment").since(None)
     assert news is not None

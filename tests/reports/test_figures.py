@@ -1,7 +1,6 @@
 """Figures: valid, and of the right data."""
 
 import math
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,17 +9,17 @@ import pytest
 import scipy.stats
 
 from popbandits import PBT, Population, RandomSearch
-from popbandits.history import History
-from popbandits.reports.figures import arms as arms_module
+from popbandits.history import History, Observation
 from popbandits.reports.figures import theme
-from popbandits.reports.figures.arms import HALVES, arms
 from popbandits.reports.figures.charts import log_ticks
-from popbandits.reports.figures.comparison import curves, finals
-from popbandits.reports.figures.effects import effects, effects_figure
+from popbandits.reports.figures.comparison import curves
+from popbandits.reports.figures.effects import NEITHER, OVERALL, effects, effects_figure
 from popbandits.reports.figures.figure import Figure, thin
 from popbandits.reports.figures.learning import learning
-from popbandits.reports.figures.lineage import COPIED, FAILED, KEPT, WON, lineage
 from popbandits.reports.figures.schedules import WINNER, schedules
+from popbandits.reports.figures.tried import tried
+from popbandits.reports.figures.winner import winner
+from popbandits.reports.gained import gain_over_start
 from popbandits.reports.run import Run
 from popbandits.reports.single import figures_of
 from popbandits.reports.stats import standard_error
@@ -39,7 +38,7 @@ def pbt(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_has_every_figure_and_each_is_valid_vega_lite(run: Run) -> None:
     found = figures_of(run)
-    assert list(found) == ["learning", "schedules", "lineage", "arms", "effects"]
+    assert list(found) == ["winner", "learning", "schedules", "tried", "effects"]
     for one in found.values():
         one.chart.to_dict()  # holds it against the schema
         assert any(one.data.values()), one.name
@@ -51,7 +50,6 @@ def test_figures_over_several_runs_are_valid_too(run: Run, pbt: Run) -> None:
     for one in (
         curves({"a": groups}),
         curves({"a": groups, "b": groups}),
-        finals({"a": groups}),
         schedules(groups),
     ):
         assert one is not None
@@ -78,6 +76,21 @@ def test_learning_curves_hold_every_score_and_the_best_of_each_round(run: Run, p
     assert lowest[3] == pytest.approx(min(o.score for o in pbt.history if o.round == 3), rel=1e-5)
 
 
+def test_a_steep_start_is_the_time_of_most_of_the_gain_if_that_was_early(tmp_path: Path) -> None:
+    for name, told, steep in (
+        ("steep", [0.0, 60.0, 80.0, 90.0, 95.0, 98.0, 99.0, 100.0], 2),
+        ("even", [10.0 * t for t in range(8)], 0),
+        ("down", [5.0, 4.0, 3.0, 2.0], 0),
+    ):
+        history = History({"x": (0.0, 1.0)}, size=1)
+        for t, score in enumerate(told):
+            history.append(Observation(0, t, {"x": 0.5}, (0, t - 1) if t else None, score=score))
+        history.save(tmp_path / name)
+        axes = learning(Run.read(tmp_path / name)).axes
+        assert axes is not None
+        assert axes["steep"] == steep, name
+
+
 def test_schedules_show_every_active_value_as_what_it_is(run: Run) -> None:
     found = schedules({"": [run]})
     panels = dict(zip(run.space.names, found.data.values(), strict=True))
@@ -102,72 +115,147 @@ def test_a_long_run_is_thinned_but_for_its_winning_lineage(run: Run, monkeypatch
     assert "intervals are drawn, the winning lineage whole" in found.caption
 
 
-def test_a_lineage_tree_has_an_edge_from_every_parent(run: Run) -> None:
-    edges = lineage(run).data["edges"]
-    wanted = {(o.parent, o.key) for o in run.history if o.parent is not None}
-    assert {((e["from_member"], e["from_round"]), (e["member"], e["round"])) for e in edges} == wanted
-    for edge in edges:
-        kind = KEPT if edge["from_member"] == edge["member"] else COPIED
-        assert edge["kind"] == (WON if (edge["member"], edge["round"]) in run.winning else kind)
-    assert {row["kind"] for row in lineage(run).data["failed"]} == {FAILED}
-    assert len(lineage(run).data["failed"]) == run.status.failures > 0
+def test_the_winner_is_stitched_along_its_lineage_with_its_switches_and_its_values(run: Run) -> None:
+    found, line = winner(run, gain_over_start(run)), run.history.lineage()
+    rows = found.data["winner"]
+    assert [(row["member"], row["round"]) for row in rows] == [o.key for o in line]
+    assert [row["score"] for row in rows] == pytest.approx([o.score for o in line], rel=1e-5)
+    copied = [o for o in line if o.parent is not None and o.parent[0] != o.member]
+    assert [(row["round"], row["at"], row["source"]) for row in found.data["switches"]] == [
+        (o.round, o.round - 0.5, f"member {o.parent[0]}") for o in copied if o.parent is not None
+    ]
+    assert len(copied) > 0
+    whole = found.spec["vconcat"]
+    assert all(panel["encoding"]["x"]["scale"]["domain"] == [0, 15] for panel in whole)
+    assert len({panel["width"] for panel in whole}) == 1  # On the same axis.
+    panels = [panel["layer"][1] for panel in whole[1:]]  # Upon the lines where weights changed.
+    moved = [name for name in run.space.names if any(o.config.get(name) != line[0].config.get(name) for o in line)]
+    assert {panel["title"]["text"] for panel in panels} == set(moved) != set()
+    for i, panel in enumerate(panels):
+        name = panel["title"]["text"]
+        wanted = [o.config[name] for o in line if name in o.config]
+        drawn = [row[f"value{i}"] for row in rows if f"value{i}" in row]
+        assert drawn == (
+            pytest.approx(wanted, rel=1e-5) if name in ("lr", "epochs", "momentum") else list(map(str, wanted))
+        )
 
 
-def test_arms_tell_gains_and_choices_of_both_halves(run: Run) -> None:
-    found = arms([run])
+def test_the_winner_is_drawn_beside_what_it_is_compared_with(run: Run) -> None:
+    gain = gain_over_start(run)
+    assert gain is not None
+    found = winner(run, gain)
+    assert [(row["member"], row["round"]) for row in found.data["start"]] == [
+        o.key for o in gain.line if o.key not in run.winning
+    ]
+    assert gain.where in found.caption
+    assert "start" not in winner(run, None).data
+
+
+def test_configurations_are_lines_across_their_ranges_ranked_by_score(run: Run, pbt: Run) -> None:
+    for played, best in ((run, max), (pbt, min)):
+        found = tried(played)
+        assert found is not None
+        rows = {(row["member"], row["round"]): row for row in found.data["tried"]}
+        completed = {o.key: o for o in played.history if not o.failed}
+        assert rows.keys() == completed.keys()
+        names = [*(n.name for n in played.space.numerical), *(c.name for c in played.space.categorical)]
+        for key, o in completed.items():
+            config = o.config
+            assert rows[key][f"value{names.index('lr')}"] == pytest.approx((math.log10(config["lr"]) + 5) / 4, rel=1e-4)
+            label = ("crop", "rotate", None).index(config["augmentation"])
+            assert rows[key][f"value{names.index('augmentation')}"] == label / 2
+            assert (f"value{names.index('momentum')}" in rows[key]) == ("momentum" in config)
+        top = max(rows.values(), key=lambda row: row["rank"])
+        assert (top["rank"], top["score"]) == (1, pytest.approx(best(o.score for o in completed.values()), rel=1e-5))
+        assert [one["name"] for one in found.spec["params"]] == ["best", "earliest", "latest"]
+
+
+def test_the_distance_of_configurations_is_that_of_pairs_of_members(tmp_path: Path) -> None:
+    space = {"x": (0.0, 1.0), "act": ["relu", "tanh"]}
+    rounds = [[(0.0, "relu"), (0.5, "relu"), (1.0, "tanh")], [(0.2, "tanh")] * 3]
+    history = History(space, size=3)
+    for t, configs in enumerate(rounds):
+        for m, (x, act) in enumerate(configs):
+            history.append(Observation(m, t, {"x": x, "act": act}, (m, t - 1) if t else None, score=float(t)))
+    history.save(tmp_path)
+    found = tried(Run.read(tmp_path))
     assert found is not None
-    rows = {(row["label"], row["half"]): row for row in found.data["arms0"]}
+    # Of the three pairs: 0.5 and 1 and 0.5 apart in x, and two of them differ in the label.
+    assert found.data["distances"] == [{"round": 0, "distance": round(4 / 6, 6)}, {"round": 1, "distance": 0.0}]
+
+
+def test_labels_are_told_by_their_gains_beside_others(run: Run) -> None:
+    labels = {e.parameter: e for e in effects([run]) if e.gains is not None}
+    drawn = effects_figure(effects([run]))
+    assert drawn is not None
+    rows = {row["label"]: row for row in drawn.data["effects"]}
+    keys = list(zip(run.rows.member.tolist(), run.rows.round.tolist(), strict=True))
+    gain = {key: value for key, value in zip(keys, run.gains.tolist(), strict=True) if math.isfinite(value)}
+    assert set(labels) == {f"augmentation = {label}" for label in ("crop", "rotate", None)}
     for label in ("crop", "rotate", None):
-        for half in (0, 1):
-            there = [o for o in run.history if o.config["augmentation"] == label and (o.round >= 8) == bool(half)]
-            gains = [o.change for o in there if math.isfinite(o.change)]
-            row = rows[str(label), HALVES[half]]
-            assert row["count"] == len(gains)
-            assert row["chosen"] == sum(o.key in run.explored for o in there)
-            if len(gains) > 1:
-                assert row["gain"] == pytest.approx(np.mean(gains), rel=1e-4)
-                assert row["high"] - row["gain"] == pytest.approx(standard_error(gains), rel=1e-3)
-    assert sum(row["chosen"] for row in rows.values()) == len(run.explored) > 0
-    by_round = Counter[int]()
-    for row in found.data["chances0"]:
-        by_round[row["round"]] += row["chance"]
-    assert all(total == pytest.approx(1.0, abs=1e-4) for total in by_round.values())
+        there = [o.key for o in run.history if o.config["augmentation"] == label]
+        gains = [gain[key] for key in there if key in gain]
+        row = rows[f"augmentation = {label}"]
+        assert row["intervals"] == len(gains) > 1
+        assert row["gain"] == pytest.approx(np.mean(gains), rel=1e-4)
+        assert row["to"] - row["gain"] == pytest.approx(standard_error(gains), rel=1e-3)
 
 
-def test_a_method_without_chances_says_so(pbt: Run) -> None:
-    found = arms([pbt])
-    assert found is not None
-    assert "keeps no chances" in found.caption
-
-
-def test_of_many_labels_the_most_used_are_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arms_module, "MAX_LABELS", 2)
-    found = arms([run])
-    assert found is not None
-    played = Counter(str(o.config["augmentation"]) for o in run.history if o.status != "lost")
-    kept = {row["label"] for row in found.data["arms0"]}
-    assert len(kept) == 2
-    assert min(played[name] for name in kept) >= max(played[name] for name in played.keys() - kept)
+def test_a_slow_starter_is_not_taken_for_the_one_that_gains_most(tmp_path: Path) -> None:
+    """With adam a member gains more at every score, and stands where little is left to gain from its first interval."""
+    rate, first = {"adam": 0.16, "sgd": 0.1}, {"adam": 0.55, "sgd": 0.15}
+    history = History({"optimizer": list(rate), "decay": (0.0, 1.0)}, size=16)
+    scores = [math.nan] * 16
+    rng = np.random.default_rng(0)
+    decays = rng.random(16)
+    for round_ in range(11):
+        for member, before in enumerate(scores):
+            # Decay slows a member down, so that those with much of it have most left to gain.
+            optimizer, slower = ("adam", "sgd")[member % 2], 1 - 0.3 * decays[member]
+            after = before + rate[optimizer] * slower * (1 - before) if round_ else first[optimizer] * slower
+            scores[member] = after + 0.001 * rng.normal()
+            config = {"optimizer": optimizer, "decay": float(decays[member])}
+            parent = (member, round_ - 1) if round_ else None
+            history.append(Observation(member, round_, config, parent, before, scores[member]))
+    history.save(tmp_path)
+    run = Run.read(tmp_path)
+    with_label = {name: [o for o in history if o.round and o.config["optimizer"] == name] for name in rate}
+    change = {name: np.mean([o.change for o in intervals]) for name, intervals in with_label.items()}
+    assert change["sgd"] > 1.2 * change["adam"]  # As such, changes favour the one that is behind,
+    found = effects([run])
+    drawn = effects_figure(found)
+    assert drawn is not None
+    rows = {row["label"]: row for row in drawn.data["effects"]}
+    adam, sgd = rows["optimizer = adam"], rows["optimizer = sgd"]
+    assert adam["from"] > 0 > sgd["to"]  # and beside others at the same score they do not.
+    assert (adam["direction"], sgd["direction"]) == ("better than other labels", "worse than other labels")
+    decay = {e.where: e.found.tau for e in found if e.parameter == "decay" and e.found is not None}
+    assert max(decay["with optimizer = adam"], decay["with optimizer = sgd"]) < -0.5
 
 
 def test_effects_where_less_is_better_turn_the_change(pbt: Run) -> None:
-    (lr,) = [e for e in effects([pbt]) if e.parameter == "lr" and e.variable is None]
-    changes: dict[str, list[float]] = {}
-    for o in pbt.history:
-        if math.isfinite(o.change):
-            changes.setdefault(repr(o.config), []).append(-o.change)
+    (lr,) = [e for e in effects([pbt]) if (e.parameter, e.where) == ("lr", OVERALL)]
+    gains: dict[str, list[float]] = {}
+    for member, round_, gain in zip(pbt.rows.member.tolist(), pbt.rows.round.tolist(), pbt.gains, strict=True):
+        o = pbt.history.find((member, round_))
+        assert o is not None
+        if math.isfinite(gain):
+            gains.setdefault(repr(o.config), []).append(gain)
     rates = {repr(o.config): o.config["lr"] for o in pbt.history}
-    theirs = scipy.stats.kendalltau([rates[config] for config in changes], list(map(np.median, changes.values())))
+    assert lr.found is not None
+    theirs = scipy.stats.kendalltau([rates[config] for config in gains], list(map(np.median, gains.values())))
     assert lr.found.tau == pytest.approx(theirs.statistic)
-    assert lr.found.count == len(changes)
+    assert lr.found.count == len(gains)
 
 
-def test_a_figure_of_effects_draws_each_of_them(run: Run) -> None:
+def test_a_figure_of_effects_draws_those_overall_and_those_that_are_clear(run: Run) -> None:
     found = effects([run])
-    drawn = effects_figure([run], found)
+    drawn = effects_figure(found)
     assert drawn is not None
-    assert [(row["z"], row["count"]) for row in drawn.data["effects"]] == [
-        (pytest.approx(e.found.z, rel=1e-5), e.found.count) for e in found
+    shown = [e for e in found if e.where == OVERALL or e.direction != NEITHER]
+    assert {e.parameter for e in shown if e.where == OVERALL} == {e.parameter for e in found} >= {"lr", "epochs"}
+    assert [(row["z"], row["count"]) for row in drawn.data["effects"] if "z" in row] == [
+        (pytest.approx(e.found.z, rel=1e-5), e.found.count) for e in shown if e.found is not None
     ]
 
 
@@ -184,11 +272,6 @@ def test_a_report_imports_nothing_that_a_file_asks_for(run: Run, tmp_path: Path)
 # What all share
 
 
-def test_a_history_without_a_log_of_decisions_knows_what_was_explored(run: Run, tmp_path: Path) -> None:
-    History(run.space, run.history).save(tmp_path)
-    assert Run.read(tmp_path).explored == run.explored
-
-
 def test_curves_of_a_method_are_mean_and_standard_error_over_seeds(tmp_path: Path) -> None:
     runs = [Run.read(play(tmp_path / str(seed), seed=seed, rounds=3, method=PBT())) for seed in range(3)]
     rows = curves({"": {"PBT": runs}}).data["task0"]
@@ -199,7 +282,7 @@ def test_curves_of_a_method_are_mean_and_standard_error_over_seeds(tmp_path: Pat
     )
 
 
-def test_a_run_that_is_shorter_than_others_counts_as_far_as_it_went(tmp_path: Path) -> None:
+def test_a_mean_ends_where_the_shortest_run_ends_and_each_run_is_drawn_to_its_own_end(tmp_path: Path) -> None:
     told = {"long": [[1, 2], [5, None], [None, None], [4, 3]], "short": [[2, 0], [3, 3]]}
     runs = []
     for name, rounds in told.items():
@@ -209,8 +292,14 @@ def test_a_run_that_is_shorter_than_others_counts_as_far_as_it_went(tmp_path: Pa
                 population.tell(assignment, score)
         population.history.save(tmp_path / name)
         runs.append(Run.read(tmp_path / name))
-    rows = curves({"": {"mine": runs}}).data["task0"]
-    assert [(row["round"], row["mean"], row["seeds"]) for row in rows] == [(0, 2, 2), (1, 4, 2), (3, 4, 1)]
+    found = curves({"": {"mine": runs}})
+    assert [(row["round"], row["mean"], row["seeds"]) for row in found.data["task0"]] == [(0, 2, 2), (1, 4, 2)]
+    each = {
+        name: [(r["round"], r["mean"]) for r in found.data["each0"] if r["run"] == name and "mean" in r]
+        for name in told
+    }
+    assert each == {"long": [(0, 2), (1, 5), (3, 4)], "short": [(0, 2), (1, 3)]}
+    assert "as far as all of them went" in found.caption
 
 
 @pytest.mark.parametrize(("low", "high"), [(1e-12, 1e3), (0.5, 0.6), (1, 1000), (3e-5, 8e-5)])

@@ -16,6 +16,7 @@ import pytest
 
 from popbandits import PBT, Population
 from popbandits.advice import advise
+from popbandits.basics.wording import setting
 from popbandits.cli import main
 from popbandits.errors import ArgumentError
 from popbandits.history import Decision, Event, History, Observation
@@ -250,11 +251,17 @@ def test_the_log_says_who_copied_whom_and_what_else_happened(folder: Path) -> No
     assert kinds[-1] == "finished"
     assert {"raised", "explored"} <= set(kinds)
     run = Run.read(folder / "clumsy")
-    copies = {o.key: o.parent[0] for o in run.history if o.parent is not None and o.parent[0] != o.member}
+    copies = {o.key: o.parent for o in run.history if o.parent is not None and o.parent[0] != o.member}
     told = {(e["member"], e["round"]): e["text"] for e in news["log"] if e["kind"] == "explored"}
-    assert set(told) == run.explored
+    assert set(told) == {key for key in run.deciding if key[1] > 0}
     for key, parent in copies.items():
-        assert told[key].startswith(f"copied member {parent} and tries ")
+        assert told[key].startswith(f"copied member {parent[0]} and tries ")
+        o, source = run.history.find(key), run.history.find(parent)
+        assert o is not None
+        assert source is not None
+        assert (f"lr {setting(source.config['lr'])} → {setting(o.config['lr'])}" in told[key]) == (
+            o.config["lr"] != source.config["lr"]
+        )
     assert any("at random: " in text for text in told.values())
 
 
@@ -362,18 +369,23 @@ def test_a_member_in_training_is_shown_with_what_changed(folder: Path, tmp_path:
     with Store.open(run, readonly=True) as store:
         decided = {d.assignment.member: d.assignment for d in store.decisions() if d.assignment.round == 1}
     known = Run.read(run)
-    changed = 0
+    changed, own = 0, 0
     for number, assignment in decided.items():
         shown = member(run, number)
         assert shown is not None
         assert shown["training"]
         assert shown["round"] == 1
-        before = known.space.flatten(known.history[known.history.index_of((number, 0))].config)
+        assert assignment.parent is not None
+        assert shown["from"] == (None if assignment.parent[0] == number else assignment.parent[0])
+        before = known.space.flatten(known.history[known.history.index_of(assignment.parent)].config)
         for one in shown["config"]:
-            differs = before.get(one["name"], assignment.config.get(one["name"])) != assignment.config[one["name"]]
-            assert (one["before"] is not None) == differs
+            differs = before.get(one["name"]) != assignment.config[one["name"]]
+            assert one["before"] == (setting(before.get(one["name"], "–")) if differs else None)
             changed += differs
+        abandoned = known.history[known.history.index_of((number, 0))].config
+        own += abandoned["lr"] not in (before["lr"], assignment.config["lr"])
     assert changed > 0
+    assert own > 0  # Whoever copies is not compared with what it gives up.
 
 
 def test_an_enormous_traceback_is_shown_in_part_and_served_whole(tmp_path: Path) -> None:

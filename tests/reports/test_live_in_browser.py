@@ -257,7 +257,7 @@ def test_the_demo_and_its_report_are_shown(browser: Browser, demo_run: Path) -> 
         for canvas in page.locator(".chart canvas").all():
             assert canvas.evaluate(COLOURS) > 20
         page.get_by_role("link", name="Current report").click()
-        page.get_by_role("heading", name="Replay it").wait_for()
+        page.get_by_role("heading", name="What to do next").wait_for()
         page.wait_for_selector("body[data-ready=true]")
         for chart in page.locator(".chart").all():
             assert chart.locator("canvas").evaluate(COLOURS) > 20, chart.get_attribute("data-figure")

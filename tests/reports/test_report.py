@@ -22,7 +22,7 @@ from popbandits.reports.html import script_json
 from popbandits.reports.libraries import Libraries
 from popbandits.reports.report import draw, write_report
 from popbandits.reports.run import MAX_TRACEBACK_CHARS, Run
-from popbandits.reports.single import interval_table
+from popbandits.reports.single import copies_table, interval_table
 from popbandits.storage import Store
 from tests.reports.played import HOSTILE, Climber, Clumsy, play, space
 
@@ -107,8 +107,8 @@ def test_whatever_a_user_names_is_text(hostile_page: Page) -> None:
 
 
 def test_what_is_named_arrives_in_the_data_as_it_is(hostile_page: Page) -> None:
-    columns = hostile_page.data["table"]["columns"]
-    row = hostile_page.data["table"]["rows"][0]
+    columns = hostile_page.data["tables"]["intervals"]["columns"]
+    row = hostile_page.data["tables"]["intervals"]["rows"][0]
     assert columns[:3] == ["member", "round", "status"]
     assert row[columns.index("image")] in (HOSTILE[:149] + "…", HOSTILE, "b", "constructor")
     specs = json.dumps(hostile_page.data["figures"])
@@ -153,11 +153,11 @@ def test_a_page_tells_the_run_in_words_figures_and_tables(tmp_path: Path) -> Non
     write_report([where], tmp_path / "out" / "report.html")
     page, history = Page(tmp_path / "out" / "report.html"), History.load(where)
     drawn = [div["data-figure"] for div in page.all("div") if "data-figure" in div]
-    assert set(drawn) == set(page.data["figures"]) == {"learning", "lineage", "schedules", "effects", "arms"}
+    assert set(drawn) == set(page.data["figures"]) == {"winner", "learning", "schedules", "tried", "effects"}
     assert f"popbandits replay {where}" in page.text
     assert f"{sum(o.failed for o in history)} interval" in page.text
     assert "it fell" in page.text
-    assert len(page.data["table"]["rows"]) == len(history)
+    assert len(page.data["tables"]["intervals"]["rows"]) == len(history)
     assert {option["value"] for option in page.all("option")} == {"-1", "0", "1", "2", "3"}
 
 
@@ -186,6 +186,29 @@ def test_the_table_of_a_long_run_holds_the_latest_and_the_winning_lineage(
     assert {step.key for step in run.history.lineage()[-9:]} <= shown
     assert f"popbandits export {run.directory}" in note
     assert len(columns) == len(rows[0])
+
+
+def test_a_copy_is_told_by_what_differs_from_its_parent_and_by_its_gain_beside_its_round(tmp_path: Path) -> None:
+    made = {"lr": (0.0, 1.0), "act": ["relu", "tanh"], "beta": (0.0, 1.0)}
+    first = [{"lr": 0.1 * m + 0.1, "act": "relu", "beta": 0.5} for m in range(4)]
+    history = History(made, size=4, mode="min")
+    for m in range(4):
+        history.append(Observation(m, 0, first[m], score=10.0 - m))
+    # Member 0 gives up lr 0.1 for member 3's 0.4, and explores from there.
+    new = {"lr": 0.45, "act": "tanh", "beta": 0.5}
+    history.append(Observation(0, 1, new, (3, 0), 7.0, 4.0))
+    for m, change in ((1, -1.0), (2, -2.0), (3, -9.0)):
+        history.append(Observation(m, 1, first[m], (m, 0), 10.0 - m, 10.0 - m + change))
+    history.save(tmp_path)
+    columns, rows, note = copies_table(Run.read(tmp_path))
+    (row,) = [dict(zip(columns, row, strict=True)) for row in rows]
+    assert (row["round"], row["member"], row["from"], row["winning"]) == (1, 0, "3, round 0", False)
+    assert row["changed"] == "act relu → tanh · lr 0.4 → 0.45"
+    assert (row["score"], row["change"]) == (4.0, -3.0)
+    assert row["beside its round"] == 1.0  # Less is better: it gained 3, the others 1, 2 and 9.
+    assert "minus the median change of the others" in note
+    write_report([tmp_path], tmp_path / "report.html")
+    assert Page(tmp_path / "report.html").data["tables"]["copies"] == {"columns": columns, "rows": rows}
 
 
 def test_a_label_none_is_not_taken_for_a_value_that_is_off(tmp_path: Path) -> None:
@@ -228,15 +251,15 @@ def test_infinite_metrics_do_not_spoil_the_page(tmp_path: Path) -> None:
     History({"x": (0.0, 1.0)}, observations).save(tmp_path)
     write_report([tmp_path], tmp_path / "report.html")
     data = Page(tmp_path / "report.html").data
-    assert len(data["table"]["rows"]) == 2
+    assert len(data["tables"]["intervals"]["rows"]) == 2
 
 
 def test_a_run_whose_members_went_at_their_own_pace_reads_the_same(tmp_path: Path) -> None:
     run = play(tmp_path / "run", rounds=6, synchronous=False, engine="threads", workers=3)
     write_report([run], tmp_path / "report.html")
     page = Page(tmp_path / "report.html")
-    assert len(page.data["table"]["rows"]) == 24
-    assert {"learning", "lineage", "schedules", "arms"} <= set(page.data["figures"])
+    assert len(page.data["tables"]["intervals"]["rows"]) == 24
+    assert {"winner", "learning", "schedules"} <= set(page.data["figures"])
     assert "This run cannot tell what" in page.text  # Too few configurations in six rounds.
 
 
@@ -250,13 +273,13 @@ def test_several_runs_are_compared_by_method(tmp_path: Path, monkeypatch: pytest
     ]
     written = write_report(runs, tmp_path / "report.html", tmp_path / "figures")
     page = Page(tmp_path / "report.html")
-    assert {"comparison", "finals", "schedules", "effects", "arms"} == set(page.data["figures"])
+    assert {"comparison", "schedules", "effects"} == set(page.data["figures"])
     assert "mean ± standard deviation (number of runs); more is better" in page.text
     assert re.search(r"[\d.]+ ± [\d.]+ \(2\)", page.text)
     assert re.search(r"has the best mean: [\d.]+ over 2 runs\.", page.text)
     assert "One run decides nothing" not in page.text
     assert all(str(run) in page.text for run in runs)
-    assert len(written) == 1 + 2 * 5
+    assert len(written) == 1 + 2 * 3
     assert all(path.stat().st_size > 0 for path in written)
 
 
@@ -273,7 +296,7 @@ def test_a_folder_of_runs_is_compared_and_fixed_settings_tried_nothing(tmp_path:
     # A notebook draws the same figures, and shows each as a picture.
     for drawn, figures in (
         (draw(tmp_path / "runs"), set(page.data["figures"])),
-        (draw(tmp_path / "runs/alone/0"), {"learning", "lineage"}),
+        (draw(tmp_path / "runs/alone/0"), {"winner", "learning"}),
     ):
         assert set(drawn) == figures
         first = next(iter(drawn.values()))

@@ -67,18 +67,18 @@ def test_hostile_names_are_shown_as_text(page: Page) -> None:
 
 
 def test_the_pointer_on_a_mark_shows_what_it_is(page: Page) -> None:
-    canvas = page.locator("#figure-lineage canvas")
+    canvas = page.locator("#figure-effects canvas")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     assert box is not None
     tooltip = page.locator("#vg-tooltip-element.visible")
-    # Along a member's row there are marks everywhere.
-    for i in range(40):
-        page.mouse.move(box["x"] + 80 + 15 * i, box["y"] + box["height"] / 2 + i % 9)
+    # A bar begins at zero, in the middle of its row.
+    for i in range(200):
+        page.mouse.move(box["x"] + 120 + 8 * (i % 50), box["y"] + 55 + 24 * (i // 50))
         if tooltip.count():
             break
-    assert "member" in tooltip.inner_text()
-    assert "started from" in tooltip.inner_text()
+    assert "effect of" in tooltip.inner_text()
+    assert "z-value" in tooltip.inner_text()
 
 
 def test_the_table_filters_sorts_and_pages(page: Page) -> None:
@@ -92,14 +92,24 @@ def test_the_table_filters_sorts_and_pages(page: Page) -> None:
     page.get_by_label("winning lineage only").check()
     assert rows.count() == page.locator("#intervals tr.winning").count() < 40
     page.get_by_label("winning lineage only").uncheck()
-    page.get_by_role("button", name="score", exact=True).click()
+    page.locator("#intervals").get_by_role("button", name="score", exact=True).click()
     column = rows.locator("td:nth-child(6)").all_inner_texts()
     scores = [float(text) for text in column if text]
     assert scores == sorted(scores)
     assert column[-failed:] == [""] * failed  # What has no score comes last.
-    page.get_by_role("button", name="score", exact=True).click()
-    assert page.locator("th[aria-sort=descending]").inner_text() == "score"
+    page.locator("#intervals").get_by_role("button", name="score", exact=True).click()
+    assert page.locator("#intervals th[aria-sort=descending]").inner_text() == "score"
     assert float(rows.first.locator("td:nth-child(6)").inner_text()) == max(scores)
+
+
+def test_the_table_of_copies_sorts_and_marks_the_winning_ones(page: Page) -> None:
+    rows, found = page.locator("#copies tbody tr"), page.locator("#copies-found")
+    assert found.inner_text() == f"{rows.count()} copies, page 1 of 1"
+    assert 0 < page.locator("#copies tr.winning").count() < rows.count()
+    assert all(" → " in text or "nothing else" in text for text in rows.locator("td:nth-child(7)").all_inner_texts())
+    page.locator("#copies").get_by_role("button", name="beside its round").click()
+    beside = [float(text) for text in rows.locator("td:nth-child(6)").all_inner_texts() if text]
+    assert beside == sorted(beside)
 
 
 def test_a_member_can_be_brought_out(page: Page) -> None:
@@ -109,6 +119,19 @@ def test_a_member_can_be_brought_out(page: Page) -> None:
     page.wait_for_function("url => document.querySelector('#figure-schedules canvas').toDataURL() !== url", arg=before)
     page.get_by_role("combobox", name="Highlight").select_option("-1")
     page.wait_for_function("url => document.querySelector('#figure-schedules canvas').toDataURL() === url", arg=before)
+
+
+def test_sliders_brush_the_configurations_by_score_and_round(page: Page) -> None:
+    canvas, sliders = page.locator("#figure-tried canvas"), page.locator("#figure-tried .sliders input")
+    assert sliders.count() == 3
+    for name, key, back in (("best share of scores", "ArrowLeft", "End"), ("from round", "ArrowRight", "Home")):
+        slider = page.locator("#figure-tried .sliders label").filter(has_text=name).locator("input")
+        before = canvas.evaluate("canvas => canvas.toDataURL()")
+        for _ in range(5):
+            slider.press(key)  # A pointer does the same.
+        changed = "url => document.querySelector('#figure-tried canvas').toDataURL() !== url"
+        page.wait_for_function(changed, arg=before)
+        slider.press(back)
 
 
 def test_light_and_dark_redraw_everything(page: Page) -> None:
@@ -129,10 +152,19 @@ def test_a_page_can_be_used_with_the_keyboard_alone_and_in_a_narrow_window(brows
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
         visited = set()
-        for _ in range(80):
+        for _ in range(120):
             page.keyboard.press("Tab")
             visited.add(page.evaluate("document.activeElement.id || document.activeElement.dataset.figure || ''"))
-        assert {"theme", "member", "learning", "lineage", "intervals-filter", "winning"} <= visited
+        assert {
+            "theme",
+            "member",
+            "winner",
+            "learning",
+            "tried",
+            "copies-filter",
+            "intervals-filter",
+            "winning",
+        } <= visited
         page.locator("#intervals th button").first.focus()
         page.keyboard.press("Enter")
         assert page.locator("th[aria-sort]").count() == 1
@@ -145,7 +177,7 @@ def test_warnings_stand_at_the_top_as_text(browser: Browser, tmp_path: Path) -> 
     write_report([tmp_path / "run"], tmp_path / "report.html")
     with opened(browser, tmp_path / "report.html") as page:
         area = page.locator("section").first.locator(".warned")
-        assert "Worth a look" in area.inner_text()
+        assert "What to do next" in area.inner_text()
         assert "has not got better by more than noise explains" in area.inner_text()
         assert "document.title='owned'" in area.inner_text()
         page.set_viewport_size({"width": 420, "height": 800})
@@ -158,4 +190,4 @@ def test_a_comparison_of_several_runs_draws(browser: Browser, tmp_path: Path) ->
     with opened(browser, tmp_path / "report.html") as page:
         for canvas in page.locator(".chart canvas").all():
             assert canvas.evaluate(COLOURS) > 5
-        assert page.locator(".chart canvas").count() == 5
+        assert page.locator(".chart canvas").count() == 3

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from popbandits import PBT, PB2Mix
+from popbandits.errors import ArgumentError
+from popbandits.reports.report import write_report
 from popbandits.reports.run import Run
+from popbandits.reports.several import comparison_page
 from popbandits.reports.status import status
 from popbandits.reports.tables import group_runs, score_tables
 from tests.reports.played import Climber, play
@@ -94,3 +97,36 @@ def test_the_score_and_what_was_measured_on_a_test_have_a_table_each(runs: list[
     assert halves == pytest.approx([score / 2 for score in scores])
     finals = [run.scores[-1].max() for run in runs if run.method == "PBT" and "leaper" in run.name]
     assert scores == pytest.approx(finals)
+
+
+def test_runs_are_grouped_by_what_the_reader_names(tmp_path: Path) -> None:
+    start = {"lr": 0.001, "augmentation": "crop"}
+    wide, narrow = ({"lr": (0.0001, high), "augmentation": ["crop", "no"]} for high in (0.1, 0.01))
+    made = [
+        play(tmp_path / name, rounds=2, method=PBT(), space=given, population=size, **more)
+        for name, given, size, more in (
+            ("a", wide, 2, {}),
+            ("b", wide, 3, {"start": start}),
+            ("c", narrow, 3, {"start": start}),
+        )
+    ]
+    runs = [Run.read(directory) for directory in made]
+
+    def grouped(by: str) -> list[list[str]]:
+        return [
+            sorted(run.name for run in group) for groups in group_runs(runs, by).values() for group in groups.values()
+        ]
+
+    assert sorted(grouped("run")) == [["a"], ["b"], ["c"]]
+    assert sorted(grouped("space")) == [["a", "b"], ["c"]]
+    assert [sorted(groups) for groups in group_runs(runs, "space").values()] == [
+        ["space, lr 0.0001 to 0.01", "space, lr 0.0001 to 0.1"]
+    ]
+    by_size, by_start = group_runs(runs[:2], "size"), group_runs(runs[:2], "start")
+    assert [list(groups) for groups in by_size.values()] == [["2 members", "3 members"]]
+    assert [list(groups) for groups in by_start.values()] == [["random start", "start augmentation crop · lr 0.001"]]
+    page, figures = comparison_page(runs, lambda: "", "space")
+    assert "By space" in page
+    assert {row["run"] for row in figures[0].data["each0"]} == {"a", "b", "c"}
+    with pytest.raises(ArgumentError, match="by must be one of method, run, size, space, start, got 'colour'"):
+        write_report(made, tmp_path / "report.html", by="colour")

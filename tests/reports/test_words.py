@@ -9,15 +9,25 @@ import numpy as np
 import pytest
 
 from popbandits import Population
+from popbandits.advice import advise, outlook, score_noise
 from popbandits.history import History, Observation
 from popbandits.reports.figures.effects import effects
+from popbandits.reports.gained import gain_over_start
 from popbandits.reports.html import findings
 from popbandits.reports.run import Run, label_names
-from popbandits.reports.words import never_explored, spans, summary, unclear_effects, what_mattered
+from popbandits.reports.words import (
+    never_explored,
+    next_steps,
+    summary,
+    told_gain,
+    unclear_effects,
+    what_mattered,
+)
 from popbandits.run.experiment import record_of
 from popbandits.run.recorder import Recorder
 from popbandits.storage import Store
-from tests.reports.played import Clumsy, play
+from tests.reports.played import play
+from tests.warned_runs import stuck_then_rising
 
 
 def told(directory: Path, space: Any, configs: list[dict[str, Any]], scores: list[float]) -> Run:
@@ -42,42 +52,117 @@ def test_the_summary_names_the_best_score_and_how_it_was_reached(tmp_path: Path)
     assert "more is better" in best
     assert f" {len(run.deciding)} configurations were explored, in " in how
     assert how.endswith(" s altogether; none fell back to sampling.")
-    assert f"{len(spans(run))} configurations" in way
+    line = [o.config for o in run.history.lineage()]
+    assert f"went through {1 + sum(a != b for a, b in pairwise(line))} configurations" in way
     assert handed.startswith("It hands over member ")
 
 
 def test_a_run_without_a_completed_interval_says_so(tmp_path: Path) -> None:
     history = History({"x": (0.0, 1.0)}, [Observation(0, 0, {"x": 0.5}, status="failed")])
     history.save(tmp_path)
-    assert "nothing to compare" in summary(Run.read(tmp_path))[-1]
+    run = Run.read(tmp_path)
+    assert gain_over_start(run) is None
+    assert "nothing to compare" in told_gain(None)
+    assert next_steps(run, None) == []
+
+
+def with_control(directory: Path, ahead: list[float]) -> Run:
+    population = Population({"x": (0.0, 1.0)}, "pbt", size=2, rounds=len(ahead), start={"x": 0.5}, control=True)
+    store = Store.create(directory, population.space, record_of(population.plan))
+    recorder = Recorder(population, store)
+    for lead in ahead:
+        for assignment in recorder.ask():
+            recorder.tell(assignment, lead if assignment.member else 0.0)
+    store.close()
+    return Run.read(directory)
 
 
 def test_what_tuning_gained_over_the_control_is_told_with_its_noise(tmp_path: Path) -> None:
-    def run(name: str, ahead: list[float]) -> Run:
-        population = Population({"x": (0.0, 1.0)}, "pbt", size=2, rounds=len(ahead), start={"x": 0.5}, control=True)
-        store = Store.create(tmp_path / name, population.space, record_of(population.plan))
-        recorder = Recorder(population, store)
-        for lead in ahead:
-            for assignment in recorder.ask():
-                recorder.tell(assignment, lead if assignment.member else 0.0)
-        store.close()
-        return Run.read(tmp_path / name)
-
-    said = summary(run("ahead", [1.0, 5.0, 1.0, 2.0, 3.0]))[-1]
-    assert said.startswith("Over its last 3 rounds the member that is best in the end was ahead of the control, ")
-    assert said.endswith(" by 2 on average (two standard errors: 0.8453 to 3.155).")
-    assert "tuning gained nothing" in summary(run("behind", [1.0, -1.0]))[-1]
-    assert summary(run("short", [1.0, 2.0]))[-1].startswith("It takes 3 rounds to say what tuning gained")
+    gain = gain_over_start(with_control(tmp_path / "ahead", [1.0, 5.0, 1.0, 2.0, 3.0]))
+    assert gain is not None
+    assert (gain.over, gain.whole, gain.clear, str(gain)) == ("the control", True, True, "+2 ± 1.2")
+    assert told_gain(gain) == (
+        "In rounds 2 to 4 the member that is best in the end was ahead of the control (member 0, on record until "
+        "round 4), by 2 ± 1.2 on average (two standard errors)."
+    )
+    behind = gain_over_start(with_control(tmp_path / "behind", [1.0, -1.0]))
+    assert told_gain(behind).endswith("tuning gained nothing.")
+    short = with_control(tmp_path / "short", [1.0, 2.0])
+    assert told_gain(gain_over_start(short)).startswith("It takes 3 rounds to say what tuning gained over the control")
+    assert "Doubt the gain" in dict(step[:2] for step in next_steps(with_control(tmp_path / "no", [1.0, -1.0]), behind))
 
 
-def test_the_winning_schedule_is_told_in_spans_that_cover_it_once(tmp_path: Path) -> None:
-    run = Run.read(play(tmp_path / "run", Clumsy))
-    way = spans(run)
-    rounds = [r for span in way for r in range(span.first, span.last + 1)]
-    lineage = run.history.lineage()
-    assert len([step for step in lineage if step.round in rounds]) == len(lineage)
-    assert all(a.config != b.config for a, b in pairwise(way))
-    assert (way[-1].last, way[-1].score) == (lineage[-1].round, lineage[-1].score)
+def started(
+    directory: Path, start: bool, rounds: int = 30, kept: int = 10, gap: float = 0.5, noise: float = 0.1
+) -> Run:
+    """Four members; member 0 gives up its first configuration after some rounds and goes on from member 3's weights."""
+    history, rng = History({"lr": (0.0, 1.0)}, size=4, rounds=rounds), np.random.default_rng(0)
+    for t in range(rounds):
+        for m in range(4):
+            copies = m == 0 and t >= kept
+            parent = None if not t else (3, t - 1) if copies and t == kept else (m, t - 1)
+            source = None if parent is None else history.find(parent)
+            score = 0.05 * t + gap * (3 if copies else m) / 3 + noise * rng.normal()
+            config = {"lr": 0.9 if copies else 0.1 + 0.2 * m}
+            history.append(Observation(m, t, config, parent, source.score if source else math.nan, score))
+    about = {"size": 4, "rounds": rounds, "start": [{"config": {"lr": 0.1}, "decision": {}}] if start else []}
+    with Store.create(directory, history.space, about) as store:
+        store.extend(history)
+    return Run.read(directory)
+
+
+def test_without_a_control_the_start_counts_as_far_as_the_record_has_it(tmp_path: Path) -> None:
+    run = started(tmp_path / "run", start=True)
+    gain, final = gain_over_start(run), run.final
+    assert gain is not None
+    assert final is not None
+    assert gain.over == "the start"
+    assert [o.key for o in gain.line] == [(0, t) for t in range(10)]
+    assert not gain.whole
+    assert gain.rounds == [7, 8, 9]
+    line = {o.round: o.score for o in run.history.lineage(final)}
+    leads = [line[t] - run.scores[t, 0] for t in gain.rounds]
+    assert gain.lead == pytest.approx(np.mean(leads))
+    spread = 2 * np.std(leads, ddof=1) / math.sqrt(3)
+    noise = score_noise(run.history)
+    assert noise is not None
+    assert gain.error == pytest.approx(max(spread, 2 * math.sqrt(2 * noise / 3)))
+    said = told_gain(gain)
+    assert "ahead of the start (member 0, on record until round 9)" in said
+    assert said.endswith("Nobody trained that to the end.")
+    assert "Keep a control" in dict(step[:2] for step in next_steps(run, gain))
+
+
+def test_without_a_start_the_first_configuration_that_was_kept_longest_counts(tmp_path: Path) -> None:
+    run = started(tmp_path / "run", start=False, gap=0.0)
+    gain, final = gain_over_start(run), run.final
+    assert gain is not None
+    assert final is not None
+    assert gain.over == "a first configuration"
+    assert gain.line[0].member != 0  # Member 0 gave up its own.
+    assert len(gain.line) == 30
+    assert gain.whole
+    if final.member:  # The winner still trains with its first one.
+        assert told_gain(gain).endswith("tuning gained nothing.")
+
+
+def test_what_to_do_next_is_what_advice_and_the_gain_say(tmp_path: Path) -> None:
+    run = started(tmp_path / "my run", start=True)
+    steps = {what: (why, command) for what, why, command in next_steps(run, gain_over_start(run))}
+    rising = outlook(run.history)
+    assert rising is not None
+    assert steps["Train for more rounds"] == (rising.text, f"popbandits resume '{run.directory}' --rounds 45")
+    assert "More rounds promise little" not in steps
+    stuck_then_rising("lr").prefix(60).save(tmp_path / "stuck")
+    stuck = Run.read(tmp_path / "stuck")
+    steps = {what: (why, command) for what, why, command in next_steps(stuck, gain_over_start(stuck))}
+    [advice] = advise(stuck.history)
+    assert steps["More rounds promise little"] == (advice.text, "")
+    assert steps.keys().isdisjoint({"Train for more rounds", "Replay the schedule"})
+    assert "Use the winner's values" in steps  # They never changed.
+    noisy = started(tmp_path / "noisy", start=True, gap=0.0, noise=1.0)
+    steps = {what: (why, command) for what, why, command in next_steps(noisy, gain_over_start(noisy))}
+    assert {"Measure better", "Doubt the gain"} <= steps.keys()
 
 
 def test_what_mattered_names_the_rule_that_the_scores_follow(tmp_path: Path) -> None:
@@ -100,6 +185,7 @@ def test_the_first_interval_has_no_measured_change(tmp_path: Path) -> None:
     configs = [{"x": x} for x in (0.9, 0.1, 0.5, 0.7, 0.2, 0.3, 0.4, 0.6, 0.8)]
     scores = [100.0, 100.1, 100.6, 101.25, 101.5, 101.7, 102.0, 102.7, 103.5]
     (found,) = effects([told(tmp_path, space, configs, scores)])
+    assert found.found is not None
     assert found.found.count == 8
 
 
@@ -166,7 +252,7 @@ def test_what_had_no_clear_effect_is_told_from_what_cannot_be_judged(tmp_path: P
     rng = np.random.default_rng(4)
     configs = [drawn(rng) for _ in range(20)]
     said, untold = heard(tmp_path / "all", configs, rng.normal(size=20).tolist())
-    assert (said, untold) == ([], ["No hyperparameter had a clear effect on the change in score."])
+    assert (said, untold) == ([], ["No hyperparameter had a clear effect on the gain beside others."])
     same = [config | {"setting 6": 0.5} for config in configs]
     said, (clear, why) = heard(tmp_path / "but one", same, rng.normal(size=20).tolist())
     assert said == []
@@ -186,24 +272,10 @@ def test_noise_is_rarely_taken_for_an_effect(tmp_path: Path) -> None:
     assert spoke <= 3
 
 
-def test_what_nobody_entered_is_named_at_the_ends_and_in_between(tmp_path: Path) -> None:
-    space = {"x": (0.0, 1.0), "depth": (1, 4), "act": ["relu", "tanh", None]}
-    configs = [{"x": x, "depth": depth, "act": "relu"} for x, depth in [(0.3, 2), (0.4, 2), (0.7, 4)]]
-    run = told(tmp_path, space, configs, [1.0, 2.0, 3.0])
-    assert sorted(never_explored([run])) == [
-        "act: tanh, None",
-        "depth: below 2",
-        "depth: between 2 and 4",
-        "x: above 0.7",
-        "x: below 0.3",
-        "x: between 0.4 and 0.7",
-    ]
-
-
-def test_what_everybody_entered_is_not_named(tmp_path: Path) -> None:
-    configs = [{"x": x / 9, "depth": 1 + i % 2} for i, x in enumerate(range(10))]
-    run = told(tmp_path, {"x": (0.0, 1.0), "depth": (1, 2)}, configs, [float(i) for i in range(10)])
-    assert never_explored([run]) == []
+def test_labels_that_nobody_trained_with_are_named(tmp_path: Path) -> None:
+    space = {"x": (0.0, 1.0), "act": ["relu", "tanh", None], "norm": [True, False]}
+    configs = [{"x": 0.3, "act": "relu", "norm": norm} for norm in (True, False, True)]
+    assert never_explored([told(tmp_path, space, configs, [1.0, 2.0, 3.0])]) == ["act: tanh, None"]
 
 
 @pytest.mark.parametrize(

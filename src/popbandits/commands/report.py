@@ -10,11 +10,11 @@ from popbandits.errors import ArgumentError
 def report(parser: argparse.ArgumentParser) -> Command:
     """Write a report on one or more runs, as one HTML page.
 
-    The page opens in any browser, offline. It has a summary in words, learning
-    curves, the learned schedules, the lineages, the labels chosen and what they
-    gained, the hyperparameters that mattered, the model's predictions, and every
-    interval. Several runs are compared by method, with the paper's tables. Runs
-    that are still training can be reported too.
+    The page opens in any browser, offline. It begins with what tuning gained over
+    the start, the winner's curve and what to do next. Learning curves, schedules,
+    the hyperparameters that mattered, every copy and every interval follow.
+    Several runs are compared by method, or as --by says. Runs that are still
+    training can be reported too.
 
     It needs: pip install 'popbandits[report]'
     """
@@ -22,12 +22,14 @@ def report(parser: argparse.ArgumentParser) -> Command:
     page = Path("report.html")
     parser.add_argument("-o", "--output", type=Path, default=page, metavar="FILE", help=f"page to write ({page})")
     parser.add_argument("--figures", type=Path, metavar="DIR", help="also write every figure for print: PNG, SVG, PDF")
+    grouping = "what several runs are grouped by: method (default), run, size, space or start"
+    parser.add_argument("--by", default="method", metavar="WHAT", help=grouping)
 
     def write(arguments: argparse.Namespace) -> None:
         from popbandits.reports.report import write_report
 
         try:
-            print_written(write_report(arguments.runs, arguments.output, arguments.figures))
+            print_written(write_report(arguments.runs, arguments.output, arguments.figures, arguments.by))
         except ArgumentError as error:
             parser.error(str(error))
 

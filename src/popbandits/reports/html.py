@@ -65,16 +65,11 @@ def bullets(sentences: Iterable[str]) -> str:
 
 def findings(mattered: Sequence[str], not_clear: Sequence[str], never: Sequence[str]) -> str:
     """Return what mattered and what is not clear, next to what was never tried."""
-    everything = "Every label was trained with, and no wide stretch of a range was left out."
+    everything = "Every label was trained with."
     left = markup("h3", "What mattered") + (bullets(mattered) if mattered else "")
     left += "".join(markup("p", breakable(sentence)) for sentence in not_clear)
-    right = markup("h3", "What was never tried") + (bullets(never) if never else markup("p", everything))
+    right = markup("h3", "Labels that were never tried") + (bullets(never) if never else markup("p", everything))
     return markup("div", markup("div", left), markup("div", right), class_="pair")
-
-
-def show_warnings(sentences: Sequence[str]) -> str:
-    """Return a box of warnings, if there are any."""
-    return markup("div", markup("h3", "Worth a look"), bullets(sentences), class_="warned") if sentences else ""
 
 
 def cards(facts: Mapping[str, str]) -> str:
@@ -121,7 +116,8 @@ def figure(one: Figure) -> str:
 def figure_frame(name: str, caption: str, label: str, controls: str = "") -> str:
     """Return the element that a script draws a figure in; `caption` and `controls` are markup above it."""
     place = markup("div", class_="chart", data_figure=name, role="img", aria_label=label, tabindex="0")
-    return markup("figure", markup("figcaption", caption), controls, place, id=f"figure-{name}")
+    sliders = markup("div", class_="sliders")
+    return markup("figure", markup("figcaption", caption), controls, sliders, place, id=f"figure-{name}")
 
 
 def axis_choice() -> str:
@@ -130,6 +126,7 @@ def axis_choice() -> str:
         "div",
         markup("label", "Horizontal axis ", markup("select", id="x-axis"), hidden=""),
         markup("label", "Vertical axis ", markup("select", id="y-axis"), hidden=""),
+        markup("label", '<input id="steep" type="checkbox"> <span>leave out the steep start</span>', hidden=""),
         class_="controls",
     )
 
@@ -159,12 +156,12 @@ def page(
     sections: Mapping[str, str],
     figures: Sequence[Figure],
     libraries: Callable[[], str],
-    intervals: Mapping[str, Any] | None = None,
+    tables: Mapping[str, Any] | None = None,
     metrics: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the whole page: sections by heading, the figures in them, the rows of the table, metrics of the curves."""
+    """Return the whole page: sections by heading, the figures in them, the rows of tables, metrics of the curves."""
     specs = {one.name: bare(one.spec) for one in figures}
-    data = {"figures": specs, "configs": themes(), "table": intervals, "values": metrics or {}}
+    data = {"figures": specs, "configs": themes(), "tables": tables or {}, "values": metrics or {}}
     data["axes"] = {one.name: one.axes for one in figures if one.axes}
     parts_of_script = [libraries(), scripts("theme", "charts", "axes", "table", "page")]
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in parts_of_script)

@@ -12,17 +12,20 @@ from popbandits.storage.disk import write_whole
 from popbandits.storage.folders import run_folders
 
 
-def write_report(runs: Sequence[str | Path], output: str | Path, figures: str | Path | None = None) -> list[Path]:
+def write_report(
+    runs: Sequence[str | Path], output: str | Path, figures: str | Path | None = None, by: str = "method"
+) -> list[Path]:
     """Write the report of a run, or a comparison of several, as one page; return the paths written.
 
     Args:
         runs: Run folders, or their parent folders.
         output: Path of the page.
         figures: Folder for the figures as PNG, SVG, PDF and Vega-Lite. None (default) for none.
+        by: What several runs are grouped by: "method" (default), "run" (one by one), "size", "space" or "start".
     """
     require_extra()
     with closing(Libraries()) as libraries:
-        content, drawn = _read(runs, libraries.text)
+        content, drawn = _read(runs, libraries.text, by)
     output = Path(output)
     write_whole(output, content.encode())
     written = [output]
@@ -43,12 +46,15 @@ def draw(*runs: str | Path) -> dict[str, Figure]:
     return {one.name: one for one in _read(runs, lambda: "")[1]}
 
 
-def _read(runs: Sequence[str | Path], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
+def _read(runs: Sequence[str | Path], libraries: Callable[[], str], by: str = "method") -> tuple[str, list[Figure]]:
     """Return the page of runs, and its figures."""
     from popbandits.reports.several import comparison_page  # Here, as they import Altair.
     from popbandits.reports.single import report_page
+    from popbandits.reports.tables import GROUPINGS
 
+    if by not in GROUPINGS:
+        raise ArgumentError(f"by must be one of {', '.join(GROUPINGS)}, got {by!r}")
     if not runs:
         raise ArgumentError("a report needs a run, got none; give the folder of one")
     found = [Run.read(directory) for directory in run_folders(runs)]
-    return report_page(found[0], libraries) if len(found) == 1 else comparison_page(found, libraries)
+    return report_page(found[0], libraries) if len(found) == 1 else comparison_page(found, libraries, by)

@@ -16,6 +16,7 @@ from popbandits.history import Event, History, Key, Observation, Rows
 from popbandits.history.frame import text
 from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, metric_column, metric_names, on_table
 from popbandits.reports.data import IntervalArrays, RunData
+from popbandits.reports.stats import beside_others, usual_at
 from popbandits.reports.status import Status, method_name, status
 from popbandits.space import Space
 from popbandits.storage.queries import Numbers, numbers
@@ -91,6 +92,23 @@ class Run(RunData):
         """Mask of the rows whose change was measured, not guessed."""
         return np.isfinite(self.rows.change) & ~self.rows.guessed
 
+    @cached_property
+    def gains(self) -> FloatArray:
+        """What each row gained beside the others, more is better: of its round, and where they were at its score.
+
+        A slow starter gains much because there is much to gain, so that changes as such compare states, not settings.
+        NaN where the change was not measured. A member that is alone is compared with nobody.
+        """
+        rows = self.rows[self.measured]
+        surplus = rows.change
+        if len(np.unique(rows.member)) > 1:
+            surplus = surplus - usual_at(rows.before, surplus, rows.member)
+            beside = beside_others(surplus, rows.round)
+            surplus = np.where(np.isfinite(beside), beside, surplus)
+        found = np.full(len(self.rows), np.nan)
+        found[self.measured] = surplus
+        return found
+
     @property
     def horizon(self) -> int:
         """The last round of an axis."""
@@ -111,18 +129,6 @@ class Run(RunData):
         """The member that is best in the end, by the last round that each completed."""
         last = map(self.history.last_completed, range(self.size))
         return max((o for o in last if o is not None), key=lambda o: merit(o, self.sign), default=None)
-
-    @cached_property
-    def explored(self) -> frozenset[Key]:
-        """Intervals for which a configuration was chosen, except the first ones."""
-        if self.deciding:
-            return frozenset(key for key in self.deciding if key[1] > 0)
-        found, configs = set(), dict[int, Any]()
-        for o in self.history:
-            if o.round > 0 and (o.decision or o.config != configs[o.member]):
-                found.add(o.key)
-            configs[o.member] = o.config
-        return frozenset(found)
 
     @property
     def failures(self) -> Iterator[Event]:
@@ -152,6 +158,30 @@ def describe_config(space: Space, config: Mapping[str, Any]) -> str:
     return shorten(
         " · ".join(f"{name} {setting(value)}" for name, value in space.flatten(config).items()), MAX_CONFIG_CHARS
     )
+
+
+def changed(space: Space, old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return the values that differ between two configurations, as texts by name; a dash where one is inactive.
+
+    >>> changed(Space({"lr": (0.0, 1.0), "act": ["relu", None]}), {"lr": 0.5, "act": None}, {"lr": 0.75, "act": None})
+    {'lr': ('0.5', '0.75')}
+    """
+    before, after = space.flatten(old), space.flatten(new)
+    found = {}
+    for name in space.names:
+        pair = before.get(name, "–"), after.get(name, "–")
+        if pair[0] != pair[1]:
+            old_text, new_text = (setting(value, MAX_LABEL_CHARS) for value in pair)
+            if old_text == new_text:  # They differ further on.
+                old_text, new_text = (shorten(str(value), MAX_CONFIG_CHARS) for value in pair)
+            found[name] = old_text, new_text
+    return found
+
+
+def describe_changes(space: Space, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return the values that differ between two configurations on one line, short enough to show."""
+    parts = (f"{name} {before} → {after}" for name, (before, after) in changed(space, old, new).items())
+    return shorten(" · ".join(parts), MAX_CONFIG_CHARS) or "nothing else"
 
 
 def shorten(given: str, length: int) -> str:

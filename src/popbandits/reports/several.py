@@ -8,8 +8,7 @@ import numpy as np
 
 from popbandits.basics.wording import counted, number
 from popbandits.errors import ArgumentError
-from popbandits.reports.figures.arms import arms
-from popbandits.reports.figures.comparison import curves, finals
+from popbandits.reports.figures.comparison import curves
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.schedules import schedules
@@ -22,19 +21,20 @@ from popbandits.reports.words import never_explored, unclear_effects, what_matte
 
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be near 1e308.
-def comparison_page(runs: Sequence[Run], libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
-    """Return the page that compares several runs, and its figures."""
+def comparison_page(runs: Sequence[Run], libraries: Callable[[], str], by: str = "method") -> tuple[str, list[Figure]]:
+    """Return the page that compares several runs, grouped as `tables.GROUPINGS` says, and its figures."""
     begun = [run for run in runs if len(run.history)]
     if not begun:
         raise ArgumentError("runs are compared by their observations, got runs without any; wait for a first interval")
-    tasks = group_runs(begun)
-    drawn = [curves(tasks), finals(tasks)]
-    sections = {"In short": _compared(runs, tasks), "By method": "".join(map(figure, drawn))}
-    sections["By method"] += "".join(_score_table(*one, begun[0].sign) for one in score_tables(tasks).items())
-    for index, (task, groups) in enumerate(_tuned(tasks).items()):
+    tasks = group_runs(begun, by)
+    drawn = [curves(tasks)]
+    compared = f"By {by}"
+    sections = {"In short": _compared(runs, tasks), compared: "".join(map(figure, drawn))}
+    sections[compared] += "".join(_score_table(*one, begun[0].sign) for one in score_tables(tasks).items())
+    for index, (task, groups) in enumerate(_tuned(group_runs(begun)).items()):
         members = [run for group in groups.values() for run in group]
         found = effects(members)
-        made = [schedules(groups), effects_figure(members, found), arms(members)]
+        made = [schedules(groups), effects_figure(found)]
         own = [_number(one, index) for one in made if one is not None]
         words = findings(what_mattered(found), unclear_effects(members, found), never_explored(members))
         sections[f"What was tried: {task}" if len(tasks) > 1 else "What was tried"] = words + "".join(map(figure, own))
@@ -56,7 +56,7 @@ def _number(one: Figure, index: int) -> Figure:
 
 
 def _compared(runs: Sequence[Run], tasks: RunsByTask) -> str:
-    facts = {"runs": str(len(runs)), "methods": str(len(methods_of(tasks))), "tasks": str(len(tasks))}
+    facts = {"runs": str(len(runs)), "groups": str(len(methods_of(tasks))), "tasks": str(len(tasks))}
     facts["failed intervals"] = f"{sum(run.status.failures for run in runs):,}"
     sentences = []
     for task, groups in tasks.items():

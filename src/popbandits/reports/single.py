@@ -1,5 +1,6 @@
 """The page of one run."""
 
+import math
 import shlex
 from collections.abc import Callable
 from html import escape
@@ -8,24 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.advice import advise
-from popbandits.basics.wording import counted, first_line, number, rounded, setting
+from popbandits.basics.wording import counted, first_line, number, rounded
 from popbandits.history.frame import flat, text
-from popbandits.reports.figures.arms import arms
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
-from popbandits.reports.figures.lineage import lineage
 from popbandits.reports.figures.schedules import schedules
-from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page, show_warnings, table
-from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, shorten
+from popbandits.reports.figures.tried import tried
+from popbandits.reports.figures.winner import winner
+from popbandits.reports.gained import gain_over_start
+from popbandits.reports.html import breakable, cards, figure, filled_table, findings, markup, page
+from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, describe_changes, shorten
+from popbandits.reports.stats import beside_others
 from popbandits.reports.status import rounds_done
-from popbandits.reports.words import never_explored, spans, summary, unclear_effects, what_mattered
+from popbandits.reports.words import (
+    never_explored,
+    next_steps,
+    summary,
+    told_gain,
+    unclear_effects,
+    what_mattered,
+)
 
 MAX_INTERVAL_ROWS = 3_000
 """Maximum intervals in the table of a page."""
-MAX_SCHEDULE_ROWS = 60
-"""Maximum rows of the table of the winning schedule."""
 MAX_FAILURES_LISTED = 50
 """Maximum failures listed one by one."""
 WINNING_FILTER = '<label><input id="winning" type="checkbox"> winning lineage only</label>'
@@ -38,11 +45,11 @@ def figures_of(run: Run) -> dict[str, Figure]:
     if not len(run.history):
         return {}
     made = (
+        winner(run, gain_over_start(run)) if run.lineage else None,
         learning(run),
         None if run.space.fixed else schedules({run.method: [run]}),
-        lineage(run),
-        arms([run]),
-        effects_figure([run], effects([run])),
+        tried(run),
+        effects_figure(effects([run])),
     )
     return {one.name: one for one in made if one is not None}
 
@@ -51,15 +58,18 @@ def figures_of(run: Run) -> dict[str, Figure]:
 def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figure]]:
     """Return the page of one run, and its figures."""
     drawn = figures_of(run)
-    columns, rows, note = interval_table(run)
+    tables = {"intervals": interval_table(run), "copies": copies_table(run)}
+    tables = {name: one for name, one in tables.items() if one[1] or name == "intervals"}
+    filters = {"intervals": ("crop failed", WINNING_FILTER), "copies": ("member 3", "")}
+    filled = {name: filled_table(name, heads, note, *filters[name]) for name, (heads, _, note) in tables.items()}
     sections = {
-        "In short": _short(run),
-        "How it learned": _figures(drawn, "learning", "lineage"),
-        "The schedule": _figures(drawn, "schedules") + _schedule(run),
-        "Why": _figures(drawn, "effects", "arms"),
+        "In short": _short(run, drawn),
+        "How it learned": _figures(drawn, "learning"),
+        "What was tried": _figures(drawn, "schedules", "tried"),
+        "Why": _figures(drawn, "effects"),
+        "Copies": filled.get("copies", markup("p", "No member copied another.")),
         "Failures": _failures(run),
-        "All intervals": filled_table("intervals", columns, note, "crop failed", WINNING_FILTER),
-        "Replay it": _replay(run),
+        "All intervals": filled["intervals"],
     }
     if len(drawn) and run.size > 1:
         sections["How it learned"] = _member_choice(run.size) + sections["How it learned"]
@@ -67,7 +77,8 @@ def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figur
     subtitle = f"{task}{run.method} · seed {run.about.get('seed', '–')} · {run.directory}"
     made = list(drawn.values())
     metrics = {name: metric_values(run, name) for name in run.metrics} if made else {}
-    return page(run.name, subtitle, sections, made, libraries, {"columns": columns, "rows": rows}, metrics), made
+    rows = {name: {"columns": heads, "rows": filling} for name, (heads, filling, _) in tables.items()}
+    return page(run.name, subtitle, sections, made, libraries, rows, metrics), made
 
 
 def _figures(drawn: dict[str, Figure], *names: str) -> str:
@@ -81,37 +92,29 @@ def _member_choice(members: int) -> str:
     return markup("div", markup("label", "Highlight ", choice), class_="controls")
 
 
-def _short(run: Run) -> str:
-    best, how = run.history.best, run.status
+def _short(run: Run, drawn: dict[str, Figure]) -> str:
+    best, how, gain = run.history.best, run.status, gain_over_start(run)
     facts = {
+        f"gained over {gain.over if gain else 'the start'}": "–"
+        if gain is None or math.isnan(gain.error)
+        else str(gain),
         "best score": number(best.score if best else None),
         "state": how.state,
         "rounds": rounds_done(how.round, how.rounds),
-        "members": str(run.size),
         "failed intervals": f"{how.failures:,}",
     }
+    steps = (
+        markup(
+            "li", markup("strong", f"{what}."), " ", breakable(why), markup("pre", escape(command)) if command else ""
+        )
+        for what, why, command in next_steps(run, gain)
+    )
+    todo = markup("div", markup("h3", "What to do next"), markup("ul", *steps), class_="warned")
     told = "".join(markup("p", breakable(sentence)) for sentence in summary(run))
-    worth = show_warnings([one.text for one in advise(run.history)])
     found = effects([run])
     mattered = findings(what_mattered(found), unclear_effects([run], found), never_explored([run]))
-    return cards(facts) + worth + told + mattered
-
-
-def _schedule(run: Run) -> str:
-    way = spans(run)
-    if not way:
-        return ""
-    names = [name for name in run.space.names if any(name in run.space.flatten(span.config) for span in way)]
-    note = "The winning lineage, round by round; a cell is empty where the hyperparameter was inactive."
-    if len(way) > MAX_SCHEDULE_ROWS:
-        note += f" The last {MAX_SCHEDULE_ROWS} of {len(way):,} configurations."
-    rows = []
-    for span in way[-MAX_SCHEDULE_ROWS:]:
-        config = run.space.flatten(span.config)
-        rounds = str(span.first) if span.first == span.last else f"{span.first}–{span.last}"
-        values = [shorten(setting(config[name]), 60) if name in config else "" for name in names]
-        rows.append([rounds, ", ".join(map(str, span.members)), *values, number(span.score)])
-    return table(note, ["rounds", "member", *names, "score after"], rows)
+    shown = figure(drawn["winner"]) if "winner" in drawn else ""
+    return cards(facts) + markup("p", breakable(told_gain(gain))) + shown + todo + told + mattered
 
 
 def _failures(run: Run) -> str:
@@ -127,18 +130,6 @@ def _failures(run: Run) -> str:
         more = "\n".join(shorten(part, MAX_TRACEBACK_CHARS) for part in parts_on_record if part)
         parts.append(markup("details", markup("summary", breakable(title)), markup("pre", escape(more))))
     return markup("p", escape(intro)) + "".join(parts)
-
-
-def _replay(run: Run) -> str:
-    folder = str(run.directory)
-    command = f"popbandits replay {shlex.quote(folder)}"
-    program = f"from popbandits import History\n\nHistory.load({folder!r}).schedule()  # one configuration per interval"
-    return (
-        markup("p", "Train one agent from scratch along the winning schedule, with the run's seed or with others:")
-        + markup("pre", markup("code", escape(command)))
-        + markup("p", "Or use the schedule in your own program:")
-        + markup("pre", markup("code", escape(program)))
-    )
 
 
 def interval_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
@@ -169,6 +160,28 @@ def interval_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
         rows.append([_plain(value) for value in (*fixed, *chosen, *(reported.get(name) for name in extra))])
     heads = [shorten(name, 60) for name in (*names, *extra)]
     return [*columns, *heads], rows, note
+
+
+def copies_table(run: Run) -> tuple[list[str], list[list[Any]], str]:
+    """Return the table of copies, the latest first: columns, rows, and a note that explains them."""
+    changes = run.sign * (run.numbers["score"] - run.numbers["score_before"])
+    beside = beside_others(changes, run.column("round"))
+    rows: list[list[Any]] = []
+    for i in reversed(range(len(run.history))):
+        o = run.history[i]
+        if o.parent is None or o.parent[0] == o.member or len(rows) == MAX_INTERVAL_ROWS:
+            continue
+        source = run.history.find(o.parent)
+        assert source is not None, f"{o.parent} is not in {run.directory}"
+        what = describe_changes(run.space, source.config, o.config)
+        numbers = (_plain(value) for value in (o.score, o.change, float(beside[i])))
+        rows.append([o.round, o.member, f"{o.parent[0]}, round {o.parent[1]}", *numbers, what, o.key in run.winning])
+    note = (
+        "A row for each time a member went on from another's weights, with the values that differ from that parent's. "
+        "Beside its round: the change in score minus the median change of the others in the same round, so that more "
+        "is better. Click a heading to sort."
+    )
+    return ["round", "member", "from", "score", "change", "beside its round", "changed", "winning"], rows, note
 
 
 def _plain(value: Any) -> Any:

@@ -1,11 +1,12 @@
 """Runs grouped by task and method, and their scores."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from popbandits.basics.wording import counted, setting
 from popbandits.history.frame import flat, text
-from popbandits.reports.run import MAX_LABEL_CHARS, Run, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, Run, describe_config, shorten
 from popbandits.reports.status import selection_name
 
 ALGORITHM_SETTING = "algorithm"
@@ -29,12 +30,13 @@ def methods_of(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(method for groups in tasks.values() for method in groups))
 
 
-def group_runs(runs: Iterable[Run]) -> dict[str, dict[str, list[Run]]]:
-    """Group runs by task, then by method: both are named by what differs among these runs.
+def group_runs(runs: Iterable[Run], by: str = "method") -> dict[str, dict[str, list[Run]]]:
+    """Group runs by task, then by method or another of `GROUPINGS`: both are named by what differs among these runs.
 
     Agents with tuned and with fixed settings learn the same task.
     """
     runs = list(runs)
+    described = GROUPINGS[by]
     # A task's settings that older runs do not record say nothing about a difference.
     tasks = _named([_task(run) for run in runs], recorded=True)
     # Two tasks of one name are distinguished by their spaces.
@@ -44,11 +46,11 @@ def group_runs(runs: Iterable[Run]) -> dict[str, dict[str, list[Run]]]:
             spaces[task].append(space)
     tasks = [
         f"{task} (space {spaces[task].index(run.space.to_json()) + 1})"
-        if not run.space.fixed and len(spaces[task]) > 1
+        if not run.space.fixed and len(spaces[task]) > 1 and by != "space"
         else task
         for task, run in zip(tasks, runs, strict=True)
     ]
-    methods = _named([_method(run) for run in runs])
+    methods = _named([described(run) for run in runs])
     result: dict[str, dict[str, list[Run]]] = {}
     for task, method, run in sorted(zip(tasks, methods, runs, strict=True), key=lambda one: one[:2]):
         result.setdefault(task, {}).setdefault(method, []).append(run)
@@ -81,6 +83,26 @@ def _method(run: Run) -> dict[str, Any]:
     others = ("quantile", "explore", "synchronous", "mode")
     described["selection"] = selection_name(run.about)
     return described | _settings(run, "method") | {name: run.about.get(name) for name in others}
+
+
+def _start(run: Run) -> str:
+    first = run.history.find((0, 0)) if run.about.get("start") else None
+    return "random start" if first is None else f"start {describe_config(run.space, first.config)}"
+
+
+def _ranges(run: Run) -> dict[str, Any]:
+    numbers = {p.name: p.labels or f"{setting(p.lower)} to {setting(p.upper)}" for p in run.space.numerical}
+    return {"": "space", **numbers, **{choice.name: choice.labels for choice in run.space.categorical}}
+
+
+GROUPINGS: dict[str, Callable[[Run], dict[str, Any]]] = {
+    "method": _method,
+    "run": lambda run: {"": run.name},
+    "size": lambda run: {"": counted(run.size, "member")},
+    "space": _ranges,
+    "start": lambda run: {"": _start(run)},
+}
+"""What a comparison can be grouped by: a name, and settings that tell groups of one name apart."""
 
 
 def _settings(run: Run, what: str) -> dict[str, Any]:

@@ -1,51 +1,34 @@
-"""Sentences about a run: its course, what mattered, what was never tried."""
+"""Sentences about a run: its course, what tuning gained, what to do next, what mattered, what was never tried."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
 
-from popbandits.advice import handed_over
-from popbandits.basics.settings import CONTROL
-from popbandits.basics.typing import FloatArray
-from popbandits.basics.wording import clock, counted, number, setting
-from popbandits.history import Config
-from popbandits.reports.figures.effects import ALL, DOWN, NEITHER, UP, Effect
+from popbandits.advice import advise, handed_over, outlook
+from popbandits.basics.wording import clock, counted, number
+from popbandits.reports.figures.effects import NEITHER, Effect
+from popbandits.reports.gained import MIN_COMPARED, Gain
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
 from popbandits.reports.status import rounds_done
-from popbandits.space.parameters import Numerical, Scale
 
-MIN_GAP_SHARE = 0.2
-"""Smallest unvisited share of a number's scale that is mentioned."""
-
-MIN_COMPARED = 3
-"""Fewest rounds over which a member is compared with the control."""
+STEPS = {
+    "bounds": "Widen a range",
+    "standstill": "More rounds promise little",
+    "noise": "Measure better",
+    "rising": "Train for more rounds",
+}
+"""What each kind of advice asks for."""
 
 STATE_PHRASES = {"running": "is running", "finished": "is finished", "stopped": "was stopped", "killed": "was killed"}
 
 
-@dataclass(frozen=True)
-class Span:
-    """Rounds of the winning lineage with one configuration."""
-
-    first: int
-    last: int
-    members: tuple[int, ...]
-    config: Config
-    score: float
-
-
-def spans(run: Run) -> list[Span]:
-    """Return the winning schedule; consecutive intervals with the same configuration are one span."""
-    found = []
-    for config, group in groupby(run.history.lineage(), key=run.history.applied):
-        steps = list(group)
-        members = tuple(dict.fromkeys(o.member for o in steps))
-        found.append(Span(steps[0].round, steps[-1].round, members, config, steps[-1].score))
-    return found
+def configurations(run: Run) -> int:
+    """Count the configurations of the winning lineage, one after the other."""
+    return sum(1 for _ in groupby(run.history.lineage(), key=run.history.applied))
 
 
 def summary(run: Run) -> list[str]:
@@ -61,57 +44,71 @@ def summary(run: Run) -> list[str]:
         told += f" {explored} explored, in {sum(spent):.3g} s altogether; {fell or 'none'} fell back to sampling."
     best = run.history.best
     if best is None:
-        return [told, "No interval has completed, so there is nothing to compare yet."]
-    first = run.best_by_round[0]
-    gained = f", from {number(float(first))} after the first round" if np.isfinite(first) and best.round > 0 else ""
-    way = spans(run)
+        return [told]
     carriers = len({step.member for step in run.history.lineage()})
     return [
         told,
-        f"The best score is {number(best.score)} (member {best.member}, round {best.round}){gained}; "
+        f"The best score is {number(best.score)} (member {best.member}, round {best.round}); "
         f"{'more' if run.sign > 0 else 'less'} is better.",
-        f"Its lineage went through {counted(len(way), 'configuration')} and {counted(carriers, 'member')}.",
+        f"Its lineage went through {counted(configurations(run), 'configuration')} and {counted(carriers, 'member')}.",
         f"It hands over {handed_over(run.history, how.handed_over, bool(run.about.get('control')))}.",
-        *gain_over_control(run),
     ]
 
 
-def gain_over_control(run: Run) -> list[str]:
-    """Say what tuning gained over the member that stayed on the start, if there is one: its noise is that of rounds."""
-    final = run.final
-    if not run.about.get("control") or final is None:
-        return []
-    if final.member == CONTROL:
-        return ["At the end no member is ahead of the control, which trained with the start: tuning gained nothing."]
-    control = {o.round: o.score for o in run.history if o.member == CONTROL and not o.failed}
-    least = final.round + 1 - max(MIN_COMPARED, (final.round + 1) // 4)
-    compared = [o for o in run.history.lineage(final) if o.round >= max(0, least) and o.round in control]
-    if len(compared) < MIN_COMPARED:
-        return [f"It takes {MIN_COMPARED} rounds to say what tuning gained over the control, which has the start."]
-    ahead = np.array([run.sign * (o.score - control[o.round]) for o in compared])
-    error = 2 * float(ahead.std(ddof=1)) / math.sqrt(len(ahead))
-    low, high = number(float(ahead.mean()) - error), number(float(ahead.mean()) + error)
-    return [
-        f"Over its last {len(ahead)} rounds the member that is best in the end was ahead of the control, which trained "
-        f"with the start, by {number(float(ahead.mean()))} on average (two standard errors: {low} to {high})."
-    ]
+def told_gain(gain: Gain | None) -> str:
+    """Say what tuning gained over the start, and how sure that is."""
+    if gain is None:
+        return "No interval has completed, so there is nothing to compare yet."
+    over = f"{gain.over} ({gain.where})"
+    if gain.whole and not gain.rounds:
+        return f"At the end no member is ahead of {over}: tuning gained nothing."
+    if math.isnan(gain.error):
+        return f"It takes {MIN_COMPARED} rounds to say what tuning gained over {over}."
+    first, last = gain.rounds[0], gain.rounds[-1]
+    rounds = f"In rounds {first} to {last}" if first < last else f"In round {first}"
+    told = (
+        f"{rounds} the member that is best in the end was {'ahead of' if gain.lead > 0 else 'behind'} {over}, "
+        f"by {number(abs(gain.lead), 3)} ± {number(gain.error, 2)} on average (two standard errors)."
+    )
+    return told if gain.whole else f"{told} Nobody trained that to the end."
+
+
+def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
+    """List what to do next, why, and how: the judgements of `advice`, the gain over the start, the schedule."""
+    folder, way = shlex.quote(str(run.directory)), configurations(run)
+    steps = [(STEPS[one.kind], one.text, "") for one in advise(run.history)]
+    if (rising := outlook(run.history)) is not None:
+        longer = 3 * (run.status.rounds or len(run.scores)) // 2
+        steps.append((STEPS[rising.kind], rising.text, f"popbandits resume {folder} --rounds {longer}"))
+    if gain is None:
+        return steps
+    if not gain.clear and (gain.whole or not math.isnan(gain.error)):
+        why = f"The lead over {gain.over} is not more than its noise: try other ranges, or keep the values it has."
+        steps.append(("Doubt the gain", why, ""))
+    if gain.over != "the control":
+        why = "It trains with the start to the end, and shows there what tuning gained:"
+        steps.append(("Keep a control", why, "tune(..., start={...}, control=True)"))
+    if way == 1:
+        why = "They never changed along its lineage: there is no schedule to follow."
+        return [*steps, ("Use the winner's values", why, "")]
+    why = f"The winner went through {way} configurations in turn. Train one agent along them, with other seeds:"
+    return [*steps, ("Replay the schedule", why, f"popbandits replay {folder}")]
 
 
 def what_mattered(effects: Sequence[Effect], most: int = 8) -> list[str]:
     """Name the hyperparameters whose effect is clear, the strongest first."""
-    clear = sorted((e for e in effects if e.direction in (UP, DOWN)), key=lambda e: -abs(e.found.z))
+    clear = [(e, e.found) for e in effects if e.found is not None and e.direction != NEITHER]
+    clear.sort(key=lambda one: -abs(one[1].z))
     return [
-        f"{e.parameter}: {e.direction}"
-        f"{' over' if e.label == ALL and e.variable is None else ' with'} "
-        f"{ALL if e.variable is None else f'{e.variable} = {e.label}'} "
-        f"(rank correlation {e.found.tau:+.2f}, {counted(e.found.count, 'configuration')})"
-        for e in clear[:most]
+        f"{e.parameter}: {e.direction} {e.where} "
+        f"(rank correlation {found.tau:+.2f}, {counted(found.count, 'configuration')})"
+        for e, found in clear[:most]
     ]
 
 
 def unclear_effects(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]:
     """Say if nothing had a clear effect, and for which hyperparameters the data are too few."""
-    judged = {e.parameter for e in effects}
+    judged = {e.parameter for e in effects if e.gains is None}
     names = [parameter.name for parameter in runs[0].space.numerical]
     left = [name for name in names if name not in judged]
     if not names:
@@ -119,50 +116,22 @@ def unclear_effects(runs: Sequence[Run], effects: Sequence[Effect]) -> list[str]
     said = []
     if judged and all(e.direction == NEITHER for e in effects):
         whose = f"None of {', '.join(name for name in names if name in judged)}" if left else "No hyperparameter"
-        said.append(f"{whose} had a clear effect on the change in score.")
+        said.append(f"{whose} had a clear effect on the gain beside others.")
     if left:
         who = "This run" if len(runs) == 1 else f"These {len(runs)} runs"
         said.append(
             f"{who} cannot tell what {', '.join(left) if judged else 'the hyperparameters'} did: that takes "
-            f"{MIN_POINTS} configurations whose change was measured, {MIN_POINTS_APART} of them with a value, and with "
-            "a change, other than the commonest."
+            f"{MIN_POINTS} configurations whose gain can be compared, {MIN_POINTS_APART} of them with a value, and "
+            "with a gain, other than the commonest."
         )
     return said
 
 
 def never_explored(runs: Sequence[Run]) -> list[str]:
-    """List the labels, and the stretches of numbers' scales, that no member trained with."""
-    space = runs[0].space
+    """List the labels that no member trained with; a figure shows the numbers."""
     found = []
-    for v, variable in enumerate(space.categorical):
+    for v, variable in enumerate(runs[0].space.categorical):
         played = {int(label) for run in runs for label in np.unique(run.rows.points.h[:, v])}
         missing = [name for i, name in enumerate(label_names(variable.labels)) if i not in played]
-        if missing:
-            found.append(f"{variable.name}: {', '.join(missing)}")
-    for j, parameter in enumerate(space.numerical):
-        x = np.concatenate([run.rows.points.x[:, j] for run in runs])
-        found += [f"{parameter.name}: {gap}" for gap in _gaps(parameter, np.unique(x[np.isfinite(x)]))]
+        found += [f"{variable.name}: {', '.join(missing)}"] if missing else []
     return found
-
-
-def _gaps(parameter: Numerical, visited: FloatArray) -> Iterator[str]:
-    if not len(visited):
-        yield "never active"
-        return
-    edges = np.array([0.0, *visited, 1.0])
-    for i in np.flatnonzero(np.diff(edges) >= MIN_GAP_SHARE).tolist():
-        low, high = (_value(parameter, float(edges[k])) for k in (i, i + 1))
-        if i == 0:
-            yield f"below {high}"
-        elif i == len(edges) - 2:
-            yield f"above {low}"
-        elif parameter.levels is None or _code(parameter, edges[i + 1]) - _code(parameter, edges[i]) > 1:
-            yield f"between {low} and {high}"
-
-
-def _code(parameter: Numerical, x: float) -> float:
-    return float(Scale([parameter]).codes(np.array([x]))[0])
-
-
-def _value(parameter: Numerical, x: float) -> str:
-    return setting(parameter.at(_code(parameter, x)))

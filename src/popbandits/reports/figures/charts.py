@@ -19,6 +19,9 @@ TICK_FORMAT = ".6~g"
 INTERVAL_NAME = "'member ' + datum.member + ', round ' + datum.round"
 """Name of an interval, as a Vega expression: sent once, not with every point."""
 
+ROW_CHARS = 20
+"""Approximate characters of a line of a row's label."""
+
 TITLE_CHARS = 28
 """Approximate characters of a line of a title: so many fit beside the labels of an axis in a narrow window."""
 
@@ -56,10 +59,11 @@ def panel_title(text: str) -> alt.Title:
     return alt.Title(written, fontSize=13, anchor="start", frame="group", offset=8, limit=320)
 
 
-def rounds_axis(most: int, title: str | None = "round") -> alt.X:
+def rounds_axis(most: int, title: str | None = "round", **options: Any) -> alt.X:
     """Make an axis of rounds, from 0."""
     scale = alt.Scale(domain=[0, max(1, most)], nice=False)
-    return alt.X("round:Q", title=title, scale=scale, axis=alt.Axis(grid=False, tickMinStep=1, format="~s"))
+    axis = alt.Axis(grid=False, tickMinStep=1, format="~s", **options)
+    return alt.X("round:Q", title=title, scale=scale, axis=axis)
 
 
 def number_scale(number: Numerical) -> alt.Scale:
@@ -112,9 +116,22 @@ def legend_scale(colours: Mapping[str, str] | Sequence[str]) -> alt.Scale:
     return alt.Scale(domain=list(colours), range=list(colours.values()))
 
 
-def labels_axis(field: str, labels: Sequence[str], axis: alt.Axis | None) -> alt.Y:
-    """Make a vertical axis with a row for each label, in this order; without an axis, only the rows."""
-    return alt.Y(f"{field}:N", title=None, scale=alt.Scale(domain=list(labels)), sort=None, axis=axis)
+def labels_axis(field: str, labels: Sequence[str], **options: Any) -> alt.Y:
+    """Make a vertical axis with a row for each label, in this order; long ones are written on several lines."""
+    written = [lines(label, ROW_CHARS) for label in labels]
+    at = f"{json.dumps(written)}[indexof({json.dumps(list(labels))}, datum.value)]"  # A label may be "__proto__".
+    # Vega puts the first line in the middle.
+    counts = sorted(set(map(len, written)) - {1})
+    centred = [{"test": f"length({at} || []) === {n}", "value": 6.5 * (1 - n)} for n in counts]
+    given = {"grid": False, "labelLimit": 0, "labelExpr": at, **options}
+    given |= {"labelOffset": {"condition": centred, "value": 0}} if centred else {}
+    scale = alt.Scale(domain=list(labels))
+    return alt.Y(f"{field}:N", title=None, scale=scale, sort=None, axis=alt.Axis(**given))
+
+
+def rows_height(labels: Sequence[str], least: int = 24) -> int:
+    """Return the height of a panel in which the lines of its labels do not overlap."""
+    return max(50, len(labels) * max(least, 10 + 13 * max((len(lines(one, ROW_CHARS)) for one in labels), default=1)))
 
 
 def fade(full: float, faint: float = 0.06) -> Any:

@@ -19,6 +19,8 @@ from popbandits.reports.run import MAX_LABEL_CHARS, shorten
 
 MAX_CURVES = 60
 """Maximum members drawn one by one."""
+STEEP_SHARE = 0.75
+"""Share of the whole gain that a steep start makes."""
 SUMMARY_CURVES = ("best member of the round", "mean of the members")
 
 
@@ -81,8 +83,15 @@ def learning(run: RunData, points: int = 2 * MAX_MARKS) -> Figure:
         "summary": rows("summary", round=2 * rounds, curve=[name for name in SUMMARY_CURVES for _ in rounds]),
         "won": rows("won", member=won_member, round=won_round),
     }
-    axes = _axes(run.metrics, fields, unit)
+    axes = {**_axes(run.metrics, fields, unit), "steep": _steep(run)}
     return Figure("learning", "Learning curves", _caption(run, cells), _layers(run.horizon), data, True, axes)
+
+
+def _steep(run: RunData) -> int:
+    """Return the round by which the best score had made most of its gain, if that was early; else 0."""
+    best = np.fmax.accumulate(run.sign * run.best_by_round)
+    early = best[: (len(best) + 1) // 2] >= best[0] + STEEP_SHARE * (best[-1] - best[0])
+    return int(np.argmax(early))
 
 
 def metric_values(run: RunData, name: str, points: int = 2 * MAX_MARKS) -> dict[str, list[float | None]]:

@@ -119,10 +119,10 @@ def _draw(panel: Panel) -> Any:
     offset: Any = alt.Undefined
     height = 150
     if panel.number is None:
-        y = charts.labels_axis("value", panel.labels, alt.Axis(grid=True, tickBand="extent"))
+        y = charts.labels_axis("value", panel.labels, grid=True, tickBand="extent")
         # Members on the same label would hide each other.
         offset = alt.YOffset("member:Q", scale=alt.Scale(zero=False, padding=3))
-        height = max(height, 24 * len(panel.labels))
+        height = max(height, charts.rows_height(panel.labels))
     else:
         scale, axis = charts.number_scale(panel.number), charts.number_axis(panel.number)
         y = alt.Y("value:Q", title=None, scale=scale, axis=axis)

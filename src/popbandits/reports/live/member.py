@@ -8,7 +8,7 @@ from typing import Any
 from popbandits.basics.records import Assignment, Key, Observation
 from popbandits.basics.wording import setting
 from popbandits.reports.export import finite
-from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, describe_config, shorten
+from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, changed, describe_config, shorten
 from popbandits.reports.status import state_of
 from popbandits.storage import Store
 from popbandits.storage.lock import is_running
@@ -36,24 +36,26 @@ def member(directory: Path, number: int) -> Shown | None:
         asked = None if decided is None else decided.assignment
         training = asked is not None and asked.round not in rounds and not (finished and rounds)
         line: list[Assignment | Observation] = [*([asked] if asked is not None and training else []), *done]
-        now, earlier = line[0], line[1:]
-        space = store.space
-        values = space.flatten(space.applied(now.config, now.round))
-        before = space.flatten(space.applied(earlier[0].config, earlier[0].round)) if earlier else values
+        now, space = line[0], store.space
+        values = space.applied(now.config, now.round)
+        # Beside those of the parent, whose training goes on; at the same round, as schedules move both.
+        parent = None if now.parent is None else store[store.index_of(now.parent)]
+        differs = {} if parent is None else changed(space, space.applied(parent.config, now.round), values)
         said = failures(store, number, min(rounds)) if rounds else {}
         reason = asked.decision.get("fallback") if asked is not None and asked.round == now.round else None
         return {
             "member": number,
             "round": now.round,
             "training": training,
+            "from": None if now.parent is None or now.parent[0] == number else now.parent[0],
             "fallback": None if reason is None else shorten(str(reason), 300),
             "config": [
                 {
                     "name": shorten(name, MAX_LABEL_CHARS),
                     "value": setting(value, MAX_LABEL_CHARS),
-                    "before": None if before.get(name, value) == value else setting(before[name], MAX_LABEL_CHARS),
+                    "before": differs[name][0] if name in differs else None,
                 }
-                for name, value in values.items()
+                for name, value in space.flatten(values).items()
             ],
             "lineage": _lineage(store, now.key, now.parent),
             "intervals": [

@@ -13,7 +13,7 @@ from popbandits.basics.wording import duration, first_line, number, rounded
 from popbandits.errors import HistoryError
 from popbandits.reports.live.live_run import LiveRun
 from popbandits.reports.live.updates import FIGURES, FigureUpdate, WarningsUpdate, curves
-from popbandits.reports.run import describe_config, method_label, shorten
+from popbandits.reports.run import describe_changes, describe_config, method_label, shorten
 from popbandits.reports.status import State, rounds_done, state_of
 from popbandits.storage import Store
 from popbandits.storage.folders import Stamp, file_stamp
@@ -225,10 +225,16 @@ class News:
         explored = fresh[np.isfinite(fresh["seconds"]) & (fresh["round"] > 0)][-MAX_LOG_ENTRIES:]
         ids = explored["id"].astype(int).tolist()
         chosen, reasons = configs(store, "decision", ids), fallbacks(store, ids)
-        for id_, row in zip(ids, explored, strict=True):
-            member, parent = int(row["member"]), run.parent(row)
+        parents = [run.parent(row) for row in explored]
+        sources = {key: int(run.indices[key[::-1]]) + 1 for key in parents if key is not None}
+        theirs = configs(store, "observation", list(set(sources.values())))
+        for id_, row, parent in zip(ids, explored, parents, strict=True):
+            member = int(row["member"])
             copied = "" if parent is None or parent[0] == member else f"copied member {parent[0]} and "
-            text = f"{copied}tries {describe_config(store.space, chosen[id_])}"
+            new = describe_config(store.space, chosen[id_])
+            if parent is not None:
+                new = describe_changes(store.space, theirs[sources[parent]], chosen[id_])
+            text = f"{copied}tries {new}"
             reason = reasons.get(id_)
             text += "" if reason is None else f" (at random: {first_line(reason)})"
             entries.append(_entry(float(row["time"]), "explored", (member, int(row["round"])), text))

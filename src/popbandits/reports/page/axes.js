@@ -1,6 +1,7 @@
 // The axes of the learning curves: a reader chooses among those that have data.
 const horizontal = document.getElementById("x-axis");
 const vertical = document.getElementById("y-axis");
+const steep = document.getElementById("steep");
 const METRIC = "metric:"; // Begins the value of a metric's option, so that one may be called "score".
 
 function offer(select, options) {
@@ -13,7 +14,9 @@ function offer(select, options) {
   select.dataset.offered = offered;
 }
 
-function offerAxes({ x, y }) {
+function offerAxes({ x, y, steep: round }) {
+  steep.closest("label").hidden = !round;
+  steep.nextElementSibling.textContent = `leave out the steep start, before round ${round}`;
   offer(horizontal, [["round", "round"], ...Object.entries(x).map(([field, { label }]) => [field, label])]);
   offer(vertical, [["score", "score"], ...Object.entries(y).map(([name, { label }]) => [METRIC + name, label])]);
 }
@@ -21,12 +24,13 @@ function offerAxes({ x, y }) {
 const chosenMetric = () => (vertical?.value.startsWith(METRIC) ? vertical.value.slice(METRIC.length) : null);
 
 // The specification and data of a figure along the chosen axes; `values` holds those of the metric, in the order of the
-// data. Rows without a number on either axis are left out.
+// data. Rows of a steep start, if the reader leaves it out, and those without a number on either axis are left out.
 function along({ spec, data, axes }, values) {
-  const [x, metric] = [horizontal.value, chosenMetric()];
-  if (x === "round" && metric === null) return { spec, data };
+  const [x, metric, from] = [horizontal.value, chosenMetric(), steep.checked ? axes.steep : 0];
+  if (x === "round" && metric === null && !from) return { spec, data };
   const made = structuredClone(spec);
   for (const { encoding } of made.layer) {
+    if (x === "round") encoding.x.scale.domain[0] = from;
     if (metric !== null) {
       const title = axes.y[metric].title;
       encoding.y = { ...encoding.y, field: "value", title };
@@ -41,6 +45,6 @@ function along({ spec, data, axes }, values) {
   const known = (value) => value !== null && value !== undefined;
   const rows = Object.entries(data).map(([source, all]) => [source, all
     .map((row, i) => (metric === null ? { ...row, value: row.score } : { ...row, value: values[source][i] }))
-    .filter((row) => known(row[x]) && known(row.value))]);
+    .filter((row) => row.round >= from && known(row[x]) && known(row.value))]);
   return { spec: made, data: Object.fromEntries(rows) };
 }

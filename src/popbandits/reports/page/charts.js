@@ -22,9 +22,12 @@ async function embed(place, spec) {
 }
 
 async function embedAs(place, spec) {
+  const sliders = place.parentElement.querySelector(".sliders");
+  sliders.replaceChildren();
   const { view } = await vegaEmbed(place, spec, {
     mode: "vega-lite",
     renderer: "canvas",
+    bind: sliders, // Beside the picture, in which a screen reader would not find them.
     config: CONFIGS[theme()],
     tooltip: { theme: theme() },
     actions: { export: true, source: false, compiled: false, editor: false },

@@ -65,7 +65,7 @@ async function drawFigures(figures) {
 }
 
 redraws.push(() => Object.keys(charts).forEach((name) => drawLater(() => drawChart(name))));
-[horizontal, vertical].forEach((select) =>
+[horizontal, vertical, steep].forEach((select) =>
   select.addEventListener("change", () => drawLater(() => drawChart("learning"))));
 
 // Members
@@ -114,7 +114,8 @@ async function showMember(move) {
     element("dl", { class: "settings" }, ...known.config.flatMap(({ name, value, before }) => [
       element("dt", {}, ...breakable(name)),
       element("dd", {}, ...breakable(value),
-        before === null ? null : element("span", { class: "soft" }, ...breakable(` was ${before}`))),
+        before === null ? null : element("span", { class: "soft" },
+          ...breakable(known.from === null ? ` was ${before}` : ` member ${known.from} had ${before}`))),
     ])),
     known.fallback === null ? "" : element("p", {}, `Chosen at random, not by the model: ${known.fallback}`),
     element("p", {}, "Descends from: ", ...parents(known.lineage)),

@@ -34,18 +34,18 @@ member?.addEventListener("change", () =>
 Object.entries(data.axes).forEach(([name, axes]) => {
   offerAxes(axes);
   const again = () => draw([document.querySelector(`[data-figure=${name}]`)]);
-  [horizontal, vertical].forEach((select) => select.addEventListener("change", again));
+  [horizontal, vertical, steep].forEach((select) => select.addEventListener("change", again));
 });
 
-if (data.table) {
-  const onlyWinning = document.getElementById("winning");
-  const winning = data.table.columns.indexOf("winning");
-  const intervals = fillTable("intervals", "interval", {
+const onlyWinning = document.getElementById("winning");
+for (const [name, { columns, rows }] of Object.entries(data.tables)) {
+  const winning = columns.indexOf("winning");
+  const filled = fillTable(name, name === "copies" ? "copy" : "interval", {
     mark: (line, row) => line.classList.toggle("winning", row[winning] === true),
-    keep: (row) => !onlyWinning.checked || row[winning] === true,
+    keep: (row) => name === "copies" || !onlyWinning.checked || row[winning] === true,
   });
-  onlyWinning.addEventListener("change", intervals.again);
-  intervals.update(data.table.rows);
+  if (name === "intervals") onlyWinning.addEventListener("change", filled.again);
+  filled.update(rows);
 }
 
 redraws.push(drawAll);

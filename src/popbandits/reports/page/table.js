@@ -19,7 +19,7 @@ function compare(a, b) {
   return String(a).localeCompare(String(b));
 }
 
-// `first` makes the content of a row's first cell and `update` sets it, `mark` sets a row's classes, `keep` filters,
+// `name` is the table's id, a plural of `noun`. `first` makes the content of a row's first cell and `update` sets it, `mark` sets a row's classes, `keep` filters,
 // `length` is the number of rows on a page.
 function fillTable(name, noun, { first, update, mark, keep, length = 50 } = {}) {
   const part = (suffix) => document.getElementById(`${name}-${suffix}`);
@@ -71,7 +71,7 @@ function fillTable(name, noun, { first, update, mark, keep, length = 50 } = {}) 
       });
     });
     part("found").textContent =
-      `${shown.length.toLocaleString("en")} ${noun}${shown.length === 1 ? "" : "s"}, page ${page + 1} of ${pages}`;
+      `${shown.length.toLocaleString("en")} ${shown.length === 1 ? noun : name}, page ${page + 1} of ${pages}`;
     part("previous").disabled = page === 0;
     part("next").disabled = page === pages - 1;
   }

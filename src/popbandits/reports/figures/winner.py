@@ -1,0 +1,101 @@
+"""The winner: its curve along its lineage, where it went on from other weights, and its hyperparameters beneath."""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from popbandits.basics.wording import counted, setting
+from popbandits.reports.figures import charts
+from popbandits.reports.figures.figure import MAX_MARKS, Figure, record, thin
+from popbandits.reports.figures.theme import BLUE, GREY, RED
+from popbandits.reports.gained import Gain
+from popbandits.reports.run import Run, label_names
+from popbandits.space.parameters import Categorical, Numerical
+
+WINNER, SWITCHED = "the winner, along its lineage", "went on from another's weights"
+MAX_PANELS = 8
+"""Maximum hyperparameters drawn beneath the curve, the first that changed."""
+TIP = ("who", "interval"), ("score", "score", ".6~g")
+DRAWN = ("start", "winner", "switches")
+"""Data in the order they are drawn, one upon the other."""
+
+
+def winner(run: Run, gain: Gain | None) -> Figure:
+    """Draw the score along the lineage that ends with the best, and beneath it the values that changed."""
+    line = run.history.lineage()
+    line = [line[i] for i in thin(np.arange(len(line)), MAX_MARKS)]
+    configs = [run.space.flatten(run.history.applied(o)) for o in line]
+    parameters: list[Numerical | Categorical] = [*run.space.numerical, *run.space.categorical]
+    moved = [p for p in parameters if any(one.get(p.name) != configs[0].get(p.name) for one in configs)]
+    still = [f"{p.name} {setting(configs[0][p.name])}" for p in parameters if p not in moved and p.name in configs[0]]
+    copied = [o for o in line if o.parent is not None and o.parent[0] != o.member]
+    beside = [] if gain is None else [o for o in gain.line if o.key not in run.winning]
+    over = gain.over if gain is not None and beside else None
+    marked = zip(DRAWN, (over, WINNER, SWITCHED), (beside, line, copied), strict=True)
+    data = {
+        source: [record(member=o.member, round=o.round, score=o.score, curve=name) for o in found]
+        for source, name, found in marked
+    }
+    for row, o in zip(data["switches"], copied, strict=True):
+        row |= {"at": o.round - 0.5, "source": "" if o.parent is None else f"member {o.parent[0]}"}
+    data = {source: found for source, found in data.items() if found}
+    panels = [_curve(list(data), over)]
+    for i, parameter in enumerate(moved[:MAX_PANELS]):
+        for row, config in zip(data["winner"], configs, strict=True):
+            row |= {f"value{i}": _drawn(parameter, config[parameter.name])} if parameter.name in config else {}
+        panels.append(_values(f"value{i}", parameter, {row.get(f"value{i}") for row in data["winner"]}))
+    panels = [alt.layer(_switches(), panel) if copied else panel for panel in panels]
+    caption = (
+        f"The weights with the best score were {counted(len(copied), 'time')} those of another member (dashed lines)."
+    )
+    caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
+    caption += f" Unchanged: {', '.join(still)}." if still and len(still) <= MAX_PANELS else ""
+    caption += f" {MAX_PANELS} of {len(moved)} values that changed are drawn." if len(moved) > MAX_PANELS else ""
+    bare, full = charts.rounds_axis(run.horizon, None, labels=False), charts.rounds_axis(run.horizon)
+    chart = alt.vconcat(*(panel.encode(x=full if panel is panels[-1] else bare) for panel in panels), spacing=8)
+    return Figure("winner", "The winner", caption, chart, data)
+
+
+def _drawn(parameter: Numerical | Categorical, value: Any) -> Any:
+    """Return a value as it is drawn: a number, or the name of a label."""
+    return label_names(parameter.labels)[parameter.labels.index(value)] if parameter.labels else float(value)
+
+
+def _curve(sources: list[str], over: str | None) -> Any:
+    """Draw the score, the switches on it and, if there is one, the curve that it is compared with."""
+    y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=charts.TICK_FORMAT))
+    colours = {WINNER: RED, SWITCHED: BLUE} | ({} if over is None else {over: GREY})
+    layers = []
+    for source in sorted(sources, key=DRAWN.index):
+        base = alt.Chart(alt.NamedData(source)).transform_calculate(who=charts.INTERVAL_NAME)
+        marks, tip = base.mark_line(strokeWidth=2.5, point=True), charts.tooltips(*TIP)
+        if source == "switches":
+            marks = base.mark_point(shape="diamond", filled=True, size=110, opacity=1)
+            tip = charts.tooltips(*TIP, ("source", "weights of"))
+        layers.append(marks.encode(y=y, color=charts.colour("curve", colours), tooltip=tip, order="round:Q"))
+    return alt.layer(*layers).properties(width=740, height=200)
+
+
+def _switches() -> Any:
+    """Draw a line between the two rounds where the weights changed."""
+    return alt.Chart(alt.NamedData("switches")).mark_rule(strokeDash=[3, 3], color=BLUE, opacity=0.6).encode(x="at:Q")
+
+
+def _values(field: str, parameter: Numerical | Categorical, drawn: set[Any]) -> Any:
+    """Draw the values of a hyperparameter that the winner trained with."""
+    labels = [name for name in label_names(parameter.labels) if name in drawn]
+    if labels:
+        y = charts.labels_axis(field, labels)
+    else:
+        scale = {"type": "log"} if isinstance(parameter, Numerical) and parameter.log else {"zero": False}
+        axis = alt.Axis(tickCount=3, grid=False, format=".4~g")
+        y = alt.Y(f"{field}:Q", title=None, scale=alt.Scale(**scale), axis=axis)
+    height, shown = (charts.rows_height(labels), (field, "value")) if labels else (50, (field, "value", ".4~g"))
+    line = (
+        alt.Chart(alt.NamedData("winner"))
+        .transform_calculate(who=charts.INTERVAL_NAME)
+        .mark_line(interpolate="step", strokeWidth=2, color=RED, point={"color": RED})
+        .encode(y=y, order="round:Q", tooltip=charts.tooltips(TIP[0], shown))
+    )
+    return line.properties(width=740, height=height, title=charts.panel_title(parameter.name))

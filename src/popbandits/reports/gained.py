@@ -1,0 +1,91 @@
+"""What tuning gained over the start, with its noise."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from popbandits.advice import score_noise
+from popbandits.basics.records import merit
+from popbandits.basics.settings import CONTROL
+from popbandits.basics.typing import FloatArray
+from popbandits.basics.wording import number
+from popbandits.history import Key, Observation
+from popbandits.reports.run import Run
+
+MIN_COMPARED = 3
+"""Fewest rounds whose spread tells the noise; of fewer, the noise of a score must be known."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How far the member that is best in the end was ahead of one that was not tuned.
+
+    Args:
+        over: Whom it is compared with, in words.
+        where: Where that one is found.
+        line: The intervals of that one, as far as the record has them.
+        whole: True if it trained as long as the winner.
+        lead: Mean lead in the last rounds that both trained apart, of which more is better; NaN if there are none.
+        error: Two standard errors of the lead; NaN if unknown.
+        rounds: The rounds that were compared.
+    """
+
+    over: str
+    where: str
+    line: list[Observation]
+    whole: bool
+    lead: float
+    error: float
+    rounds: list[int]
+
+    @property
+    def clear(self) -> bool:
+        """True if the lead is more than its noise."""
+        return self.lead > self.error
+
+    def __str__(self) -> str:
+        return f"{number(self.lead, 3, '+')} ± {number(self.error, 2)}"
+
+
+def gain_over_start(run: Run) -> Gain | None:
+    """Compare the member that is best in the end with the control, or the start as far as the record has it.
+
+    Without either, with the first configuration that was kept longest. None if nothing has completed.
+    """
+    final = run.final
+    if final is None:
+        return None
+    start = bool(run.about.get("start"))
+    if run.about.get("control"):
+        over, line = "the control", [o for o in run.history if o.member == CONTROL and not o.failed]
+    else:
+        over, line = "the start" if start else "a first configuration", _kept_longest(run, start)
+    where = f"member {line[0].member}, on record until round {line[-1].round}" if line else "not on record"
+    rivals = {o.round: o for o in line}
+    apart = [o for o in run.history.lineage(final) if o.round in rivals and rivals[o.round].key != o.key]
+    apart = apart[-max(MIN_COMPARED, len(apart) // 4) :]
+    ahead = np.array([run.sign * (o.score - rivals[o.round].score) for o in apart])
+    lead = float(ahead.mean()) if len(ahead) else math.nan
+    whole = bool(line) and line[-1].round >= final.round
+    return Gain(over, where, line, whole, lead, _two_errors(run, ahead), [o.round for o in apart])
+
+
+def _two_errors(run: Run, ahead: FloatArray) -> float:
+    """Return two standard errors of the mean lead: by its spread over rounds, or a score's noise if that is more."""
+    noise, count = score_noise(run.history), len(ahead)
+    known = [] if noise is None or not count else [math.sqrt(2 * noise)]
+    known += [float(ahead.std(ddof=1))] if count >= MIN_COMPARED else []
+    return 2 * max(known) / math.sqrt(count) if known else math.nan
+
+
+def _kept_longest(run: Run, only_start: bool) -> list[Observation]:
+    """Return the longest line of intervals that trained with a first configuration, that of member 0 if it is given."""
+    pure: dict[Key, Observation] = {}
+    for o in run.history:
+        source = pure.get(o.parent) if o.parent is not None else None
+        fresh = o.round == 0 and not (only_start and o.member)
+        if not o.failed and (fresh if o.parent is None else source is not None and source.config == o.config):
+            pure[o.key] = o
+    last = max(pure.values(), key=lambda o: (o.round, *merit(o, run.sign)), default=None)
+    return [] if last is None else run.history.lineage(last)
