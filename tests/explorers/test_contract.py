@@ -63,7 +63,8 @@ def test_the_spaces_are_of_every_kind() -> None:
     assert labels >= {str, int, float, bool, type(None), tuple}
     assert any(number.log for space in SPACES.values() for number in space.numerical)
     assert any(number.prior for space in SPACES.values() for number in space.numerical)
-    assert any(c.conditional for space in SPACES.values() for c in space.categorical)
+    labelled = [{c.name for c in space.categorical} for space in SPACES.values()]
+    assert any(names & set(each.conditional_hyperparameters) for names, each in zip(labelled, made, strict=True))
     assert any(not space.numerical for space in SPACES.values())
     assert any(not space.categorical for space in SPACES.values())
     assert any(each.forbidden_clauses for each in made)

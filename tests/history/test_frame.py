@@ -60,7 +60,8 @@ def test_without_pandas_it_says_what_to_install(history: History, monkeypatch: p
         history.to_pandas()
 
 
-def test_a_result_shows_its_history(history: History, tmp_path: Path) -> None:
+def test_a_result_shows_what_it_hands_over_and_its_history(history: History, tmp_path: Path) -> None:
     history.save(tmp_path)
     assert History.load(tmp_path).to_pandas().equals(history.to_pandas())
-    assert Result(tmp_path)._repr_html_() == history._repr_html_()
+    result = Result(tmp_path)
+    assert result._repr_html_() == f"<p>Handed over: {result.choice}</p>{history._repr_html_()}"
