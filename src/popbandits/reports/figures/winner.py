@@ -46,7 +46,7 @@ def winner(run: Run, gain: Gain | None) -> Figure:
             row |= {f"value{i}": _drawn(parameter, config[parameter.name])} if parameter.name in config else {}
         panels.append(_values(f"value{i}", parameter, {row.get(f"value{i}") for row in data["winner"]}))
     panels = [alt.layer(_switches(), panel) if copied else panel for panel in panels]
-    caption = f"The lineage of the best score; it went on from another member's weights {counted(len(copied), 'time')} (dashed)."
+    caption = f"The best score's lineage went on from another's weights {counted(len(copied), 'time')} (dashed lines)."
     caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
     caption += f" Unchanged: {', '.join(still)}." if still and len(still) <= MAX_PANELS else ""
     caption += f" {MAX_PANELS} of {len(moved)} values that changed are drawn." if len(moved) > MAX_PANELS else ""
