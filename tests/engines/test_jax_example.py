@@ -51,7 +51,7 @@ def draw(example: ModuleType, count: int) -> list[dict[str, Any]]:
 
 
 def test_it_passes_the_check() -> None:
-    example = load_example()
+    example = load_example(UPDATES=4, GRADIENTS=8)  # enough of them that something is clipped
     flawless(check_batched(example.Agents, example.SPACE))
 
 
