@@ -259,7 +259,7 @@ def measure(count: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--time", type=int, metavar="MEMBERS", help="only time this many members")
     arguments = parser.parse_args()
     if arguments.time:

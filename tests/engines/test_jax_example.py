@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from popbandits import History, resume, tune
+from popbandits import History, log, resume, tune
 from popbandits.errors import HistoryError
 from popbandits.run.replay import replay
 from popbandits.space import Space
@@ -28,11 +29,12 @@ from tests.processes import run_script
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "batched_jax.py"
-SMALLER = {"CARTS": 4, "LENGTH": 16, "UPDATES": 2, "GRADIENTS": 4, "BATCH": 16, "EPISODES": 4, "LIMIT": 100}
+SMALLER = {"CARTS": 4, "LENGTH": 16, "UPDATES": 4, "GRADIENTS": 8, "BATCH": 16, "EPISODES": 4, "LIMIT": 100}
 
 
+@cache
 def load_example(**constants: int) -> ModuleType:
-    """Import the example, with intervals that take an instant."""
+    """Import the example, with intervals that take an instant; once, for what was compiled is kept with it."""
     spec = importlib.util.spec_from_file_location("batched_jax", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
@@ -51,51 +53,62 @@ def draw(example: ModuleType, count: int) -> list[dict[str, Any]]:
 
 
 def test_it_passes_the_check() -> None:
-    example = load_example(UPDATES=4, GRADIENTS=8)  # enough of them that something is clipped
-    flawless(check_batched(example.Agents, example.SPACE))
+    example = load_example()
+    # With the lowest rates of its space nothing is clipped in a short interval, and the check says so of `clip`.
+    flawless(check_batched(example.Agents, example.SPACE | {"lr": log(3e-3, 1e-1)}))
 
 
-def test_a_member_trains_alike_beside_one_other_and_beside_fifteen(tmp_path: Path) -> None:
+def test_a_member_trains_alike_beside_one_other_and_beside_fifteen() -> None:
     example = load_example()
     configs = draw(example, 16)
-    few, many = example.Agents([5, 6]), example.Agents(list(range(5, 21)))
+    batches = [example.Agents([5, 6]), example.Agents(list(range(5, 21)))]
     for round_ in range(3):
-        scores = []
-        for agents in (few, many):
+        scores, weights = [], []
+        for agents in batches:
             count = len(agents.members.key)
             agents.assigned([(member, round_) for member in range(count)])
             scores.append([outcome.score for outcome in agents.train(configs[:count])[:2]])
-        assert scores[0] == scores[1]
+            weights.append([np.asarray(matrix)[:2] for matrix, _ in agents.members.weights])
+        # Programs of two sizes may round differently; in one size, the check compares bits.
+        assert scores[0] == pytest.approx(scores[1], rel=1e-3)
+        for few, many in zip(*weights, strict=True):
+            np.testing.assert_allclose(few, many, atol=1e-3)
+        assert not np.allclose(weights[0][0][0], weights[0][0][1], atol=1e-3)
         configs = [configs[1], configs[0], *configs[2:]]
 
 
 def test_copies_draw_random_numbers_of_their_own() -> None:
     example = load_example()
-    agents = example.Agents([1, 2, 3])
-    agents.copy([0, 0, 0])
-    agents.assigned([(0, 1), (1, 1), (1, 1)])
-    agents.train([example.START] * 3)
-    first, second, third = np.asarray(agents.members.carts)
+    agents = example.Agents([1, 2, 3, 4])
+    agents.copy([0, 0, 0, 3])
+    agents.assigned([(0, 1), (1, 1), (1, 1), (3, 1)])
+    agents.train([example.START] * 4)
+    first, second, third, _ = np.asarray(agents.members.carts)
     assert not np.array_equal(first, second)
     assert np.array_equal(second, third)
 
 
 def test_a_new_configuration_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    example = load_example()
-    traced = []
-    update = example.update
-    monkeypatch.setattr(example, "update", lambda *given: (traced.append(1), update(*given))[1])
+    example = load_example(UPDATES=3)  # of which nothing is compiled yet
+    traces, update = [], example.update
+
+    def counted(*given: Any) -> Any:
+        traces.append(given)
+        return update(*given)
+
+    monkeypatch.setattr(example, "update", counted)
     agents = example.Agents([0, 1, 2, 3])
     agents.train([example.START] * 4)
-    assert traced
-    traced.clear()
+    assert traces
+    traces.clear()
     for config in draw(example, 6):
+        agents.assigned([(member, 1) for member in range(4)])
         agents.train([config] * 4)
         assert [used["activation"] for used in agents.applied()] == [config["activation"]] * 4
     agents.copy([1, 1, 2, 0])
     agents.reset(3, 7)
     agents.train([example.START | {"lr": 0.01}] * 4)
-    assert traced == []
+    assert traces == []
 
 
 def test_256_members_train_in_one_program(tmp_path: Path) -> None:
@@ -113,19 +126,17 @@ def test_its_carts_move_as_those_of_gymnasium_do() -> None:
     example = load_example()
     theirs = gymnasium.make("CartPole-v1").unwrapped
     cart, _ = theirs.reset(seed=0)
-    rng, lengths = np.random.default_rng(0), []
-    for _ in range(20):
-        for step in range(1, 500):
-            action = int(rng.integers(2))
-            ours, failed = example.push(np.asarray(cart)[None], np.array([action]))
-            cart, _, terminated, _, _ = theirs.step(action)
-            np.testing.assert_allclose(ours[0], cart, rtol=1e-4, atol=1e-6)
-            assert bool(failed[0]) == terminated
-            if terminated:
-                break
-        lengths.append(step)
-        cart, _ = theirs.reset()
-    assert max(lengths) < 499
+    rng, falls = np.random.default_rng(0), 0
+    for _ in range(300):
+        action = int(rng.integers(2))
+        ours, failed = example.push(np.asarray(cart)[None], np.array([action]))
+        cart, _, terminated, _, _ = theirs.step(action)
+        np.testing.assert_allclose(ours[0], cart, rtol=1e-4, atol=1e-6)
+        assert bool(failed[0]) == terminated
+        if terminated:
+            falls += 1
+            cart, _ = theirs.reset()
+    assert falls > 5
 
 
 # Kills
@@ -190,7 +201,7 @@ def test_the_script_learns_and_says_where_it_is_kept(tmp_path: Path, capsys: pyt
     assert int(found[1]) > 400
     kept = re.search(r"Everything is in (\S+), the best agent in (\S+)\.$", out, re.MULTILINE)
     assert kept is not None
-    assert len(History.load(tmp_path / kept[1])) == 96
+    assert len(History.load(tmp_path / kept[1])) == 64
     assert any((tmp_path / kept[2]).iterdir())
 
 
