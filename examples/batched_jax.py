@@ -242,7 +242,7 @@ def as_arrays(configs: list[dict[str, Any]]) -> Config:
 
 
 def measure(count: int) -> None:
-    """Print how fast members train as one program, and in a loop; their evaluation takes time too, but is not counted."""
+    """Print training steps per second of one program and of a loop; evaluations take time, but are not counted."""
     members, config = Agents(list(range(count))).members, as_arrays([START] * count)
     one = jax.jit(train_member)
     ways = {
