@@ -1,0 +1,275 @@
+"""Tune eight PPO agents that train as one JAX program: `python examples/batched_jax.py`.
+
+They learn to balance a pole on a cart. Every function is written for one member, and `jax.vmap` makes it one for all.
+Three things are worth copying: a member is one tree of arrays, its random key among them, so that copying, saving and
+loading are a line or two each; hyperparameters are arrays too, labels as their index, so that a new configuration needs
+no compilation; and `assigned` lets copies of a member draw random numbers of their own.
+
+`python examples/batched_jax.py --time 256` times 256 members in one program, and in a loop.
+"""
+
+import argparse
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax, nn, random, tree
+
+from popbandits import Outcome, log, tune
+
+CARTS, LENGTH, UPDATES = 8, 64, 8  # carts of a member; steps of each before an update; updates in an interval
+GRADIENTS, BATCH, LAYERS = 16, 128, (4, 32, 32, 3)  # gradient steps in an update; experiences in each; units
+EPISODES, LIMIT = 16, 500  # episodes of which the score is the mean length; steps of the longest
+STEPS = CARTS * LENGTH * UPDATES
+ACTIVATIONS = ["tanh", "relu"]
+SPACE = {
+    "lr": log(1e-5, 1e-1),
+    "discount": (0.8, 0.999),
+    "trace": (0.5, 1.0),
+    "clip": log(0.03, 1.0),
+    "entropy": log(1e-5, 1e-1),
+    "activation": ACTIVATIONS,
+}
+START = {"lr": 1e-4, "discount": 0.9, "trace": 0.95, "clip": 0.2, "entropy": 0.01, "activation": "relu"}
+Config = dict[str, Array]
+
+
+class Member(NamedTuple):
+    """All of a member that lasts between intervals. With one more axis, the first, it is all members."""
+
+    key: Array
+    weights: list[tuple[Array, Array]]
+    means: list[tuple[Array, Array]]  # Adam's: of gradients, and of their squares
+    squares: list[tuple[Array, Array]]
+    gradients: Array  # Adam's steps so far
+    carts: Array
+    ages: Array  # steps since the episodes of the carts began
+
+
+# The environment: Gymnasium's CartPole-v1.
+
+
+def begin(key: Array, count: int) -> Array:
+    """Put carts near the middle, with poles upright; return position, speed, angle and its speed, for each."""
+    return random.uniform(key, (count, 4), minval=-0.05, maxval=0.05)
+
+
+def push(carts: Array, actions: Array) -> tuple[Array, Array]:
+    """Push carts to the left (0) or to the right (1) for 0.02 seconds; return them, and whether they failed."""
+    _, speed, angle, turning = carts.T
+    sine, cosine = jnp.sin(angle), jnp.cos(angle)
+    thrust = (20.0 * actions - 10.0 + 0.05 * turning**2 * sine) / 1.1
+    turn = (9.8 * sine - cosine * thrust) / (0.5 * (4 / 3 - 0.1 * cosine**2 / 1.1))
+    carts += 0.02 * jnp.stack([speed, thrust - 0.05 * turn * cosine / 1.1, turning, turn], axis=1)
+    return carts, (jnp.abs(carts[:, 0]) > 2.4) | (jnp.abs(carts[:, 2]) > jnp.pi / 15)
+
+
+# One member.
+
+
+@jax.jit
+def new(key: Array) -> Member:
+    """Make a member that has not been trained."""
+    key, start, *keys = random.split(key, len(LAYERS) + 1)
+    shapes = zip(keys, pairwise(LAYERS), strict=True)
+    weights = [(random.normal(k, (rows, units)) / rows**0.5, jnp.zeros(units)) for k, (rows, units) in shapes]
+    zeros = tree.map(jnp.zeros_like, weights)
+    return Member(key, weights, zeros, zeros, jnp.array(0), begin(start, CARTS), jnp.zeros(CARTS, int))
+
+
+def network(weights: list[tuple[Array, Array]], values: Array, config: Config) -> tuple[Array, Array]:
+    """Compute the log-probabilities of actions and the value of carts."""
+    for matrix, bias in weights[:-1]:
+        values = values @ matrix + bias
+        values = jnp.where(config["activation"] == 0, jnp.tanh(values), nn.relu(values))
+    outputs = values @ weights[-1][0] + weights[-1][1]
+    return nn.log_softmax(outputs[..., :2]), outputs[..., 2]
+
+
+def collect(member: Member, config: Config, key: Array) -> tuple[Member, dict[str, Array]]:
+    """Drive all carts for some steps; return also what was seen and done, (steps, carts, ...)."""
+
+    def drive(now, key):
+        (carts, ages), (acting, starting) = now, random.split(key)
+        logs, values = network(member.weights, carts, config)
+        actions = random.categorical(acting, logs)
+        after, failed = push(carts, actions)
+        ended = failed | (ages + 1 >= LIMIT)
+        next_values = jnp.where(failed, 0.0, network(member.weights, after, config)[1])
+        seen = {"carts": carts, "actions": actions, "logs": logs, "values": values}
+        seen |= {"next values": next_values, "ended": ended}
+        return (jnp.where(ended[:, None], begin(starting, CARTS), after), jnp.where(ended, 0, ages + 1)), seen
+
+    (carts, ages), seen = lax.scan(drive, (member.carts, member.ages), random.split(key, LENGTH))
+    return member._replace(carts=carts, ages=ages), seen
+
+
+def judge(seen: dict[str, Array], config: Config) -> dict[str, Array]:
+    """Add how much better actions were than expected, by generalised advantage estimation; flatten steps and carts."""
+    reward = 1 - config["discount"]  # of a step. Gymnasium's is 1; with this one, values are between 0 and 1.
+    surprises = reward + config["discount"] * seen["next values"] - seen["values"]
+    kept = config["discount"] * config["trace"] * ~seen["ended"]
+
+    def sum_back(later, now):
+        total = now[0] + now[1] * later
+        return total, total
+
+    _, gains = lax.scan(sum_back, jnp.zeros(CARTS), (surprises, kept), reverse=True)
+    seen |= {"targets": gains + seen["values"], "gains": (gains - gains.mean()) / (gains.std() + 1e-8)}
+    return tree.map(lambda x: x.reshape(LENGTH * CARTS, *x.shape[2:]), seen)
+
+
+def loss(weights: list[tuple[Array, Array]], seen: dict[str, Array], config: Config) -> Array:
+    """Compute PPO's loss."""
+    logs, values = network(weights, seen["carts"], config)
+    ratios = jnp.exp(logs - seen["logs"])[jnp.arange(BATCH), seen["actions"]]
+    clipped = jnp.clip(ratios, 1 - config["clip"], 1 + config["clip"])
+    policy = -jnp.minimum(ratios * seen["gains"], clipped * seen["gains"]).mean()
+    entropy = -(jnp.exp(logs) * logs).sum(-1).mean()
+    return policy - config["entropy"] * entropy + ((values - seen["targets"]) ** 2).mean()
+
+
+def update(member: Member, config: Config) -> Member:
+    """Collect experience, and learn from it."""
+    key, driving, drawing = random.split(member.key, 3)
+    member, seen = collect(member._replace(key=key), config, driving)
+    seen = judge(seen, config)
+
+    def descend(member, chosen):  # a step of Adam
+        slopes = jax.grad(loss)(member.weights, tree.map(lambda x: x[chosen], seen), config)
+        count = member.gradients + 1
+        means = tree.map(lambda mean, slope: 0.9 * mean + 0.1 * slope, member.means, slopes)
+        squares = tree.map(lambda square, slope: 0.999 * square + 0.001 * slope**2, member.squares, slopes)
+        rate = config["lr"] * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+        weights = tree.map(lambda w, m, s: w - rate * m / (jnp.sqrt(s) + 1e-8), member.weights, means, squares)
+        return member._replace(weights=weights, means=means, squares=squares, gradients=count), None
+
+    return lax.scan(descend, member, random.randint(drawing, (GRADIENTS, BATCH), 0, LENGTH * CARTS))[0]
+
+
+def train_member(member: Member, config: Config) -> tuple[Member, Array]:
+    """Train for an interval; return also the lengths of new episodes without chance, or NaN if it diverged."""
+    member, _ = lax.scan(lambda member, _: (update(member, config), None), member, length=UPDATES)
+
+    def drive(now, _):
+        carts, failed = now
+        carts, fails = push(carts, network(member.weights, carts, config)[0].argmax(-1))
+        return (carts, failed | fails), ~failed
+
+    key, starting = random.split(member.key)
+    _, up = lax.scan(drive, (begin(starting, EPISODES), jnp.zeros(EPISODES, bool)), length=LIMIT)
+    finite = jnp.isfinite(sum(leaf.sum() for leaf in tree.leaves(member.weights)))
+    return member._replace(key=key), jnp.where(finite, up.sum(0), jnp.nan)
+
+
+# All members.
+
+train_members = jax.jit(jax.vmap(train_member))
+
+
+@jax.jit
+def pick(rows: Any, which: Array) -> Any:
+    """Return one row of all arrays, or several."""
+    return tree.map(lambda array: array[which], rows)
+
+
+@jax.jit
+def put(rows: Any, member: int, one: Any) -> Any:
+    """Overwrite one row of all arrays."""
+    return tree.map(lambda array, row: array.at[member].set(row), rows, one)
+
+
+@jax.jit
+@jax.vmap
+def branch(member: Member, number: Array, round_: Array) -> Member:
+    """Change a key by the number of the member and of the round."""
+    return member._replace(key=random.fold_in(random.fold_in(member.key, number), round_))
+
+
+class Agents:
+    """What a population trains: all members at once."""
+
+    def __init__(self, seeds: list[int]):
+        self.members = tree.map(lambda *rows: jnp.stack(rows), *(new(random.PRNGKey(seed)) for seed in seeds))
+        self.used: Config = {}
+
+    def train(self, configs: list[dict[str, Any]]) -> list[Outcome]:
+        """Train for an interval; the mean length of episodes."""
+        self.used = as_arrays(configs)
+        self.members, lengths = train_members(self.members, self.used)
+        lengths = np.asarray(lengths, float)
+        scores, errors = lengths.mean(1).tolist(), (lengths.std(1) / EPISODES**0.5).tolist()
+        return [Outcome(s, STEPS, standard_error=e) for s, e in zip(scores, errors, strict=True)]
+
+    def applied(self) -> list[dict[str, Any]]:
+        """Return the hyperparameters that each member trained with."""
+        columns = {name: array.tolist() for name, array in self.used.items()}
+        columns["activation"] = [ACTIVATIONS[index] for index in columns["activation"]]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def assigned(self, keys: list[tuple[int, int]]) -> None:
+        """Let each member go on with random numbers of its own, also if it is a copy."""
+        self.members = branch(self.members, *jnp.array(keys).T)
+
+    def copy(self, sources: list[int]) -> None:
+        """Let member i become what member sources[i] is."""
+        self.members = pick(self.members, jnp.array(sources))
+
+    def reset(self, member: int, seed: int) -> None:
+        """Let a member start afresh."""
+        self.members = put(self.members, member, new(random.PRNGKey(seed)))
+
+    def save(self, member: int, directory: Path) -> None:
+        """Write all of a member."""
+        np.savez(directory / "member.npz", *tree.leaves(pick(self.members, member)))
+
+    def load(self, member: int, directory: Path) -> None:
+        """Read it."""
+        with np.load(directory / "member.npz") as file:
+            one = tree.unflatten(tree.structure(self.members), list(file.values()))
+        self.members = put(self.members, member, one)
+
+
+def as_arrays(configs: list[dict[str, Any]]) -> Config:
+    """Make an array of each hyperparameter, with a value for each member."""
+    columns = {name: [config[name] for config in configs] for name in SPACE}
+    columns["activation"] = [ACTIVATIONS.index(label) for label in columns["activation"]]
+    return {name: jnp.array(values) for name, values in columns.items()}
+
+
+def measure(count: int) -> None:
+    """Print training steps per second of one program and of a loop; evaluations take time, but are not counted."""
+    members, config = Agents(list(range(count))).members, as_arrays([START] * count)
+    one = jax.jit(train_member)
+    ways = {
+        "one program": lambda: train_members(members, config),
+        "a loop": lambda: [one(pick(members, number), pick(config, number)) for number in range(count)],
+    }
+    for name, way in ways.items():
+        jax.block_until_ready(way())  # compiled here
+        start = time.perf_counter()
+        jax.block_until_ready(way())
+        speed = count * STEPS / (time.perf_counter() - start)
+        print(f"{count} members in {name}: {speed:,.0f} steps/s on {jax.devices()[0].device_kind}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--time", type=int, metavar="MEMBERS", help="only time this many members")
+    arguments = parser.parse_args()
+    if arguments.time:
+        measure(arguments.time)
+    else:
+        settings = {"population": 8, "rounds": arguments.rounds, "seed": 0, "engine": "batched"}
+        result = tune(Agents, SPACE, start=START, control=True, **settings)  # Member 0 stays on the start.
+        untuned = max(o.score for o in result.history if o.member == 0)
+        print(f"The best agent balances the pole for {result.best.score:.0f} of {LIMIT} steps,", end=" ")
+        print(f"the one that was not tuned for {untuned:.0f}. What the best one trained with:")
+        for number, config in enumerate(result.schedule):
+            print(f"{number:>5}  lr {config['lr']:.1e}  discount {config['discount']:.3f}  {config['activation']}")
+        print(f"Everything is in {result.directory}, the best agent in {result.checkpoint}.")
