@@ -108,4 +108,5 @@ def flawless(report: Report) -> None:
 def test_every_example_is_tested() -> None:
     tested = {"numpy_agent", "pytorch_supervised", "batched_pytorch", "ask_tell"}
     on_ray = {"ray_tune", "rllib_ppo", "sb3_ppo"}  # in tests/ray
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested | on_ray
+    with_trl = {"trl_grpo"}  # in tests/adapters
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested | on_ray | with_trl
