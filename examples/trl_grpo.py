@@ -95,7 +95,6 @@ def make_trainer(base: Any, arguments: GRPOConfig) -> GRPOTrainer:
 def accuracy(trainer: GRPOTrainer) -> float:
     """Return the share of right answers to sums that nobody trained with; the most probable answer counts."""
     prompts = TOKENIZER([f"{a}+{b}=" for a, b in HELD_OUT], return_tensors="pt", padding=True)
-    del prompts["token_type_ids"]
     with torch.no_grad():
         tokens = trainer.model.eval().generate(**prompts, do_sample=False, max_new_tokens=4)
     said = TOKENIZER.batch_decode(tokens[:, prompts["input_ids"].shape[1] :], skip_special_tokens=True)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -29,6 +30,9 @@ _UNSAVED_FILES = ("rng_state.pth", "training_args.bin")
 
 _TIMING_SUFFIXES = ("_runtime", "_per_second")
 """Metrics that differ at every measurement; the record has the seconds of an interval anyway."""
+
+_turns = Lock()
+"""Held by the agent that trains: Accelerate has one state in a process, which a new trainer resets for all."""
 
 
 class TrainerAgent(ResumingAgent):
@@ -90,7 +94,7 @@ class TrainerAgent(ResumingAgent):
         done = self._done + self._steps
         if self._total is not None and done > self._total:
             raise AgentError(f"total_steps must cover every interval, got {self._total} where {done} are trained")
-        with self._new_numbers() as number, _quiet(transformers):
+        with _turns, self._new_numbers() as number, _quiet(transformers):
             arguments = self._training_arguments(self._arguments_type(), config, number, done)
             trainer = self._build(config, arguments, number)
             restoring = _restore_trainer(transformers.TrainerCallback)(

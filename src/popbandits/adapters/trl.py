@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import fields
-from threading import Lock
 from typing import Any
 
 from popbandits.adapters.huggingface import TrainerAgent
@@ -29,7 +28,6 @@ PLACES: dict[str, tuple[str, ...]] = {
 """Hyperparameters that can be changed while it trains, and the attributes of the trainer that training reads."""
 
 _bases: dict[Callable[[], Any], Any] = {}
-_one_loads = Lock()
 
 
 class TRLAgent(TrainerAgent):
@@ -104,9 +102,8 @@ def share_base(load_base: Callable[[], Any]) -> Any:
     Args:
         load_base: Function that returns the base; called once in a process.
     """
-    with _one_loads:
-        if load_base not in _bases:
-            with seeded(0):  # The interval that loads it draws no other numbers than those that find it loaded.
-                _bases[load_base] = load_base().requires_grad_(False)
+    if load_base not in _bases:
+        with seeded(0):  # The interval that loads it draws no other numbers than those that find it loaded.
+            _bases[load_base] = load_base().requires_grad_(False)
     base = _bases[load_base]
     return deepcopy(base, {id(tensor): tensor for tensor in (*base.parameters(), *base.buffers())})
