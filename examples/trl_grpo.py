@@ -11,6 +11,7 @@ without tuning.
 
 import argparse
 import os
+import random
 import re
 import statistics
 from functools import partial
@@ -42,7 +43,7 @@ ON_CPU = {"use_cpu": True, "bf16": False, "gradient_checkpointing": False}
 BATCH = 64
 
 SUMS = [(a, b) for a in range(30) for b in range(30)]
-HELD_OUT = SUMS[::5]
+HELD_OUT = random.Random(0).sample(SUMS, 200)
 TRAINING = [pair for pair in SUMS if pair not in set(HELD_OUT)]
 
 
