@@ -3,10 +3,10 @@
     pip install 'popbandits[trl]'
     python examples/trl_grpo.py [--rounds 8] [--steps 10] [--compare 5]
 
-A small transformer learns sums such as 17+25=42 from examples for some seconds, imperfectly; then it is rewarded for
-right answers. It is made here and nothing is downloaded: for a model of yours, change `load_base` and the tokenizer.
-All members share the base in memory, and a checkpoint holds a member's adapter alone. `--compare` trains as long
-without tuning.
+A small transformer learns sums from examples for some seconds, imperfectly, and mostly in a form that nobody wants:
+17+25=042. Then it is rewarded for right answers, written 42. It is made here and nothing is downloaded: for a model of
+yours, change `load_base` and the tokenizer. All members share the base in memory, and a checkpoint holds a member's
+adapter alone. `--compare` trains as long without tuning.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from popbandits import log, tune
 from popbandits.adapters.trl import TRLAgent
 
 SPACE = {
-    "learning_rate": log(1e-4, 3e-2),
+    "learning_rate": log(1e-4, 1e-2),
     "beta": log(1e-3, 1.0),  # weight of the distance from the base
     "temperature": (0.5, 1.5),
     "epsilon": (0.05, 0.4),  # clipping
@@ -67,7 +67,8 @@ def load_base() -> Any:
         tokens = {"vocab_size": len(TOKENIZER), "pad_token_id": 0, "bos_token_id": None, "eos_token_id": 1}
         torch.manual_seed(0)
         model = LlamaForCausalLM(LlamaConfig(**shape, **tokens, max_position_embeddings=16))
-        rows = {"prompt": [f"{a}+{b}=" for a, b in TRAINING], "completion": [str(a + b) for a, b in TRAINING]}
+        shown = [(a, b, form) for a, b in TRAINING for form in ("d", "03d", "03d")]  # 17+25=42, and twice 17+25=042
+        rows = {"prompt": [f"{a}+{b}=" for a, b, _ in shown], "completion": [f"{a + b:{form}}" for a, b, form in shown]}
         quiet = {"report_to": "none", "disable_tqdm": True, "logging_strategy": "no", "save_strategy": "no"}
         settings = {"max_steps": BASE_STEPS, "learning_rate": 3e-3, "per_device_train_batch_size": BATCH}
         arguments = SFTConfig(f"{BASE}-output", dataloader_pin_memory=False, **settings, **quiet, **ON_CPU)
@@ -78,9 +79,9 @@ def load_base() -> Any:
 
 
 def reward(completions: list[str], answer: list[str], **_: Any) -> list[float]:
-    """Reward right answers, and a little whatever is a number."""
+    """Reward right answers, and a little whatever is a number without zeros in front."""
     return [
-        1.0 if said == right else 0.1 * bool(re.fullmatch(r"\d+", said))
+        1.0 if said == right else 0.1 * bool(re.fullmatch(r"0|[1-9]\d*", said))
         for said, right in zip(completions, answer, strict=True)
     ]
 
