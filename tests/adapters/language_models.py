@@ -21,7 +21,7 @@ LOADED = 0
 """Bases that were loaded in this process."""
 EMBEDDINGS: list[int] = []
 """Where the weights of a base are in memory, for every trainer that was built in this process."""
-ON_CPU = {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "per_device_train_batch_size": 8}
+ON_CPU = {"use_cpu": True, "gradient_checkpointing": False, "per_device_train_batch_size": 8}
 GENERATION = {"num_generations": 4, "max_completion_length": 3, "num_iterations": 2, "num_generations_eval": 4}
 
 

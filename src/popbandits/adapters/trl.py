@@ -5,6 +5,8 @@ from copy import deepcopy
 from dataclasses import fields
 from typing import Any
 
+import torch
+
 from popbandits.adapters.huggingface import TrainerAgent
 from popbandits.adapters.seeding import seeded
 from popbandits.basics.extras import library
@@ -51,7 +53,8 @@ class TRLAgent(TrainerAgent):
         arguments_type: Class of the training arguments: `GRPOConfig`, `SFTConfig`, ...
         seed: Seed of the agent.
         steps: Optimizer steps of an interval.
-        settings: Further arguments of `TrainerAgent`: total_steps, score, arguments.
+        arguments: Further training arguments. Default {}.
+        settings: Further arguments of `TrainerAgent`: total_steps, score.
     """
 
     _places = PLACES
@@ -64,9 +67,11 @@ class TRLAgent(TrainerAgent):
         *,
         seed: int,
         steps: int,
+        arguments: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(make_trainer, seed=seed, steps=steps, **settings)
+        precision = {} if torch.cuda.is_available() else {"bf16": False}  # TRL's default needs a GPU.
+        super().__init__(make_trainer, seed=seed, steps=steps, arguments=precision | dict(arguments or {}), **settings)
         self._load_base, self._type = load_base, arguments_type
 
     def _arguments_type(self) -> Any:
