@@ -98,7 +98,8 @@ $(VENV)/.has-rl: PACKAGES = -e '.[rl]'
 $(VENV)/.has-dev: PACKAGES = -e '.[report,rl,ray,dev]' -e './experiments[dev]'
 $(VENV)/.has-docs: PACKAGES = -e '.[report,ray,docs]'
 $(VENV)/.has-dist: PACKAGES = -e '.[dist]'
-$(VENV)/.has-integrations: PACKAGES = -e '.[report,rl,ray,slurm,dev,adapters,robots,jax,trackers,docs]' -e './experiments[dev]'
+$(VENV)/.has-integrations: PACKAGES = -e '.[report,rl,ray,slurm,dev,adapters,jax,robots,trl,trackers,docs]' \
+	-e './experiments[dev]'
 # rl_games wants a psutil below 6, which IPython refuses; what agents use of it imports none.
 $(VENV)/.has-rl-games: PACKAGES = --no-deps rl-games
 $(VENV)/.has-rl-games: $(VENV)/.has-integrations

@@ -108,5 +108,5 @@ def flawless(report: Report) -> None:
 def test_every_example_is_tested() -> None:
     tested = {"numpy_agent", "pytorch_supervised", "batched_pytorch", "ask_tell"}
     on_ray = {"ray_tune", "rllib_ppo", "sb3_ppo"}  # in tests/ray
-    in_jax = {"batched_jax"}  # in tests/engines/test_jax_example.py
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested | on_ray | in_jax
+    elsewhere = {"batched_jax", "trl_grpo"}  # in tests/engines and tests/adapters
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested | on_ray | elsewhere

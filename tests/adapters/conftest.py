@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("lightning") else ["lightning_agents.py"]
+NEEDS = {"lightning_agents.py": "lightning", "language_models.py": "trl"}
+collect_ignore = [module for module, library in NEEDS.items() if not find_spec(library)]

@@ -51,6 +51,12 @@ def lightning(seed: int) -> Any:
     return make_agent(seed)
 
 
+def trl(seed: int) -> Any:
+    from tests.adapters.language_models import grpo
+
+    return grpo(seed)
+
+
 def robot(name: str, seed: int) -> Any:
     from tests.adapters import robots
 
@@ -64,6 +70,7 @@ AGENTS: dict[str, Any] = {
     "skrl": (partial(robot, "skrl"), {"learning_rate": (1e-4, 1e-2), "mini_batches": [1, 2], "effort": (0.0, 1.0)}),
     "rl_games": (partial(robot, "rl_games"), {"kl_threshold": (1e-3, 1e-1), "tau": (0.8, 0.99), "effort": (0.0, 1.0)}),
     "lightning": (lightning, {"lr": (1e-3, 1e-1), "dropout": (0.0, 0.5), "optimizer": ["Adam", "SGD"]}),
+    "trl": (trl, {"learning_rate": (1e-3, 1e-1), "beta": (0.0, 1.0), "temperature": (0.5, 2.0)}),
 }
 
 

@@ -21,15 +21,17 @@ TASKS = {
     "skrl": "from tests.adapters.robots import skrl_config as make_config, skrl_env as make_env",
     "rl_games": "from tests.adapters.robots import register_rl_games_env, rl_games_config as make_config\n"
     "register_rl_games_env()",
+    "TRL": "from tests.adapters.language_models import PROMPTS, TOKENIZER as tokenizer, Dataset, load_base, reward\n"
+    "prompts = Dataset.from_dict({'prompt': PROMPTS})",
 }
-"""What the snippets import as a user's own: environments and configurations."""
+"""What the snippets import as a user's own: environments and configurations, models and data."""
 
 HEAVY = {"Stable-Baselines3", "PyTorch Lightning", "Hugging Face Trainer", *TASKS}
 SHORTER = {
     "rounds=10": "rounds=2",
     "population=4": "population=2",
     "steps=2048": "steps=64, n_steps=64",
-    "steps=20)": "steps=2)",
+    "steps=20": "steps=2",
     "iterations=50": "iterations=2",
 }
 
@@ -68,6 +70,7 @@ def test_every_adapter_has_a_snippet() -> None:
         "rl_games",
         "PyTorch Lightning",
         "Hugging Face Trainer",
+        "TRL",
         "Training scripts",
         "Plain PyTorch",
         "Optuna",

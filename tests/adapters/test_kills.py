@@ -14,7 +14,7 @@ from popbandits.basics.scratch import YOUNG
 from tests.adapters.killed import begin_or_resume
 
 pytestmark = pytest.mark.integration
-KILLS = [("ppo", 90), ("dqn", 170), ("lightning", 18), ("rsl_rl", 70), ("skrl", 70), ("rl_games", 70)]
+KILLS = [("ppo", 90), ("dqn", 170), ("lightning", 18), ("rsl_rl", 70), ("skrl", 70), ("rl_games", 70), ("trl", 14)]
 
 
 def play(name: str, directory: Path, kill_at: int | None) -> int:
@@ -36,7 +36,7 @@ def test_a_run_that_is_killed_while_it_trains_resumes_with_nothing_lost(name: st
         known.append(len(History.load(tmp_path / "killed")))
     assert 0 < known[0] < known[1] < 12
     left = list(tmp_path.glob("popbandits-*"))
-    assert bool(left) == (name in ("lightning", "rl_games"))
+    assert bool(left) == (name in ("lightning", "rl_games", "trl"))
     for folder in left:
         os.utime(folder, (time.time() - 2 * YOUNG,) * 2)
     assert play(name, tmp_path / "killed", kill_at=None) == 0

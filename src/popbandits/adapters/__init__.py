@@ -8,6 +8,7 @@
 | `rsl_rl`, `skrl`, `rl_games` | libraries for robot learning, as Isaac Lab trains with |
 | `lightning` | a module of PyTorch Lightning |
 | `huggingface` | the Trainer of Hugging Face's transformers |
+| `trl` | trainers of TRL: adapters of a language model |
 | `optuna` | search spaces from Optuna, and runs into its storage |
 
 All of them follow one rule: a checkpoint restores learnt state, never hyperparameters. Those of the next interval are

@@ -4,7 +4,9 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -29,6 +31,9 @@ _UNSAVED_FILES = ("rng_state.pth", "training_args.bin")
 _TIMING_SUFFIXES = ("_runtime", "_per_second")
 """Metrics that differ at every measurement; the record has the seconds of an interval anyway."""
 
+_turns = Lock()
+"""Held by the agent that trains: Accelerate has one state in a process, which a new trainer resets for all."""
+
 
 class TrainerAgent(ResumingAgent):
     """An agent that trains a transformers.Trainer for some optimizer steps in every interval.
@@ -50,18 +55,22 @@ class TrainerAgent(ResumingAgent):
         seed: Seed of the agent.
         steps: Optimizer steps of an interval.
         total_steps: Steps of the whole run, for a learning-rate schedule. None (default) for a constant learning rate.
-        score: Name of the metric of `Trainer.evaluate` that is the score. Default "eval_loss", for `mode="min"`.
+        score: Name of the metric of `Trainer.evaluate` that is the score, or a function of the trainer that returns it.
+            Default "eval_loss", for `mode="min"`.
         arguments: Further training arguments. Default {}.
     """
 
+    _places: Mapping[str, tuple[str, ...]] | None = None
+    """Attributes of the trainer that have each hyperparameter, if no others can be tuned."""
+
     def __init__(
         self,
-        make_trainer: Callable[[dict[str, Any], Any], Any],
+        make_trainer: Callable[..., Any],
         *,
         seed: int,
         steps: int,
         total_steps: int | None = None,
-        score: str = "eval_loss",
+        score: str | Callable[[Any], float] = "eval_loss",
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
         whole(1).check("steps", steps)
@@ -85,19 +94,19 @@ class TrainerAgent(ResumingAgent):
         done = self._done + self._steps
         if self._total is not None and done > self._total:
             raise AgentError(f"total_steps must cover every interval, got {self._total} where {done} are trained")
-        with self._new_numbers() as number, _quiet(transformers):
-            arguments = self._training_arguments(transformers.TrainingArguments, config, number, done)
-            trainer = self._make_trainer(config, arguments)
-            restoring = _restore_trainer(transformers.TrainerCallback)(trainer, config, self._optimizer, done)
+        with _turns, self._new_numbers() as number, _quiet(transformers):
+            arguments = self._training_arguments(self._arguments_type(), config, number, done)
+            trainer = self._build(config, arguments, number)
+            restoring = _restore_trainer(transformers.TrainerCallback)(
+                trainer, config, self._optimizer, done, self._places
+            )
             trainer.add_callback(restoring)
             trainer.remove_callback(transformers.PrinterCallback)
             trainer.train(resume_from_checkpoint=str(self._last) if self._done else None)
-            metrics = {name: value for name, value in trainer.evaluate().items() if not name.endswith(_TIMING_SUFFIXES)}
+            outcome = self._measure(trainer)
         self._keep(Path(arguments.output_dir) / f"checkpoint-{done}")
         self._done, self._optimizer, self._applied = done, restoring.optimizer, restoring.applied
-        if self._score not in metrics:
-            raise AgentError(f"score must name a metric of evaluate, got {self._score!r} where are {sorted(metrics)}")
-        return Outcome(metrics[self._score], self._steps, metrics)
+        return outcome
 
     def save(self, directory: Path) -> None:
         """Write the trainer's own checkpoint, which `from_pretrained` reads too."""
@@ -110,6 +119,22 @@ class TrainerAgent(ResumingAgent):
         self._done, self._optimizer = saved["steps"], saved["optimizer"]
         shutil.rmtree(self._last, ignore_errors=True)
         shutil.copytree(directory, self._last, ignore=shutil.ignore_patterns(SEEDS_FILE))
+
+    def _arguments_type(self) -> Any:
+        """Return the class of the training arguments."""
+        return library("transformers", "huggingface").TrainingArguments
+
+    def _build(self, config: dict[str, Any], arguments: Any, number: int) -> Any:
+        """Build the trainer of an interval, whose random numbers follow from a seed."""
+        return self._make_trainer(config, arguments)
+
+    def _measure(self, trainer: Any) -> Outcome:
+        if callable(self._score):
+            return Outcome(self._score(trainer), self._steps)
+        metrics = {name: value for name, value in trainer.evaluate().items() if not name.endswith(_TIMING_SUFFIXES)}
+        if self._score not in metrics:
+            raise AgentError(f"score must name a metric of evaluate, got {self._score!r} where are {sorted(metrics)}")
+        return Outcome(metrics[self._score], self._steps, metrics)
 
     @property
     def _last(self) -> Path:
@@ -140,8 +165,15 @@ def _restore_trainer(base: type[Any]) -> Callable[..., Any]:
     """Define the callback that ends an interval, and sets hyperparameters again after a resume."""
 
     class RestoreTrainer(base):  # type: ignore[misc]
-        def __init__(self, trainer: Any, config: dict[str, Any], optimizer: str, stop: int) -> None:
-            self.trainer, self.config, self.stop = trainer, config, stop
+        def __init__(
+            self,
+            trainer: Any,
+            config: dict[str, Any],
+            optimizer: str,
+            stop: int,
+            places: Mapping[str, tuple[str, ...]] | None,
+        ) -> None:
+            self.trainer, self.config, self.stop, self.places = trainer, config, stop, places
             self.optimizer, self.applied = optimizer, dict[str, Any]()
             self._create, trainer.create_scheduler = trainer.create_scheduler, self._create_and_note
 
@@ -159,7 +191,8 @@ def _restore_trainer(base: type[Any]) -> Callable[..., Any]:
             self.optimizer = name
             optimizers.put_back(live, self._built)
             optimizers.put_back_rates(schedule)
-            self.applied = optimizers.confirmed(self._told, self._read(), self.config)
+            read = self._read()
+            self.applied = optimizers.confirmed(self._told, read, self.config) if self.places is None else read
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.global_step >= self.stop:
@@ -174,6 +207,10 @@ def _restore_trainer(base: type[Any]) -> Callable[..., Any]:
                         group.get("initial_lr", group["lr"]) if option == "lr" else group[option] for group in groups
                     ]
                     read[name] = asked if asked in found else found[0]  # Biases have no weight decay.
+                elif self.places is not None:
+                    places = [each for each in self.places[name] if hasattr(self.trainer, each.partition(".")[0])]
+                    found = [attrgetter(place)(self.trainer) for place in places]
+                    read[name] = next((value for value in found if value != asked), asked)
                 elif hasattr(owner := self.trainer.args, name) or hasattr(owner := self.trainer.model.config, name):
                     read[name] = getattr(owner, name)
             return read
