@@ -41,7 +41,7 @@ from popbandits.commands.registry import STOPPED, Definition, Parser
 from popbandits.errors import PopbanditsError, PopbanditsWarning
 
 ABOUT, _, MORE = str(__doc__).strip().partition("\n\n")
-"""What `popbandits --help` says before and after the list of commands: this module's docstring."""
+"""Text of `popbandits --help` before and after the list of commands: this module's docstring."""
 
 
 def parser(definitions: Mapping[str, Definition] = COMMANDS) -> argparse.ArgumentParser:

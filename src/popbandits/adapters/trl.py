@@ -18,10 +18,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "max_grad_norm": ("args.max_grad_norm",),
     "beta": ("beta",),
     "temperature": ("temperature", "generation_config.temperature"),
-    "top_p": (
-        "top_p",
-        "generation_config.top_p",
-    ),
+    "top_p": ("top_p", "generation_config.top_p"),
     "epsilon": ("epsilon_low",),
     "epsilon_high": ("epsilon_high",),
     "num_generations": ("num_generations",),

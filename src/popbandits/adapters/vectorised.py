@@ -1,4 +1,4 @@
-"""What agents of libraries for robot learning share: many environments in one program, which an interval resets."""
+"""Train with a library for robot learning: the base of its agents, whose environments an interval resets."""
 
 import math
 import pickle

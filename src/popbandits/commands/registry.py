@@ -1,4 +1,4 @@
-"""What a command is, and functions that several commands share."""
+"""Define a command, and functions that several commands share."""
 
 import argparse
 from collections.abc import Callable, Sequence

@@ -86,7 +86,7 @@ class Search:
         self.argument, self.values, self._draw = argument, values, cache(draw)
         self.parts: dict[Path, Part] = {}
         self.remarks: list[str] = []
-        """What the user should know."""
+        """Remarks for the user."""
 
     @property
     def space(self) -> Space:

@@ -1,4 +1,4 @@
-"""What tuning gained over the start, with its noise."""
+"""Compare the winner of a run with its start: the gain of tuning, with its noise."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ MIN_COMPARED = 3
 
 @dataclass(frozen=True)
 class Gain:
-    """How far the member that is best in the end was ahead of one that was not tuned.
+    """The lead of the member that is best in the end over one that was not tuned.
 
     Args:
         over: Whom it is compared with, in words.

@@ -1,4 +1,4 @@
-"""What PB2-Mix's model saw in stored runs: the figures that docs/procgen.md explains its falling asleep by."""
+"""Test what PB2-Mix's model saw in stored runs: the figures that docs/procgen.md explains its falling asleep by."""
 
 from pathlib import Path
 
@@ -23,12 +23,12 @@ def test_scores_fall_after_a_copy_whatever_the_rate_and_low_rates_lose_where_mem
 
 
 def test_a_model_of_continued_intervals_stays_awake_where_one_of_all_falls_asleep(asleep: History) -> None:
-    rounds = range(26, 50, 4)
+    rounds = range(26, 50)  # All of the second half: where two rates are nearly level, rounding decides.
     shares = {
         view: np.mean([sight.best <= LOW for sight in look(asleep, VIEWS[view], rounds)])
         for view in ("every interval", "continued only")
     }
-    assert shares["every interval"] > 0.8
+    assert shares["every interval"] > 0.7
     assert shares["continued only"] < 0.2
 
 

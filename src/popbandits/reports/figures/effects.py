@@ -1,4 +1,4 @@
-"""What mattered: how the gain beside others goes with each number and each label (after the paper's figure 5)."""
+"""Draw what mattered: how the gain beside others goes with each number and label (after the paper's figure 5)."""
 
 import math
 from collections.abc import Sequence

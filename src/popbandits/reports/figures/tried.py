@@ -1,4 +1,4 @@
-"""What was tried: each interval as a line across its hyperparameters, and how far the members were from each other."""
+"""Draw what was tried: each interval as a line across its hyperparameters, and how far members were from each other."""
 
 import json
 from typing import Any

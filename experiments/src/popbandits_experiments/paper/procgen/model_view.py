@@ -1,4 +1,4 @@
-"""What PB2-Mix's model saw in stored runs: `python -m popbandits_experiments.paper.procgen.model_view`.
+"""Show what PB2-Mix's model saw in stored runs: `python -m popbandits_experiments.paper.procgen.model_view`.
 
 Before every round, the model is fitted to what had been observed by then, once to every interval, as the paper's text
 says, and once as the published code has it: only intervals that went on with a member's own configuration
@@ -19,7 +19,6 @@ from rich.table import Table
 from popbandits import History, PB2Mix
 from popbandits.basics.typing import FloatArray
 from popbandits.explorers.surrogate import Models, one_blas_thread
-from popbandits.history import Observation
 from popbandits.models.gp import NotFittedError
 from popbandits.reports.figures.figure import Figure, record, require_extra
 from popbandits.reports.figures.theme import PALETTE
@@ -32,6 +31,7 @@ GRID = np.linspace(0, 1, 51)
 """Learning rates at which the bound is computed, as shares of the range."""
 LOW = 0.02
 """Share of the range up to which a rate is low: 3e-5 in the paper's."""
+_BOTH = (True, False)
 VIEWS: Mapping[str, PB2Mix] = {
     "every interval": PB2Mix(),
     "score before": PB2Mix(score_before=True),
@@ -78,17 +78,12 @@ def changes(history: History) -> Mapping[tuple[bool, bool], FloatArray]:
 
     Fresh starts are left out.
     """
-    upper = history.space.decode(Points(np.array([[LOW] * len(history.space.numerical)]), np.zeros((1, 1), np.int64)))
-    found: dict[tuple[bool, bool], list[float]] = {(own, low): [] for own in (True, False) for low in (True, False)}
-    for one in history:
-        if one.parent is not None and np.isfinite(one.change):
-            found[_continues(history, one), one.config[TUNED] <= upper[0][TUNED]].append(one.change)
-    return {key: np.array(values) for key, values in found.items()}
-
-
-def _continues(history: History, one: Observation) -> bool:
-    before = history.find((one.member, one.round - 1))
-    return before is not None and one.parent == before.key and one.config == before.config
+    rows = history.recent()
+    known = np.isfinite(rows.change) & ~rows.guessed
+    low = rows.points.x[:, _column(history)] <= LOW
+    return {
+        (own, is_low): rows.change[known & (rows.new != own) & (low == is_low)] for own in _BOTH for is_low in _BOTH
+    }
 
 
 def table_of_changes(runs: Mapping[str, History]) -> Table:
