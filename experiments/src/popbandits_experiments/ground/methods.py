@@ -106,6 +106,7 @@ def all_along_cosine(space: ConfigurationSpace, members: int) -> list[dict[str, 
 
 PATIENT = partial(Variation, explorer="PatientPBT")
 LEANING = partial(Variation, explorer=ALL_METHODS["leaning-pbt"].explorer)
+SIFTING = partial(Variation, explorer=ALL_METHODS["sifting-pbt"].explorer)
 FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False})
 """The default before it had crossover and a model."""
 
@@ -125,6 +126,7 @@ METHODS: dict[str, Method | Rival] = {
     "patient-pbt/uniform": PATIENT("Patient PBT, uniform draws", settings={"concentration": 1.0}),
     "patient-pbt/no-crossover": PATIENT("Patient PBT, no crossover", settings={"crossover": 0.0}),
     "patient-pbt/no-model": PATIENT("Patient PBT, no model", settings={"model": False}, selecting={"adaptive": False}),
+    "sifting-pbt/start": SIFTING("Sifting PBT, started from the defaults", start="defaults"),
     "leaning-pbt/start": LEANING("Leaning PBT, started from the defaults", start="defaults"),
     # A schedule as a start, and the same without tuning: random search never changes what members start with.
     "defaults/cosine": Variation("Defaults, along a cosine, no tuning", "RandomSearch", start=all_along_cosine),
@@ -132,6 +134,7 @@ METHODS: dict[str, Method | Rival] = {
     "pbt/prior/cosine": Control("PBT, with the default's prior, started from a cosine", start=along_cosine),
     "patient-pbt/cosine": PATIENT("Patient PBT, started from a cosine", start=along_cosine),
     "leaning-pbt/cosine": LEANING("Leaning PBT, started from a cosine", start=along_cosine),
+    "sifting-pbt/cosine": SIFTING("Sifting PBT, started from a cosine", start=along_cosine),
     "patient-pbt/first": FIRST("Patient PBT, first version"),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
