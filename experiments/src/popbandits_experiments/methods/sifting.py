@@ -42,6 +42,7 @@ class Sifting(Watchful):
         trial: Number of intervals after which a first configuration is judged. Default 3.
         kept: Number of first configurations that go on. Default 2.
         grace: Number of intervals after a copy in which a member is not replaced. Default 0.
+        sift: Share of the warm-up in which new first configurations are tried. Default 1.0.
     """
 
     earlier: ClassVar[Mapping[str, Any]] = {}
@@ -52,6 +53,7 @@ class Sifting(Watchful):
     trial: int = 3
     kept: int = 2
     grace: int = 0
+    sift: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,7 +87,7 @@ class Sifting(Watchful):
         owners, rounds = history.intervals()
         judged = {(int(owners[i]), int(rounds[i])) for i in best}
         kept = [(m, int(states.finished[m] - ages[m] + self.trial - 1)) in judged for m in range(len(ages))]
-        left = self.warm_up_rounds(history.rounds) - states.finished
+        left = np.rint(self.sift * self.warm_up_rounds(history.rounds)) - states.finished
         again = failed | ((ages >= self.trial) & ~np.array(kept) & (left >= self.trial))
         return replace_members(history, members, again, np.full(int(again.sum()), NO_INDEX))
 
