@@ -40,6 +40,8 @@ from popbandits_experiments.cuda_graphs import Replayed, stream_on
 ADVANTAGES = ("minibatch", "rollout", "none")
 _NUMBERS = ("one_minus_gamma", "gae_lambda", "clip", "entropy", "vf_coef")
 _SETTINGS = (*_NUMBERS, "epochs", "minibatches", "value_clip")
+SHARED_STATES = 32
+"""States of a population on which the behaviours of its members are compared."""
 PARTS = (1.0, 0.75, 0.5, 0.25)
 """Shares of the members that an epoch can be for: members with few epochs need not wait for those with many."""
 # Labels of the streams that do not fill rollouts.
@@ -199,6 +201,21 @@ class BatchedPPO(MemberRows):
             tensor.copy_(self.brains.state[name][rows])
         chosen.observed.refresh()
         return self.world.test(chosen, episodes, stream_on(self.device))(Streams(keys_of(seeds, self.device)))
+
+    @torch.no_grad()
+    def behaviours(self, size: int) -> list[list[float]]:
+        """Return what members do on states that their population shares: mean actions, or probabilities of choices.
+
+        Populations are `size` neighbours. States are those of the last rollout, as many from each member, evenly over
+        its steps and environments. Means are clipped to [-1, 1], as tasks clip actions.
+        """
+        brains, rows = self.brains, self.rollout.observations.flatten(1, 2)
+        each = torch.linspace(0, rows.shape[1] - 1, math.ceil(SHARED_STATES / size), device=self.device).long()
+        states = rows[:, each].unflatten(0, (-1, size)).flatten(1, 2).nan_to_num(0.0)  # (populations, states, D)
+        outputs = brains.policy(brains.see(states.repeat_interleave(size, 0)))
+        done = outputs.softmax(-1) if brains.discrete else outputs.clamp(-1, 1)
+        found: list[list[float]] = done.flatten(1).tolist()
+        return found
 
     def _configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
         """Write the hyperparameters of an interval to the buffers that the graphs read."""

@@ -12,7 +12,8 @@ shared-experience actor-critic (SEAC; Christianos et al. 2020), for every member
 | Vᵢ, Vᵢ⁰ | critic of i now, and when the rollout was made |
 | ε, c | clip and vf_coef of i |
 
-Member i minimises its own PPO loss (`learning.py`) plus the mean over sampled transitions (s, a, r, s') of the others of
+Member i minimises its own PPO loss (`learning.py`) plus the mean, over a sample of the others' transitions
+(s, a, r, s'), of
 
     L(i, j) = -min(ρ Â, clip(ρ, w (1 - ε), w (1 + ε)) Â) + c w (Vᵢ(s) - R)² / 2                          (1)
     ρ = w πᵢ(a | s) / πᵢ⁰(a | s),   w = min(1, πᵢ⁰(a | s) / πⱼ⁰(a | s))                                  (2)
@@ -21,28 +22,24 @@ Member i minimises its own PPO loss (`learning.py`) plus the mean over sampled t
 Where w < 1, ρ is πᵢ / πⱼ⁰, clipped around its value at the start, as in SAPG. Every epoch samples M transitions of the
 (G - 1) M, so that the others' transitions count as much as the member's own. The entropy is that of own states.
 
-Paper: importance weights have no bound, and SAPG's critic has none. Here: w is at most 1, as in V-trace (Espeholt et al.
-2018), and weighs the critic's error too, as in SEAC, because members have hyperparameters of their own and their
+Paper: SAPG's weights have no bound, and its critic's error has no weight. Here: w is at most 1, as in V-trace (Espeholt
+et al. 2018), and weighs the critic's error too, as in SEAC, because members have hyperparameters of their own and their
 policies can be far apart.
 
 A member that diverged shares nothing: w = 0 for transitions that are not finite.
 """
 
 from collections.abc import Sequence
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from popbandits.errors import ArgumentError
+from popbandits_experiments.batched import SHARING, Sharing
 from popbandits_experiments.batched.learning import ChunkLoss, Epoch, Learners, Transitions
 from popbandits_experiments.batched.ppo import BatchedPPO, Settings
 from popbandits_experiments.batched.random import Streams
 from popbandits_experiments.batched.rollouts import World
-
-Sharing = Literal["all", "leader"]
-"""Who learns from the others: all members, or the first member of each population."""
-SHARING: tuple[Sharing, ...] = get_args(Sharing)
 
 
 class SharingPPO(BatchedPPO):
