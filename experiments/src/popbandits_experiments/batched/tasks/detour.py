@@ -14,8 +14,9 @@ WALL = 1.0
 class Detour(Task):
     """Go to the goal behind a wall; the state is (x, y), an action a moves the point by 0.1 clip(a, -1, 1).
 
-    The goal is at (0, 1), the start below the wall. The reward is minus the distance to the goal. Waiting at the wall's middle is a local optimum: the wall's ends are
-    √2 as far from the goal. A deceptive task like the point of DvD (Parker-Holder et al. 2020).
+    The goal is at (0, 1), the start below the wall. The reward is minus the distance to the goal. Waiting at the wall's
+    middle is a local optimum: the wall's ends are √2 as far from the goal. A deceptive task like the point of DvD
+    (Parker-Holder et al. 2020).
     """
 
     name = "Detour"
