@@ -46,6 +46,9 @@ Spaces = dict[Space, Callable[[], ConfigurationSpace]]
 """Functions that build the spaces of a task, by name."""
 
 
+Make = Callable[[Sequence[int], int, str], Agents]
+
+
 @dataclass(frozen=True)
 class Ground:
     """A task with its budget."""
@@ -56,7 +59,7 @@ class Ground:
     """Rollouts (or epochs) of a member over the whole run, divided among the rounds."""
     steps: int
     """Environment steps per rollout, or images per epoch."""
-    make: Callable[[Sequence[int], int, str], Agents]
+    make: Make
     """Function that makes agents from their seeds, the rollouts per round, and a device."""
     spaces: Spaces
     still: int | None = None
@@ -64,15 +67,14 @@ class Ground:
     make_sharing: Callable[[Sequence[int], int, str, int, Sharing], Agents] | None = None
     """The same for populations of a size whose members share experience; None if they cannot."""
 
-    def make_agents(
-        self, seeds: Sequence[int], updates: int, device: str, size: int, sharing: Sharing | None
-    ) -> Agents:
-        """Make agents, in populations of a size that share experience if that is asked for."""
+    def maker(self, size: int, sharing: Sharing | None) -> Make:
+        """Return the function that makes agents, in populations of a size, which share experience if asked to."""
         if sharing is None:
-            return self.make(seeds, updates, device)
-        if self.make_sharing is None:
+            return self.make
+        make = self.make_sharing
+        if make is None:
             raise ArgumentError(f"experience can be shared only on tasks of PPO, got +{sharing} on {self.name}")
-        return self.make_sharing(seeds, updates, device, size, sharing)
+        return lambda seeds, updates, device: make(seeds, updates, device, size, sharing)
 
     def updates_in(self, rounds: int) -> int:
         """Return the rollouts of a round; rounds must divide the budget, so that all runs spend the same."""

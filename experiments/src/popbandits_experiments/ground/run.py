@@ -78,6 +78,7 @@ def _batches(options: argparse.Namespace) -> Iterator[Batch]:
         _check_methods(options, members, rounds)
         for seeds, methods in product(_batches_of_seeds(options), _alike(options.methods)):
             whole = Batch(ground, space, rounds, methods, seeds, options.split, members)
+            ground.maker(members, whole.sharing)  # An error is raised now, not after hours.
             missing = {(key.seed, key.method) for key in set(whole.keys) - done(whole.keys, options.results)}
             by_seed = {seed: tuple(m for m in methods if (seed, m) in missing) for seed in seeds}
             for left, group in groupby(seeds, by_seed.__getitem__):

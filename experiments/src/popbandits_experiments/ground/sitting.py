@@ -95,7 +95,7 @@ class _Running:
         self.keys, self.members = batch.keys, batch.members
         self.seeds = [self.members * key.seed + member for key in self.keys for member in range(self.members)]
         updates = batch.ground.updates_in(batch.rounds)
-        self.agents = batch.ground.make_agents(self.seeds, updates, device, self.members, batch.sharing)
+        self.agents = batch.ground.maker(self.members, batch.sharing)(self.seeds, updates, device)
         self.kept = Kept(self.agents, self.members)
         clock.building += time.perf_counter() - start
         space = batch.ground.spaces[batch.space]()
