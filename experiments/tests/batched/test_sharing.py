@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from torch import Tensor
 from experiments.tests.batched.plain import PlainPPO, Scripted, Steps, normalise
 from experiments.tests.batched.test_learner import ACTIONS, COPIES, LENGTH, SETTINGS, make_configs, make_rollouts
 from experiments.tests.batched.test_population import CONFIG, KINDS, SHORT, WORLDS, same, state_of
+from experiments.tests.batched.test_tuned import Stop, run
+from popbandits import resume
 from popbandits.errors import ArgumentError
 from popbandits_experiments.batched.ppo import _ORDERS, BatchedPPO
 from popbandits_experiments.batched.random import Streams, derive_keys
@@ -180,7 +183,7 @@ def test_a_member_that_diverged_shares_nothing(kind: str, what: str) -> None:
     assert first[rows:].isfinite().all()
 
 
-def test_a_population_that_was_saved_goes_on_as_if_nothing_had_happened(tmp_path: Any) -> None:
+def test_a_population_that_was_saved_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     one, other = make([1, 2]), make([7, 8])
     one.train(KINDS[:2])
     other.train(KINDS[2:])
@@ -203,3 +206,15 @@ def test_a_population_that_was_saved_goes_on_as_if_nothing_had_happened(tmp_path
 def test_a_wrong_setting_is_refused(size: int, sharing: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         make([1, 2, 3, 4], sharing=sharing, size=size)
+
+
+def make_for_a_run(seeds: list[int]) -> SharingPPO:
+    return SharingPPO(seeds, WORLDS["choices"], SHORT)
+
+
+def test_a_run_that_is_stopped_between_rounds_goes_on_to_the_same_history(tmp_path: Path) -> None:
+    """Within a round it does not: those who trained already are not what they were when the others began."""
+    whole = run(tmp_path / "whole", make_for_a_run).history
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "stopped", make_for_a_run, Stop(after=8))
+    assert list(resume(tmp_path / "stopped", agent=make_for_a_run, progress=False).history) == list(whole)
