@@ -211,7 +211,7 @@ class BatchedPPO(MemberRows):
         """
         brains, rows = self.brains, self.rollout.observations.flatten(1, 2)
         each = torch.linspace(0, rows.shape[1] - 1, math.ceil(SHARED_STATES / size), device=self.device).long()
-        states = rows[:, each].unflatten(0, (-1, size)).flatten(1, 2).nan_to_num(0.0)  # (populations, states, D)
+        states = rows[:, each].reshape(len(rows) // size, -1, brains.inputs).nan_to_num(0.0)  # (populations, states, D)
         outputs = brains.policy(brains.see(states.repeat_interleave(size, 0)))
         done = outputs.softmax(-1) if brains.discrete else outputs.clamp(-1, 1)
         found: list[list[float]] = done.flatten(1).tolist()

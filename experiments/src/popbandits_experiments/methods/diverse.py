@@ -41,7 +41,8 @@ _JITTER = 1e-6
 class Diverse(Selection):
     """Replace the members that are worth least by rank and difference; weights come from the best, as in truncation.
 
-    The agents report a metric named `behaviour`; without it this is truncation. The best member is never replaced, a
+    The agents report a metric named `behaviour`; without it this is truncation, as it is in asynchronous runs while the
+    members are in different rounds. The best member is never replaced, a
     member whose last interval failed always is.
 
     Args:
@@ -69,18 +70,18 @@ class Diverse(Selection):
 
     def _weak(self, history: History, ranking: Ranking) -> BoolArray:
         """Return, by member, whether it is replaced: as many as truncation replaces."""
-        left = ranking.order[~ranking.failed[ranking.order]]  # best first
-        behaviours = read_behaviours(history, left)
+        sound = ranking.order[~ranking.failed[ranking.order]]  # best first
+        behaviours = read_behaviours(history, sound)
         if behaviours is None:
             return ranking.weak
-        weak = ranking.failed.copy()
-        ranks = np.linspace(1.0, 0.0, len(left))
+        weak, left = ranking.failed.copy(), np.arange(len(sound))
+        ranks = np.linspace(1.0, 0.0, len(sound))
         for _ in range(int((ranking.weak & ~ranking.failed).sum())):
-            worth = (1 - self.weight) * ranks + self.weight * novelty(behaviours, self.length)
-            # Among equals, the one with the lowest rank.
-            last = len(left) - 1 - int(np.argmin(worth[:0:-1])) if len(left) > 1 else 0
-            weak[left[last]] = True
-            left, ranks, behaviours = (np.delete(each, last, axis=0) for each in (left, ranks, behaviours))
+            worth = (1 - self.weight) * ranks[left] + self.weight * novelty(behaviours[left], self.length)  # (1)
+            # All but the best can be replaced; among equals, the one with the lowest rank is.
+            least = len(left) - 1 - int(np.argmin(worth[:0:-1]))
+            weak[sound[left[least]]] = True
+            left = np.delete(left, least)
         return weak
 
 
