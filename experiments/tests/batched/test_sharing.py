@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from experiments.tests.batched.plain import PlainPPO, Scripted, Steps, normalise
+from experiments.tests.batched.tasks.test_tasks import Kernels
 from experiments.tests.batched.test_learner import ACTIONS, COPIES, LENGTH, SETTINGS, make_configs, make_rollouts
 from experiments.tests.batched.test_population import CONFIG, KINDS, SHORT, WORLDS, same, state_of
 from experiments.tests.batched.test_tuned import Stop, run
@@ -206,6 +207,18 @@ def test_a_population_that_was_saved_goes_on_as_if_nothing_had_happened(tmp_path
 def test_a_wrong_setting_is_refused(size: int, sharing: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         make([1, 2, 3, 4], sharing=sharing, size=size)
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_preparing_and_learning_read_nothing_back(kind: str) -> None:
+    """Tensors without data refuse to be read, and a constant sent to the device would show: both break a CUDA graph."""
+    agent = SharingPPO([1, 2, 3, 4], WORLDS[kind], SHORT, "meta", size=2)
+    with Kernels() as kernels:
+        agent._prepare_rollout()
+        for epoch in agent._epochs.values():
+            epoch._procedure()
+    assert kernels.devices == {"meta"}
+    assert len(agent._epochs) == 4
 
 
 def make_for_a_run(seeds: list[int]) -> SharingPPO:
