@@ -21,6 +21,10 @@ COMMANDS = {
         "popbandits_experiments.ground.pairs",
         "compare two methods seed by seed, with and without evaluation noise",
     ),
+    "arms": (
+        "popbandits_experiments.ground.arms",
+        "print every method beside a baseline on the same seeds: scores, differences and cost",
+    ),
     "effects": (
         "popbandits_experiments.ground.effects",
         "print the effect of each setting in a sweep of random variations",

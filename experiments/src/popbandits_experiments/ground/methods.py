@@ -1,7 +1,8 @@
 """Methods of the benchmark: the library's own, Ray Tune's PB2, and the rivals.
 
 A method may be spelled with other settings of its explorer and selection, as in `patient-pbt:warm_up=0,crossover=0`; a
-number as `start` is how many members start from the defaults.
+number as `start` is how many members start from the defaults. `+all` or `+leader` at the end, as in `pbt+all`, lets all
+members or the first one of a population learn from the others' rollouts too (`batched/sharing.py`).
 """
 
 import json
@@ -20,6 +21,7 @@ from popbandits.methods import Method
 from popbandits.selection import Selection
 from popbandits.space import Prior, Space
 from popbandits.space.schedules import cosine
+from popbandits_experiments.batched import SHARING, Sharing
 from popbandits_experiments.ground.rivals.registry import RIVALS, Rival
 from popbandits_experiments.methods import ALL_METHODS
 
@@ -65,7 +67,7 @@ class Variation(Method):
     def make_selection(self, **settings: Any) -> Selection | None:
         """Make the selection with the settings."""
         own: Any = self.make().selection
-        return super().make_selection(**settings) if own is None else replace(own, **self.selecting)
+        return super().make_selection(**self.selecting, **settings) if own is None else replace(own, **self.selecting)
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ METHODS: dict[str, Method | Rival] = {
         start="defaults",
     ),
     "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
+    "pbt/diverse": Method("PBT, keeping behaviours apart", "PBT", selection="diverse"),
     "pbt/prior": Control("PBT, with the default's prior"),
     "pbt/prior/start": Control("PBT, with the default's prior, started from the defaults", start="defaults"),
     "patient-pbt/no-warm-up": PATIENT("Patient PBT, no warm-up", selecting={"warm_up": 0.0}),
@@ -153,11 +156,30 @@ def find(name: str) -> Method | Rival:
     PatientPBT(resample=0.6, resample_label=0.8, step=0.05, concentration=4.0, crossover=0.3, model=True, \
 around_start=True, edition=2)
     """
-    base, _, spelled = name.partition(":")
+    alone, sharing = split_sharing(name)
+    base, _, spelled = alone.partition(":")
     if base not in METHODS:
         raise ArgumentError(f"methods must be of the benchmark, got {name!r}; these are: {', '.join(METHODS)}")
     method = METHODS[base]
-    return _with_settings(method, name, spelled) if spelled else method
+    if sharing and isinstance(method, Rival):
+        raise ArgumentError(f"only members of a population can share experience, got {name!r}")
+    return _with_settings(method, alone, spelled) if spelled else method
+
+
+def split_sharing(name: str) -> tuple[str, Sharing | None]:
+    """Split a method's name from how experience is shared.
+
+    >>> split_sharing("pbt+leader"), split_sharing("pbt")
+    (('pbt', 'leader'), ('pbt', None))
+    """
+    base, _, asked = name.rpartition("+")
+    return next(((base, sharing) for sharing in SHARING if sharing == asked), (name, None))
+
+
+def compares_behaviours(name: str) -> bool:
+    """Tell whether a method's selection reads what members do on the same states."""
+    method = find(name)
+    return isinstance(method, Method) and method.selection == "diverse"
 
 
 def _with_settings(method: Method | Rival, name: str, spelled: str) -> Method:

@@ -10,6 +10,7 @@ from popbandits.methods import Method
 
 if TYPE_CHECKING:
     from popbandits_experiments.methods.bg_pbt import BGPBT as BGPBT
+    from popbandits_experiments.methods.diverse import Diverse as Diverse
     from popbandits_experiments.methods.ipbt import Restarts as Restarts
     from popbandits_experiments.methods.leaning import LeaningPBT as LeaningPBT
     from popbandits_experiments.methods.leaning import Watchful as Watchful
@@ -31,6 +32,7 @@ SELECTIONS = {
     "ipbt": f"{__name__}.ipbt:Restarts",
     "watchful": f"{__name__}.leaning:Watchful",
     "sifting": f"{__name__}.sifting:Sifting",
+    "diverse": f"{__name__}.diverse:Diverse",
 }
 ALL_METHODS = {**methods.METHODS, **METHODS}
 """These, and those of the product."""
