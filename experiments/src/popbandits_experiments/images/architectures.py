@@ -9,6 +9,7 @@ what may change, and in what becomes of the weights:
 | inherit | the rest; first architectures are drawn, and copied with the weights | keeps that of its weights |
 | restart | architecture and the rest | begins with new weights |
 | distil | architecture and the rest | begins with new weights, which learn from the parent first |
+| again | as distil, but all networks have the usual architecture | the same: what distillation does by itself |
 """
 
 import argparse
@@ -24,16 +25,22 @@ from popbandits_experiments.ground.deciding import Deciders
 from popbandits_experiments.ground.statistics import improvement
 from popbandits_experiments.ground.study import device_name
 from popbandits_experiments.ground.tables import UNKNOWN, markdown, with_interval
-from popbandits_experiments.images.learning import EPOCHS, Part, add_run_arguments, learn, run_parts
-from popbandits_experiments.images.results import Compared, Key, Result, Row, read
+from popbandits_experiments.images.learning import Part, add_run_arguments, learn, run_parts
+from popbandits_experiments.images.results import Compared, Key, Result, read
 from popbandits_experiments.images.sets import Images
-from popbandits_experiments.images.shaped import Change, Settings, ShapedClassifiers, rest, with_architecture
+from popbandits_experiments.images.shaped import USUAL, Change, Settings, ShapedClassifiers, rest, with_architecture
 
 RESULTS = STORED / "architectures"
 METHODS = ("pbt", "patient-pbt")
 FIXED = "fixed"
-ARMS: tuple[str, ...] = (FIXED, "inherit", "restart", "distil")
-CHANGES: dict[str, Change] = {FIXED: "restart", "inherit": "inherit", "restart": "restart", "distil": "distil"}
+ARMS: tuple[str, ...] = (FIXED, "inherit", "restart", "distil", "again")
+CHANGES: dict[str, Change] = {
+    FIXED: "restart",  # Nothing ever changes.
+    "inherit": "inherit",
+    "restart": "restart",
+    "distil": "distil",
+    "again": "again",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +57,12 @@ def main(options: argparse.Namespace) -> None:
             print(f"{images}, {len(compared.seeds)} seeds\n\n{table(compared)}\n")
         return
     parts = [
-        Part(images, arm, partial(keys, images, arm), partial(run, images, arm, options.rounds, options.device))
+        Part(
+            images,
+            arm,
+            partial(keys, images, arm),
+            partial(run, images, arm, options.epochs, options.rounds, options.device),
+        )
         for images in options.sets
         for arm in ARMS
     ]
@@ -63,7 +75,7 @@ def keys(images: str, arm: str, seed: int) -> list[Key]:
 
 
 def run(
-    name: str, arm: str, rounds: int, device: str, images: Images, seeds: range, deciders: Deciders
+    name: str, arm: str, budget: int, rounds: int, device: str, images: Images, seeds: range, deciders: Deciders
 ) -> list[Result]:
     """Let populations learn, and test what they hand over."""
 
@@ -72,12 +84,12 @@ def run(
         return ShapedClassifiers(seeds, images, settings, device, splits)
 
     space = rest if arm == FIXED else with_architecture
-    learnt = learn(make, {"wide": space}, METHODS, seeds, rounds, deciders, device)
+    learnt = learn(make, {"wide": space}, METHODS, seeds, budget, rounds, deciders, device)
     hardware = device_name(device)
     return [
         Result(
-            *(name, method, arm, seed),
-            len(one.schedule) * (EPOCHS // rounds),
+            *(name, method, arm, seed, budget),
+            len(one.schedule) * (budget // rounds),
             one.score,
             one.final,
             hardware,
@@ -93,7 +105,8 @@ def architecture(schedule: Sequence[dict[str, Any]], arm: str) -> dict[str, int]
     if arm == "inherit":
         shapes = shapes[:1]
     changes = sum(before != after for before, after in pairwise(shapes))
-    return {"width": int(shapes[-1][0]), "depth": int(shapes[-1][1]), "changes": changes}
+    width, depth = USUAL.values() if arm == "again" else shapes[-1]
+    return {"width": int(width), "depth": int(depth), "changes": changes}
 
 
 def table(compared: Compared) -> str:
@@ -101,10 +114,10 @@ def table(compared: Compared) -> str:
     head = ["method, arm", "test accuracy, percent [95%]", "more than fixed", "more than restart"]
     head += ["seeds on which it is better than fixed", "final width", "final depth", "changes in the lineage"]
     rows = []
-    for row in compared.rows:
+    for row in sorted(compared.rows, key=lambda row: METHODS.index(row[0])):
         method, arm = row
         written = [f"{method}, {arm}", with_interval(compared.level(row), "{:.2f}".format)]
-        written += [_difference(compared, row, (method, other)) for other in (FIXED, "restart")]
+        written += [compared.write_difference(row, (method, other)) for other in (FIXED, "restart")]
         pairs = [(compared.finals(row), compared.finals((method, FIXED)))]
         written.append(UNKNOWN if arm == FIXED else with_interval(improvement(pairs), "{:.2f}".format))
         for name in ("width", "depth", "changes"):
@@ -112,7 +125,3 @@ def table(compared: Compared) -> str:
             written.append(f"{np.mean(values):.1f}" if values else UNKNOWN)
         rows.append(written)
     return markdown(head, rows)
-
-
-def _difference(compared: Compared, row: Row, other: Row) -> str:
-    return UNKNOWN if row == other else with_interval(compared.difference(row, other), "{:+.2f}".format)

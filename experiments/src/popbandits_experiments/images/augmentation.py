@@ -16,20 +16,11 @@ import numpy as np
 
 from popbandits_experiments import RESULTS as STORED
 from popbandits_experiments.ground.deciding import DEFAULTS, MEMBERS, Deciders
-from popbandits_experiments.ground.statistics import improvement
 from popbandits_experiments.ground.study import device_name
-from popbandits_experiments.ground.tables import UNKNOWN, markdown, with_interval
+from popbandits_experiments.ground.tables import markdown, with_interval
 from popbandits_experiments.images import augmented
 from popbandits_experiments.images.augmented import AugmentedClassifiers, magnitude, probability
-from popbandits_experiments.images.learning import (
-    EPOCHS,
-    Part,
-    add_run_arguments,
-    learn,
-    replay,
-    run_parts,
-    stretch,
-)
+from popbandits_experiments.images.learning import Part, add_run_arguments, learn, replay, run_parts, stretch
 from popbandits_experiments.images.operations import OPERATIONS
 from popbandits_experiments.images.results import Compared, Key, Result, Row, read
 from popbandits_experiments.images.sets import Images
@@ -71,7 +62,12 @@ def main(options: argparse.Namespace) -> None:
             print(f"{images}, {len(compared.seeds)} seeds\n\n{table(compared)}\n\n{strengths(compared)}\n")
         return
     parts = [
-        Part(images, "augmentation", partial(keys, images), partial(run, images, options.rounds, options.device))
+        Part(
+            images,
+            "augmentation",
+            partial(keys, images),
+            partial(run, images, options.epochs, options.rounds, options.device),
+        )
         for images in options.sets
     ]
     run_parts(parts, options)
@@ -89,29 +85,31 @@ def keys(images: str, seed: int) -> list[Key]:
     return [Key(images, method, arm, seed) for method in (*TUNED, *CONSTANT) for arm in arms(method)]
 
 
-def run(name: str, rounds: int, device: str, images: Images, seeds: range, deciders: Deciders) -> list[Result]:
+def run(
+    name: str, budget: int, rounds: int, device: str, images: Images, seeds: range, deciders: Deciders
+) -> list[Result]:
     """Let populations learn, then train new networks with what they learnt and with its controls."""
 
     def make(seeds: Sequence[int], splits: Sequence[int], epochs: int, device: str) -> AugmentedClassifiers:
         return AugmentedClassifiers(seeds, images, epochs=epochs, device=device, splits=splits)
 
     methods = (*TUNED, *CONSTANT)
-    learnt = learn(make, {"wide": augmented.space}, methods, seeds, rounds, deciders, device)
+    learnt = learn(make, {"wide": augmented.space}, methods, seeds, budget, rounds, deciders, device)
     schedules = {
         (method, arm, seed): schedule
         for (method, seed), one in learnt.items()
         for arm, schedule in controls(method, stretch(one.schedule, rounds), seed).items()
     }
-    replayed = replay(make, list(schedules.values()), [seed for _, _, seed in schedules], device)
+    replayed = replay(make, list(schedules.values()), [seed for _, _, seed in schedules], budget, device)
     hardware, found = device_name(device), dict[Key, Result]()
     for (method, seed), one in learnt.items():
         key = Key(name, method, POPULATION, seed)
-        epochs = len(one.schedule) * (EPOCHS // rounds)
-        found[key] = Result(*key, epochs, one.score, one.final, hardware)
+        epochs = len(one.schedule) * (budget // rounds)
+        found[key] = Result(*key, budget, epochs, one.score, one.final, hardware)
     for (method, arm, seed), (score, final) in zip(schedules, replayed, strict=True):
         key = Key(name, method, arm, seed)
         details = {"tenths": in_tenths(schedules[method, arm, seed])} if method in TUNED and arm == LEARNT else {}
-        found[key] = Result(*key, EPOCHS, score, final, hardware, details)
+        found[key] = Result(*key, budget, budget, score, final, hardware, details)
     return [found[key] for seed in seeds for key in keys(name, seed)]
 
 
@@ -165,20 +163,14 @@ def label(row: Row) -> str:
 
 
 def table(compared: Compared) -> str:
-    """Write the test accuracy of every arm, its difference to no augmentation, and the learnt schedule's to it."""
+    """Write the test accuracy of every arm, its difference to no augmentation, and the learnt schedules' to it."""
     head = ["test accuracy, percent", "mean [95%]", "more than no augmentation"]
     head += [f"{method}'s schedule more than this" for method in TUNED]
-    head += [f"seeds on which {method}'s schedule is better" for method in TUNED]
     rows = []
     for row in compared.rows:
-        written = [label(row), with_interval(compared.level(row), _percent)]
-        written.append(_difference(compared, row, (DEFAULTS, LEARNT)))
-        written += [_difference(compared, (method, LEARNT), row) for method in TUNED]
-        for method in TUNED:
-            same = row == (method, LEARNT)
-            pairs = [(compared.finals((method, LEARNT)), compared.finals(row))]
-            written.append(UNKNOWN if same else with_interval(improvement(pairs), _share))
-        rows.append(written)
+        pairs = [(row, (DEFAULTS, LEARNT)), *(((method, LEARNT), row) for method in TUNED)]
+        written = [compared.write_difference(ours, theirs) for ours, theirs in pairs]
+        rows.append([label(row), with_interval(compared.level(row), "{:.2f}".format), *written])
     return markdown(head, rows)
 
 
@@ -191,22 +183,6 @@ def strengths(compared: Compared) -> str:
         row = [one]
         for method in TUNED:
             runs = np.array([result.details["tenths"][one] for result in compared.of((method, LEARNT))])
-            row += [_share(float(third.mean())) for third in np.array_split(runs, 3, axis=1)]
+            row += [f"{third.mean():.2f}" for third in np.array_split(runs, 3, axis=1)]
         rows.append(row)
     return markdown(head, rows)
-
-
-def _difference(compared: Compared, row: Row, other: Row) -> str:
-    return UNKNOWN if row == other else with_interval(compared.difference(row, other), _signed)
-
-
-def _percent(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}"
-
-
-def _share(value: float) -> str:
-    return f"{value:.2f}"

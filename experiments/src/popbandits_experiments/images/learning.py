@@ -20,7 +20,7 @@ from popbandits_experiments.images.results import Key, Result, append, read
 from popbandits_experiments.images.sets import SETS, Images
 
 EPOCHS = 300
-"""Passes of a member over its training images in a whole run."""
+"""Passes of a member over its training images in a whole run, unless another number is asked for."""
 GUESSED = 10.0
 """Accuracy of guessing, in percent: that of a population whose members all failed."""
 REPLAYED = 50_000_000
@@ -42,14 +42,21 @@ class Learnt:
 
 
 def learn(
-    make: Make, spaces: Spaces, methods: Sequence[str], seeds: range, rounds: int, deciders: Deciders, device: str
+    make: Make,
+    spaces: Spaces,
+    methods: Sequence[str],
+    seeds: range,
+    budget: int,
+    rounds: int,
+    deciders: Deciders,
+    device: str,
 ) -> dict[tuple[str, int], Learnt]:
     """Train populations, all in one program; return what each learnt, by method and seed."""
 
     def make_members(member_seeds: Sequence[int], epochs: int, device: str) -> Classifiers:
         return make(member_seeds, [seed // MEMBERS for seed in member_seeds], epochs, device)
 
-    ground = Ground("images", "device", EPOCHS, 1, make_members, spaces)
+    ground = Ground("images", "device", budget, 1, make_members, spaces)
     running = Running(Batch(ground, "wide", rounds, tuple(methods), seeds, "development"), deciders, device, Clock())
     while running.advance():
         pass
@@ -73,14 +80,14 @@ def stretch(schedule: Sequence[Mapping[str, Any]], rounds: int) -> list[dict[str
 
 
 def replay(
-    make: Make, schedules: Sequence[Sequence[Mapping[str, Any]]], seeds: Sequence[int], device: str
+    make: Make, schedules: Sequence[Sequence[Mapping[str, Any]]], seeds: Sequence[int], budget: int, device: str
 ) -> list[tuple[float, float]]:
     """Train new networks along schedules of equal length; return their last score and their test accuracy.
 
     Networks of one seed have the same split, first weights and random numbers, whatever their schedules.
     """
     rounds = len(schedules[0])
-    agents = make([REPLAYED + seed for seed in seeds], seeds, EPOCHS // rounds, device)
+    agents = make([REPLAYED + seed for seed in seeds], seeds, budget // rounds, device)
     for round_ in range(rounds):
         agents.assigned([(0, round_)] * len(seeds))
         outcomes = agents.train([schedule[round_] for schedule in schedules])
@@ -94,7 +101,8 @@ def add_run_arguments(parser: argparse.ArgumentParser, results: Path) -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--seeds", default="0-32", help="first and one past the last, as in 0-32 (%(default)s)")
     parser.add_argument("--seeds-at-once", type=int, default=32, help="seeds in one batch (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=30, help=f"intervals of the {EPOCHS} epochs (%(default)s)")
+    parser.add_argument("--epochs", type=int, default=EPOCHS, help="epochs of each network (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=30, help="intervals of these epochs (%(default)s)")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--workers", type=int, help="processes that decide; one for each core if left out")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no batch after this time")
@@ -118,8 +126,8 @@ class Part:
 
 def run_parts(parts: Sequence[Part], options: argparse.Namespace) -> None:
     """Run the parts that are not stored yet, a batch of seeds at a time, and store their results."""
-    if options.rounds < 1 or EPOCHS % options.rounds:
-        raise ArgumentError(f"--rounds must divide the {EPOCHS} epochs, got {options.rounds}")
+    if min(options.rounds, options.epochs) < 1 or options.epochs % options.rounds:
+        raise ArgumentError(f"--rounds must divide the {options.epochs} epochs, got {options.rounds}")
     if options.seeds_at_once < 1:
         raise ArgumentError(f"--seeds-at-once must be at least 1, got {options.seeds_at_once}")
     start = time.perf_counter()
@@ -141,6 +149,11 @@ def run_parts(parts: Sequence[Part], options: argparse.Namespace) -> None:
 def _missing(part: Part, options: argparse.Namespace) -> Iterator[range]:
     """Yield runs of seeds of which something is missing. What is stored of a seed must be all of it, or nothing."""
     stored = read(options.results)
+    if others := {result.budget for result in stored.values()} - {options.epochs}:
+        raise ArgumentError(
+            f"--epochs must be those of {options.results}, {others.pop()}, got {options.epochs}; name another folder "
+            "by --results"
+        )
     waiting: list[int] = []
     for seed in seed_range(options.seeds):
         missing = [key for key in part.keys(seed) if key not in stored]

@@ -12,6 +12,7 @@ import numpy as np
 from popbandits.errors import HistoryError
 from popbandits_experiments.ground.records import DIGITS
 from popbandits_experiments.ground.statistics import Estimate, FloatArray, estimate, mean
+from popbandits_experiments.ground.tables import UNKNOWN, with_interval
 
 
 class Key(NamedTuple):
@@ -31,6 +32,8 @@ class Result:
     method: str
     arm: str
     seed: int
+    budget: int
+    """Passes of each member, and of each network that is trained along a schedule, over the training images."""
     epochs: int
     """Passes over the training images that the network which is tested has had, its ancestors included."""
     score: float
@@ -121,3 +124,7 @@ class Compared:
     def difference(self, row: Row, other: Row) -> Estimate:
         """Return the mean difference of two rows on the same seeds."""
         return estimate(mean, [self.finals(row) - self.finals(other)])
+
+    def write_difference(self, row: Row, other: Row) -> str:
+        """Write the mean difference of two rows with its interval."""
+        return UNKNOWN if row == other else with_interval(self.difference(row, other), "{:+.2f}".format)

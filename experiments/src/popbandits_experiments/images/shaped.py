@@ -43,9 +43,14 @@ _LOG = {"lr", "weight_decay"}
 _NEW_WEIGHTS = 1
 """Label of the random numbers of new weights."""
 
-Change = Literal["restart", "distil", "inherit"]
-"""What becomes of a member whose configuration asks for another architecture: new weights; new weights that first learn
-from the parent; or nothing: it keeps the architecture of its weights, and only first configurations decide."""
+Change = Literal["restart", "distil", "again", "inherit"]
+"""What becomes of a member whose configuration asks for another architecture:
+
+- restart: it gets new weights
+- distil: it gets new weights, which first learn from its parent
+- again: the same, but all networks have the usual architecture; this shows what distillation does by itself
+- inherit: it keeps the architecture of its weights, so that only first configurations decide
+"""
 
 
 def rest() -> ConfigurationSpace:
@@ -107,7 +112,7 @@ class Shaped:
         return affine(hidden if kept is None else hidden * kept, weights[-2], weights[-1])
 
     def draw(self, streams: Streams, widths: Tensor) -> list[Tensor]:
-        """Draw initial weights: normal with variance 1 over the inputs of the layer, `widths` of hidden ones; no biases."""
+        """Draw initial weights: normal with variance 1 over the layer's inputs, which widths limit; biases of zero."""
         drawn = []
         for number, (inputs, outputs) in enumerate(self.shapes[::2]):
             fan_in = widths if number else torch.full_like(widths, self.inputs)
@@ -179,8 +184,7 @@ class ShapedClassifiers(Classifiers):
             "weight_decay": self.optimizer.settings["weight_decay"],
             "label_smoothing": self._smoothing,
             "dropout": self._dropout,
-            "width": self._width,
-            "depth": self._depth,
+            **dict(zip(("width", "depth"), self._shape(self._width, self._depth), strict=True)),
         }
         values = {name: tensor.flatten().tolist() for name, tensor in own.items()}
         return [{name: each[i] for name, each in values.items()} for i in range(len(self.flat))]
@@ -203,7 +207,7 @@ class ShapedClassifiers(Classifiers):
         changes = begins | (self._width != width) | (self._depth != depth)
         if self.settings.change == "inherit":
             changes = begins
-        self._learns.copy_((changes & ~begins & (self.settings.change == "distil"))[:, None, None])
+        self._learns.copy_((changes & ~begins & (self.settings.change in ("distil", "again")))[:, None, None])
         self._distils = bool(self._learns.any())
         if self._distils:
             self._parents.copy_(self.flat)
@@ -218,10 +222,16 @@ class ShapedClassifiers(Classifiers):
         self._width[rows], self._depth[rows] = width[rows], depth[rows]
         labels = [label[rows] for label in self._labels]
         streams = Streams(derive_keys(self._keys[rows], self._trained[rows], *labels)).fork(_NEW_WEIGHTS)
-        self.flat[rows] = self.layout.flatten(self.network.draw(streams, width[rows]))
+        self.flat[rows] = self.layout.flatten(self.network.draw(streams, self._shape(width[rows], depth[rows])[0]))
         for name, tensor in self.optimizer.state.items():
             if name != "kind":
                 tensor[rows] = 0
+
+    def _shape(self, width: Tensor, depth: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the widths and depths of the networks of members that were asked to have these."""
+        if self.settings.change == "again":
+            return torch.full_like(width, USUAL["width"]), torch.full_like(depth, USUAL["depth"])
+        return width, depth
 
     def _draw(self, streams: Streams) -> None:
         """Draw the units that are dropped."""
@@ -243,7 +253,7 @@ class ShapedClassifiers(Classifiers):
         pixels, labels = self._shown()
         with torch.no_grad():
             parents = self.layout.views(self._parents)
-            known = softmax(self.network(parents, pixels, self._parent_width, self._parent_depth), -1)
+            known = softmax(self.network(parents, pixels, *self._shape(self._parent_width, self._parent_depth)), -1)
         self._learn(pixels, torch.where(self._learns, known, labels))
 
     def _outputs(self, pixels: Tensor, chunk: int | None = None, members: Sequence[int] | None = None) -> Tensor:
@@ -251,7 +261,7 @@ class ShapedClassifiers(Classifiers):
         if members is not None:
             chosen = list(members)
             weights = [each[chosen] for each in self.weights]
-            return self.network(weights, pixels, self._width[chosen], self._depth[chosen])
+            return self.network(weights, pixels, *self._shape(self._width[chosen], self._depth[chosen]))
         assert chunk is not None
         kept = (self._drops.chunk(CHUNKS, dim=1)[chunk] >= self._dropout) / (1 - self._dropout)
-        return self.network(self.weights, pixels, self._width, self._depth, kept)
+        return self.network(self.weights, pixels, *self._shape(self._width, self._depth), kept)
