@@ -79,6 +79,8 @@ class Settings:
     change: Change = "distil"
     distilled: int = 5
     """Epochs of an interval in which a child of another architecture learns from its parent."""
+    largest: tuple[int, int] = (WIDTHS[-1], DEPTHS[-1])
+    """Largest width and depth: W and L."""
 
     def __post_init__(self) -> None:
         if self.change not in get_args(Change):
@@ -93,7 +95,7 @@ STANDARD = Settings()
 class Shaped:
     """Perceptrons of several shapes: a first layer of tanh units, residual layers of them, and a linear last one."""
 
-    def __init__(self, inputs: int, width: int = WIDTHS[-1], depth: int = DEPTHS[-1]):
+    def __init__(self, inputs: int, width: int, depth: int):
         self.inputs, self.width, self.depth = inputs, width, depth
         hidden = [(inputs, width), *[(width, width)] * (depth - 1)]
         self.shapes = [shape for each in (*hidden, (width, CLASSES)) for shape in (each, (1, each[1]))]
@@ -140,7 +142,7 @@ class ShapedClassifiers(Classifiers):
         splits: Sequence[int] | None = None,
     ):
         self.settings = settings
-        self.network = Shaped(images.side**2)
+        self.network = Shaped(images.side**2, *settings.largest)
         super().__init__(seeds, images, settings.task, settings.epochs, [*self.network.shapes], device, splits)
         self._distilling_epoch = Replayed(self._learn_epoch_from_parents, stream_on(self.device))
 
@@ -193,9 +195,9 @@ class ShapedClassifiers(Classifiers):
     def _configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
         """Write the hyperparameters of an interval; give new weights to members whose architecture changes."""
         for config in configs:
-            for name, options in (("width", WIDTHS), ("depth", DEPTHS)):
-                if config.get(name, USUAL[name]) not in options:
-                    raise ArgumentError(f"{name} must be one of {options}, got {config[name]!r}")
+            for name, largest in zip(USUAL, self.settings.largest, strict=True):
+                if not 1 <= config.get(name, USUAL[name]) <= largest:
+                    raise ArgumentError(f"{name} must be from 1 to {largest}, got {config[name]!r}")
         self.optimizer.configure([{**config, "optimizer": "adam"} for config in configs])
         for buffer, name in ((self._smoothing, "label_smoothing"), (self._dropout, "dropout")):
             buffer.copy_(torch.tensor([[[float(config[name])]] for config in configs]))
