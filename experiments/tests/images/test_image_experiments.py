@@ -88,7 +88,7 @@ def learnt(seeds: range, methods: tuple[str, ...]) -> dict[tuple[str, int], Lear
         deciders.close()
 
 
-def test_a_population_learns_the_same_alone_and_beside_others_and_its_schedule_leads_to_its_state() -> None:
+def test_a_population_learns_the_same_schedule_alone_and_beside_others() -> None:
     together = learnt(range(2, 4), ("pbt", "patient-pbt", DEFAULTS))
     alone = learnt(range(3, 4), ("patient-pbt",))
     assert together["patient-pbt", 3] == alone["patient-pbt", 3]

@@ -131,17 +131,19 @@ def run_parts(parts: Sequence[Part], options: argparse.Namespace) -> None:
     if options.seeds_at_once < 1:
         raise ArgumentError(f"--seeds-at-once must be at least 1, got {options.seeds_at_once}")
     start = time.perf_counter()
-    images = {name: Images.load(name, options.images) for name in dict.fromkeys(part.images for part in parts)}
+    missing = [(part, seeds) for part in parts for seeds in _missing(part, options)]
+    images = {name: Images.load(name, options.images) for name in dict.fromkeys(part.images for part, _ in missing)}
+    if not missing:
+        return
     deciders = Deciders(options.workers)
     try:
-        for part in parts:
-            for seeds in _missing(part, options):
-                if time.perf_counter() - start >= options.seconds:
-                    return
-                began = time.perf_counter()
-                append(part.run(images[part.images], seeds, deciders), options.results)
-                spent = time.perf_counter() - began
-                print(f"{part.images}, {part.name}: seeds {seeds.start} to {seeds[-1]}, {spent:.0f} s", flush=True)
+        for part, seeds in missing:
+            if time.perf_counter() - start >= options.seconds:
+                break
+            began = time.perf_counter()
+            append(part.run(images[part.images], seeds, deciders), options.results)
+            spent = time.perf_counter() - began
+            print(f"{part.images}, {part.name}: seeds {seeds.start} to {seeds[-1]}, {spent:.0f} s", flush=True)
     finally:
         deciders.close()
 

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +48,9 @@ class Images:
 
 def save(sets: dict[str, Images], path: Path) -> None:
     """Write sets to one .npz file, a byte for each pixel."""
-    arrays = {name: (each.pixels * BYTE).round().byte().numpy() for name, each in sets.items()}
-    np.savez_compressed(path, **arrays, **{f"{name}_labels": each.labels.numpy() for name, each in sets.items()})
+    arrays: dict[str, Any] = {name: (each.pixels * BYTE).round().byte().numpy() for name, each in sets.items()}
+    arrays |= {f"{name}_labels": each.labels.numpy() for name, each in sets.items()}
+    np.savez_compressed(path, **arrays)
 
 
 def _from_bytes(pixels: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64]) -> Images:
@@ -76,7 +78,8 @@ def _mnist() -> Images:
 def halved(pixels: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
     """Halve the sides of images, (count, side, side): the mean of four pixels, as a byte."""
     count, side, _ = pixels.shape
-    return pixels.reshape(count, side // 2, 2, side // 2, 2).mean((2, 4)).round().astype(np.uint8)
+    means = pixels.reshape(count, side // 2, 2, side // 2, 2).mean((2, 4)).round()
+    return np.asarray(means, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
