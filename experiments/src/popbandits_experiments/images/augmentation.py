@@ -130,8 +130,8 @@ def controls(method: str, schedule: Schedule, seed: int) -> dict[str, Schedule]:
 def average(schedule: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the mean of each number of a schedule, and the most frequent of each choice; of several, the first.
 
-    >>> average([{"rotate_p": 0.2, "most": 2}, {"rotate_p": 0.4, "most": 3}, {"rotate_p": 0.6, "most": 3}])
-    {'rotate_p': 0.4, 'most': 3}
+    >>> average([{"rotate_p": 0.25, "most": 2}, {"rotate_p": 0.5, "most": 3}, {"rotate_p": 0.75, "most": 3}])
+    {'rotate_p': 0.5, 'most': 3}
     """
     found: dict[str, Any] = {}
     for name in schedule[0]:
