@@ -85,7 +85,7 @@ class Batch:
         return any(compares_behaviours(method) for method in self.methods if method not in (DEFAULTS, ALONE))
 
 
-class _Running:
+class Running:
     """A running batch."""
 
     def __init__(self, batch: Batch, deciders: Deciders, device: str, clock: Clock):
@@ -198,9 +198,9 @@ class _Running:
         summaries = self.deciders.fetch(self.numbers)
         batch, random_score = self.batch, scale_of(self.batch.ground.name).random
         found = [summaries[number] for number in self.numbers]
-        last = self._test({i: summary.final for i, summary in enumerate(found) if summary.final})
+        last = self.test({i: summary.final for i, summary in enumerate(found) if summary.final})
         other = {i: one.best for i, one in enumerate(found) if one.best and one.best != one.final}
-        best = {i: tested for i, tested in last.items() if i not in other} | self._test(other)
+        best = {i: tested for i, tested in last.items() if i not in other} | self.test(other)
         self.clock.testing += time.perf_counter() - start
         untested = random_score, 0.0
         return [
@@ -227,7 +227,7 @@ class _Running:
             for i, key in enumerate(self.keys)
         ]
 
-    def _test(self, states: Mapping[int, tuple[int, int]]) -> dict[int, tuple[float, float]]:
+    def test(self, states: Mapping[int, tuple[int, int]]) -> dict[int, tuple[float, float]]:
         """Play fresh episodes with a kept state of each population; return mean returns and their standard errors."""
         if not states:
             return {}
@@ -249,13 +249,13 @@ def sit(
     at_once: int = 2,
 ) -> Clock:
     """Run batches, some at a time in turns, and save their results; start no new batch after `seconds`."""
-    waiting, running, clock = list(batches), list[_Running](), Clock()
+    waiting, running, clock = list(batches), list[Running](), Clock()
     name = torch.cuda.get_device_name() if device.startswith("cuda") else f"{platform.machine()}, {cores()} cores"
     deciders = Deciders(workers)
     try:
         while waiting or running:
             while waiting and len(running) < at_once and time.perf_counter() - clock.started < seconds:
-                running.append(_Running(waiting.pop(0), deciders, device, clock))
+                running.append(Running(waiting.pop(0), deciders, device, clock))
             if not running:
                 break
             for run in list(running):
