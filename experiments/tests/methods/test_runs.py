@@ -17,8 +17,8 @@ from popbandits.run.recipes import address, prepare, recipe
 from popbandits.selection import Selection
 from popbandits.storage import Store
 from popbandits.storage.schema import RUN_FILE
-from popbandits.testing import SELECTION_CHECKS
 from popbandits_experiments import methods
+from popbandits_experiments.contracts import SELECTION_CHECKS
 from popbandits_experiments.methods import BGPBT, METHODS, MFPBT, SELECTIONS, Diverse, Restarts, Smoothed, TTest
 from tests.engines.agents import Walker, space
 from tests.golden.runs import difference, recorded, run, written
