@@ -41,7 +41,12 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # The classes are imported when they are used: the names above are for help, which should print at once.
-        for path in (METHODS["bg-pbt"].explorer, METHODS["leaning-pbt"].explorer, METHODS["sifting-pbt"].explorer, *SELECTIONS.values()):
+        for path in (
+            METHODS["bg-pbt"].explorer,
+            METHODS["leaning-pbt"].explorer,
+            METHODS["sifting-pbt"].explorer,
+            *SELECTIONS.values(),
+        ):
             if path.endswith(f":{name}"):
                 return methods.load_class(path)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
