@@ -35,7 +35,7 @@ def costs(run: Run) -> Figure | None:
         return None
     caption = (
         "Each point is an interval: its score, and what all members together had spent when it ended. The line is the "
-        f"front: nothing that was spent less for is better. {' '.join(words)}"
+        f"front: the best score for at most so much. {' '.join(words)}"
     )
     return Figure("costs", "Score against cost", caption, alt.vconcat(*panels, spacing=24), data)
 
@@ -53,7 +53,7 @@ def _rows(run: Run, spent: FloatArray) -> tuple[list[Record], list[Record]]:
         return record(member=key[0], round=key[1], score=float(scores[index]), spent=float(spent[index]), config=config)
 
     front = [row(index) for index in thin(record_at).tolist()]
-    end = [front[-1] | record(spent=float(spent[-1]))] if front else []
+    end = [front[-1] | record(spent=float(spent[-1]), end=True)] if front else []
     return [row(index) for index in thin(done).tolist()], front + end
 
 
@@ -71,5 +71,7 @@ def _panel(name: str, title: str) -> Any:
     return alt.layer(
         each.mark_circle(size=26, opacity=0.5).encode(x=x, y=y, color=colour, tooltip=tip),
         front.mark_line(strokeWidth=2.5, interpolate="step-after").encode(x=x, y=y, color=colour),
-        front.mark_circle(size=36, opacity=1).encode(x=x, y=y, color=colour, tooltip=tip),
+        front.transform_filter("!datum.end")
+        .mark_circle(size=36, opacity=1)
+        .encode(x=x, y=y, color=colour, tooltip=tip),
     ).properties(width=760, height=200)
