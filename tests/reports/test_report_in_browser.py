@@ -51,7 +51,7 @@ def page(browser: Browser, written: Path) -> Iterator[Page]:
 
 def test_every_figure_draws(page: Page) -> None:
     charts = page.locator(".chart")
-    assert charts.count() == 5
+    assert charts.count() == 6
     for i in range(charts.count()):
         canvas = charts.nth(i).locator("canvas")
         assert canvas.count() == 1
