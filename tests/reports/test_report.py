@@ -296,7 +296,7 @@ def test_a_folder_of_runs_is_compared_and_fixed_settings_tried_nothing(tmp_path:
     # A notebook draws the same figures, and shows each as a picture.
     for drawn, figures in (
         (draw(tmp_path / "runs"), set(page.data["figures"])),
-        (draw(tmp_path / "runs/alone/0"), {"winner", "learning"}),
+        (draw(tmp_path / "runs/alone/0"), {"winner", "learning", "costs"}),
     ):
         assert set(drawn) == figures
         first = next(iter(drawn.values()))
