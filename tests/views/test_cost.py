@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import ArgumentError, History, Observation, Outcome, Population, resume, tune
+from popbandits import History, Observation, Outcome, Population, resume, tune
 from popbandits.cli import main
 from popbandits.commands.registry import STOPPED
 from popbandits.storage import Store
@@ -108,9 +108,3 @@ def test_the_best_within_a_cost_is_that_of_the_run_so_far() -> None:
     found = [history.best_within(cost) for cost in (0.05, 0.1, 0.3, 0.4, 9.0)]
     assert [None if best is None else best.score for best in found] == [None, 0.5, 0.5, 0.9, 0.9]
     assert History(SPACE).best_within(1.0) is None
-
-
-@pytest.mark.parametrize("limit", [0, -1.0, float("inf"), "much"])
-def test_a_limit_that_is_no_amount_is_refused(limit: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"^max_cost must be above 0, or None for no limit, got "):
-        tune(Paid, SPACE, max_cost=limit)
