@@ -160,6 +160,10 @@ def test_a_stopped_run_goes_on_with_its_limits(tmp_path: Path) -> None:
             cs.ConfigurationSpace(space=[cs.Float("x", (0.0, 1.0), meta={"only": "down"})]),
             r"^'x': a number only 'falls' or only 'rises', got 'down'; write one of the two$",
         ),
+        (
+            cs.ConfigurationSpace({"x": only_rises((0.0, 1.0))}),
+            r"^'x': only_rises\(\) belongs in a dict, got only_rises\(\(0.0, 1.0\)\) in a ConfigurationSpace; write Fl",
+        ),
         ({"x": only_falls((1.0, 0.0))}, r"^'x': the lower bound comes first, got \(1.0, 0.0\); swap the two$"),
     ],
 )

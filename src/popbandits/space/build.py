@@ -229,6 +229,12 @@ def _check(hyperparameter: AnyHyperparameter) -> None:
             f"{name!r}: a hyperparameter is one of ConfigSpace's own, got {type(hyperparameter).__name__}; "
             "use Float, Integer, Categorical, OrdinalHyperparameter or Constant"
         )
+    elif isinstance(hyperparameter.value, Limited):
+        only = hyperparameter.value.only
+        raise SpaceError(
+            f"{name!r}: only_{only}() belongs in a dict, got {hyperparameter.value!r} in a ConfigurationSpace; "
+            f"write Float({name!r}, (lower, upper), meta={{{ONLY!r}: {only!r}}}), or Integer"
+        )
     elif isinstance(hyperparameter.value, LogRange):
         raise SpaceError(
             f"{name!r}: log() belongs in a dict, got {hyperparameter.value!r} in a ConfigurationSpace; "
