@@ -309,19 +309,33 @@ def test_optional_packages_are_imported_only_where_they_are_used() -> None:
     assert heavy(ROOT) == []
 
 
-def experiments(root: Path) -> list[str]:
-    """Imports of the experiments below a folder, one sentence each."""
+CONTRACTS = "popbandits_experiments.contracts"
+"""The contract suites, which the product's own explorers and selections must keep too."""
+
+
+def experiments(root: Path, allowed: str = "") -> list[str]:
+    """Imports of the experiments below a folder, except for one module, one sentence each."""
     return [
         f"{path.relative_to(root)}:{one.line} imports {one.module}"
         for path in sorted(root.rglob("*.py"))
         for one in imports(path.read_text("utf-8"), path.stem, is_package=False)
-        if one.module.split(".")[0] in ("experiments", "popbandits_experiments")
+        if one.module.split(".")[0] in ("experiments", "popbandits_experiments") and one.module != allowed
     ]
 
 
-@pytest.mark.parametrize("root", [ROOT, Path(__file__).parent], ids=["src", "tests"])
-def test_nothing_in_the_product_and_its_tests_imports_the_experiments(root: Path) -> None:
-    assert experiments(root) == []
+def test_nothing_in_the_product_imports_the_experiments() -> None:
+    assert experiments(ROOT) == []
+
+
+def test_tests_of_the_product_import_of_the_experiments_the_contract_suites_alone() -> None:
+    assert experiments(Path(__file__).parent, allowed=CONTRACTS) == []
+
+
+def test_the_contract_suites_import_nothing_else_of_the_experiments() -> None:
+    folder = Path(__file__).parents[1] / "experiments" / "src" / CONTRACTS.replace(".", "/")
+    found = [sentence for sentence in experiments(folder) if f"imports {CONTRACTS}." not in sentence]
+    assert len(experiments(folder)) > 1
+    assert found == []
 
 
 def test_an_import_of_the_experiments_is_found(package: Path) -> None:

@@ -21,7 +21,10 @@ ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 DATA = {
     "popbandits/py.typed",
     "popbandits/reports/page/style.css",
+    "popbandits/reports/page/live.html",
     "popbandits/reports/page/live.js",
+    "popbandits/storage/schema-2.sql",
+    "popbandits/storage/schema-3.sql",
 }
 AT_TOP = [
     "CHANGELOG.md",

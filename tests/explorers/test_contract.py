@@ -16,7 +16,7 @@ from popbandits.explorers import (
 )
 from popbandits.methods import METHODS
 from popbandits.space import Space
-from popbandits.testing import EXPLORER_CHECKS, check_explorer, spaces
+from popbandits_experiments.contracts import EXPLORER_CHECKS, check_explorer, spaces
 
 SPACES = spaces()
 EXPLORERS = tuple(dict.fromkeys(type(method.make()) for method in METHODS.values()))

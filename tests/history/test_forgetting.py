@@ -19,7 +19,7 @@ from popbandits.history import history as module
 from popbandits.history import rows as arrays
 from popbandits.history.memory import NO_INDEX, Observations
 from popbandits.storage import Store
-from popbandits.testing import spaces
+from popbandits_experiments.contracts import spaces
 
 SPACE = spaces()["conditional numbers"]
 MEMBERS = 4

@@ -4,7 +4,7 @@ from typing import Any
 
 from popbandits.history import Assignment
 from popbandits.population import Population
-from popbandits.testing import spaces, toy_score
+from popbandits_experiments.contracts import spaces, toy_score
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b", "c"]}
 MIXED = spaces()["conditional numbers"]

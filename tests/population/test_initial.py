@@ -12,7 +12,7 @@ from popbandits.explorers import PBT
 from popbandits.population import Population
 from popbandits.population.initial import initial_points
 from popbandits.space import Points, Prior, Space
-from popbandits.testing import spaces
+from popbandits_experiments.contracts import spaces
 
 SPACES = spaces()
 

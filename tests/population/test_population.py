@@ -20,7 +20,7 @@ from popbandits.explorers import (
 )
 from popbandits.history import Assignment
 from popbandits.population import Population
-from popbandits.testing import toy_score
+from popbandits_experiments.contracts import toy_score
 from tests.population.driving import MIXED, SPACE, play, score
 
 # Rounds

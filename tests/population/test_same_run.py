@@ -24,7 +24,7 @@ from popbandits.explorers import (
 )
 from popbandits.history import Assignment, History
 from popbandits.population import Population
-from popbandits.testing import check_explorer, toy_score
+from popbandits_experiments.contracts import check_explorer, toy_score
 from tests.population.driving import MIXED, SPACE, play, score
 
 
@@ -70,7 +70,7 @@ PROGRAM = """
 import json, sys
 from popbandits.population import Population
 from popbandits import explorers
-from popbandits.testing import check_explorer, spaces, toy_score
+from popbandits_experiments.contracts import check_explorer, spaces, toy_score
 population = Population(spaces()["conditional numbers"], getattr(explorers, sys.argv[1])(), size=3, rounds=5, seed=4)
 while not population.done:
     for assignment in population.ask():

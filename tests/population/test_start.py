@@ -21,7 +21,7 @@ from popbandits import (
 from popbandits.explorers import Proposal
 from popbandits.population.start import from_record, resolve, to_record
 from popbandits.run.experiment import read_start
-from popbandits.testing import spaces
+from popbandits_experiments.contracts import spaces
 from tests.population.driving import MIXED, SPACE, play
 
 SPACES = spaces()

@@ -14,7 +14,7 @@ from popbandits.history import History
 from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
 from popbandits.selection import Patient, Picks, Selection, Truncation
-from popbandits.testing import SELECTION_CHECKS, check_selection
+from popbandits_experiments.contracts import SELECTION_CHECKS, check_selection
 
 SPACE = {"x": (0.0, 1.0)}
 STRATEGIES = [

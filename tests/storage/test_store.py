@@ -15,7 +15,7 @@ from popbandits.history import Assignment, Decision, Event, History, Observation
 from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits.storage.schema import RUN_FILE
-from popbandits.testing import spaces, toy_history
+from popbandits_experiments.contracts import spaces, toy_history
 
 SPACES = spaces()
 SPACE = Space({"x": (0.0, 1.0)})

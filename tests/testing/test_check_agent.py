@@ -16,9 +16,10 @@ from popbandits.errors import AgentError, SpaceError
 from popbandits.space import Space
 from popbandits.storage.checkpoints import seal
 from popbandits.testing import AgentRule as Rule
-from popbandits.testing import Costs, Finding, Report, check_agent, spaces, trials
+from popbandits.testing import Costs, Finding, Report, check_agent, trials
 from popbandits.testing.contrasts import contrasts
 from popbandits.testing.overhead import time_idle_run
+from popbandits_experiments.contracts import spaces
 from tests.testing import faulty_agents as agents
 from tests.testing.faulty_agents import SPACE, Sound, tied
 

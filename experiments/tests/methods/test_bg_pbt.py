@@ -10,7 +10,7 @@ from popbandits.errors import ArgumentError
 from popbandits.history import History, Observation
 from popbandits.population import Population
 from popbandits.space import Space
-from popbandits.testing import check_explorer, spaces, toy_history
+from popbandits_experiments.contracts import check_explorer, spaces, toy_history
 from popbandits_experiments.methods import BGPBT
 from popbandits_experiments.methods.bg_pbt import LEAST, Region, box_around, labels_near, region_after
 

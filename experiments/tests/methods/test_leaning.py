@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from popbandits import ArgumentError, Population
-from popbandits.testing import EXPLORER_CHECKS, SELECTION_CHECKS, spaces
+from popbandits_experiments.contracts import EXPLORER_CHECKS, SELECTION_CHECKS, spaces
 from popbandits_experiments.ground.methods import find
 from popbandits_experiments.methods import LeaningPBT, Watchful
 from popbandits_experiments.methods.leaning import far_behind

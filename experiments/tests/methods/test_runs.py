@@ -17,9 +17,9 @@ from popbandits.run.recipes import address, prepare, recipe
 from popbandits.selection import Selection
 from popbandits.storage import Store
 from popbandits.storage.schema import RUN_FILE
-from popbandits.testing import SELECTION_CHECKS
 from popbandits_experiments import methods
-from popbandits_experiments.methods import BGPBT, METHODS, MFPBT, SELECTIONS, Restarts, Smoothed, TTest
+from popbandits_experiments.contracts import SELECTION_CHECKS
+from popbandits_experiments.methods import BGPBT, METHODS, MFPBT, SELECTIONS, Diverse, Restarts, Smoothed, TTest
 from tests.engines.agents import Walker, space
 from tests.golden.runs import difference, recorded, run, written
 
@@ -31,6 +31,8 @@ STRATEGIES = [
     Smoothed(quantile=0.5, noise=1.0, window=4),
     MFPBT(),
     MFPBT(quantile=0.5, intervals=(2, 1)),
+    Diverse(),
+    Diverse(quantile=0.5, weight=1.0, length=0.1),
     Restarts(),
     Restarts(patience=1, growth=1, within=TTest(level=0.5)),
 ]

@@ -15,7 +15,7 @@ from experiments.tests.ground import climbers
 from popbandits.errors import ArgumentError
 from popbandits.population import Population
 from popbandits.population.population import EXPLORE
-from popbandits.testing import EXPLORER_CHECKS, spaces
+from popbandits_experiments.contracts import EXPLORER_CHECKS, spaces
 from popbandits_experiments.ground.methods import METHODS
 from popbandits_experiments.peers.ray_pb2_explorer import RayPB2
 

@@ -9,7 +9,7 @@
 | `lightning` | a module of PyTorch Lightning |
 | `huggingface` | the Trainer of Hugging Face's transformers |
 | `trl` | trainers of TRL: adapters of a language model |
-| `optuna` | search spaces from Optuna, and runs into its storage |
+| `optuna` | search spaces from Optuna |
 
 All of them follow one rule: a checkpoint restores learnt state, never hyperparameters. Those of the next interval are
 set after the load, and `applied()` reads them back from the objects that trained.

@@ -1,7 +1,7 @@
 """Former names and homes of public classes, functions and methods: they work for a version, with a warning."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -28,12 +28,20 @@ def present_name(owner: str, former: Mapping[str, str], name: str) -> str:
     return former[name]
 
 
-def moved(owner: str, name: str, package: str = "popbandits_experiments.methods") -> Any:
-    """Return a class that has moved to the experiments, with a warning; MissingExtraError if they are not installed.
+def moved(
+    owner: str, name: str, package: str = "popbandits_experiments.methods", names: Collection[str] = MOVED.keys()
+) -> Any:
+    """Return what has moved to the experiments, with a warning; MissingExtraError if they are not installed.
 
     For `__getattr__` of a module that had it.
+
+    Args:
+        owner: Name of the module that had it.
+        name: Name that was asked for.
+        package: Module that has it now.
+        names: Names that have moved there; others are an AttributeError.
     """
-    if name not in MOVED:
+    if name not in names:
         raise AttributeError(f"module {owner!r} has no attribute {name!r}")
     try:
         found = getattr(import_module(package), name)

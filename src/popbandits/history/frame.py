@@ -13,11 +13,15 @@ from popbandits.space import Space
 if TYPE_CHECKING:
     import pandas
 
-COMMON_COLUMNS = (
-    *("member", "round", "parent_member", "parent_round", "stage", "winning", "status"),
-    *("score_before", "score", "change", "steps", "seconds", "fallback"),
-)
-"""Columns that every run has."""
+NUMBERS = ("score_before", "score", "change", "steps", "seconds")
+COMMON_COLUMNS: dict[str, type] = {
+    **dict.fromkeys(("member", "round", "parent_member", "parent_round", "stage"), int),
+    "winning": bool,
+    "status": str,
+    **dict.fromkeys(NUMBERS, float),
+    "fallback": str,
+}
+"""Columns that every run has, with the types of their values."""
 MAX_SHOWN = 10
 """Number of intervals of the winning lineage shown in a notebook."""
 
@@ -48,8 +52,7 @@ def frame(
     found = dict.fromkeys(name for row in rows for name in row)
     table = pandas.DataFrame(rows, columns=[*names, *sorted(name for name in found if name not in names)])
     whole = {"parent_member": "Int64", "parent_round": "Int64"}  # Int64 holds missing values without becoming float.
-    numbers = dict.fromkeys(("score_before", "score", "change", "steps", "seconds"), "float64")
-    return table.astype({**whole, **numbers})
+    return table.astype({**whole, **dict.fromkeys(NUMBERS, "float64")})
 
 
 def history_html(space: Space, lineage: Sequence[Observation], summary: str) -> str:

@@ -133,11 +133,7 @@ def stored(trial: AnyTrial, source: Observation) -> _TrainingResult | None:
 
 
 def assign(
-    trial: AnyTrial,
-    space: Space,
-    assignment: Assignment,
-    start: _TrainingResult | None,
-    untuned: Mapping[str, Any],
+    trial: AnyTrial, space: Space, assignment: Assignment, start: _TrainingResult | None, untuned: Mapping[str, Any]
 ) -> None:
     """Let a trial that is not running continue with a configuration, from a checkpoint; None for a fresh start.
 

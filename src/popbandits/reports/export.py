@@ -28,7 +28,7 @@ from typing import IO, Any, Literal
 from popbandits.basics.extras import require
 from popbandits.errors import HistoryError
 from popbandits.history import Key, Observation
-from popbandits.history.frame import cell, flat, table_row, text
+from popbandits.history.frame import COMMON_COLUMNS, cell, flat, table_row, text
 from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits.storage.store import reading
@@ -36,22 +36,8 @@ from popbandits.storage.store import reading
 Kind = Literal["csv", "json", "parquet"]
 KINDS: tuple[Kind, ...] = ("csv", "json", "parquet")
 
-COLUMNS: dict[str, type] = {
-    "member": int,
-    "round": int,
-    "parent_member": int,
-    "parent_round": int,
-    "stage": int,
-    "winning": bool,
-    "status": str,
-    "score_before": float,
-    "score": float,
-    "change": float,
-    "steps": float,
-    "seconds": float,
-    "decision_seconds": float,
-    "fallback": str,
-}
+DECIDED: dict[str, type] = {"decision_seconds": float, "fallback": str}
+COLUMNS = {name: kind for name, kind in COMMON_COLUMNS.items() if name not in DECIDED} | DECIDED
 
 Row = dict[str, Any]
 """Values by column. Missing ones are empty; None in a `config.` column is a label that is None."""

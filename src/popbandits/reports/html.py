@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from popbandits.reports.export import finite
@@ -22,9 +23,17 @@ def markup(tag: str, *inside: str, **attributes: Any) -> str:
     >>> markup("p", escape("1 < 2"), class_="note", hidden=None)
     '<p class="note">1 &lt; 2</p>'
     """
+    return f"<{tag}{_written(attributes)}>{''.join(inside)}</{tag}>"
+
+
+def _written(attributes: Mapping[str, Any]) -> str:
     given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
-    written = "".join(f' {name}="{escape(str(value))}"' for name, value in given.items())
-    return f"<{tag}{written}>{''.join(inside)}</{tag}>"
+    return "".join(f' {name}="{escape(str(value))}"' for name, value in given.items())
+
+
+def fill(name: str, **parts: str) -> str:
+    """Return a template of the page folder with its parts, which are markup."""
+    return Template((PAGE / f"{name}.html").read_text("utf-8")).substitute(parts)
 
 
 def breakable(text: str) -> str:
@@ -122,13 +131,7 @@ def figure_frame(name: str, caption: str, label: str, controls: str = "") -> str
 
 def axis_choice() -> str:
     """Return the controls that choose the axes of the learning curves; a script fills them (axes.js)."""
-    return markup(
-        "div",
-        markup("label", "Horizontal axis ", markup("select", id="x-axis"), hidden=""),
-        markup("label", "Vertical axis ", markup("select", id="y-axis"), hidden=""),
-        markup("label", '<input id="steep" type="checkbox"> <span>leave out the steep start</span>', hidden=""),
-        class_="controls",
-    )
+    return fill("axes")
 
 
 def filled_table(name: str, columns: Sequence[str], caption: str, example: str, more: str = "") -> str:
@@ -201,20 +204,8 @@ def document(title: str, head: str, heading: str, noscript: str, *body: str, **a
         body: Markup below the header, with an element of the id "main".
         attributes: Attributes of the body.
     """
-    skip = '<a class="skip" href="#main">Skip to the content</a>'
-    header = markup("header", heading, markup("button", "Dark", id="theme", type="button"))
-    warning = markup("noscript", markup("p", noscript, class_="bad"))
-    return "\n".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">',
-            head,
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            markup("title", escape(f"{title} – popbandits")),
-            "</head>",
-            markup("body", "\n".join(["", skip, header, warning, *body, ""]), **attributes),
-            "</html>\n",
-        ]
-    )
+    parts = {"head": head, "heading": heading, "noscript": noscript, "body": "\n".join(body)}
+    return fill("document", title=escape(title), attributes=_written(attributes), **parts)
 
 
 def themes() -> dict[str, Any]:

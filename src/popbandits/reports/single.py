@@ -23,14 +23,7 @@ from popbandits.reports.html import breakable, cards, figure, filled_table, find
 from popbandits.reports.run import MAX_LABEL_CHARS, MAX_TRACEBACK_CHARS, Run, describe_changes, shorten
 from popbandits.reports.stats import beside_others
 from popbandits.reports.status import rounds_done
-from popbandits.reports.words import (
-    never_explored,
-    next_steps,
-    summary,
-    told_gain,
-    unclear_effects,
-    what_mattered,
-)
+from popbandits.reports.words import never_explored, next_steps, summary, told_gain, unclear_effects, what_mattered
 
 MAX_INTERVAL_ROWS = 3_000
 """Maximum intervals in the table of a page."""

@@ -209,7 +209,7 @@ class Experiment:
         """Return the metadata of the run for its file, in plain values; what it names is signed by `signer`."""
         recorded = [name for name, each in SETTINGS.items() if each.recorded and name not in ("agent", *DECIDING)]
         others = {name: plain(getattr(self, name), name) for name in recorded}
-        values = record_of(self.plan, agent=recipe(self.agent), **others) | source_of(self.agent, self.space)
+        values = record_of(self.plan, agent=recipe(self.agent), **others) | {"source": source_of(self.agent)}
         return values if signer is None else values | {role: signed(values[role], signer) for role in get_args(Role)}
 
     @staticmethod

@@ -56,7 +56,7 @@ class Loop:
         self.recorder, self._signer = Recorder(population, store), Signer.of(store)
         self.view, self.max_failures = view, max_failures
         self.edited = edited
-        """Differences of today's code and space from the record, a sentence each."""
+        """Differences of today's code from the record, a sentence each."""
         self.evaluations = evaluations
         """Number of evaluations of each candidate at the end."""
         self._make_engine = make_engine

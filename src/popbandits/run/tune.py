@@ -250,8 +250,7 @@ def resume(
     """Resume a run that was stopped or killed, or that has new rounds to do, as if it had never stopped.
 
     It keeps the recorded space and settings, but for the settings that are given here, and trains with today's code. If
-    the agent's code or the space in its file was edited meanwhile, a `PopbanditsWarning` says so, and the run's record
-    too.
+    the agent's code was edited meanwhile, a `PopbanditsWarning` says so, and the run's record too.
 
     Args:
         directory: Folder of the run.
@@ -303,8 +302,8 @@ class Resumption:
             recorded = Store.open(directory, readonly=True)
         with required("read", recorded.path, RECORD_ERRORS), recorded as store:
             self.experiment = Experiment.recorded(store, trust, **changes)
-            self.edited = differences(store.about, store.space, self.experiment.agent)
-            """Differences of today's code and space from the record, a sentence each."""
+            self.edited = differences(store.about, self.experiment.agent)
+            """Differences of today's code from the record, a sentence each."""
         self.directory = directory
 
     def run(self, progress: bool | View = True) -> Result:

@@ -38,11 +38,7 @@ class Prior:
         return None if self.around is None else self.around[np.arange(n) % len(self.around)]
 
     def lean(
-        self,
-        u: FloatArray,
-        centres: Points | None,
-        numerical: Sequence[Numerical],
-        categorical: Sequence[Categorical],
+        self, u: FloatArray, centres: Points | None, numerical: Sequence[Numerical], categorical: Sequence[Categorical]
     ) -> FloatArray:
         """Convert uniform quantiles u (n, d + m), numbers first, to quantiles of the prior.
 

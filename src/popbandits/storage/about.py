@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from popbandits.basics.rules import TEXT, Rule, real
+from popbandits.basics.rules import Rule, real
 from popbandits.basics.settings import MEMBERS as MEMBERS
 from popbandits.basics.settings import SETTINGS
 from popbandits.errors import HistoryError
@@ -18,7 +18,6 @@ def _is_texts(value: Any) -> bool:
 RULES = {
     "space": Rule(lambda value: isinstance(value, str), "text"),
     "source": Rule(_is_texts, "a dict of texts"),
-    "space_name": TEXT,
     "created": real("a time in seconds", lambda number: abs(number) < MAX_TIME_SECONDS),
     **{each.key: each.stored for each in SETTINGS.values() if each.recorded and each.stored},
 }

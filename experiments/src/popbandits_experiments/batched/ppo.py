@@ -40,6 +40,8 @@ from popbandits_experiments.cuda_graphs import Replayed, stream_on
 ADVANTAGES = ("minibatch", "rollout", "none")
 _NUMBERS = ("one_minus_gamma", "gae_lambda", "clip", "entropy", "vf_coef")
 _SETTINGS = (*_NUMBERS, "epochs", "minibatches", "value_clip")
+SHARED_STATES = 32
+"""States of a population on which the behaviours of its members are compared."""
 PARTS = (1.0, 0.75, 0.5, 0.25)
 """Shares of the members that an epoch can be for: members with few epochs need not wait for those with many."""
 # Labels of the streams that do not fill rollouts.
@@ -123,7 +125,12 @@ class BatchedPPO(MemberRows):
         learners = Learners(self.brains, self.optimizer, self._table, _SETTINGS, self._normalisation, self._due)
         data = Transitions(self._seen, self.rollout.actions, self._facts, self._order)
         sizes = {math.ceil(share * len(self._order)) for share in PARTS}
-        return {size: Epoch(learners, data, size, stream) for size in sorted(sizes)}
+        return {size: self._make_epoch(learners, data, size, stream) for size in sorted(sizes)}
+
+    def _make_epoch(
+        self, learners: Learners, data: Transitions, size: int, stream: "torch.cuda.Stream | None"
+    ) -> Epoch:
+        return Epoch(learners, data, size, stream)
 
     def _rows(self) -> dict[str, Tensor]:
         """Return what is learnt, and the environments, by name, a row for each member."""
@@ -170,7 +177,7 @@ class BatchedPPO(MemberRows):
             # The number of epochs depends on the other members; what a member draws later must not.
             orders = streams.fork(_ORDERS)
             for epoch, learn in enumerate(parts):
-                self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
+                self._draw_order(orders, epoch)
                 self._set_due(epoch)
                 learn(longest)
             self._trained += 1
@@ -195,6 +202,21 @@ class BatchedPPO(MemberRows):
         chosen.observed.refresh()
         return self.world.test(chosen, episodes, stream_on(self.device))(Streams(keys_of(seeds, self.device)))
 
+    @torch.no_grad()
+    def behaviours(self, size: int) -> list[list[float]]:
+        """Return what members do on states that their population shares: mean actions, or probabilities of choices.
+
+        Populations are `size` neighbours. States are those of the last rollout, as many from each member, evenly over
+        its steps and environments. Means are clipped to [-1, 1], as tasks clip actions.
+        """
+        brains, rows = self.brains, self.rollout.observations.flatten(1, 2)
+        each = torch.linspace(0, rows.shape[1] - 1, math.ceil(SHARED_STATES / size), device=self.device).long()
+        states = rows[:, each].reshape(len(rows) // size, -1, brains.inputs).nan_to_num(0.0)  # (populations, states, D)
+        outputs = brains.policy(brains.see(states.repeat_interleave(size, 0)))
+        done = outputs.softmax(-1) if brains.discrete else outputs.clamp(-1, 1)
+        found: list[list[float]] = done.flatten(1).tolist()
+        return found
+
     def _configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
         """Write the hyperparameters of an interval to the buffers that the graphs read."""
         for config in configs:
@@ -212,6 +234,10 @@ class BatchedPPO(MemberRows):
         """Return, epoch by epoch, the smallest part that holds every member with an epoch left."""
         left = [sum(count > epoch for count in epochs) for epoch in range(max(epochs))]
         return [next(part for size, part in self._epochs.items() if size >= count) for count in left]
+
+    def _draw_order(self, orders: Streams, epoch: int) -> None:
+        """Draw the order in which members learn from their transitions in an epoch."""
+        self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
 
     def _set_due(self, epoch: int) -> None:
         """Mark the chunks of an epoch after which each member's optimizer steps."""

@@ -3,9 +3,9 @@
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from typing import Any
 
@@ -30,6 +30,9 @@ ALONE = "defaults/one"
 ON_BOUND = 0.01
 """Distance from a bound, as a share of the range, within which a number counts as on the bound."""
 LOW_LR = 0.1
+
+Metrics = Mapping[int, Mapping[str, Any]]
+"""What members report besides their scores, by member and name."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Choices:
         numbers = [unit[p.name] for p in space.numerical if p.levels is None]
         self.made += 1
         self.on_bound += any(min(x, 1 - x) <= ON_BOUND for x in numbers if not math.isnan(x))
-        self.low_lr += bool(unit["lr"] <= LOW_LR)
+        self.low_lr += bool(unit.get("lr", math.inf) <= LOW_LR)
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ class Summary:
     curve: list[float]
     """Best last score after each tenth of the budget; NaN while no member has one."""
     late: Choices
+    schedule: list[dict[str, Any]] = field(default_factory=list)
+    """Configurations of the intervals that led to the final state, the first one first; empty for a rival."""
 
 
 class Run(ABC):
@@ -107,6 +112,8 @@ class Run(ABC):
         self.late = Choices()
         self.best: tuple[float, Key] | None = None
         """Best score so far, and its state; the last one wins a tie, as in `History.best`."""
+        self.metrics: Metrics = {}
+        """What members reported besides their scores in the last round, by member."""
 
     @abstractmethod
     def advance(self, scores: Sequence[float] | None) -> Sequence[Order | None] | None:
@@ -127,8 +134,9 @@ class Run(ABC):
         """Result of the finished run."""
         return Summary(self.final, None if self.best is None else self.best[1], self.curve, self.late)
 
-    def answer(self, scores: Sequence[float] | None) -> Answer:
+    def answer(self, scores: Sequence[float] | None, metrics: Metrics | None = None) -> Answer:
         """Advance, and say which states may still be asked for."""
+        self.metrics = metrics or {}
         orders = self.advance(scores)
         ends = {key for key in (self.final, self.best and self.best[1]) if key}
         return Answer(None if orders is None else list(orders), self.needed | ends)
@@ -205,6 +213,19 @@ class Tuned(Run):
         """Last completed state of every member; a population returns to these, or to the best, after failures."""
         return frozenset(self._completed.values())
 
+    @property
+    def summary(self) -> Summary:
+        """Result of the finished run, with the schedule of its final state."""
+        return replace(super().summary, schedule=self._schedule())
+
+    def _schedule(self) -> list[dict[str, Any]]:
+        if self.final is None:
+            return []
+        if self._population is None:
+            return [dict(self.space.get_default_configuration())] * self.rounds
+        history = self._population.history
+        return history.schedule(history.find(self.final))
+
     def _take(self, scores: Sequence[float]) -> None:
         self.scores = list(scores)
         for member, score in enumerate(scores):
@@ -214,7 +235,8 @@ class Tuned(Run):
                 self._note(score, (member, self.round - 1))
         if self._population is not None:
             for assignment in self._asked:
-                self._population.tell(assignment, scores[assignment.member])
+                member = assignment.member
+                self._population.tell(assignment, scores[member], metrics=self.metrics.get(member))
         last = math.nan if self.handed_over is None else self.scores[self.handed_over]
         self._extend_curve(self.round, self.rounds, last)
 
@@ -272,9 +294,9 @@ class Scheduled(Run):
         key = self._states[incumbent]
         return key if key in self._held or self.best is None else self.best[1]
 
-    def answer(self, scores: Sequence[float] | None) -> Answer:
+    def answer(self, scores: Sequence[float] | None, metrics: Metrics | None = None) -> Answer:
         """Advance, and say which states may still be asked for."""
-        answer = super().answer(scores)
+        answer = super().answer(scores, metrics)
         self._held = set(answer.needed)
         return answer
 
@@ -315,8 +337,8 @@ def make_run(spec: Spec) -> Run:
 _RUNS: dict[int, Run] = {}  # in a worker: runs by number
 
 
-Job = tuple[int, Spec | None, Sequence[float] | None]
-"""A population's number, its specification if it is new, and its scores."""
+Job = tuple[int, Spec | None, Sequence[float] | None, Metrics | None]
+"""A population's number, its specification if it is new, its scores, and what else its members reported."""
 Answers = tuple[list[tuple[int, Answer]], float]
 """Decisions by population, and the seconds they took."""
 
@@ -324,10 +346,10 @@ Answers = tuple[list[tuple[int, Answer]], float]
 def _advance(jobs: list[Job]) -> Answers:
     """Advance populations in a worker; create new ones, and keep finished ones until they are fetched."""
     start, answers = time.perf_counter(), []
-    for number, new, scores in jobs:
+    for number, new, scores, metrics in jobs:
         if new is not None:
             _RUNS[number] = make_run(new)
-        answers.append((number, _RUNS[number].answer(scores)))
+        answers.append((number, _RUNS[number].answer(scores, metrics)))
     return answers, time.perf_counter() - start
 
 

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ConfigSpace import ConfigurationSpace
 from torch import Tensor
 
 from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
-from popbandits_experiments.batched import spaces
+from popbandits_experiments.batched import Sharing, spaces
 from popbandits_experiments.batched.device import DeviceWorld
 from popbandits_experiments.batched.pools import PoolWorld
 from popbandits_experiments.batched.ppo import BatchedPPO, Settings
+from popbandits_experiments.batched.sharing import SharingPPO
 from popbandits_experiments.batched.tasks import TASKS
 from popbandits_experiments.ground import digits, recall
 from popbandits_experiments.ground.digits import BatchedDigits
@@ -34,8 +35,18 @@ class Agents(Protocol):
     def evaluate(self, members: Sequence[int], episodes: int, seeds: Sequence[int]) -> Tensor: ...
 
 
+@runtime_checkable
+class Behaving(Protocol):
+    """Agents whose behaviours can be compared."""
+
+    def behaviours(self, size: int) -> list[list[float]]: ...
+
+
 Spaces = dict[Space, Callable[[], ConfigurationSpace]]
 """Functions that build the spaces of a task, by name."""
+
+
+Make = Callable[[Sequence[int], int, str], Agents]
 
 
 @dataclass(frozen=True)
@@ -48,11 +59,22 @@ class Ground:
     """Rollouts (or epochs) of a member over the whole run, divided among the rounds."""
     steps: int
     """Environment steps per rollout, or images per epoch."""
-    make: Callable[[Sequence[int], int, str], Agents]
+    make: Make
     """Function that makes agents from their seeds, the rollouts per round, and a device."""
     spaces: Spaces
     still: int | None = None
     """Discrete action that does nothing, if there is one; a continuous action does nothing at 0."""
+    make_sharing: Callable[[Sequence[int], int, str, int, Sharing], Agents] | None = None
+    """The same for populations of a size whose members share experience; None if they cannot."""
+
+    def maker(self, size: int, sharing: Sharing | None) -> Make:
+        """Return the function that makes agents, in populations of a size, which share experience if asked to."""
+        if sharing is None:
+            return self.make
+        make = self.make_sharing
+        if make is None:
+            raise ArgumentError(f"experience can be shared only on tasks of PPO, got +{sharing} on {self.name}")
+        return lambda seeds, updates, device: make(seeds, updates, device, size, sharing)
 
     def updates_in(self, rounds: int) -> int:
         """Return the rollouts of a round; rounds must divide the budget, so that all runs spend the same."""
@@ -75,7 +97,12 @@ def _on_device(
         settings = Settings(updates=updates, tf32=tf32, raw=raw)
         return BatchedPPO(seeds, DeviceWorld(TASKS[task]), settings, device)
 
-    return Ground(name, "device", updates, Settings().copies * Settings().rollout, make, PPO_SPACES, still)
+    def make_sharing(seeds: Sequence[int], updates: int, device: str, size: int, sharing: Sharing) -> SharingPPO:
+        settings = Settings(updates=updates, tf32=tf32, raw=raw)
+        return SharingPPO(seeds, DeviceWorld(TASKS[task]), settings, device, size, sharing)
+
+    steps = Settings().copies * Settings().rollout
+    return Ground(name, "device", updates, steps, make, PPO_SPACES, still, make_sharing)
 
 
 def _minatar(game: str, updates: int, suffix: str = "") -> Ground:
@@ -129,6 +156,8 @@ GROUNDS = {
         _on_device("SwingUp", "SwingUp", updates=150),
         _on_device("FrozenLake", "FrozenLake8x8-v1", updates=90),
         _on_device("Taxi", "Taxi-v4", updates=90, still=0),
+        # A deceptive task: the way that pays at once leads to a wall.
+        _on_device("Detour", "Detour", updates=90),
         # Without normalisation, which Stable-Baselines3 leaves to the user: its settings meet other scales.
         _on_device("Pendulum-raw", "Pendulum-v1", updates=150, raw=True),
         _on_device("Acrobot-raw", "Acrobot-v1", updates=90, still=1, raw=True),

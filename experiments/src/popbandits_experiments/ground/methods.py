@@ -1,7 +1,8 @@
 """Methods of the benchmark: the library's own, Ray Tune's PB2, and the rivals.
 
 A method may be spelled with other settings of its explorer and selection, as in `patient-pbt:warm_up=0,crossover=0`; a
-number as `start` is how many members start from the defaults.
+number as `start` is how many members start from the defaults. `+all` or `+leader` at the end, as in `pbt+all`, lets all
+members or the first one of a population learn from the others' rollouts too (`batched/sharing.py`).
 """
 
 import json
@@ -20,6 +21,7 @@ from popbandits.methods import Method
 from popbandits.selection import Selection
 from popbandits.space import Prior, Space
 from popbandits.space.schedules import cosine
+from popbandits_experiments.batched import SHARING, Sharing
 from popbandits_experiments.ground.rivals.registry import RIVALS, Rival
 from popbandits_experiments.methods import ALL_METHODS
 
@@ -65,7 +67,7 @@ class Variation(Method):
     def make_selection(self, **settings: Any) -> Selection | None:
         """Make the selection with the settings."""
         own: Any = self.make().selection
-        return super().make_selection(**settings) if own is None else replace(own, **self.selecting)
+        return super().make_selection(**self.selecting, **settings) if own is None else replace(own, **self.selecting)
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ def all_along_cosine(space: ConfigurationSpace, members: int) -> list[dict[str, 
 
 PATIENT = partial(Variation, explorer="PatientPBT")
 LEANING = partial(Variation, explorer=ALL_METHODS["leaning-pbt"].explorer)
+SIFTING = partial(Variation, explorer=ALL_METHODS["sifting-pbt"].explorer)
 FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False})
 """The default before it had crossover and a model."""
 
@@ -118,6 +121,7 @@ METHODS: dict[str, Method | Rival] = {
         start="defaults",
     ),
     "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
+    "pbt/diverse": Method("PBT, keeping behaviours apart", "PBT", selection="diverse"),
     "pbt/prior": Control("PBT, with the default's prior"),
     "pbt/prior/start": Control("PBT, with the default's prior, started from the defaults", start="defaults"),
     "patient-pbt/no-warm-up": PATIENT("Patient PBT, no warm-up", selecting={"warm_up": 0.0}),
@@ -125,6 +129,7 @@ METHODS: dict[str, Method | Rival] = {
     "patient-pbt/uniform": PATIENT("Patient PBT, uniform draws", settings={"concentration": 1.0}),
     "patient-pbt/no-crossover": PATIENT("Patient PBT, no crossover", settings={"crossover": 0.0}),
     "patient-pbt/no-model": PATIENT("Patient PBT, no model", settings={"model": False}, selecting={"adaptive": False}),
+    "sifting-pbt/start": SIFTING("Sifting PBT, started from the defaults", start="defaults"),
     "leaning-pbt/start": LEANING("Leaning PBT, started from the defaults", start="defaults"),
     # A schedule as a start, and the same without tuning: random search never changes what members start with.
     "defaults/cosine": Variation("Defaults, along a cosine, no tuning", "RandomSearch", start=all_along_cosine),
@@ -132,6 +137,7 @@ METHODS: dict[str, Method | Rival] = {
     "pbt/prior/cosine": Control("PBT, with the default's prior, started from a cosine", start=along_cosine),
     "patient-pbt/cosine": PATIENT("Patient PBT, started from a cosine", start=along_cosine),
     "leaning-pbt/cosine": LEANING("Leaning PBT, started from a cosine", start=along_cosine),
+    "sifting-pbt/cosine": SIFTING("Sifting PBT, started from a cosine", start=along_cosine),
     "patient-pbt/first": FIRST("Patient PBT, first version"),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
@@ -150,11 +156,30 @@ def find(name: str) -> Method | Rival:
     PatientPBT(resample=0.6, resample_label=0.8, step=0.05, concentration=4.0, crossover=0.3, model=True, \
 around_start=True, edition=2)
     """
-    base, _, spelled = name.partition(":")
+    alone, sharing = split_sharing(name)
+    base, _, spelled = alone.partition(":")
     if base not in METHODS:
         raise ArgumentError(f"methods must be of the benchmark, got {name!r}; these are: {', '.join(METHODS)}")
     method = METHODS[base]
-    return _with_settings(method, name, spelled) if spelled else method
+    if sharing and isinstance(method, Rival):
+        raise ArgumentError(f"only members of a population can share experience, got {name!r}")
+    return _with_settings(method, alone, spelled) if spelled else method
+
+
+def split_sharing(name: str) -> tuple[str, Sharing | None]:
+    """Split a method's name from how experience is shared.
+
+    >>> split_sharing("pbt+leader"), split_sharing("pbt")
+    (('pbt', 'leader'), ('pbt', None))
+    """
+    base, _, asked = name.rpartition("+")
+    return next(((base, sharing) for sharing in SHARING if sharing == asked), (name, None))
+
+
+def compares_behaviours(name: str) -> bool:
+    """Tell whether a method's selection reads what members do on the same states."""
+    method = find(name)
+    return isinstance(method, Method) and method.selection == "diverse"
 
 
 def _with_settings(method: Method | Rival, name: str, spelled: str) -> Method:

@@ -40,6 +40,7 @@ SCALES = {
     "MountainCarContinuous": Scale(-33.2, 90, take_off_share=0.35),  # above standing still, which scores 0
     "MountainCar": Scale(-200, -110, take_off_share=0.05),
     "SwingUp": Scale(5.7, 350),
+    "Detour": Scale(-77.2, -30, take_off_share=0.6),  # above waiting at the wall, which scores -53
     "FrozenLake": Scale(0.0015, 0.85),
     "Taxi": Scale(-773, 7, take_off_share=0.75),  # above driving about, which scores -200
     "Pendulum-raw": Scale(-1225, -200),

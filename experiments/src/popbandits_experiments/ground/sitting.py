@@ -9,11 +9,15 @@ from dataclasses import dataclass, field
 import torch
 
 from popbandits.engines.spawning import cores
-from popbandits_experiments.ground.deciding import MEMBERS, Deciders, Order, Spec
-from popbandits_experiments.ground.grounds import Ground
+from popbandits.errors import ArgumentError
+from popbandits_experiments.batched import Sharing
+from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS, Deciders, Metrics, Order, Spec
+from popbandits_experiments.ground.grounds import Behaving, Ground
+from popbandits_experiments.ground.methods import compares_behaviours, split_sharing
 from popbandits_experiments.ground.records import Key, Record, Space, Split
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.states import Kept
+from popbandits_experiments.methods.diverse import BEHAVIOUR
 
 EPISODES = 100
 """Fresh episodes of the final test, by the member that a user would get."""
@@ -67,8 +71,21 @@ class Batch:
             for method in self.methods
         ]
 
+    @property
+    def sharing(self) -> Sharing | None:
+        """How members share experience; the same for all methods, since they train in one program."""
+        asked = {split_sharing(method)[1] for method in self.methods}
+        if len(asked) > 1:
+            raise ArgumentError(f"methods of a batch must share experience alike, got {', '.join(self.methods)}")
+        return asked.pop()
 
-class _Running:
+    @property
+    def behaves(self) -> bool:
+        """True if a method compares behaviours."""
+        return any(compares_behaviours(method) for method in self.methods if method not in (DEFAULTS, ALONE))
+
+
+class Running:
     """A running batch."""
 
     def __init__(self, batch: Batch, deciders: Deciders, device: str, clock: Clock):
@@ -78,7 +95,7 @@ class _Running:
         self.keys, self.members = batch.keys, batch.members
         self.seeds = [self.members * key.seed + member for key in self.keys for member in range(self.members)]
         updates = batch.ground.updates_in(batch.rounds)
-        self.agents = batch.ground.make(self.seeds, updates, device)
+        self.agents = batch.ground.maker(self.members, batch.sharing)(self.seeds, updates, device)
         self.kept = Kept(self.agents, self.members)
         clock.building += time.perf_counter() - start
         space = batch.ground.spaces[batch.space]()
@@ -87,7 +104,7 @@ class _Running:
         """Indices of the populations that have not ended."""
         self.intervals = [0] * len(self.keys)
         specs = [Spec(key.method, space, key.rounds, key.seed, key.population) for key in self.keys]
-        self.deciding = deciders.advance([(n, spec, None) for n, spec in zip(self.numbers, specs, strict=True)])
+        self.deciding = deciders.advance([(n, spec, None, None) for n, spec in zip(self.numbers, specs, strict=True)])
         self.round = 0
         self.seconds = 0.0
 
@@ -104,8 +121,22 @@ class _Running:
         self.seconds += time.perf_counter() - start
         self.clock.training += time.perf_counter() - start
         told = {i: scores[self.members * i : self.members * (i + 1)] for i in self.running}
-        self.deciding = self.deciders.advance([(self.numbers[i], None, own) for i, own in told.items()])
+        metrics = self._metrics()
+        self.deciding = self.deciders.advance([(self.numbers[i], None, own, metrics[i]) for i, own in told.items()])
         return True
+
+    def _metrics(self) -> list[Metrics | None]:
+        """Return what members report besides their scores, by population: behaviours, if a method compares them."""
+        if not self.batch.behaves:
+            return [None] * len(self.keys)
+        if not isinstance(self.agents, Behaving):
+            raise ArgumentError(f"behaviours can be compared only on tasks of PPO, got {self.batch.ground.name}")
+        told: list[Metrics | None] = []
+        found = self.agents.behaviours(self.members)
+        for start in range(0, len(found), self.members):
+            own = enumerate(found[start : start + self.members])
+            told.append({member: {BEHAVIOUR: each} for member, each in own if all(map(math.isfinite, each))})
+        return told
 
     def _orders(self) -> dict[int, Order]:
         """Gather the orders by the index of the member; idle ones have none."""
@@ -167,9 +198,9 @@ class _Running:
         summaries = self.deciders.fetch(self.numbers)
         batch, random_score = self.batch, scale_of(self.batch.ground.name).random
         found = [summaries[number] for number in self.numbers]
-        last = self._test({i: summary.final for i, summary in enumerate(found) if summary.final})
+        last = self.test({i: summary.final for i, summary in enumerate(found) if summary.final})
         other = {i: one.best for i, one in enumerate(found) if one.best and one.best != one.final}
-        best = {i: tested for i, tested in last.items() if i not in other} | self._test(other)
+        best = {i: tested for i, tested in last.items() if i not in other} | self.test(other)
         self.clock.testing += time.perf_counter() - start
         untested = random_score, 0.0
         return [
@@ -196,7 +227,7 @@ class _Running:
             for i, key in enumerate(self.keys)
         ]
 
-    def _test(self, states: Mapping[int, tuple[int, int]]) -> dict[int, tuple[float, float]]:
+    def test(self, states: Mapping[int, tuple[int, int]]) -> dict[int, tuple[float, float]]:
         """Play fresh episodes with a kept state of each population; return mean returns and their standard errors."""
         if not states:
             return {}
@@ -218,13 +249,13 @@ def sit(
     at_once: int = 2,
 ) -> Clock:
     """Run batches, some at a time in turns, and save their results; start no new batch after `seconds`."""
-    waiting, running, clock = list(batches), list[_Running](), Clock()
+    waiting, running, clock = list(batches), list[Running](), Clock()
     name = torch.cuda.get_device_name() if device.startswith("cuda") else f"{platform.machine()}, {cores()} cores"
     deciders = Deciders(workers)
     try:
         while waiting or running:
             while waiting and len(running) < at_once and time.perf_counter() - clock.started < seconds:
-                running.append(_Running(waiting.pop(0), deciders, device, clock))
+                running.append(Running(waiting.pop(0), deciders, device, clock))
             if not running:
                 break
             for run in list(running):

@@ -10,6 +10,7 @@ from popbandits.methods import Method
 
 if TYPE_CHECKING:
     from popbandits_experiments.methods.bg_pbt import BGPBT as BGPBT
+    from popbandits_experiments.methods.diverse import Diverse as Diverse
     from popbandits_experiments.methods.ipbt import Restarts as Restarts
     from popbandits_experiments.methods.leaning import LeaningPBT as LeaningPBT
     from popbandits_experiments.methods.leaning import Watchful as Watchful
@@ -22,6 +23,7 @@ METHODS = {
     "ipbt": Method("IPBT", f"{__name__}.bg_pbt:BGPBT", selection="ipbt"),
     "bg-pbt": Method("BG-PBT", f"{__name__}.bg_pbt:BGPBT"),
     "leaning-pbt": Method("Leaning PBT", f"{__name__}.leaning:LeaningPBT"),
+    "sifting-pbt": Method("Sifting PBT", f"{__name__}.sifting:SiftingPBT"),
 }
 SELECTIONS = {
     "t-test": f"{__name__}.t_test:TTest",
@@ -29,6 +31,8 @@ SELECTIONS = {
     "mf-pbt": f"{__name__}.mf_pbt:MFPBT",
     "ipbt": f"{__name__}.ipbt:Restarts",
     "watchful": f"{__name__}.leaning:Watchful",
+    "sifting": f"{__name__}.sifting:Sifting",
+    "diverse": f"{__name__}.diverse:Diverse",
 }
 ALL_METHODS = {**methods.METHODS, **METHODS}
 """These, and those of the product."""
@@ -37,7 +41,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # The classes are imported when they are used: the names above are for help, which should print at once.
-        for path in (METHODS["bg-pbt"].explorer, METHODS["leaning-pbt"].explorer, *SELECTIONS.values()):
+        for path in (METHODS["bg-pbt"].explorer, METHODS["leaning-pbt"].explorer, METHODS["sifting-pbt"].explorer, *SELECTIONS.values()):
             if path.endswith(f":{name}"):
                 return methods.load_class(path)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

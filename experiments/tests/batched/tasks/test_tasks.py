@@ -18,6 +18,7 @@ KERNELS = {
     "MountainCar-v0": 17,
     "MountainCarContinuous-v0": 19,
     "SwingUp": 29,
+    "Detour": 23,
     "FrozenLake8x8-v1": 33,
     "Taxi-v4": 98,
     "Breakout-MinAtar": 55,

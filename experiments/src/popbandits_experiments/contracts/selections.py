@@ -16,7 +16,7 @@ from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, checkpoints
-from popbandits.testing.contract import require, require_own_generator, require_resumable, run_checks
+from popbandits_experiments.contracts.contract import require, require_own_generator, require_resumable, run_checks
 
 SelectionCheck = Callable[[Selection], None]
 SPACE = {"x": (0.0, 1.0)}

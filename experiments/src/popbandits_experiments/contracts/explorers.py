@@ -16,7 +16,7 @@ from popbandits.explorers import Explorer, Proposal, as_explorer
 from popbandits.history import Config
 from popbandits.population import Population
 from popbandits.space import Space
-from popbandits.testing.contract import (
+from popbandits_experiments.contracts.contract import (
     RUNS,
     require,
     require_own_generator,
@@ -24,8 +24,8 @@ from popbandits.testing.contract import (
     run_checks,
     train_to_end,
 )
-from popbandits.testing.situations import A_FEW_ROUNDS, SITUATIONS, Question, question, toy_score
-from popbandits.testing.spaces import spaces
+from popbandits_experiments.contracts.situations import A_FEW_ROUNDS, SITUATIONS, Question, question, toy_score
+from popbandits_experiments.contracts.spaces import spaces
 
 ExplorerCheck = Callable[[Explorer, Any], None]
 

@@ -1,0 +1,1 @@
+"""What a population can learn besides numbers, on small images: schedules of augmentation, and architectures."""

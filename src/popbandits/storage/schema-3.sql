@@ -1,0 +1,3 @@
+CREATE TABLE IF NOT EXISTS checkpoint (
+    member INTEGER NOT NULL, round INTEGER NOT NULL, signed TEXT NOT NULL, PRIMARY KEY (member, round)
+) WITHOUT ROWID
