@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ def test_the_home_page_leads_to_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "train", raising=False)  # Other tests may have one too.
     [agent] = blocks("index.md", "python")
     Path("train.py").write_text(agent)
     [commands] = blocks("index.md", "sh")
@@ -49,6 +51,7 @@ def test_the_home_page_leads_to_a_report(
         assert main(shlex.split(command)[1:]) == 0, (command, capfd.readouterr().err)
     assert "problem" not in capfd.readouterr().out
     assert "What to do next" in Path("report.html").read_text("utf-8")
+    del sys.modules["train"]
 
 
 @pytest.mark.parametrize("page", ["howto/own_method.md", "migration_optuna.md"])

@@ -61,8 +61,8 @@ def test_a_resumed_run_counts_what_was_spent_before(tmp_path: Path) -> None:
 
 def test_the_command_line_takes_the_limit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = f"from popbandits import Experiment\nfrom {__name__} import Paid\nexperiment = Experiment(Paid, {SPACE!r})\n"
-    (tmp_path / "train.py").write_text(text)
-    words = ["run", str(tmp_path / "train.py"), "--rounds", "10", "--max-cost", "0.8", "-o", str(tmp_path / "run")]
+    (tmp_path / "paid_train.py").write_text(text)
+    words = ["run", str(tmp_path / "paid_train.py"), "--rounds", "10", "--max-cost", "0.8", "-o", str(tmp_path / "run")]
     assert main(words) == STOPPED
     assert len(History.load(tmp_path / "run")) == 8
     assert main(["resume", str(tmp_path / "run"), "--max-cost", "1.2"]) == STOPPED
