@@ -10,7 +10,9 @@ adapter alone. `--compare` trains as long without tuning.
 """
 
 import argparse
+import json
 import os
+import platform
 import random
 import re
 import statistics
@@ -116,10 +118,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--steps", type=int, default=10, help="of an interval")
     parser.add_argument("--compare", type=int, default=0, metavar="SEEDS", help="compare with random search instead")
+    parser.add_argument("--store", type=Path, default=Path("trl_grpo.jsonl"), help="where --compare writes its scores")
     arguments = parser.parse_args()
     agent = partial(make_agent, steps=arguments.steps)
     if arguments.compare:
-        compare(agent, arguments.rounds, arguments.compare)
+        compare(agent, arguments.rounds, arguments.compare, arguments.store)
         return
     result = tune(agent, SPACE, population=4, rounds=arguments.rounds)
     print(f"The best agent gets {result.best.score:.1%} right. What it trained with:")
@@ -128,16 +131,23 @@ def main() -> None:
     print(f"Everything is in {result.directory}, the best agent in {result.checkpoint}.")
 
 
-def compare(agent: Any, rounds: int, seeds: int) -> None:
-    """Print the best score of a tuned population, and of one with configurations that stay, for some seeds."""
+def compare(agent: Any, rounds: int, seeds: int, store: Path) -> None:
+    """Compare a tuned population with one whose configurations stay, seed by seed; a line of `store` for each run."""
     found: dict[str, list[float]] = {"patient-pbt": [], "random": []}
     print("seed  tuned  not tuned")
     for seed in range(seeds):
         for method, scores in found.items():
             result = tune(agent, SPACE, method, population=4, rounds=rounds, seed=seed, progress=False)
             scores.append(max(each.score for each in result.history if each.round == rounds - 1))
+            seconds = round(sum(each.seconds for each in result.history))
+            run = {"method": method, "seed": seed, "rounds": rounds, "score": scores[-1], "seconds": seconds}
+            with store.open("a") as file:
+                file.write(json.dumps({**run, "machine": platform.machine()}) + "\n")
         print(f"{seed:>4}  {found['patient-pbt'][-1]:5.1%}  {found['random'][-1]:5.1%}", flush=True)
-    print(f"mean  {statistics.mean(found['patient-pbt']):5.1%}  {statistics.mean(found['random']):5.1%}")
+    for name, scores in zip(("tuned", "not tuned"), found.values(), strict=True):
+        print(f"{name}: {statistics.mean(scores):.1%}, from {min(scores):.1%} to {max(scores):.1%}")
+    gains = [tuned - other for tuned, other in zip(*found.values(), strict=True)]
+    print(f"difference of a seed: {statistics.mean(gains):+.1%}, from {min(gains):+.1%} to {max(gains):+.1%}")
 
 
 if __name__ == "__main__":

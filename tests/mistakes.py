@@ -64,7 +64,7 @@ FOLDER = "Folders and resuming"
 METHODS = ", ".join(methods.METHODS)
 CHANGEABLE = (
     "agent, method, rounds, engine, workers, resources, round_timeout, max_failures, keep, selection, slurm, "
-    "evaluations, callbacks"
+    "evaluations, max_cost, callbacks"
 )
 NO_SCORE = "RunError: a run ends when no interval has completed yet; the last failure: "
 GOES_ON = ". Everything so far is in runs/…: fix the agent, then resume it…"
@@ -355,6 +355,13 @@ MISTAKES = (
         'tune(Climber, ConfigurationSpace({"lr": log(1e-4, 1e-2)}))',
         "SpaceError: 'lr': log() belongs in a dict, got log(0.0001, 0.01) in a ConfigurationSpace; write Float('lr', "
         "(lower, upper), log=True), or Integer",
+    ),
+    Mistake(
+        SPACE,
+        "a limit on choices",
+        'from popbandits import only_falls\n\ntune(Climber, {"lr": only_falls([0.1, 0.01, 0.001])})',
+        "SpaceError: 'lr': only a number or an ordinal can be one that only falls, got lr: one of 0.1, 0.01, 0.001; "
+        "drop the limit, or use ConfigSpace's OrdinalHyperparameter for labels that have an order",
     ),
     Mistake(
         SPACE,

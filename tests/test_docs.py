@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,21 @@ def test_the_tutorial_runs_as_written_and_its_agent_learns(
     Path("program.py").write_text(program)
     run_script(tmp_path / "program.py", tmp_path)
     assert float(capfd.readouterr().out.split()[0]) > -0.3  # The cross-entropy of a guess is 0.69.
+
+
+def test_the_home_page_leads_to_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "train", raising=False)  # Other tests may have one too.
+    [agent] = blocks("index.md", "python")
+    Path("train.py").write_text(agent)
+    [commands] = blocks("index.md", "sh")
+    for command in commands.splitlines():
+        assert main(shlex.split(command)[1:]) == 0, (command, capfd.readouterr().err)
+    assert "problem" not in capfd.readouterr().out
+    assert "What to do next" in Path("report.html").read_text("utf-8")
+    del sys.modules["train"]
 
 
 @pytest.mark.parametrize("page", ["howto/own_method.md", "migration_optuna.md"])

@@ -44,6 +44,8 @@ from .space import cosine as cosine
 from .space import linear as linear
 from .space import log as log
 from .space import warm_up as warm_up
+from .space.ranges import only_falls as only_falls
+from .space.ranges import only_rises as only_rises
 from .storage import Store as Store
 from .trackers import CSVTracker as CSVTracker
 from .trackers import MLflowTracker as MLflowTracker

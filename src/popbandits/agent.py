@@ -16,7 +16,8 @@ class Outcome:
     Args:
         score: Score at the end of the interval; NaN if it failed.
         steps: Budget spent, such as environment steps. None (default) if every interval spends the same.
-        metrics: Other values to record: numbers, strings, and lists and dicts of them. Default {}.
+        metrics: Other values to record: numbers, strings, and lists and dicts of them. Default {}. One named `cost`, of
+            the interval in any unit, is what `max_cost` limits and reports add up.
         standard_error: Standard error of the score. For a mean over n episodes: their standard deviation divided by
             sqrt(n). None (default) if unknown. For selections that allow for noise; recorded as a metric of this name.
     """

@@ -11,7 +11,7 @@ import pytest
 from ray import tune
 
 import popbandits.ray as schedulers
-from popbandits import PBT, History, PatientPBT, Truncation
+from popbandits import PBT, History, PatientPBT, Truncation, log, only_falls
 from popbandits.errors import ArgumentError, SpaceError
 from tests.ray.simulation import Simulation
 
@@ -223,3 +223,17 @@ def test_a_message_names_the_parameter_and_both_values(tmp_path: Path) -> None:
         SpaceError, match=re.escape("'lr': hyperparam_bounds has [0.5, 1], and param_space has the range")
     ):
         run(scheduled(hyperparam_bounds={"lr": [0.5, 1.0]}), tmp_path)
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_number_that_only_falls_does_so_after_a_custom_explore_fn_too(restored: bool, tmp_path: Path) -> None:
+    space = {"lr": only_falls(log(1e-4, 1e-1)), "act": ["relu", "tanh"]}
+    scheduler = scheduled(space=space, custom_explore_fn=highest_rate)
+    history = run(scheduler, tmp_path, {"act": "relu"}, restored)
+    copied = [o for o in history if o.parent is not None and o.parent[0] != o.member]
+    assert copied
+    assert all(o.config["lr"] == history.find(o.parent).config["lr"] for o in copied)
+
+
+def highest_rate(config: dict[str, Any]) -> dict[str, Any]:
+    return config | {"lr": 0.1}

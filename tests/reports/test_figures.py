@@ -38,7 +38,7 @@ def pbt(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_has_every_figure_and_each_is_valid_vega_lite(run: Run) -> None:
     found = figures_of(run)
-    assert list(found) == ["winner", "learning", "schedules", "tried", "effects"]
+    assert list(found) == ["winner", "learning", "schedules", "tried", "costs", "effects"]
     for one in found.values():
         one.chart.to_dict()  # holds it against the schema
         assert any(one.data.values()), one.name
@@ -54,6 +54,23 @@ def test_figures_over_several_runs_are_valid_too(run: Run, pbt: Run) -> None:
     ):
         assert one is not None
         one.chart.to_dict()
+
+
+def test_costs_are_drawn_as_they_add_up_with_the_best_score_within_each(tmp_path: Path) -> None:
+    population = Population({"x": (0.0, 1.0)}, RandomSearch(), size=2, rounds=2)
+    scores, costs = [0.5, 0.7, None, 0.6], [1.0, 2.0, None, 3.0]
+    for score, cost in zip(scores, costs, strict=True):
+        assignment = (population.ask(), population.pending)[1][0]
+        population.tell(assignment, score, seconds=30.0, metrics={} if cost is None else {"cost": cost})
+    population.history.save(tmp_path / "run")
+    figure = figures_of(Run.read(tmp_path / "run"))["costs"]
+    figure.chart.to_dict()
+    drawn = {name: [(row["spent"], row["score"]) for row in rows] for name, rows in figure.data.items()}
+    # The failed interval counts as the mean of the others, 2; the line goes on to the end of the run.
+    assert drawn["cost"] == [(1.0, 0.5), (3.0, 0.7), (8.0, 0.6)]
+    assert drawn["front_cost"] == [(1.0, 0.5), (3.0, 0.7), (8.0, 0.7)]
+    assert drawn["front_time"] == [(0.5, 0.5), (1.0, 0.7), (2.0, 0.7)]  # minutes
+    assert figure.caption.endswith("Half of the cost gave 0.7. Half of the training time gave 0.7.")
 
 
 def test_figures_are_written_for_print(run: Run, tmp_path: Path) -> None:

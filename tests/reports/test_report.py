@@ -153,7 +153,7 @@ def test_a_page_tells_the_run_in_words_figures_and_tables(tmp_path: Path) -> Non
     write_report([where], tmp_path / "out" / "report.html")
     page, history = Page(tmp_path / "out" / "report.html"), History.load(where)
     drawn = [div["data-figure"] for div in page.all("div") if "data-figure" in div]
-    assert set(drawn) == set(page.data["figures"]) == {"winner", "learning", "schedules", "tried", "effects"}
+    assert set(drawn) == set(page.data["figures"]) == {"winner", "learning", "schedules", "tried", "costs", "effects"}
     assert f"popbandits replay {where}" in page.text
     assert f"{sum(o.failed for o in history)} interval" in page.text
     assert "it fell" in page.text
@@ -296,7 +296,7 @@ def test_a_folder_of_runs_is_compared_and_fixed_settings_tried_nothing(tmp_path:
     # A notebook draws the same figures, and shows each as a picture.
     for drawn, figures in (
         (draw(tmp_path / "runs"), set(page.data["figures"])),
-        (draw(tmp_path / "runs/alone/0"), {"winner", "learning"}),
+        (draw(tmp_path / "runs/alone/0"), {"winner", "learning", "costs"}),
     ):
         assert set(drawn) == figures
         first = next(iter(drawn.values()))

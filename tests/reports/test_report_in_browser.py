@@ -51,7 +51,7 @@ def page(browser: Browser, written: Path) -> Iterator[Page]:
 
 def test_every_figure_draws(page: Page) -> None:
     charts = page.locator(".chart")
-    assert charts.count() == 5
+    assert charts.count() == 6
     for i in range(charts.count()):
         canvas = charts.nth(i).locator("canvas")
         assert canvas.count() == 1
@@ -140,7 +140,7 @@ def test_light_and_dark_redraw_everything(page: Page) -> None:
     page.get_by_role("button", name="Switch to dark colours").click()
     page.wait_for_selector("body[data-ready=true]")
     assert page.evaluate(ground) != light
-    assert page.locator(".chart canvas").count() == 5
+    assert page.locator(".chart canvas").count() == 6
     assert page.locator("#figure-learning canvas").evaluate(CORNER) == [23, 25, 30, 255]
     page.get_by_role("button", name="Switch to light colours").click()
     page.wait_for_selector("body[data-ready=true]")

@@ -1,6 +1,7 @@
 """What a report says of a run in sentences."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -151,7 +152,10 @@ def test_what_to_do_next_is_what_advice_and_the_gain_say(tmp_path: Path) -> None
     steps = {what: (why, command) for what, why, command in next_steps(run, gain_over_start(run))}
     rising = outlook(run.history)
     assert rising is not None
-    assert steps["Train for more rounds"] == (rising.text, f"popbandits resume '{run.directory}' --rounds 45")
+    command = f"popbandits resume '{run.directory}' --rounds 45"
+    assert steps["Train for more rounds"] == (rising.text, command)
+    limited = replace(run, about={**run.about, "max_cost": 2.5})  # Without more, it would stop again at once.
+    assert ("Train for more rounds", rising.text, f"{command} --max-cost 5") in next_steps(limited, None)
     assert "More rounds promise little" not in steps
     stuck_then_rising("lr").prefix(60).save(tmp_path / "stuck")
     stuck = Run.read(tmp_path / "stuck")

@@ -66,6 +66,10 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (True, "the control trains with the start, got control=True without one; give start"),
     ],
     "evaluations": [(value, f"evaluations {WHOLE} 0, got {value!r}") for value in (-1, 2.5, None)],
+    "max_cost": [
+        (value, f"max_cost must be above 0, or None for no limit, got {value!r}")
+        for value in (0, -1.0, math.inf, "much")
+    ],
     "callbacks": [(value, f"callbacks must be a list of View objects, got {value!r}") for value in ("csv", [1], None)],
     "progress": [(value, f"progress must be True, False or a View, got {value!r}") for value in ("no", None, 1)],
 }

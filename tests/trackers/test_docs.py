@@ -16,6 +16,7 @@ PRINTED = {
     "Weights & Biases": "",
     "MLflow": "",
     "Stop early": "\nTrue\n",
+    "Stop at a cost": "the best for 5: ",
     "Your own callback": "new best: ",
 }
 HEAVY = {"Weights & Biases", "MLflow"}

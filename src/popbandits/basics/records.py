@@ -24,12 +24,16 @@ Status = Literal["completed", "failed", "lost"]
 STANDARD_ERROR = "standard_error"
 """Name of the metric that holds the standard error of a score."""
 
+COST = "cost"
+"""Name of the metric that holds what an interval cost, in any unit; reports, and the limit of a run, add it up."""
+
 _AT_LEAST_0 = real("at least 0, or None if unknown", lambda number: 0 <= number < math.inf, "leave it out").or_none()
 RULES = {
     "score_before": replace(SCORE, words="finite, or NaN if unknown", fix="leave it out"),
     "steps": real("a positive number, or None if unknown", lambda n: 0 < n < math.inf, "leave it out").or_none(),
     "seconds": _AT_LEAST_0,
     STANDARD_ERROR: _AT_LEAST_0,
+    COST: _AT_LEAST_0,
 }
 """Rules for the numbers of an observation; each allows a range."""
 
@@ -141,8 +145,17 @@ class Observation:
     @property
     def standard_error(self) -> float | None:
         """The standard error of the score, if known. It is one of the metrics, so that any run can hold it."""
-        told: Any = self.metrics.get(STANDARD_ERROR)
-        return float(told) if told is not None and RULES[STANDARD_ERROR].holds(told) else None
+        return self._metric(STANDARD_ERROR)
+
+    @property
+    def cost(self) -> float | None:
+        """What the interval cost, in the agent's unit, if it reported a metric of this name."""
+        return self._metric(COST)
+
+    def _metric(self, name: str) -> float | None:
+        """Return a metric that has a rule; None if it was not reported, or breaks it."""
+        told: Any = self.metrics.get(name)
+        return float(told) if told is not None and RULES[name].holds(told) else None
 
     @property
     def failed(self) -> bool:

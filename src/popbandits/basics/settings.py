@@ -4,6 +4,7 @@
 they take, and tests/basics/test_settings.py compares them. This module is cheap to import: help answers at once.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -62,6 +63,7 @@ def _number(text: str) -> str | float:
 
 _AGENT = Rule(callable, "callable: make_agent(seed) builds an agent", "give the class itself, or a function")
 _SECONDS = real("above 0 seconds", lambda number: number > 0)
+_COST = real("above 0", lambda number: 0 < number < math.inf)
 _KEEP = Rule(lambda value: value == "all" or whole(0).holds(value), f"{whole(0).words}, or 'all'")
 
 
@@ -111,6 +113,7 @@ _SETTINGS = {
     "slurm": Setting(JOB.or_none(), (read_options, "NAME=VALUE,…"), resumes=True),
     "control": Setting(FLAG, (bool, "")),
     "evaluations": Setting(whole(0), (int, "N"), resumes=True),
+    "max_cost": Setting(_COST.or_none("for no limit"), (float, "COST"), resumes=True),
     "callbacks": Setting(recorded=False, resumes=True),
     "progress": Setting(recorded=False),
 }

@@ -20,6 +20,7 @@ from popbandits.history.archive import Archive
 from popbandits.history.memory import NO_INDEX, Column, Columns, Incumbents, Indices, MemberStates, Observations
 from popbandits.history.new_observations import encode_new
 from popbandits.history.rows import Rows
+from popbandits.history.spending import spending
 from popbandits.space import Space
 
 if TYPE_CHECKING:
@@ -271,6 +272,18 @@ class History(Sequence[Observation]):
         """The completed observation with the best score; ties go to the later round, then the higher member."""
         index = self._incumbents.best(len(self))
         return None if index == NO_INDEX else self._observations[index]
+
+    def best_within(self, cost: float) -> Observation | None:
+        """Return the completed observation with the best score when the run had spent so much; None if none had.
+
+        Args:
+            cost: What all members may have spent: the sum of the metric `cost` that agents report or, if they report
+                none, of the seconds that they trained.
+        """
+        nan = math.nan
+        pairs = np.array([(nan if o.cost is None else o.cost, nan if o.seconds is None else o.seconds) for o in self])
+        spent = spending(*pairs.reshape(-1, 2).T)
+        return self.prefix(int(np.searchsorted(spent, cost * (1 + 1e-9), side="right"))).best
 
     def lineage(self, observation: Observation | None = None) -> list[Observation]:
         """List an observation and its ancestors, the first ancestor first; by default, of the best observation."""

@@ -248,7 +248,7 @@ class Population:
         picks = self._select(known, np.array(members), self._rng(SELECT, *stream))
         parents = {m: picks.parent(row, known) for row, m in enumerate(members)}
         picked = zip(members, picks.config.tolist(), picks.explores.tolist(), strict=True)
-        carried = {m: known[index].config for m, index, new in picked if not new}
+        carried = {m: self._hold(known[index].config, round_, parents[m], known) for m, index, new in picked if not new}
         exploring = [m for m in members if m not in carried]
         if self.synchronous:
             pending = Pending([(m, round_) for m in carried], lambda key: carried[key[0]])
@@ -260,9 +260,28 @@ class Population:
         keys = {m: None if parent is None else parent.key for m, parent in parents.items()}
         decided = {m: Decision(Assignment(m, round_, config, keys[m]), len(known)) for m, config in carried.items()}
         for m, proposal in zip(exploring, proposals, strict=True):
-            assignment = Assignment(m, round_, proposal.config, keys[m], proposal.decision)
+            config = self._hold(proposal.config, round_, parents[m], known)
+            assignment = Assignment(m, round_, config, keys[m], proposal.decision)
             decided[m] = Decision(assignment, len(known), given, explored=True)
         return [decided[m] for m in members]
+
+    def _hold(self, config: Config, round_: int, parent: Observation | None, known: History) -> Config:
+        """Keep what only falls or only rises from passing the values that the lineage trained with."""
+        limited = {number.name for number in self.space.limited}
+        before: Config = {}
+        for ancestor in known.ancestors(parent) if limited else ():
+            before = self.space.flatten(known.applied(ancestor)) | before
+            if limited <= before.keys():  # Else one of them is inactive there: its last value counts.
+                break
+        if not before:
+            return config
+        held = self.space.hold(config, round_, before)
+        try:
+            self.space.check(held)
+        except SpaceError:  # A rule of the space, such as a forbidden clause, does not allow it.
+            assert parent is not None
+            return parent.config
+        return held
 
     def _find_others(self, member: int, states: MemberStates) -> list[Key]:
         """Return the intervals that the other members were training then: all that had a round left."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from popbandits.basics.wording import counted, first_line, number, rounded
 from popbandits.history.frame import flat, text
+from popbandits.reports.figures.costs import costs
 from popbandits.reports.figures.effects import effects, effects_figure
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.figures.learning import learning, metric_values
@@ -42,6 +43,7 @@ def figures_of(run: Run) -> dict[str, Figure]:
         learning(run),
         None if run.space.fixed else schedules({run.method: [run]}),
         tried(run),
+        costs(run),
         effects_figure(effects([run])),
     )
     return {one.name: one for one in made if one is not None}
@@ -57,7 +59,7 @@ def report_page(run: Run, libraries: Callable[[], str]) -> tuple[str, list[Figur
     filled = {name: filled_table(name, heads, note, *filters[name]) for name, (heads, _, note) in tables.items()}
     sections = {
         "In short": _short(run, drawn),
-        "How it learned": _figures(drawn, "learning"),
+        "How it learned": _figures(drawn, "learning", "costs"),
         "What was tried": _figures(drawn, "schedules", "tried"),
         "Why": _figures(drawn, "effects"),
         "Copies": filled.get("copies", markup("p", "No member copied another.")),

@@ -78,8 +78,10 @@ def next_steps(run: Run, gain: Gain | None) -> list[tuple[str, str, str]]:
     folder, way = shlex.quote(str(run.directory)), configurations(run)
     steps = [(STEPS[one.kind], one.text, "") for one in advise(run.history)]
     if (rising := outlook(run.history)) is not None:
-        longer = 3 * (run.status.rounds or len(run.scores)) // 2
-        steps.append((STEPS[rising.kind], rising.text, f"popbandits resume {folder} --rounds {longer}"))
+        options = f"--rounds {3 * (run.status.rounds or len(run.scores)) // 2}"
+        if limit := run.about.get("max_cost"):
+            options += f" --max-cost {2 * limit:g}"
+        steps.append((STEPS[rising.kind], rising.text, f"popbandits resume {folder} {options}"))
     if gain is None:
         return steps
     if not gain.clear and (gain.whole or not math.isnan(gain.error)):

@@ -109,6 +109,9 @@ class Experiment:
         evaluations: Number of evaluations of each candidate at the end of a run, if the agent has an `evaluate`: the
             best mean chooses the checkpoint that is handed over. Default 10. 0 to choose by scores alone. Raise it if
             evaluations are noisy or cheap.
+        max_cost: Cost of the run at which it stops: what agents report as the metric `cost`, in any unit, or else their
+            seconds of training, summed over all members. None (default) is no limit. Nothing begins that would exceed
+            it, judged by the mean so far.
         callbacks: Views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
             `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record:
             `resume` needs them again.
@@ -142,6 +145,7 @@ class Experiment:
     slurm: JobOptions | None = None
     control: bool = False
     evaluations: int = 10
+    max_cost: float | None = None
     callbacks: Sequence[View] = ()
     progress: bool | View = True
 

@@ -30,6 +30,7 @@ from popbandits.storage.schema import RUN_FILE as RECORD
 from popbandits.storage.schema import holds_run, is_plain
 from popbandits.storage.store import Store
 from popbandits.views.group import ViewGroup
+from popbandits.views.stopping import StopAtCost
 from popbandits.views.view import View
 
 P = ParamSpec("P")
@@ -92,6 +93,7 @@ def tune(
     slurm: JobOptions | None = None,
     control: bool = False,
     evaluations: int = 10,
+    max_cost: float | None = None,
     callbacks: Sequence[View] = (),
     progress: bool | View = True,
 ) -> Result:
@@ -173,6 +175,9 @@ def tune(
         evaluations: Number of evaluations of each candidate at the end of a run, if the agent has an `evaluate`: the
             best mean chooses the checkpoint that is handed over. Default 10. 0 to choose by scores alone. Raise it if
             evaluations are noisy or cheap.
+        max_cost: Cost of the run at which it stops: what agents report as the metric `cost`, in any unit, or else their
+            seconds of training, summed over all members. None (default) is no limit. Nothing begins that would exceed
+            it, judged by the mean so far.
         callbacks: Views that are told what happens: trackers such as `CSVTracker()`, reasons to stop such as
             `StopAtScore(0.9)`, and your own subclasses of `View`. Default (), for none. They are not on record:
             `resume` needs them again.
@@ -237,6 +242,7 @@ def resume(
     selection: Selection | str | None = None,
     slurm: JobOptions | None = None,
     evaluations: int | None = None,
+    max_cost: float | None = None,
     callbacks: Sequence[View] | None = None,
     progress: bool | View = True,
     trust: bool = False,
@@ -266,6 +272,7 @@ def resume(
         slurm: Options of the SLURM jobs. None (default) is as recorded. For engine="slurm" only.
         evaluations: Number of evaluations of each candidate at the end of a run. None (default) is as recorded. A
             finished run is evaluated again if it is given.
+        max_cost: Cost of the run at which it stops; what was spent before counts. None (default) is as recorded.
         callbacks: Views that are told what happens. None (default) is none: they are not on record.
         progress: Whether the run is shown in the terminal. Default True. False for silence, or an object of a class
             that extends `View`.
@@ -337,7 +344,9 @@ def _train(experiment: Experiment, store: Store, resumed: "Resumption | None" = 
         if resumed is not None:
             _describe(experiment, store, resumed.trust)
         checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
-        seen = ViewGroup(view, experiment.callbacks) if experiment.callbacks else view
+        limits = [] if experiment.max_cost is None else [StopAtCost(experiment.max_cost)]
+        callbacks = [*limits, *experiment.callbacks]
+        seen = ViewGroup(view, callbacks) if callbacks else view
         edited = () if resumed is None else resumed.edited
         count = 0 if experiment.engine == "batched" else experiment.evaluations
         again = resumed is not None and resumed.evaluates

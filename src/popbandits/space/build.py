@@ -16,12 +16,15 @@ from ConfigSpace.hyperparameters import FloatHyperparameter, Hyperparameter, Int
 
 from popbandits.errors import SpaceError
 from popbandits.space.foreign import refuse_description, refuse_foreign
-from popbandits.space.ranges import LogRange
+from popbandits.space.ranges import Limited, LogRange
 
 Paths = dict[str, tuple[str, ...]]
 """For each dotted name, the keys that lead to it in the user's dict."""
 
 AnyHyperparameter = Hyperparameter[Any, Any]
+
+ONLY = "only"
+"""Key of a hyperparameter's `meta` that says whether its value only "falls" or only "rises"."""
 
 _RULES = (Condition, Conjunction, ForbiddenClause, ForbiddenConjunction, ForbiddenRelation)
 _FIRST_STEP = "write for example {'lr': (0.1, 1.0)}"
@@ -129,6 +132,10 @@ def _hyperparameter(name: str, key: str, value: Any) -> AnyHyperparameter:
         renamed: AnyHyperparameter = copy.copy(value)
         renamed.name = name
         return renamed
+    if isinstance(value, Limited):
+        made = _hyperparameter(name, key, value.values)
+        made.meta = {**(made.meta or {}), ONLY: value.only}
+        return made
     if isinstance(value, tuple):
         return _linear(name, value)
     if isinstance(value, LogRange):
@@ -221,6 +228,12 @@ def _check(hyperparameter: AnyHyperparameter) -> None:
         raise SpaceError(
             f"{name!r}: a hyperparameter is one of ConfigSpace's own, got {type(hyperparameter).__name__}; "
             "use Float, Integer, Categorical, OrdinalHyperparameter or Constant"
+        )
+    elif isinstance(hyperparameter.value, Limited):
+        only = hyperparameter.value.only
+        raise SpaceError(
+            f"{name!r}: only_{only}() belongs in a dict, got {hyperparameter.value!r} in a ConfigurationSpace; "
+            f"write Float({name!r}, (lower, upper), meta={{{ONLY!r}: {only!r}}}), or Integer"
         )
     elif isinstance(hyperparameter.value, LogRange):
         raise SpaceError(

@@ -16,7 +16,7 @@ from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical,
 from popbandits.space.points import Points
 from popbandits.space.prior import Prior
 from popbandits.space.rules import Table, rule
-from popbandits.space.schedules import Tables, offsets, shifted
+from popbandits.space.schedules import Tables, held, offsets, shifted
 from popbandits.space.schedules import check as check_schedules
 from popbandits.space.written import doubts
 
@@ -40,6 +40,7 @@ class Space:
     | configuration_space | the ConfigSpace object; do not change it |
     | names | every parameter, parents before children |
     | numerical, categorical | parameters of the columns of x and of h |
+    | limited | numbers that only fall or only rise along a lineage |
     | fixed | whether there is nothing to tune: every parameter has one value |
     | order | column numbers, x before h, sorted so that parents come before children |
     | movable | (d,) numbers optimised by gradient: floats, and integers of many levels, that no condition depends on |
@@ -70,6 +71,7 @@ class Space:
         self.numerical: tuple[Numerical, ...] = tuple(p for p in parameters.values() if isinstance(p, Numerical))
         self.categorical: tuple[Categorical, ...] = tuple(p for p in parameters.values() if isinstance(p, Categorical))
         self._fixed = tuple(p for p in parameters.values() if isinstance(p, Fixed))
+        self.limited = tuple(p for p in self.numerical if p.only is not None)
         self.fixed = not (self.numerical or self.categorical)
         self._scale = Scale(self.numerical)
         self._conditions = {c.child.name: rule(c, parameters) for c in made.conditions}
@@ -215,6 +217,24 @@ class Space:
         for name, table in self.schedules.items():
             if name in flat:
                 flat[name] = shifted(numbers[name], flat[name], table, round_)
+        return self.nest(flat)
+
+    def hold(self, config: Mapping[str, Any], round_: int, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a configuration in which what only falls or only rises does not pass the values trained with before.
+
+        >>> from popbandits import only_falls
+        >>> Space({"lr": only_falls((0.0, 1.0)), "clip": (0.0, 1.0)}).hold({"lr": 0.75, "clip": 0.5}, 1, {"lr": 0.5})
+        {'lr': 0.5, 'clip': 0.5}
+
+        Args:
+            config: A configuration, flat or nested.
+            round_: Round in which it will train.
+            before: Values trained with before, by dotted name; they may be of some parameters only.
+        """
+        flat = self.flatten(config)
+        for number in self.limited:
+            if (name := number.name) in flat and name in before:
+                flat[name] = held(number, flat[name], before[name], self.schedules.get(name, ()), round_)
         return self.nest(flat)
 
     def along(self, x: FloatArray, rounds: IntArray) -> FloatArray:

@@ -9,10 +9,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import ConfigSpace as cs
 import numpy as np
@@ -21,7 +21,8 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.errors import SpaceError
-from popbandits.space.build import AnyHyperparameter, unbox
+from popbandits.space.build import ONLY, AnyHyperparameter, unbox
+from popbandits.space.ranges import Only
 
 INACTIVE: Any = object()
 """Marks an inactive parameter in a column of values."""
@@ -166,6 +167,7 @@ class Numerical(_Labelled):
     conditional: bool = False
     labels: tuple[Any, ...] = ()
     prior: Normal | Beta | None = None
+    only: Only | None = None
 
     @property
     def levels(self) -> int | None:
@@ -245,10 +247,11 @@ class Numerical(_Labelled):
         return 1e-12 * (np.abs(codes) if self.log else max(abs(self.lower), abs(self.upper)))
 
     def __str__(self) -> str:
+        only = f" only {self.only}" if self.only else ""
         if self.kind == "ordinal":
-            return f"{self.name}: {' < '.join(map(repr, self.labels))}"
+            return f"{self.name}: {' < '.join(map(repr, self.labels))}{only}"
         log, prior = " log" if self.log else "", f" {self.prior}" if self.prior else ""
-        return f"{self.name}: {self.kind} [{self.lower!r}, {self.upper!r}]{log}{prior}"
+        return f"{self.name}: {self.kind} [{self.lower!r}, {self.upper!r}]{log}{prior}{only}"
 
 
 Parameter = Numerical | Categorical | Fixed
@@ -283,6 +286,21 @@ class Scale:
 
 def describe(hp: AnyHyperparameter, conditional: bool) -> Parameter:
     """Convert a hyperparameter of ConfigSpace to the parameter that the encoding uses."""
+    parameter = _describe(hp, conditional)
+    only = (hp.meta or {}).get(ONLY)
+    if only is None:
+        return parameter
+    if only not in get_args(Only):
+        raise SpaceError(f"{hp.name!r}: a number only 'falls' or only 'rises', got {only!r}; write one of the two")
+    if not isinstance(parameter, Numerical):
+        raise SpaceError(
+            f"{hp.name!r}: only a number or an ordinal can be one that only {only}, got {parameter}; drop the limit, "
+            "or use ConfigSpace's OrdinalHyperparameter for labels that have an order"
+        )
+    return replace(parameter, only=only)
+
+
+def _describe(hp: AnyHyperparameter, conditional: bool) -> Parameter:
     if isinstance(hp, FloatHyperparameter):
         return Numerical(hp.name, "float", hp.lower, hp.upper, hp.log, conditional, prior=_prior(hp))
     if isinstance(hp, IntegerHyperparameter):

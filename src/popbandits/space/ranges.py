@@ -1,6 +1,10 @@
-"""Ranges as a user writes them: `log(1e-5, 1e-1)`, and which linear ranges are too wide to be meant."""
+"""Ranges as a user writes them: `log(1e-5, 1e-1)`, `only_falls(...)`, and which linear ranges are too wide."""
 
 from dataclasses import dataclass
+from typing import Any, Literal
+
+Only = Literal["falls", "rises"]
+"""How the value of a number may change along a lineage."""
 
 _WIDE = 1000
 """Ratio of the bounds, three decades, from which on a linear range almost never tries small values."""
@@ -38,6 +42,47 @@ def log(lower: float, upper: float, *, default: float | None = None) -> LogRange
             the middle of the log scale, which says nothing.
     """
     return LogRange(lower, upper, default)
+
+
+@dataclass(frozen=True, repr=False)
+class Limited:
+    """Values as `only_falls` and `only_rises` return them, unchecked."""
+
+    values: Any
+    only: Only
+
+    def __repr__(self) -> str:
+        return f"only_{self.only}({self.values!r})"
+
+
+def only_falls(values: Any) -> Limited:
+    """Describe a number that never rises while a model trains: a member's value is at most its parent's.
+
+    It holds for the value that agents train with, along every lineage and for every method: what would rise stays at
+    the parent's value. Two members that began apart may still have any two values.
+
+    >>> from popbandits import Space, log
+    >>> Space({"lr": only_falls(log(1e-5, 1e-1)), "layers": only_rises((1, 8))})
+    Space(
+      layers: integer [1, 8] only rises
+      lr: float [1e-05, 0.1] log only falls
+    )
+
+    Args:
+        values: A range, (lower, upper) or `log(lower, upper)`, or an ordinal of ConfigSpace. In a `ConfigurationSpace`
+            write `meta={"only": "falls"}` instead.
+    """
+    return Limited(values, "falls")
+
+
+def only_rises(values: Any) -> Limited:
+    """Describe a number that never falls while a model trains, as `only_falls` does.
+
+    Args:
+        values: A range, (lower, upper) or `log(lower, upper)`, or an ordinal of ConfigSpace. In a `ConfigurationSpace`
+            write `meta={"only": "rises"}` instead.
+    """
+    return Limited(values, "rises")
 
 
 def is_wide(lower: float, upper: float) -> bool:

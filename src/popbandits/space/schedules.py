@@ -20,6 +20,8 @@ from popbandits.basics.typing import FloatArray
 from popbandits.errors import ArgumentError, SpaceError
 from popbandits.space.parameters import Numerical, Parameter, Scale
 
+_HALVINGS = 60  # to the last bit of a number in [0, 1]
+
 Tables = Mapping[str, tuple[float, ...]]
 """Values of schedules in each round, by the name of the parameter."""
 
@@ -138,6 +140,11 @@ def check(parameters: Mapping[str, Parameter], tables: Mapping[str, Sequence[flo
             raise SpaceError(f"{name!r}: only a number with a range has a schedule, got one for {got}; give a value")
         for value in table:
             number.code(round(value) if number.kind == "integer" else value)
+        if number.only is not None and list(table) != sorted(table, reverse=number.only == "falls"):
+            raise SpaceError(
+                f"{name!r}: a number that only {number.only} needs a schedule that only {number.only}, got the "
+                f"values {', '.join(f'{value:.4g}' for value in table[:8])}, ...; change one of the two"
+            )
 
 
 def shifted(number: Numerical, value: Any, table: Sequence[float], round_: int) -> Any:
@@ -155,6 +162,38 @@ def shifted(number: Numerical, value: Any, table: Sequence[float], round_: int) 
     scale = Scale([number])
     x = scale.unit(np.array([code])) + offsets(number, (first, now))[1]
     return number.at(float(scale.codes(x.clip(0, 1))[0]))
+
+
+def held(number: Numerical, value: Any, limit: Any, table: Sequence[float], round_: int) -> Any:
+    """Return the nearest value in a configuration whose meaning in a round does not pass a limit.
+
+    >>> lr = Numerical("lr", "float", 1e-4, 1.0, log=True, only="falls")
+    >>> held(lr, 0.5, 0.1, (), round_=1), round(held(lr, 0.5, 0.02, (0.1, 0.01), round_=1), 6)
+    (0.1, 0.2)
+
+    Args:
+        number: A number that only falls or only rises.
+        value: Its value in the configuration.
+        limit: Value that it had before, in training.
+        table: Values of its schedule in each round; empty without one.
+        round_: Round of the configuration.
+    """
+    sign, last = (1 if number.only == "falls" else -1), number.code(limit)
+
+    def passes(inner: Any) -> bool:
+        meant = shifted(number, inner, table, round_) if table else inner
+        return sign * (number.code(meant) - last) > 0
+
+    if not passes(value):
+        return value
+    if not table:
+        return limit
+    scale = Scale([number])
+    inside, outside = np.array([0.0 if sign > 0 else 1.0]), scale.unit(np.array([number.code(value)]))
+    for _ in range(_HALVINGS):  # A schedule falls with the number, so that the end of the range never passes.
+        middle = (inside + outside) / 2
+        inside, outside = (inside, middle) if passes(number.at(float(scale.codes(middle)[0]))) else (middle, outside)
+    return number.at(float(scale.codes(inside)[0]))
 
 
 def offsets(number: Numerical, table: Sequence[float]) -> FloatArray:

@@ -11,7 +11,7 @@ from ConfigSpace import UniformIntegerHyperparameter as UniformInteger
 from popbandits.basics.rules import is_real
 from popbandits.space.build import groups, leaves
 from popbandits.space.foreign import likely_meant
-from popbandits.space.ranges import is_wide, written
+from popbandits.space.ranges import Limited, is_wide, written
 
 
 def doubts(space: Any, made: ConfigurationSpace) -> list[str]:
@@ -30,8 +30,9 @@ def doubts(space: Any, made: ConfigurationSpace) -> list[str]:
 
 
 def _in_dict(space: Mapping[Any, Any]) -> Iterator[str]:
-    for path, value in leaves(space):
+    for path, written_as in leaves(space):
         name = ".".join(path)
+        value = written_as.values if isinstance(written_as, Limited) else written_as
         if isinstance(value, tuple) and all(isinstance(bound, Integral) and abs(int(bound)) <= 1 for bound in value):
             first, last = map(int, value)
             yield (

@@ -12,6 +12,9 @@ from popbandits.history import Decision, History, Key, Observation
 from popbandits.population import Population
 from popbandits.views.view import View
 
+_EXACT = 1e-9
+"""Relative difference up to which sums of costs are equal."""
+
 
 class StopAfter(View):
     """Stop a run before some time has passed since it was opened; a resumed run has all of it again.
@@ -154,3 +157,47 @@ class StopOnPlateau(View):
             return None
         gained = max(0.0, max(self._best[:whole_rounds]) - before)
         return None if gained > self.min_change else f"no progress in {self.rounds} rounds"
+
+
+class StopAtCost(View):
+    """Stop a run before it has spent more than a limit; a resumed run counts what was spent before. See `max_cost`.
+
+    Nothing begins that would exceed it, judged by the mean cost of an interval so far; the first ones always begin.
+
+    Args:
+        cost: The limit, in the unit of the metric `cost` that agents report, or in seconds if they report none.
+    """
+
+    def __init__(self, cost: float):
+        self.cost = cost
+        self._population: Population | None = None
+        self._known: dict[str, list[float]] = {}  # number and sum of the intervals that said what they cost
+
+    def opened(self, population: Population, directory: Path) -> None:
+        """Count what was spent before."""
+        self._population, self._known = population, {"cost": [0, 0.0], "seconds": [0, 0.0]}
+        for observation in population.history:
+            self.told(observation)
+
+    def told(self, observation: Observation) -> None:
+        """Count what an interval cost."""
+        for name, known in self._known.items():
+            if (cost := getattr(observation, name)) is not None:
+                known[0], known[1] = known[0] + 1, known[1] + cost
+
+    def stop(self) -> str | None:
+        """Return the reason when the limit is reached, or too near for what would begin now."""
+        population = self._population
+        number_known, total = self._known["cost"] if self._known["cost"][0] else self._known["seconds"]
+        if population is None or not number_known:
+            return None
+        mean = total / number_known  # also of intervals that failed before they could report
+        spent = mean * len(population.history)
+        if spent >= self.cost * (1 - _EXACT):
+            return f"the run has cost {number(spent)}, and max_cost is {number(self.cost)}"
+        # A synchronous round begins as a whole. Otherwise the others are in training when one begins.
+        within_round = population.synchronous and len(population.history) % population.size
+        if within_round or spent + mean * population.size <= self.cost * (1 + _EXACT):
+            return None
+        left = self.cost - spent
+        return f"the next intervals cost about {number(mean * population.size)}, and {number(left)} of max_cost is left"

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; their yellow is too pale for a line.
-BLUE, ORANGE, GREEN, PURPLE, SKY, RED = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"
-GREY, OCHRE = "#8A8F98", "#A08500"
-PALETTE = [BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY, OCHRE]
+# Okabe and Ito's colours, which colour-blind readers can tell apart. Those that are too pale for a line on white are
+# replaced by others, which have contrast with both grounds and are as far from the rest.
+BLUE, BROWN, GREEN, PURPLE, SKY, RED = "#0072B2", "#846030", "#009E73", "#CC79A7", "#5490FC", "#D55E00"
+GREY, VIOLET = "#6F757F", "#7830FC"
+PALETTE = [BLUE, BROWN, GREEN, PURPLE, SKY, RED, GREY, VIOLET]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]]
 """Dash patterns for lines beyond the number of colours."""
 
