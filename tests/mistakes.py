@@ -507,13 +507,6 @@ MISTAKES = (
     ),
     Mistake(
         FOLDER,
-        "resuming with another space in the file",
-        RUN + 'space["lr"] = (0.01, 2.0)\nresume("runs/first", rounds=3, agent=Climber)',
-        "PopbanditsWarning: space in ….py differs from the recorded space in lr: the run keeps the recorded one; for "
-        "another, start a new run (its start= may be the folder of this one)",
-    ),
-    Mistake(
-        FOLDER,
         "an argument of resume misspelt",
         RUN + 'resume("runs/first", round=5)',
         f"ArgumentError: resume takes {CHANGEABLE}, got 'round'; did you mean 'rounds'?",

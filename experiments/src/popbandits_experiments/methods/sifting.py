@@ -101,7 +101,7 @@ class SiftingPBT(LeaningPBT):
         lean: Whether draws lean to the parent. None (default) if there is no start, to which they lean otherwise.
     """
 
-    selection = Sifting()
+    selection = Sifting()  # type: ignore[assignment]  # Nothing of a watchful one is used.
     earlier: ClassVar[Mapping[str, Any]] = {}
 
     model: bool = False
