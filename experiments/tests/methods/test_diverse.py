@@ -90,6 +90,18 @@ def test_a_member_that_failed_is_always_replaced() -> None:
     assert 0 not in found
 
 
+def test_shuffled_behaviours_spare_members_whoever_they_are() -> None:
+    # Two of four behave alike; which two is drawn, so any but the best can be replaced.
+    alike = [APART[0], APART[1], APART[0], APART[3]]
+    history = play(Diverse(shuffled=True), 60, lambda m, _: 4.0 - m, lambda m, _: alike[m])
+    moved = [o.member for o in history if o.parent is not None and o.parent[0] != o.member]
+    assert len(moved) == 59
+    assert {m: moved.count(m) > 5 for m in range(4)} == {0: False, 1: True, 2: True, 3: True}
+    assert 0 not in moved
+    plain = play(Diverse(), 60, lambda m, _: 4.0 - m, lambda m, _: alike[m])
+    assert {o.member for o in plain if o.parent is not None and o.parent[0] != o.member} == {2}
+
+
 def wander(member: int, round_: int) -> list[float]:
     return np.random.default_rng([member, round_]).uniform(-1, 1, 4).tolist()
 
@@ -122,6 +134,7 @@ def test_it_is_truncation(selection: Diverse, behave: Behave) -> None:
         ({"quantile": 0.6}, "quantile must be above 0 and at most 0.5, got 0.6"),
         ({"weight": 1.5}, "weight must be a probability between 0 and 1, got 1.5"),
         ({"length": 0.0}, "length must be above 0, got 0.0; 0.5 is usual"),
+        ({"shuffled": 1}, "shuffled must be True or False, got 1"),
     ],
 )
 def test_a_wrong_setting_is_refused(setting: dict[str, Any], message: str) -> None:

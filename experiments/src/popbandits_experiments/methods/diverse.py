@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from popbandits.basics.rules import PROBABILITY, SHARE, real
+from popbandits.basics.rules import FLAG, PROBABILITY, SHARE, real
 from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.history import History
 from popbandits.selection.selection import Picks, Selection
@@ -51,29 +51,35 @@ class Diverse(Selection):
         weight: Weight of diversity, λ, from 0 (truncation) to 1. Default 0.5. Raise it if populations get stuck.
         length: Distance at which behaviours begin to differ, as the root of the mean squared difference. Default 0.5,
             for actions between -1 and 1, or probabilities.
+        shuffled: Whether members get one another's behaviours, drawn at random. Default False. True is a control for
+            comparisons: it spares members as often, but not those that differ.
     """
 
     quantile: float = 0.25
     weight: float = 0.5
     length: float = 0.5
+    shuffled: bool = False
 
     def __post_init__(self) -> None:
         SHARE.check("quantile", self.quantile)
         PROBABILITY.check("weight", self.weight)
         real("above 0", lambda length: 0 < length < np.inf, fix="0.5 is usual").check("length", self.length)
+        FLAG.check("shuffled", self.shuffled)
 
     def select(self, history: History, members: IntArray, rng: np.random.Generator) -> Picks:
         """Pick by rank and difference."""
         ranking = rank(history, self.quantile, rng, history.scores)
-        weak = self._weak(history, ranking)
+        weak = self._weak(history, ranking, rng)
         return replace_members(history, members, weak, ranking.draw(int(weak.sum()), rng))
 
-    def _weak(self, history: History, ranking: Ranking) -> BoolArray:
+    def _weak(self, history: History, ranking: Ranking, rng: np.random.Generator) -> BoolArray:
         """Return, by member, whether it is replaced: as many as truncation replaces."""
         sound = ranking.order[~ranking.failed[ranking.order]]  # best first
         behaviours = read_behaviours(history, sound)
         if behaviours is None:
             return ranking.weak
+        if self.shuffled:
+            behaviours = behaviours[rng.permutation(len(behaviours))]
         weak, left = ranking.failed.copy(), np.arange(len(sound))
         ranks = np.linspace(1.0, 0.0, len(sound))
         for _ in range(int((ranking.weak & ~ranking.failed).sum())):
