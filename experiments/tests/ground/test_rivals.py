@@ -415,7 +415,7 @@ def test_rivals_are_run_and_labelled_by_name(tmp_path: Path, monkeypatch: pytest
     sizes = [(len(agents.height), sum(name == "train" for name, _ in agents.done)) for agents in track.built]
     assert sorted(size for size, rounds in sizes if rounds == 9) == [4 * 2, 6 * 2]
     assert sorted(size for size, rounds in sizes if rounds > 9) == [4, 6]
-    assert label("dyhpo/start") == "Freeze-thaw after DyHPO, with the default's prior, started from the defaults"
+    assert label("dyhpo/start") == "Freeze-thaw after DyHPO, started from the defaults"
     assert label("defaults/annealed") == "Defaults, learning rate annealed"
 
 

@@ -37,7 +37,7 @@ class Rival:
 _WORDS: dict[Belief, str] = {
     "uniform": "",
     "prior": ", with the default's prior",
-    "start": ", with the default's prior, started from the defaults",
+    "start": ", started from the defaults",
 }
 
 
