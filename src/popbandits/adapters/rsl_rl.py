@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from popbandits.adapters.optimizers import set_options
 from popbandits.adapters.vectorised import VectorisedAgent, read_tensors
 from popbandits.errors import AgentError
 
@@ -69,8 +70,7 @@ class RslRlAgent(VectorisedAgent):
 
     def _put_rate(self, rate: float) -> None:
         self._algorithm.learning_rate = rate
-        for group in self._algorithm.optimizer.param_groups:
-            group["lr"] = rate
+        set_options({"": self._algorithm.optimizer}, {"lr": rate})
 
     def _adapts_rate(self) -> bool:
         return bool(self._algorithm.schedule == "adaptive" and self._algorithm.desired_kl is not None)

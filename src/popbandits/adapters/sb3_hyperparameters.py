@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from popbandits.adapters.optimizers import read_options, set_options
 from popbandits.basics.extras import library
 from popbandits.errors import AgentError
 
@@ -97,8 +98,8 @@ def take_back(model: Any, names: set[str], built: Mapping[str, Any]) -> None:
             continue
         for optimizer in _own_optimizers(model).values():
             values = built if type(optimizer).__name__ == built["optimizer"] else optimizer.defaults
-            for group in optimizer.param_groups if name in optimizer.defaults else ():
-                group[name] = values[name]
+            if name in optimizer.defaults:
+                set_options({"": optimizer}, {name: values[name]})
 
 
 def read(model: Any, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,9 +109,7 @@ def read(model: Any, config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _put(model: Any, name: str, value: Any) -> None:
     if name not in vars(model):
-        for optimizer in _own_optimizers(model).values():
-            for group in optimizer.param_groups:
-                group[name] = value
+        set_options(_own_optimizers(model), {name: value})
         return
     utilities = library("stable_baselines3.common.utils", "sb3")
     if name == "n_steps" and value != model.n_steps:
@@ -121,8 +120,7 @@ def _put(model: Any, name: str, value: Any) -> None:
     match name:
         case "learning_rate":
             model._setup_lr_schedule()
-            for optimizer in optimizers(model).values():
-                utilities.update_learning_rate(optimizer, value)
+            set_options(optimizers(model), {name: value})
         case "gamma" | "gae_lambda":
             if hasattr(buffer := _buffer(model), name):
                 setattr(buffer, name, value)
@@ -138,10 +136,10 @@ def _read(model: Any, name: str, asked: Any) -> Any:
     own = _own_optimizers(model)
     match name:
         case "optimizer":
-            return _one(asked, [type(optimizer).__name__ for optimizer in own.values()])
+            names = [type(optimizer).__name__ for optimizer in own.values()]
+            return next((each for each in names if each != asked), asked)
         case "learning_rate":
-            groups = [group for optimizer in optimizers(model).values() for group in optimizer.param_groups]
-            return _one(asked, [group["lr"] for group in groups])
+            return read_options(optimizers(model), {name: asked})[name]
         case "gamma" | "gae_lambda":
             return getattr(_buffer(model), name, getattr(model, name))
         case "n_steps":
@@ -156,7 +154,7 @@ def _read(model: Any, name: str, asked: Any) -> Any:
         case _ if name in vars(model):
             value = getattr(model, name)
             return value(1.0) if callable(value) else value
-    return _one(asked, [group[name] for optimizer in own.values() for group in optimizer.param_groups])
+    return read_options(own, {name: asked})[name]
 
 
 def optimizers(model: Any) -> dict[str, Optimizer]:
@@ -205,8 +203,3 @@ def _buffer(model: Any) -> Any:
 
 def _is_off_policy(model: Any) -> bool:
     return hasattr(model, "replay_buffer")
-
-
-def _one(asked: Any, found: list[Any]) -> Any:
-    """Return the value that all have, or the first that is not as asked."""
-    return next((each for each in found if each != asked), found[0])
