@@ -2,8 +2,12 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from popbandits.commands.registry import STOPPED, Command
+
+if TYPE_CHECKING:
+    from popbandits.run import Result
 
 
 def demo(parser: argparse.ArgumentParser) -> Command:
@@ -24,7 +28,6 @@ def demo(parser: argparse.ArgumentParser) -> Command:
 
     def play(arguments: argparse.Namespace) -> int | None:
         from popbandits.basics.wording import counted, number
-        from popbandits.reports.schedule import print_schedule
         from popbandits.rl import demo as task
         from popbandits.run import Result, tune
         from popbandits.run.tune import new_folder
@@ -53,8 +56,8 @@ def demo(parser: argparse.ArgumentParser) -> Command:
             if not results[name].done:
                 return STOPPED
             print()
-        print("The winning schedule; a cell is empty where the value does not change:\n")
-        print_schedule(results["tuned"].history, results["tuned"].choice.observation)
+        print("The winning schedule, with the values that changed:\n")
+        print_schedule(results["tuned"])
         print(
             "\nMean return of each checkpoint that was handed over, in fresh episodes (200 counts as solved):\n",
             flush=True,
@@ -66,3 +69,17 @@ def demo(parser: argparse.ArgumentParser) -> Command:
         return None
 
     return play
+
+
+def print_schedule(result: "Result") -> None:
+    """Print each interval of the lineage that a run hands over: its score, and its new values."""
+    from popbandits.basics.wording import number, setting
+
+    print(f"{'member, round':>14}  {'score':>10}")
+    history, before = result.history, dict[str, Any]()
+    for each in history.lineage(result.choice.observation):
+        now = history.space.flatten(history.applied(each))
+        new = (f"{name}={setting(value)}" for name, value in now.items() if before.get(name) != value)
+        where = f"{each.member}, {each.round}"
+        print(f"{where:>14}  {number(each.score):>10}  {' '.join(new)}".rstrip())
+        before = now

@@ -23,8 +23,6 @@ from popbandits.storage.store import reading
 
 MEMBER_COLUMNS = ("member", "state", "round", "score", "change", "from", "hyperparameters")
 """Columns of the table of members."""
-MAX_CURVES_KEPT = 8
-"""Maximum metrics whose curves are kept for other pages."""
 MAX_LOG_ENTRIES = 200
 """Maximum entries of the log."""
 REREAD_SECONDS = 1.0
@@ -55,7 +53,6 @@ class News:
         self._log: list[tuple[int, Message]] = []
         self._events, self._decisions = 0, 0  # numbers of them in the log
         self._figures = [FigureUpdate(name) for name in FIGURES]
-        self._curves: dict[str, tuple[int, Message]] = {}  # metric -> length of the run, and the curves
         self._warnings = WarningsUpdate()
         self._updates = [*self._figures, self._warnings]
 
@@ -90,16 +87,10 @@ class News:
             run = self._run
             if metric not in run.metrics or self._error is not None:
                 return None
-            made = self._curves.get(metric)
-            if made is None or made[0] != len(run):
-                try:
-                    made = len(run), curves(run, metric)
-                except (HistoryError, OSError):  # Another run uses the folder now, or none.
-                    return None
-                if len(self._curves) >= MAX_CURVES_KEPT:
-                    self._curves.clear()
-                self._curves[metric] = made
-            return made[1]
+            try:
+                return curves(run, metric)
+            except (HistoryError, OSError):  # Another run uses the folder now, or none.
+                return None
 
     def _look(self, draw: bool) -> None:
         """Update the figure or the warnings that are due; else read what is new."""
