@@ -30,11 +30,7 @@ def test_a_former_method_of_a_store_warns_and_works(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("module", "former", "present"),
-    [
-        ("popbandits.testing", "Rule", "AgentRule"),
-        ("popbandits.history.memory", "NOWHERE", "NO_INDEX"),
-        ("popbandits.history.memory", "Standing", "MemberStates"),
-    ],
+    [("popbandits.testing", "Rule", "AgentRule")],
 )
 def test_former_names_in_modules_warn_and_work(module: str, former: str, present: str) -> None:
     home = import_module(module)

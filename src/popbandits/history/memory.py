@@ -8,11 +8,10 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from popbandits.basics.deprecation import present_name
 from popbandits.basics.records import Key, Observation, merit
 from popbandits.basics.typing import IntArray
 from popbandits.history.archive import Archive
@@ -23,11 +22,6 @@ NO_INDEX = -1
 """Index of an observation that does not exist."""
 
 _NONE = array("i")
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        return globals()[present_name(__name__, {"NOWHERE": "NO_INDEX", "Standing": "MemberStates"}, name)]
 
 
 class Observations:
