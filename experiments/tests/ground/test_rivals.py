@@ -66,7 +66,7 @@ def test_a_rival_never_trains_more_than_its_budget(name: str, score: Score) -> N
         played = play(name, slots, rounds, score=score)
         trained = sum(trial.age for trial in played.trials)
         assert trained == played.spent <= slots * rounds
-        assert max(trial.age for trial in played.trials) <= rounds
+        assert max(trial.age for trial in played.trials) <= played.rounds
         assert played.next_round() == []
         if score is rising:
             assert trained >= 0.8 * slots * rounds
@@ -78,7 +78,7 @@ def test_a_rival_is_decided_by_its_seed(name: str) -> None:
         return [(trial.config, trial.scores) for trial in play(name, seed=seed).trials]
 
     assert trace(1) == trace(1)
-    assert (trace(1) == trace(2)) == (name == "defaults/annealed")
+    assert (trace(1) == trace(2)) == name.startswith("defaults")
 
 
 def test_beliefs_differ_in_where_configurations_come_from() -> None:
@@ -160,7 +160,7 @@ def test_orders_name_states_that_are_still_kept(name: str) -> None:
         ]
         held |= {(slot, round_) for slot in range(4) if answer.orders[slot] and math.isfinite(scores[slot])}
         round_ += 1
-    assert run.summary.final in held
+    assert run.summary.final in held or name == "defaults/longer"  # Its only trial has failed.
     assert run.summary.best in held
     assert len(run.curve) == 10
 
@@ -242,6 +242,13 @@ def test_more_members_have_more_budget() -> None:
     assert {record.population for record in records} == {8}
     assert [record.intervals for record in records] == [72, 72, 72]
     assert len(track.built[0].height) == 8 * 3
+
+
+def test_a_longer_run_has_the_whole_budget_with_the_defaults() -> None:
+    (trial,) = play("defaults/longer", slots=4, rounds=9).trials
+    assert trial.age == 36
+    assert trial.config == dict(space().get_default_configuration())
+    assert play("defaults/longer", score=lambda trial: NAN).spent == 1
 
 
 def test_the_annealed_learning_rate_falls_linearly_to_zero() -> None:

@@ -10,6 +10,7 @@ from popbandits_experiments.ground.rivals.asha import ASHA
 from popbandits_experiments.ground.rivals.bohb import BOHB
 from popbandits_experiments.ground.rivals.dyhpo import DyHPO
 from popbandits_experiments.ground.rivals.halving import hyperband, mild_halving, successive_halving, to_the_end
+from popbandits_experiments.ground.rivals.longer import Longer
 from popbandits_experiments.ground.rivals.median import MedianTPE
 from popbandits_experiments.ground.rivals.smac3 import SMAC
 from popbandits_experiments.ground.rivals.trials import Belief, Draws, Scheduler
@@ -26,8 +27,8 @@ class Rival:
 
     @property
     def longer(self) -> bool:
-        """True if a run lasts more rounds than a population's: the last survivors of halving train while slots idle."""
-        return self.scheduler in (successive_halving, mild_halving, hyperband, BOHB, SMAC)
+        """True if a run lasts more rounds than a population's, while slots idle, as the last survivors of halving do."""
+        return self.scheduler in (Longer, successive_halving, mild_halving, hyperband, BOHB, SMAC)
 
     def make(self, space: ConfigurationSpace, slots: int, rounds: int, seed: int) -> Scheduler:
         """Make a scheduler for one run; ArgumentError if the budget is too small for it."""
@@ -53,6 +54,7 @@ def _family(
 
 RIVALS: dict[str, Rival] = {
     "defaults/annealed": Rival("Defaults, learning rate annealed", Annealed),
+    "defaults/longer": Rival("Defaults, one run of the whole budget", Longer, "start"),
     **_family("random", "Random search", to_the_end, "prior", "start"),
     **_family("sha", "Successive halving", successive_halving, "uniform", "prior", "start"),
     **_family("sha-mild", "Successive halving, mild", mild_halving, "uniform", "prior", "start"),
