@@ -27,7 +27,7 @@ class Rival:
 
     @property
     def longer(self) -> bool:
-        """True if a run lasts more rounds than a population's, while slots idle, as the last survivors of halving do."""
+        """True if a run lasts more rounds than a population's, while slots idle, as those of halving do."""
         return self.scheduler in (Longer, successive_halving, mild_halving, hyperband, BOHB, SMAC)
 
     def make(self, space: ConfigurationSpace, slots: int, rounds: int, seed: int) -> Scheduler:
