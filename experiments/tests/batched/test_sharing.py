@@ -21,6 +21,9 @@ from popbandits_experiments.batched.ppo import _ORDERS, BatchedPPO
 from popbandits_experiments.batched.random import Streams, derive_keys
 from popbandits_experiments.batched.sharing import Sharing, SharingPPO
 
+ONE_WORLD = [name if name == "choices" else pytest.param(name, marks=pytest.mark.slow) for name in WORLDS]
+"""Both kinds of actions, of which one is for `make test-slow`."""
+
 SIZE = 3
 
 
@@ -74,7 +77,12 @@ class PlainSharing(PlainPPO):
 
 
 @pytest.mark.parametrize(
-    ("discrete", "raw"), [(True, False), (False, False), (False, True)], ids=["choices", "numbers", "raw"]
+    ("discrete", "raw"),
+    [
+        pytest.param(True, False, id="choices"),
+        pytest.param(False, False, id="numbers", marks=pytest.mark.slow),
+        pytest.param(False, True, id="raw", marks=pytest.mark.slow),
+    ],
 )
 def test_two_intervals_are_those_of_plain_agents_that_listen_to_the_others(discrete: bool, raw: bool) -> None:
     configs = make_configs(shift=int(discrete))
@@ -116,7 +124,7 @@ def make(seeds: list[int], kind: str = "choices", sharing: Sharing = "all", size
     return SharingPPO(seeds, WORLDS[kind], SHORT, size=size, sharing=sharing)
 
 
-@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize("kind", ONE_WORLD)
 def test_a_population_alone_is_what_it_is_in_company(kind: str) -> None:
     """Products of matrices may be summed in another order for another number of members, so bits can differ."""
     company = make([3, 4, 5, 6], kind)
@@ -132,7 +140,7 @@ def test_a_population_alone_is_what_it_is_in_company(kind: str) -> None:
                 torch.testing.assert_close(tensor, theirs, rtol=1e-4, atol=1e-5, msg=name)
 
 
-@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize("kind", ONE_WORLD)
 def test_other_populations_change_nothing(kind: str) -> None:
     one, other = make([3, 4, 5, 6], kind), make([3, 4, 8, 9], kind)
     for _ in range(2):
@@ -141,7 +149,7 @@ def test_other_populations_change_nothing(kind: str) -> None:
     assert all(same(state_of(one, i), state_of(other, i)) for i in range(2))
 
 
-@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize("kind", ONE_WORLD)
 def test_with_a_leader_the_others_train_as_without_sharing(kind: str) -> None:
     led, apart = make([3, 4, 5, 6], kind, "leader"), BatchedPPO([3, 4, 5, 6], WORLDS[kind], SHORT)
     for _ in range(2):
@@ -209,7 +217,7 @@ def test_a_wrong_setting_is_refused(size: int, sharing: Any, message: str) -> No
         make([1, 2, 3, 4], sharing=sharing, size=size)
 
 
-@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize("kind", ONE_WORLD)
 def test_preparing_and_learning_read_nothing_back(kind: str) -> None:
     """Tensors without data refuse to be read, and a constant sent to the device would show: both break a CUDA graph."""
     agent = SharingPPO([1, 2, 3, 4], WORLDS[kind], SHORT, "meta", size=2)
