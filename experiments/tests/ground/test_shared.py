@@ -47,10 +47,10 @@ def tiny(built: list[Agents]) -> Ground:
     return replace(GROUNDS["Detour"], updates=ROUNDS, make=make, make_sharing=make_sharing)
 
 
-SLOW = [pytest.param(method, marks=pytest.mark.slow) for method in ("pbt+leader", "pbt/diverse+all")]
+SLOW = [pytest.param(method, marks=pytest.mark.slow) for method in ("pbt+leader", "pbt/diverse", "pbt/diverse+all")]
 
 
-@pytest.mark.parametrize("method", ["pbt+all", "pbt/diverse", *SLOW])
+@pytest.mark.parametrize("method", ["pbt+all", *SLOW])
 def test_a_population_in_a_batch_makes_the_history_that_it_makes_alone(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -277,6 +277,7 @@ def test_a_member_that_diverges_fails_alone(images: Images) -> None:
     assert math.isfinite(spoilt.train([SMALL, SMALL, FLAT])[1].score)
 
 
+@pytest.mark.slow  # Beside the same test of augmented classifiers.
 def test_the_agents_keep_the_contract_of_batched_agents(images: Images) -> None:
     settings = Settings(TASK, 2, "distil", 1, (128, 4))
     make_agents = partial(ShapedClassifiers, images=images, settings=settings)
