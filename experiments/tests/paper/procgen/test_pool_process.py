@@ -156,7 +156,7 @@ def test_steps_wait_for_their_own_actions_and_say_how_long(mailbox: Mailbox, pro
     act(mailbox, NOTHING, 1)
     process.wait()
     acting, stepping = mailbox.seconds
-    assert acting > 0.3
+    assert acting > 0.1  # Of 0.3 seconds: on a busy machine the process may begin to wait late.
     assert stepping > 0
 
 
