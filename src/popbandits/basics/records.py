@@ -149,7 +149,7 @@ class Observation:
 
     @property
     def cost(self) -> float | None:
-        """What the interval cost, in the agent's unit, if it reported a metric of this name."""
+        """Return the cost of the interval, in the agent's unit; None if it reported no metric of this name."""
         return self._metric(COST)
 
     def _metric(self, name: str) -> float | None:

@@ -1,4 +1,4 @@
-"""What a run has spent: the costs that its agents report or, if they report none, the seconds that they train."""
+"""Add up what a run has spent: the costs that its agents report or, if they report none, their seconds of training."""
 
 import numpy as np
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Only = Literal["falls", "rises"]
-"""How the value of a number may change along a lineage."""
+"""Direction in which the value of a number may change along a lineage."""
 
 _WIDE = 1000
 """Ratio of the bounds, three decades, from which on a linear range almost never tries small values."""
