@@ -9,22 +9,20 @@ task; a killed study loses only the line in progress.
 """
 
 import argparse
-import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from popbandits.basics.wording import number
-from popbandits.errors import HistoryError
 from popbandits_experiments import RESULTS as STORED
-from popbandits_experiments.ground.records import DIGITS, SPACES, Record, Space
+from popbandits_experiments.ground.records import SPACES, Record, Space
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.statistics import FloatArray
+from popbandits_experiments.json_lines import append_lines, read_lines
 
 RESULTS = STORED / "headroom"
 BEST_OF = 4
@@ -80,38 +78,17 @@ class Entry:
 
 
 def append(entries: Iterable[Entry], folder: Path = RESULTS) -> None:
-    """Append entries to the files of their tasks. An incomplete last line of a killed study is dropped."""
-    folder.mkdir(parents=True, exist_ok=True)
-    by_task: dict[str, list[bytes]] = {}
+    """Append entries to the files of their tasks."""
+    by_task: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
-        row = {name: _rounded(value) for name, value in asdict(entry).items()}
-        by_task.setdefault(entry.task, []).append(json.dumps(row).encode() + b"\n")
-    for task, lines in by_task.items():
-        with (folder / f"{task}.jsonl").open("a+b") as file:
-            file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)
-            file.write(b"".join(lines))
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def _rounded(value: object) -> object:
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+        by_task.setdefault(entry.task, []).append(asdict(entry))
+    for task, rows in by_task.items():
+        append_lines(folder / f"{task}.jsonl", rows)
 
 
 def read(folder: Path = RESULTS) -> dict[Key, Entry]:
-    """Return every entry of a folder; none if there is no folder. Incomplete last lines are left out."""
-    found: dict[Key, Entry] = {}
-    for path in sorted(folder.glob("*.jsonl")):
-        for place, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-            try:
-                entry = Entry(**json.loads(line))
-            except (ValueError, TypeError) as error:
-                raise HistoryError(f"{path}:{place}: damaged line: {error}") from error
-            if entry.key in found:
-                raise HistoryError(f"{path}:{place}: a member must be stored once, got {entry.key} twice")
-            found[entry.key] = entry
-    return found
+    """Return every entry of a folder; none if there is no folder."""
+    return read_lines(folder, Entry, "member")
 
 
 @dataclass(frozen=True)

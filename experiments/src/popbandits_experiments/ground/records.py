@@ -5,7 +5,6 @@ One process writes at a time, and lines are only appended, so a killed sitting l
 
 import json
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -13,11 +12,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from popbandits.errors import ArgumentError, HistoryError
 from popbandits_experiments import RESULTS as STORED
+from popbandits_experiments.json_lines import append_lines
 
 RESULTS = STORED / "real"
 TENTHS = 10
-DIGITS = 6
-"""Significant digits in the files: more precise than any score, and the files stay small."""
 ADDED = ("kept", "kept_error", "intervals")
 """Fields that older records lack."""
 
@@ -129,13 +127,8 @@ def append(records: Iterable[Record], folder: Path = RESULTS) -> None:
     for path, new in by_file.items():
         stored = _stored(path, torn_is_dropped=True)
         _check_comparable([*stored, *enumerate(new, len(stored) + 1)], path)
-    folder.mkdir(parents=True, exist_ok=True)
     for path, new in by_file.items():
-        with open(path, "ab") as file:
-            file.truncate(_whole(path))
-            file.write(b"".join(_line(record) for record in new))
-            file.flush()
-            os.fsync(file.fileno())
+        append_lines(path, (_row(record) for record in new))
 
 
 def read(folder: Path = RESULTS) -> list[Record]:
@@ -161,11 +154,6 @@ def done(keys: Iterable[Key], folder: Path = RESULTS) -> set[Key]:
 def _path(key: Key, folder: Path) -> Path:
     size = "" if key.population == Key._field_defaults["population"] else f"-{key.population}-members"
     return folder / f"{key.task}-{key.space}-{key.rounds}{size}.jsonl"
-
-
-def _whole(path: Path) -> int:
-    """Count the bytes up to the end of the last complete line."""
-    return path.read_bytes().rfind(b"\n") + 1
 
 
 def _stored(path: Path, torn_is_dropped: bool = False) -> list[tuple[int, Record]]:
@@ -226,15 +214,8 @@ def _finite(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _line(record: Record) -> bytes:
-    row = {name: _rounded(value) for name, value in asdict(record).items() if value is not None}
-    return json.dumps(row).encode() + b"\n"
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    return [_rounded(one) for one in value] if isinstance(value, tuple) else value
+def _row(record: Record) -> dict[str, Any]:
+    return {name: value for name, value in asdict(record).items() if value is not None}
 
 
 def seed_range(text: str) -> range:

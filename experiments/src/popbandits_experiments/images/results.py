@@ -1,7 +1,5 @@
 """Results on images as JSON lines, one for each run. Lines are only appended; a kill loses the one in progress."""
 
-import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -9,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from popbandits.errors import HistoryError
-from popbandits_experiments.ground.records import DIGITS
 from popbandits_experiments.ground.statistics import Estimate, FloatArray, estimate, mean
 from popbandits_experiments.ground.tables import UNKNOWN, with_interval
+from popbandits_experiments.json_lines import append_lines, read_lines
 
 
 class Key(NamedTuple):
@@ -50,41 +47,17 @@ class Result:
 
 
 def append(results: Iterable[Result], folder: Path) -> None:
-    """Append results to the files of their images. An incomplete last line of a killed run is dropped."""
-    folder.mkdir(parents=True, exist_ok=True)
-    by_images: dict[str, list[bytes]] = {}
+    """Append results to the files of their images."""
+    by_images: dict[str, list[dict[str, Any]]] = {}
     for result in results:
-        by_images.setdefault(result.images, []).append(json.dumps(_rounded(asdict(result))).encode() + b"\n")
-    for images, lines in by_images.items():
-        with (folder / f"{images}.jsonl").open("a+b") as file:
-            file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)
-            file.write(b"".join(lines))
-            file.flush()
-            os.fsync(file.fileno())
+        by_images.setdefault(result.images, []).append(asdict(result))
+    for images, rows in by_images.items():
+        append_lines(folder / f"{images}.jsonl", rows)
 
 
 def read(folder: Path) -> dict[Key, Result]:
-    """Return every result of a folder; none if there is no folder. Incomplete last lines are left out."""
-    found: dict[Key, Result] = {}
-    for path in sorted(folder.glob("*.jsonl")):
-        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-            try:
-                result = Result(**json.loads(line))
-            except (ValueError, TypeError) as error:
-                raise HistoryError(f"{path}:{number}: damaged line: {error}") from error
-            if result.key in found:
-                raise HistoryError(f"{path}:{number}: a run must be stored once, got {result.key} twice")
-            found[result.key] = result
-    return found
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
+    """Return every result of a folder; none if there is no folder."""
+    return read_lines(folder, Result, "run")
 
 
 Row = tuple[str, str]
