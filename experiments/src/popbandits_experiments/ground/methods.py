@@ -86,8 +86,8 @@ class Control(Variation):
     explorer: str = "PBTWithPrior"
 
     def make(self) -> Explorer:
-        """Make a new explorer."""
-        return PBTWithPrior()
+        """Make a new explorer with the settings."""
+        return PBTWithPrior(**self.settings)
 
 
 LAST_LR = 0.01
@@ -184,7 +184,7 @@ def compares_behaviours(name: str) -> bool:
 
 def _with_settings(method: Method | Rival, name: str, spelled: str) -> Method:
     """Return a method with the settings that its name spells."""
-    if not isinstance(method, Method) or isinstance(method, Peer | Control):
+    if not isinstance(method, Method) or isinstance(method, Peer):
         raise ArgumentError(f"only methods of the library can be spelled with settings, got {name!r}")
     own: Any = method.make()
     selection = method.make_selection() or own.selection
@@ -203,4 +203,5 @@ def _with_settings(method: Method | Rival, name: str, spelled: str) -> Method:
     if isinstance(method, Variation):
         found["settings"] = {**method.settings, **found["settings"]}
         found["selecting"] = {**method.selecting, **found["selecting"]}
+        return replace(method, label=name, **found)
     return Variation(name, method.explorer, method.explore, method.selection, **found)
