@@ -383,7 +383,7 @@ MISTAKES = (
         "a distribution of Ray Tune",
         'import ray.tune\n\ntune(Climber, {"lr": ray.tune.loguniform(1e-5, 1e-1)})',
         "SpaceError: 'lr': Ray Tune's distributions belong in the param_space of a ray.tune.Tuner, which the "
-        "schedulers of popbandits.ray (such as PatientPBT) read, got <ray.tune…>; here write log(lower, upper), "
+        "schedulers of popbandits.ray (such as NearPBT) read, got <ray.tune…>; here write log(lower, upper), "
         "(lower, upper) or a list of choices",
     ),
     Mistake(

@@ -42,7 +42,7 @@ def test_the_demo_prints_the_schedule_the_three_scores_and_where_it_is(
     table = out.partition("member, round       score\n")[2].partition("\n\n")[0].splitlines()
     assert len(table) == 3
     assert re.match(r" +\d, 0 +-?[\d.]+  epochs=\d+ lr=[\d.e-]+ optimizer=", table[0])
-    for history, label in zip(runs.values(), ("Patient PBT", "random search", "the usual settings"), strict=True):
+    for history, label in zip(runs.values(), ("Near PBT", "random search", "the usual settings"), strict=True):
         assert history.best is not None
         assert re.search(rf"^  {label} +{history.best.score:.4g}$", out, re.MULTILINE)  # The walker has no luck.
     assert out.endswith("Everything is in runs/demo: try `popbandits replay runs/demo/tuned`.\n")

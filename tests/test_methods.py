@@ -17,9 +17,8 @@ from popbandits import (
     Experiment,
     Explorer,
     History,
+    NearPBT,
     Observation,
-    Patient,
-    PatientPBT,
     Population,
     Selection,
     Space,
@@ -43,6 +42,8 @@ from popbandits.methods import (
 from popbandits.run.recipes import Role, Untrusted, address, prepare, recipe
 from popbandits.storage.store import Store
 from tests.engines.agents import Walker, space
+from tests.selection import calm
+from tests.selection.calm import Calm
 
 SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}
 
@@ -50,7 +51,8 @@ SPACE = {"x": (0.0, 1.0), "h": ["a", "b"]}
 @pytest.fixture(autouse=True)
 def _steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """A method whose name brings a selection."""
-    monkeypatch.setitem(METHODS, "steady", Method("Steady", METHODS["pbt"].explorer, selection="patient"))
+    calm.register(monkeypatch)
+    monkeypatch.setitem(METHODS, "steady", Method("Steady", METHODS["pbt"].explorer, selection="calm"))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -73,17 +75,17 @@ def test_a_selection_can_be_named_with_a_quantile_of_its_own(name: str) -> None:
 def test_what_is_given_stands_above_what_a_name_brings() -> None:
     assert Population(SPACE, "steady", selection=Truncation(0.5)).selection == Truncation(0.5)
     assert Population(SPACE, "steady", selection="truncation").selection == Truncation()
-    assert Population(SPACE, "steady", quantile=0.5).selection == Patient(0.5)
+    assert Population(SPACE, "steady", quantile=0.5).selection == Calm(0.5)
     assert Population(SPACE, "pb2-fuse/all", explore="replaced").explore == "replaced"
 
 
 def test_a_run_with_names_is_the_run_with_the_objects_and_its_record_holds_the_objects(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"rounds": 3, "progress": False}
     named = tune(Walker, space(), "steady", directory=tmp_path / "named", **settings)
-    built = tune(Walker, space(), PBT(), directory=tmp_path / "built", selection=Patient(), **settings)
+    built = tune(Walker, space(), PBT(), directory=tmp_path / "built", selection=Calm(), **settings)
     assert named.history == built.history
     with Store.open(tmp_path / "named", readonly=True) as store:
-        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pbt", "patient")
+        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pbt", "calm")
     assert resume(tmp_path / "named", rounds=4, progress=False).done
 
 
@@ -149,11 +151,11 @@ def test_a_method_needs_its_file_and_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By name in Python and on the command line, on record, read back by anyone, resumed, and shown by its label."""
-    monkeypatch.setitem(METHODS, "still", Method("Still water", f"{__name__}:Still", selection="patient"))
+    monkeypatch.setitem(METHODS, "still", Method("Still water", f"{__name__}:Still", selection="calm"))
     settings: dict[str, Any] = {"agent": Walker, "space": space(), "progress": False}
     whole = tune(**settings, method="still", rounds=4, directory=tmp_path / "whole").history
     run = tmp_path / "run"
-    tune(**settings, method=Still("again"), selection="patient", rounds=2, directory=run)
+    tune(**settings, method=Still("again"), selection="calm", rounds=2, directory=run)
     within = {"name": "truncation", "settings": {"quantile": 0.5}, "role": "selection"}
     with Store.open(run, readonly=True) as store:
         given = store.about["method"]
@@ -170,11 +172,11 @@ def test_a_resumed_run_can_be_given_a_name_and_gets_what_it_brings(tmp_path: Pat
     tune(Walker, space(), "pbt", rounds=2, directory=tmp_path, progress=False)
     resume(tmp_path, rounds=3, method="steady", progress=False)
     with Store.open(tmp_path, readonly=True) as store:
-        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pbt", "patient")
+        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pbt", "calm")
     resume(tmp_path, rounds=4, method="pb2-fuse/all", progress=False)
     with Store.open(tmp_path, readonly=True) as store:
         assert store.about["explore"] == "all"
-        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pb2-fuse", "patient")
+        assert (store.about["method"]["name"], store.about["selection"]["name"]) == ("pb2-fuse", "calm")
 
 
 def test_options_change_an_experiment_that_names_its_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,9 +187,9 @@ def test_options_change_an_experiment_that_names_its_method(tmp_path: Path, caps
     )
     for options, method, selection in (
         ("--method pbt", "PBT", Truncation()),
-        ("--method pb2-mix --selection patient", "PB2Mix", Patient()),
+        ("--method pb2-mix --selection calm", "PB2Mix", Calm()),
         ("--selection truncation", "PBT", Truncation()),
-        ("--quantile 0.5", "PBT", Patient(0.5)),
+        ("--quantile 0.5", "PBT", Calm(0.5)),
     ):
         assert main(["run", f"{tmp_path}/named_run.py", "--dry-run", *options.split()]) == 0
         said = capsys.readouterr().out
@@ -211,19 +213,19 @@ def test_an_unknown_name_is_refused_with_those_there_are(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("run", "changes", "resumed", "method", "selection", "explore"),
     [
-        ({}, {}, False, PatientPBT(), Patient(), "replaced"),
+        ({}, {}, False, NearPBT(), Truncation(), "replaced"),
         ({"method": "pb2-fuse/all"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
         ({"method": PBT(), "explore": "all"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
         ({"method": PBT(), "explore": "all"}, {"method": "pbt"}, True, PBT(), Truncation(), "all"),
         ({"method": PBT(), "explore": "all"}, {"method": "pbt", "explore": None}, True, PBT(), Truncation(), "all"),
-        ({"method": "pbt", "selection": Truncation(0.5)}, {"method": "steady"}, True, PBT(), Patient(), "replaced"),
+        ({"method": "pbt", "selection": Truncation(0.5)}, {"method": "steady"}, True, PBT(), Calm(), "replaced"),
         ({"method": "steady"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
-        ({"method": "pbt", "selection": Patient()}, {"method": "pbt"}, False, PBT(), Patient(), "replaced"),
-        ({"method": "pbt", "quantile": 0.5}, {"selection": "patient"}, False, PBT(), Patient(0.5), "replaced"),
-        ({"method": "pbt", "quantile": 0.5}, {"selection": "patient"}, True, PBT(), Patient(), "replaced"),
-        ({"method": "pbt", "quantile": 0.5}, {"selection": Patient(0.1)}, True, PBT(), Patient(0.1), "replaced"),
-        ({"method": "pbt", "selection": Patient()}, {"quantile": 0.5}, False, PBT(), Patient(0.5), "replaced"),
-        ({"method": "steady"}, {"quantile": 0.5, "rounds": 9}, False, PBT(), Patient(0.5), "replaced"),
+        ({"method": "pbt", "selection": Calm()}, {"method": "pbt"}, False, PBT(), Calm(), "replaced"),
+        ({"method": "pbt", "quantile": 0.5}, {"selection": "calm"}, False, PBT(), Calm(0.5), "replaced"),
+        ({"method": "pbt", "quantile": 0.5}, {"selection": "calm"}, True, PBT(), Calm(), "replaced"),
+        ({"method": "pbt", "quantile": 0.5}, {"selection": Calm(0.1)}, True, PBT(), Calm(0.1), "replaced"),
+        ({"method": "pbt", "selection": Calm()}, {"quantile": 0.5}, False, PBT(), Calm(0.5), "replaced"),
+        ({"method": "steady"}, {"quantile": 0.5, "rounds": 9}, False, PBT(), Calm(0.5), "replaced"),
     ],
 )
 def test_one_table_says_which_value_counts(
@@ -241,6 +243,6 @@ def test_a_quantile_is_for_selections_that_have_one() -> None:
 
 
 def test_quantiles_that_disagree_are_refused_for_objects_only() -> None:
-    assert choose(selection="patient", quantile=0.5).selection == Patient(0.5)
+    assert choose(selection="calm", quantile=0.5).selection == Calm(0.5)
     with pytest.raises(ArgumentError, match=r"quantile must be that of selection, 0.25, got 0.5; leave it out"):
-        choose(selection=Patient(), quantile=0.5)
+        choose(selection=Calm(), quantile=0.5)

@@ -15,7 +15,7 @@ from .errors import SpaceError as SpaceError
 from .explorers import PBT as PBT
 from .explorers import CoCaBO as CoCaBO
 from .explorers import Explorer as Explorer
-from .explorers import PatientPBT as PatientPBT
+from .explorers import NearPBT as NearPBT
 from .explorers import PB2Fuse as PB2Fuse
 from .explorers import PB2Mix as PB2Mix
 from .explorers import PB2Mult as PB2Mult
@@ -33,7 +33,6 @@ from .run import Result as Result
 from .run import View as View
 from .run.tune import resume as resume
 from .run.tune import tune as tune
-from .selection import Patient as Patient
 from .selection import Picks as Picks
 from .selection import Selection as Selection
 from .selection import Truncation as Truncation

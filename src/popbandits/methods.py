@@ -51,7 +51,7 @@ class Method:
 METHODS = {
     "random": Method("Random search", "popbandits.explorers.random_search:RandomSearch"),
     "pbt": Method("PBT", "popbandits.explorers.pbt:PBT"),
-    "patient-pbt": Method("Patient PBT", "popbandits.explorers.patient_pbt:PatientPBT"),
+    "near-pbt": Method("Near PBT", "popbandits.explorers.near_pbt:NearPBT"),
     "pb2-rand": Method("PB2-Rand", "popbandits.explorers.pb2_rand:PB2Rand"),
     "pb2-mult": Method("PB2-Mult", "popbandits.explorers.pb2_mult:PB2Mult"),
     "pb2-mix": Method("PB2-Mix", "popbandits.explorers.pb2_mix:PB2Mix"),
@@ -62,7 +62,6 @@ METHODS = {
 
 SELECTIONS = {
     "truncation": "popbandits.selection.truncation:Truncation",
-    "patient": "popbandits.selection.patient:Patient",
 }
 """Import paths of selections, by name."""
 
@@ -127,8 +126,8 @@ def _own_class(role: str, where: str) -> str:
 def named_by(role: str, given: Mapping[str, Any]) -> tuple[str | None, str]:
     """Return the registered name of what a record's entry names, None if it has none, and the name of its class.
 
-    >>> named_by("selection", {"name": "patient", "settings": {}}), named_by("selection", {"make": "mine:Loyal"})
-    (('patient', 'Patient'), (None, 'Loyal'))
+    >>> named_by("selection", {"name": "truncation", "settings": {}}), named_by("selection", {"make": "mine:Loyal"})
+    (('truncation', 'Truncation'), (None, 'Loyal'))
     """
     kind, where = next(((kind, str(value)) for kind, value in given.items() if kind not in OTHERS), ("", ""))
     name, path = registered(role, kind, where) or (None, where)

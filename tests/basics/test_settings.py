@@ -206,10 +206,6 @@ def test_resume_takes_what_may_change_and_describes_it_in_the_same_words() -> No
     assert texts["progress"] == TEXTS["progress"]
 
 
-OWN_WORDS = {("PatientPBT", "edition"), ("Patient", "edition")}
-"""Arguments that mean something else in these than in the others."""
-
-
 @pytest.mark.parametrize("package", [explorers, selection])
 def test_an_argument_that_methods_or_selections_share_has_one_text(package: ModuleType) -> None:
     texts: dict[tuple[str, Any], str] = {}
@@ -219,7 +215,7 @@ def test_an_argument_that_methods_or_selections_share_has_one_text(package: Modu
         described = args_of(made)
         assert list(described) == list(inspect.signature(made).parameters)
         for field in fields(made):
-            if (made.__name__, field.name) not in OWN_WORDS and field.default is not MISSING:
+            if field.default is not MISSING:
                 text = texts.setdefault((field.name, field.default), described[field.name])
                 assert described[field.name] == text, (made.__name__, field.name)
 

@@ -199,7 +199,7 @@ def test_every_field_of_an_experiment_can_be_given_as_an_option(folder: Path) ->
     [
         ("--mode mox", "mode must be 'max' or 'min', got 'mox'"),
         ("--engine thread", "engine must be one of in-process, threads, processes, ray, slurm, batched, got 'thread'"),
-        ("--method pb3", "method must be an explorer or one of random, pbt, patient-pbt, pb2-rand,"),
+        ("--method pb3", "method must be an explorer or one of random, pbt, near-pbt, pb2-rand,"),
         ("--population 0", "population must be a whole number from 1 to 1,000,000, got 0"),
         ("--quantile 0.9", "quantile must be above 0 and at most 0.5, got 0.9"),
         (

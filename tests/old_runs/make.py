@@ -54,7 +54,7 @@ from typing import Any
 
 from ConfigSpace.hyperparameters import NormalFloatHyperparameter
 
-from popbandits import PBT, History, Observation, Patient, PatientPBT, PB2Mix, View, log, tune
+from popbandits import PBT, History, Observation, PB2Mix, View, log, tune
 from tests.old_runs.agents import Descender, Walker, Walkers, space
 from tests.old_runs.explorers import FromBest, Jitter
 
@@ -148,6 +148,8 @@ def make_procgen(run: Path) -> None:
 
 
 def make_patient(run: Path) -> None:
+    from popbandits import Patient, PatientPBT  # type: ignore[attr-defined]  # as they were called then
+
     momentum = NormalFloatHyperparameter("momentum", mu=0.5, sigma=0.2, lower=0.0, upper=0.9)
     ranges = {"lr": log(1e-3, 1.0), "epochs": log(1, 8), "optimizer": ["sgd", "adam"], "momentum": momentum}
     start = [{"lr": 0.05, "optimizer": "adam"}, {"lr": 0.2, "epochs": 2, "momentum": 0.4}]
@@ -177,7 +179,7 @@ def make_ray(run: Path) -> None:
 
 
 def make_tuned(run: Path) -> None:
-    from popbandits.ray import PatientPBT as Scheduler
+    from popbandits.ray import PatientPBT as Scheduler  # type: ignore[attr-defined]
 
     play(run, Scheduler(time_attr="training_iteration", perturbation_interval=2))
 

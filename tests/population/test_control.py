@@ -23,7 +23,7 @@ def play(population: Population, failures: float = 0.0) -> History:
 @pytest.mark.parametrize("failures", [0.0, 0.3])
 @pytest.mark.parametrize("synchronous", [True, False])
 @pytest.mark.parametrize("settings", [{}, {"explore": "all"}])
-@pytest.mark.parametrize("method", ["pbt", "patient-pbt", "pb2-mix", "random"])
+@pytest.mark.parametrize("method", ["pbt", "near-pbt", "pb2-mix", "random"])
 def test_it_trains_with_the_start_and_its_own_weights(
     method: str, settings: dict[str, Any], synchronous: bool, failures: float
 ) -> None:

@@ -80,12 +80,12 @@ def passed(history: History) -> list[str]:
 @pytest.mark.parametrize("explore", ["replaced", "all"])
 @pytest.mark.parametrize("method", METHODS)
 def test_no_value_passes_its_parents(method: str, explore: Any, synchronous: bool, start: Any) -> None:
-    population = Population(NUMBERS, method, 4, 6, explore=explore, synchronous=synchronous, start=start)
+    population = Population(NUMBERS, method, 4, 12, explore=explore, synchronous=synchronous, start=start)
     history = play(population)
     assert passed(history) == []
     free = {name: getattr(values, "values", values) for name, values in NUMBERS.items()}
-    without = play(Population(free, method, 4, 6, explore=explore, synchronous=synchronous, start=start))
-    unlimited = History(Space(NUMBERS).with_schedules(population.space.schedules), without, size=4, rounds=6)
+    without = play(Population(free, method, 4, 12, explore=explore, synchronous=synchronous, start=start))
+    unlimited = History(Space(NUMBERS).with_schedules(population.space.schedules), without, size=4, rounds=12)
     assert passed(unlimited) or not METHODS[method].make().exploits  # The limits are what holds them.
 
 

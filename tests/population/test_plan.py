@@ -7,15 +7,22 @@ from typing import Any
 
 import pytest
 
-from popbandits import Experiment, Patient, Population, resume, tune
+from popbandits import Experiment, Population, resume, tune
 from popbandits.cli import main
 from popbandits.population import Plan
 from popbandits.population.population import Population as Built
 from popbandits.run import run
 from popbandits.space import Space, encoding
 from tests.engines.agents import Walker, space
+from tests.selection import calm
+from tests.selection.calm import Calm
 
 SPACE = {"x": (0.0, 1.0)}
+
+
+@pytest.fixture(autouse=True)
+def _named(monkeypatch: pytest.MonkeyPatch) -> None:
+    calm.register(monkeypatch)
 
 
 @pytest.fixture
@@ -43,7 +50,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "from tests.engines.agents import Walker, space as written\n"
         "class Mine(Walker): pass\n"
         "space = written()\n"
-        "experiment = Experiment(Mine, space, 'patient-pbt', rounds=2, start='defaults', directory='run')\n"
+        "experiment = Experiment(Mine, space, 'near-pbt', rounds=2, start='defaults', directory='run')\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -52,14 +59,14 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_run_and_a_resume_build_one_population_and_one_space(tmp_path: Path, counted: Counter[str]) -> None:
-    settings: Any = {"method": "patient-pbt", "rounds": 2, "start": "defaults", "progress": False}
+    settings: Any = {"method": "near-pbt", "rounds": 2, "start": "defaults", "progress": False}
     tune(Walker, space(), directory=tmp_path / "tune", **settings)
     assert counted == {"populations": 1, "spaces": 1}
     counted.clear()
     run(Experiment(Walker, space(), directory=tmp_path / "run", **settings))
     assert counted == {"populations": 1, "spaces": 1}
     counted.clear()
-    resume(tmp_path / "tune", rounds=3, method="pb2-fuse/all", selection="patient", progress=False)
+    resume(tmp_path / "tune", rounds=3, method="pb2-fuse/all", selection="calm", progress=False)
     assert counted == {"populations": 1, "spaces": 1}
 
 
@@ -67,7 +74,7 @@ def test_so_do_the_commands(counted: Counter[str], file: str) -> None:
     assert main(["run", file, "--dry-run", "--method", "pbt", "--quantile", "0.5"]) == 0
     assert counted == {"spaces": 1}
     counted.clear()
-    assert main(["run", file, "--selection", "patient", "--seed", "1"]) == 0
+    assert main(["run", file, "--selection", "calm", "--seed", "1"]) == 0
     assert counted == {"populations": 1, "spaces": 1}
     counted.clear()
     assert main(["resume", "run", "--rounds", "3", "--keep", "1"]) == 0
@@ -82,22 +89,22 @@ def test_a_past_run_is_read_once(tmp_path: Path, counted: Counter[str]) -> None:
 
 
 def test_an_experiment_makes_its_plan_once_and_keeps_it_with_other_settings() -> None:
-    experiment = Experiment(Walker, space(), "patient-pbt", population=3)
+    experiment = Experiment(Walker, space(), "near-pbt", population=3)
     plan = experiment.plan
     assert experiment.plan is plan
     assert experiment.changed(directory="elsewhere", progress=False, workers=None).plan is plan
     assert experiment.changed(population=5).plan.size == 5
     assert experiment.make_population().plan is plan
-    assert experiment == Experiment(Walker, experiment.space, "patient-pbt", population=3)
+    assert experiment == Experiment(Walker, experiment.space, "near-pbt", population=3)
 
 
 def test_a_population_of_a_plan_is_the_one_of_its_arguments() -> None:
-    given: dict[str, Any] = {"method": "pb2-fuse/all", "size": 3, "selection": "patient", "start": {"x": 0.5}}
+    given: dict[str, Any] = {"method": "pb2-fuse/all", "size": 3, "selection": "calm", "start": {"x": 0.5}}
     one = Population(SPACE, **given)
     two = Population.of(one.plan)
     assert one.ask() == two.ask()
     assert isinstance(one.plan, Plan)
-    assert (one.explore, one.selection, one.quantile, one.plan.rounds) == ("all", Patient(), 0.25, 50)
+    assert (one.explore, one.selection, one.quantile, one.plan.rounds) == ("all", Calm(), 0.25, 50)
 
 
 def test_a_space_of_a_space_is_not_built_again(counted: Counter[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ray import tune
 
 import popbandits.ray as schedulers
-from popbandits import PBT, History, PatientPBT, Truncation, log, only_falls
+from popbandits import PBT, History, NearPBT, Truncation, log, only_falls
 from popbandits.errors import ArgumentError, SpaceError
 from tests.ray.simulation import Simulation
 
@@ -115,7 +115,7 @@ def test_mutations_are_tuned_and_stay_in_their_lists(tmp_path: Path) -> None:
 def test_what_ray_sets_of_pbt_is_set_here() -> None:
     made = scheduled(resample_probability=0.1, perturbation_factors=(1.5, 0.5))._explorer
     assert made == PBT(factors=(0.5, 1.5), resample=0.1)
-    assert scheduled("PatientPBT", resample_probability=0.1)._explorer == PatientPBT(resample=0.1)
+    assert scheduled("NearPBT", resample_probability=0.1)._explorer == NearPBT(resample=0.1)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_ray_sets_of_pbt_is_set_here() -> None:
             "PB2Fuse has no use for resample_probability=0.25: a model chooses",
         ),
         ("PB2Mix", {"perturbation_factors": (1.2, 0.8)}, r"PB2Mix has no use for perturbation_factors=\(1.2, 0.8\)"),
-        ("PatientPBT", {"perturbation_factors": (1.2, 0.8)}, r"PatientPBT has no use for perturb.*or use PBT"),
+        ("NearPBT", {"perturbation_factors": (1.2, 0.8)}, r"NearPBT has no use for perturb.*or use PBT"),
         ("PBT", {"log_config": True}, r"log_config=True: no pbt_policy_\*.txt is written.*History.load"),
     ],
 )

@@ -13,7 +13,7 @@ from ray.tune.experiment import Trial
 from ray.tune.search import BasicVariantGenerator
 
 import popbandits.ray as schedulers
-from popbandits import History, Patient, Population, Selection, Space, linear
+from popbandits import History, Population, Selection, Space, linear
 from popbandits.errors import ArgumentError, HistoryError, RunError
 from popbandits.ray.record import Record
 from popbandits.ray.space import population_size
@@ -21,6 +21,7 @@ from popbandits.storage.store import Store
 from tests.ray.checking import check
 from tests.ray.simulation import ClassTrainable, Simulation, function_trainable
 from tests.ray.trainables import PARAM_SPACE, gain
+from tests.selection.calm import Calm
 from tests.selection.histories import Crossed, StartsAgain
 
 NAMES = ("PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PBT")
@@ -82,10 +83,10 @@ def test_trials_follow_the_schedule_of_a_start(synch: bool, given: str, tmp_path
 
 @pytest.mark.parametrize("synch", [True, False])
 def test_a_warm_up_is_a_share_of_what_tune_lets_a_trial_train(synch: bool, tmp_path: Path) -> None:
-    scheduler = scheduled("PatientPBT", synch=synch, perturbation_interval=1, quantile_fraction=0.5)
+    scheduler = scheduled(synch=synch, perturbation_interval=1, selection=Calm(0.5))
     assert simulation(scheduler, tmp_path, trainable=ClassTrainable, iterations=12).run()
-    selection = Patient(0.5, warm_up=3)  # A quarter of twelve; without the end it would be ten.
-    history = check(tmp_path / "simulated", "PatientPBT", synch, 4, selection=selection)
+    selection = Calm(0.5, wait=3)  # A quarter of twelve; without the end it would be ten.
+    history = check(tmp_path / "simulated", "PBT", synch, 4, selection=selection)
     copied = [o.round for o in history if o.parent is not None and o.parent[0] != o.member]
     assert min(copied) == 3
 

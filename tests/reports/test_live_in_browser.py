@@ -252,7 +252,7 @@ def test_what_a_page_says_when_its_run_or_its_server_is_gone(browser: Browser, t
 def test_the_demo_and_its_report_are_shown(browser: Browser, demo_run: Path) -> None:
     with served(demo_run) as server, opened(browser, f"http://localhost:{server.port}/") as page:
         fact(page, "observations", "20")
-        expect(page.locator("#method")).to_have_text("Patient PBT · seed 0")
+        expect(page.locator("#method")).to_have_text("Near PBT · seed 0")
         expect(page.locator("#figure-schedules canvas")).to_have_count(1)
         for canvas in page.locator(".chart canvas").all():
             assert canvas.evaluate(COLOURS) > 20

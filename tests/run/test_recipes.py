@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from popbandits import PB2Mix
 from popbandits.basics.extras import load_plugins
 from popbandits.errors import ArgumentError, RunError
-from popbandits.explorers import PatientPBT
 from popbandits.run.recipes import Untrusted, load, on_record, prepare, recipe
-from popbandits.selection import Patient, Selection
+from popbandits.selection import Selection
 from tests.engines.agents import Once, Walker
+from tests.selection.calm import Calm
 
 
 @pytest.fixture
@@ -94,15 +95,15 @@ class Around(Selection):
 
 
 def test_settings_that_an_older_record_lacks_have_their_former_values() -> None:
-    method: Any = recipe(PatientPBT(resample=0.3))
-    assert prepare(method, "method") == PatientPBT(resample=0.3)
-    del method["settings"]["crossover"], method["settings"]["model"]
-    assert prepare(method, "method") == PatientPBT(resample=0.3, crossover=0.0, model=False)
-    selection: Any = recipe(Around(Patient(quantile=0.5)))
-    assert prepare(selection, "selection", trust=True) == Around(Patient(quantile=0.5))
+    method: Any = recipe(PB2Mix(window=30))
+    assert prepare(method, "method") == PB2Mix(window=30)
+    del method["settings"]["edition"]
+    assert prepare(method, "method") == PB2Mix(window=30, edition=1)
+    selection: Any = recipe(Around(Calm(quantile=0.5)))
+    assert prepare(selection, "selection", trust=True) == Around(Calm(quantile=0.5))
     (part,) = selection["parts"].values()
-    del part["settings"]["adaptive"]
-    assert prepare(selection, "selection", trust=True) == Around(Patient(quantile=0.5, adaptive=False))
+    del part["settings"]["wait"]
+    assert prepare(selection, "selection", trust=True) == Around(Calm(quantile=0.5, wait=0.0))
 
 
 @dataclass(frozen=True)

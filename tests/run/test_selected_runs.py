@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import PBT, History, Patient, Truncation, resume, tune
+from popbandits import PBT, History, Truncation, resume, tune
 from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.errors import ArgumentError, RunError
@@ -14,6 +14,8 @@ from popbandits.run.experiment import Experiment
 from popbandits.storage import Store
 from popbandits.storage.schema import RUN_FILE
 from tests.engines.agents import Walker, space
+from tests.selection import calm
+from tests.selection.calm import Calm
 
 
 class Measured(Walker):
@@ -26,12 +28,17 @@ class Measured(Walker):
         return Outcome(outcome.score, outcome.steps, standard_error=norm if norm < 1 else float("nan"))
 
 
+@pytest.fixture(autouse=True)
+def _named(monkeypatch: pytest.MonkeyPatch) -> None:
+    calm.register(monkeypatch)
+
+
 def tuned(directory: Path, agent: Any = Walker, population: int = 3, **settings: Any) -> History:
     return tune(agent, space(), PBT(), population, directory=directory, progress=False, **settings).history
 
 
 def test_a_run_resumes_with_its_selection(tmp_path: Path) -> None:
-    selection = Patient(0.5, warm_up=0.0)  # A share of the rounds, which change here.
+    selection = Calm(0.5, wait=2.0)  # Not a share of the rounds, which change here.
     settings: dict[str, Any] = {"population": 6, "mode": "min"}
     whole = tuned(tmp_path / "whole", rounds=8, selection=selection, **settings)
     tuned(tmp_path / "part", rounds=4, selection=selection, **settings)
@@ -73,29 +80,30 @@ def test_an_agents_standard_errors_are_kept(tmp_path: Path) -> None:
 
 def test_a_selection_can_be_chosen_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "chosen_run.py").write_text(
-        "from popbandits import Experiment, Patient\n"
+        "from popbandits import Experiment\n"
+        "from tests.selection.calm import Calm\n"
         "from tests.engines.agents import Walker, space\n"
         "experiment = Experiment(Walker, space(), quantile=0.5)\n"
-        "slow = Experiment(Walker, space(), selection=Patient(warm_up=5))\n"
+        "slow = Experiment(Walker, space(), selection=Calm(wait=5))\n"
     )
     for options, selection in (
         ("--selection truncation", Truncation(0.5)),
-        ("--selection patient --quantile 0.3", Patient(0.3)),
-        (":slow --quantile 0.3", Patient(0.3, warm_up=5)),
+        ("--selection calm --quantile 0.3", Calm(0.3)),
+        (":slow --quantile 0.3", Calm(0.3, wait=5)),
         (":slow --selection truncation", Truncation(0.25)),
-        ("--quantile 0.1", Patient(0.1)),
+        ("--quantile 0.1", Truncation(0.1)),
         ("--method pbt --quantile 0.1", Truncation(0.1)),
-        ("--method pbt --selection patient", Patient(0.5)),
+        ("--method pbt --selection calm", Calm(0.5)),
     ):
         name, *given = f"{tmp_path}/chosen_run.py{'' if options[0] == ':' else ' '}{options}".split()
         assert main(["run", name, "--dry-run", *given]) == 0
         assert repr(selection) in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["run", f"{tmp_path}/chosen_run.py", "--selection", "best"])
-    assert "selection must be a Selection or one of truncation, patient, got" in capsys.readouterr().err
+    assert "selection must be a Selection or one of truncation, calm, got" in capsys.readouterr().err
 
 
 def test_a_quantile_that_is_not_the_selections_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"quantile must be that of selection, 0.25, got 0.5; leave it out"):
-        tuned(tmp_path / "run", quantile=0.5, selection=Patient())
+        tuned(tmp_path / "run", quantile=0.5, selection=Calm())
     assert not (tmp_path / "run").exists()

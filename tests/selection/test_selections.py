@@ -13,14 +13,12 @@ from popbandits.explorers import PBT, RandomSearch
 from popbandits.history import History
 from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
-from popbandits.selection import Patient, Picks, Selection, Truncation
+from popbandits.selection import Picks, Selection, Truncation
 from popbandits_experiments.contracts import SELECTION_CHECKS, check_selection
 
 SPACE = {"x": (0.0, 1.0)}
 STRATEGIES = [
     Truncation(),
-    Patient(),
-    Patient(quantile=0.5, warm_up=0.0, collapse=0.0),
 ]
 
 
@@ -224,19 +222,17 @@ def test_a_method_that_never_exploits_is_not_asked_for_a_selection() -> None:
 def test_a_quantile_changes_that_of_the_methods_selection_and_given_twice_must_agree() -> None:
     assert Population(SPACE, PBT()).selection == Truncation(0.25)
     assert Population(SPACE, PBT(), quantile=0.5).selection == Truncation(0.5)
-    assert Population(SPACE, quantile=0.5).selection == Patient(0.5)
-    assert Population(SPACE, quantile=0.5, selection=Patient(0.5)).quantile == 0.5
+    assert Population(SPACE, quantile=0.5, selection=Truncation(0.5)).quantile == 0.5
     with pytest.raises(ArgumentError, match=r"quantile must be that of selection, 0.25, got 0.5; leave it out"):
-        Population(SPACE, quantile=0.5, selection=Patient())
+        Population(SPACE, quantile=0.5, selection=Truncation())
     with pytest.raises(ArgumentError, match="selection must be a Selection, got <class"):
-        Population(SPACE, selection=Patient)  # type: ignore[arg-type]
+        Population(SPACE, selection=Truncation)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Truncation(quantile=0.6), "quantile must be above 0 and at most 0.5, got 0.6"),
-        (lambda: Patient(quantile=0.6), "quantile must be above 0 and at most 0.5, got 0.6"),
     ],
 )
 def test_a_wrong_setting_is_refused(make: Any, message: str) -> None:

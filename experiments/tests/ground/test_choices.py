@@ -9,8 +9,7 @@ import pytest
 
 from experiments.tests.ground.test_tables import cells, runs
 from popbandits.errors import ArgumentError
-from popbandits.explorers import PBT, PatientPBT
-from popbandits.selection import Patient
+from popbandits.explorers import PBT, NearPBT
 from popbandits.space import Space
 from popbandits_experiments.batched import spaces
 from popbandits_experiments.ground import __main__
@@ -60,34 +59,18 @@ def test_the_sweeps_that_the_default_was_chosen_by_can_be_read(capsys: pytest.Ca
     assert "effects need settings that vary independently" in capsys.readouterr().err
 
 
-def test_variations_differ_from_the_default_in_one_part() -> None:
-    whole = (PatientPBT(), Patient())
-    without = {
-        "no-warm-up": (PatientPBT(), Patient(warm_up=0.0)),
-        "no-way-back": (PatientPBT(), Patient(collapse=float("inf"))),
-        "uniform": (PatientPBT(concentration=1.0), Patient()),
-        "no-crossover": (PatientPBT(crossover=0.0), Patient()),
-        "no-model": (PatientPBT(model=False), Patient(adaptive=False)),
-    }
-    for name, parts in without.items():
-        method = METHODS[f"patient-pbt/{name}"]
-        assert (method.make(), method.make_selection()) == parts != whole
-
-
 def test_the_control_differs_from_pbt_in_its_prior_alone() -> None:
     control = METHODS["pbt/prior"]
     made = control.make()
     assert isinstance(made, PBT)
-    prior, theirs = (method.make_prior(Space({"x": (0.0, 1.0)}), [{"x": 0.5}]) for method in (made, PatientPBT()))
+    prior, theirs = (method.make_prior(Space({"x": (0.0, 1.0)}), [{"x": 0.5}]) for method in (made, NearPBT()))
     assert prior is not None
     assert theirs is not None
     assert (prior.concentration, prior.around is None) == (theirs.concentration, theirs.around is None) == (4.0, False)
     assert {name: getattr(made, name) for name in vars(PBT())} == vars(PBT())
     assert control.make_selection() is None
-    orders = {
-        name: Tuned(Spec(name, spaces.wide(), 4, 0)).advance(None) for name in ("pbt/prior", "patient-pbt", "pbt")
-    }
-    assert orders["pbt/prior"] == orders["patient-pbt"] != orders["pbt"]
+    orders = {name: Tuned(Spec(name, spaces.wide(), 4, 0)).advance(None) for name in ("pbt/prior", "near-pbt", "pbt")}
+    assert orders["pbt/prior"] == orders["near-pbt"] != orders["pbt"]
 
 
 def test_a_sweep_leaves_out_the_task_that_could_not_be_learned(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,7 +88,7 @@ def test_a_population_can_start_from_a_cosine_or_follow_it_untuned() -> None:
     space, rounds = spaces.wide(), 9
     usual = dict(space.get_default_configuration())
     learning_rates = {}
-    for name in ("defaults/cosine", "patient-pbt/cosine"):
+    for name in ("defaults/cosine", "near-pbt/cosine"):
         run, scores, rates = Tuned(Spec(name, space, rounds, 0)), None, []
         while (orders := run.advance(scores)) is not None:
             rates.append([order.config["lr"] for order in orders])
@@ -126,7 +109,7 @@ def test_a_population_can_start_from_a_cosine_or_follow_it_untuned() -> None:
 def test_a_started_variation_gives_the_first_member_the_defaults() -> None:
     space = spaces.wide()
     defaults = dict(space.get_default_configuration())
-    for name, started in (("pbt/start", True), ("patient-pbt/start", True), ("pbt", False)):
+    for name, started in (("pbt/start", True), ("near-pbt/start", True), ("pbt", False)):
         orders = Tuned(Spec(name, space, 4, 0)).advance(None)
         assert orders is not None
         assert [order.config == defaults for order in orders] == [started, False, False, False]

@@ -86,7 +86,7 @@ def last_score(population: Population, member: int) -> float:
     return observation.score
 
 
-@pytest.mark.parametrize("method", ["pbt", "patient-pbt", "random", DEFAULTS])
+@pytest.mark.parametrize("method", ["pbt", "near-pbt", "random", DEFAULTS])
 def test_the_schedule_of_a_run_is_what_its_final_state_was_trained_with(method: str) -> None:
     run, rng = Tuned(Spec(method, space(), ROUNDS, seed=3)), torch.Generator().manual_seed(0)
     trained: dict[tuple[int, int], tuple[dict[str, Any], tuple[int, int] | None]] = {}
@@ -101,7 +101,7 @@ def test_the_schedule_of_a_run_is_what_its_final_state_was_trained_with(method: 
         schedule.insert(0, config)
     assert run.summary.schedule == schedule
     assert len(schedule) > 1
-    assert (len({str(config) for config in schedule}) > 1) is (method in ("pbt", "patient-pbt"))
+    assert (len({str(config) for config in schedule}) > 1) is (method in ("pbt", "near-pbt"))
 
 
 # Populations in company
@@ -114,7 +114,7 @@ def test_populations_of_one_seed_begin_alike_unless_the_method_draws(sitting: tu
     fresh = Climbers([MEMBERS * s + m for s in SEEDS for _ in COMPARED for m in range(MEMBERS)], 1).height
     for seed in SEEDS:
         own = blocks[len(COMPARED) * seed : len(COMPARED) * (seed + 1)]
-        alike = [block for method, block in zip(COMPARED, own, strict=True) if method not in (DEFAULTS, "patient-pbt")]
+        alike = [block for method, block in zip(COMPARED, own, strict=True) if method not in (DEFAULTS, "near-pbt")]
         assert all(block == alike[0] for block in alike)
         assert own[0] == [dict(space().get_default_configuration())] * MEMBERS
         heights = fresh.view(-1, len(COMPARED), MEMBERS)[seed]

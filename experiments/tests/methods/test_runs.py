@@ -1,6 +1,7 @@
 """Methods of the experiments in runs: known by name, recorded, resumed, trusted, and refused if not installed."""
 
 import sqlite3
+from dataclasses import replace
 from importlib.metadata import EntryPoints
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 import popbandits
-from popbandits import PBT, ArgumentError, History, MissingExtraError, Population, RunError, resume, tune
+from popbandits import PBT, ArgumentError, Explorer, History, MissingExtraError, Population, RunError, resume, tune
 from popbandits.basics import deprecation, extras
 from popbandits.cli import main
 from popbandits.methods import choose, find_method, make_selection
@@ -19,7 +20,18 @@ from popbandits.storage import Store
 from popbandits.storage.schema import RUN_FILE
 from popbandits_experiments import methods
 from popbandits_experiments.contracts import SELECTION_CHECKS
-from popbandits_experiments.methods import BGPBT, METHODS, MFPBT, SELECTIONS, Diverse, Restarts, Smoothed, TTest
+from popbandits_experiments.methods import (
+    BGPBT,
+    METHODS,
+    MFPBT,
+    SELECTIONS,
+    Diverse,
+    Patient,
+    PatientPBT,
+    Restarts,
+    Smoothed,
+    TTest,
+)
 from tests.engines.agents import Walker, space
 from tests.golden.runs import difference, recorded, run, written
 
@@ -33,6 +45,8 @@ STRATEGIES = [
     MFPBT(quantile=0.5, intervals=(2, 1)),
     Diverse(),
     Diverse(quantile=0.5, weight=1.0, length=0.1),
+    Patient(),
+    Patient(quantile=0.5, warm_up=0.0, collapse=0.0),
     Restarts(),
     Restarts(patience=1, growth=1, within=TTest(level=0.5)),
 ]
@@ -44,8 +58,10 @@ def test_every_selection_keeps_every_rule(selection: Selection, check: str) -> N
     SELECTION_CHECKS[check](selection)
 
 
-def test_a_seeded_run_of_bg_pbt_is_what_it_was() -> None:
-    assert difference(recorded("BGPBT", GOLDEN), [written(observation) for observation in run(BGPBT())]) is None
+@pytest.mark.parametrize("method", [BGPBT(), PatientPBT()], ids=repr)
+def test_a_seeded_run_is_what_it_was(method: Explorer) -> None:
+    kept = recorded(type(method).__name__, GOLDEN)
+    assert difference(kept, [written(observation) for observation in run(method)]) is None
 
 
 def test_names_are_found_by_the_entry_point() -> None:
@@ -64,7 +80,8 @@ def test_a_record_names_a_selection_and_former_files_are_still_read(name: str) -
     assert given is not None
     assert given["name"] == name
     former = {"make": f"popbandits.selection.a_former_file:{type(made).__name__}", "settings": {}, "root": ""}
-    assert prepare(given, "selection") == prepare(former, "selection") == made
+    assert prepare(given, "selection") == made
+    assert prepare(former, "selection") == replace(made, **made.earlier)
 
 
 def test_a_record_of_bg_pbt_names_it_and_former_files_are_still_read() -> None:

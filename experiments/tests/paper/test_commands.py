@@ -69,7 +69,7 @@ def test_the_commands_come_by_entry_points(name: str, capsys: pytest.CaptureFixt
         ("synthetic --sizes 4 4", "sizes must be one or more, without repeats, got 4 4"),
         (
             "synthetic --methods pb3",
-            "methods: unknown name 'pb3'; choose from random, pbt, patient-pbt, pb2-rand,",
+            "methods: unknown name 'pb3'; choose from random, pbt, near-pbt, pb2-rand,",
         ),
         ("synthetic --workers 0", "workers must be at least 1, got 0; leave it out to use every core"),
         ("synthetic --seed 3", "unrecognized arguments: --seed 3"),

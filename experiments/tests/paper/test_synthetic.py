@@ -53,7 +53,7 @@ def test_random_search_pays_for_its_first_round_again_and_again() -> None:
     assert result.seconds > 0
 
 
-LEANING = {"patient-pbt", "leaning-pbt", "sifting-pbt"}
+LEANING = {"near-pbt", "patient-pbt"}
 """Methods whose first numbers lean to the middle."""
 
 

@@ -8,7 +8,15 @@ from typing import Any
 from popbandits.basics.extras import not_installed
 from popbandits.errors import MissingExtraError
 
-MOVED = {"BGPBT": "bg-pbt", "MFPBT": "mf-pbt", "Restarts": "ipbt", "Smoothed": "smoothed", "TTest": "t-test"}
+MOVED = {
+    "BGPBT": "bg-pbt",
+    "MFPBT": "mf-pbt",
+    "Patient": "patient",
+    "PatientPBT": "patient-pbt",
+    "Restarts": "ipbt",
+    "Smoothed": "smoothed",
+    "TTest": "t-test",
+}
 """Classes that popbandits once had and the experiments have now, with their names."""
 
 

@@ -34,7 +34,7 @@ def demo(parser: argparse.ArgumentParser) -> Command:
 
         folder = arguments.output or new_folder("demo")
         runs = {
-            "tuned": ("Patient PBT", task.space(), "patient-pbt", task.POPULATION),
+            "tuned": ("Near PBT", task.space(), "near-pbt", task.POPULATION),
             "random": ("random search", task.space(), "random", task.POPULATION),
             "untuned": ("the usual settings", task.DEFAULTS, "random", 1),  # There is nothing to search.
         }

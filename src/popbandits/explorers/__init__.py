@@ -2,7 +2,7 @@
 
 from popbandits.explorers.cocabo import CoCaBO
 from popbandits.explorers.explorer import Explorer, Proposal, as_explorer
-from popbandits.explorers.patient_pbt import PatientPBT
+from popbandits.explorers.near_pbt import NearPBT
 from popbandits.explorers.pb2_fuse import PB2Fuse
 from popbandits.explorers.pb2_mix import PB2Mix
 from popbandits.explorers.pb2_mult import PB2Mult
@@ -10,7 +10,7 @@ from popbandits.explorers.pb2_rand import PB2Rand
 from popbandits.explorers.pbt import PBT
 from popbandits.explorers.random_search import RandomSearch
 
-DEFAULT = PatientPBT
+DEFAULT = NearPBT
 """The default method of a run."""
 
 __all__ = [
@@ -18,11 +18,11 @@ __all__ = [
     "PBT",
     "CoCaBO",
     "Explorer",
+    "NearPBT",
     "PB2Fuse",
     "PB2Mix",
     "PB2Mult",
     "PB2Rand",
-    "PatientPBT",
     "Proposal",
     "RandomSearch",
     "as_explorer",

@@ -7,10 +7,10 @@ from popbandits.basics.extras import library
 
 library("ray.tune", "ray", "popbandits.ray")  # to fail early, and in one place
 
-from popbandits.ray.methods import PBT, PatientPBT, PB2Fuse, PB2Mix, PB2Mult, PB2Rand  # noqa: E402
+from popbandits.ray.methods import PBT, NearPBT, PB2Fuse, PB2Mix, PB2Mult, PB2Rand  # noqa: E402
 from popbandits.ray.scheduler import PopulationScheduler  # noqa: E402
 
-__all__ = ["PBT", "PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PatientPBT", "PopulationScheduler"]
+__all__ = ["PBT", "NearPBT", "PB2Fuse", "PB2Mix", "PB2Mult", "PB2Rand", "PopulationScheduler"]
 
 
 def __getattr__(name: str) -> Any:

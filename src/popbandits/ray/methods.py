@@ -4,10 +4,10 @@ from popbandits import explorers
 from popbandits.ray.scheduler import PopulationScheduler
 
 
-class PatientPBT(PopulationScheduler):
-    """Patient PBT for Ray Tune: `popbandits.PatientPBT` says what it does."""
+class NearPBT(PopulationScheduler):
+    """Near PBT, the default, for Ray Tune: `popbandits.NearPBT` says what it does."""
 
-    explorer = explorers.PatientPBT
+    explorer = explorers.NearPBT
 
 
 class PB2Fuse(PopulationScheduler):

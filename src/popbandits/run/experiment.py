@@ -60,7 +60,7 @@ class Experiment:
         space: Hyperparameters to tune: a dict of ranges (tuples, or `log(1e-5, 1e-1)` for a log scale), choices (lists)
             and constants, or a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations.
         method: Method that finds new configurations: an explorer such as `PB2Mix()`, any object with an `explore`
-            method, or a name such as "pb2-mix". None (default) is `PatientPBT()`. Change it to compare methods, or for
+            method, or a name such as "pb2-mix". None (default) is `NearPBT()`. Change it to compare methods, or for
             one that models scores ("pb2-mix").
         population: Number of members. Default 4. Raise it if you can train more: more members try more.
         rounds: Number of intervals that each member trains. Default 50. None for a run without a set end.
@@ -95,8 +95,8 @@ class Experiment:
             "random", spread over the space. None (default) is "defaults" if the space names one, else "random".
             `help(Population)` says more.
         selection: Selection of the weights and configuration that a member continues with: an object such as
-            `Patient()`, or a name such as "patient". None (default) is the method's own, or `Truncation()`. Change it
-            if scores are noisy, or early scores mislead.
+            `Truncation(0.5)`, or a name. None (default) is the method's own, or `Truncation()`. Change it for a
+            selection of your own, or one of the experiments: if scores are noisy, or early scores mislead.
         name: Name of the run's method in tables and reports. None (default) is the name of its method. Useful if the
             space has nothing to tune: "baseline".
         task: Name of the task that the agents learn, such as a game. Reports compare runs of one task with one another.

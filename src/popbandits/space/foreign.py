@@ -12,7 +12,7 @@ _BRIDGES = {
     "optuna.": "Optuna's distributions are read by popbandits.adapters.optuna.space_from_optuna, got {got}; give "
     f"space_from_optuna({{{{...}}}}) as the space, or {_OURS}",
     "ray.tune.": "Ray Tune's distributions belong in the param_space of a ray.tune.Tuner, which the schedulers of "
-    f"popbandits.ray (such as PatientPBT) read, got {{got}}; here {_OURS}",
+    f"popbandits.ray (such as NearPBT) read, got {{got}}; here {_OURS}",
     "scipy.stats.": f"SciPy's distributions are not read, got {{got}}; {_OURS}",
 }
 """By the module that an object comes from: which part of popbandits reads it, and the fix."""

@@ -1,6 +1,6 @@
 """Methods of the benchmark: the library's own, Ray Tune's PB2, and the rivals.
 
-A method may be spelled with other settings of its explorer and selection, as in `patient-pbt:warm_up=0,crossover=0`; a
+A method may be spelled with other settings of its explorer and selection, as in `near-pbt:step=0.05,resample=0.3`; a
 number as `start` is how many members start from the defaults. `+all` or `+leader` at the end, as in `pbt+all`, lets all
 members or the first one of a population learn from the others' rollouts too (`batched/sharing.py`).
 """
@@ -15,7 +15,7 @@ from typing import Any
 from ConfigSpace import ConfigurationSpace, UniformFloatHyperparameter
 
 from popbandits.errors import ArgumentError
-from popbandits.explorers import PBT, Explorer, PatientPBT
+from popbandits.explorers import PBT, Explorer, NearPBT
 from popbandits.history import Config
 from popbandits.methods import Method
 from popbandits.selection import Selection
@@ -76,7 +76,7 @@ class PBTWithPrior(PBT):
 
     def make_prior(self, space: Space, start: Sequence[Config]) -> Prior:
         """Return the default's prior."""
-        return PatientPBT().make_prior(space, start)
+        return NearPBT().make_prior(space, start)
 
 
 @dataclass(frozen=True)
@@ -106,39 +106,23 @@ def all_along_cosine(space: ConfigurationSpace, members: int) -> list[dict[str, 
     return along_cosine(space, members) * members
 
 
-PATIENT = partial(Variation, explorer="PatientPBT")
-LEANING = partial(Variation, explorer=ALL_METHODS["leaning-pbt"].explorer)
-SIFTING = partial(Variation, explorer=ALL_METHODS["sifting-pbt"].explorer)
-FIRST = partial(PATIENT, settings={"crossover": 0.0, "model": False}, selecting={"adaptive": False})
-"""The default before it had crossover and a model."""
+NEAR = partial(Variation, explorer="NearPBT")
+PATIENT = partial(Variation, explorer=ALL_METHODS["patient-pbt"].explorer)
 
 METHODS: dict[str, Method | Rival] = {
     **ALL_METHODS,
+    "near-pbt/start": NEAR("Near PBT, started from the defaults", start="defaults"),
     "patient-pbt/start": PATIENT("Patient PBT, started from the defaults", start="defaults"),
-    "patient-pbt/start/middle": PATIENT(
-        "Patient PBT, started from the defaults, draws around the middle",
-        settings={"around_start": False},
-        start="defaults",
-    ),
     "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
     "pbt/diverse": Method("PBT, keeping behaviours apart", "PBT", selection="diverse"),
     "pbt/prior": Control("PBT, with the default's prior"),
     "pbt/prior/start": Control("PBT, with the default's prior, started from the defaults", start="defaults"),
-    "patient-pbt/no-warm-up": PATIENT("Patient PBT, no warm-up", selecting={"warm_up": 0.0}),
-    "patient-pbt/no-way-back": PATIENT("Patient PBT, no way back", selecting={"collapse": float("inf")}),
-    "patient-pbt/uniform": PATIENT("Patient PBT, uniform draws", settings={"concentration": 1.0}),
-    "patient-pbt/no-crossover": PATIENT("Patient PBT, no crossover", settings={"crossover": 0.0}),
-    "patient-pbt/no-model": PATIENT("Patient PBT, no model", settings={"model": False}, selecting={"adaptive": False}),
-    "sifting-pbt/start": SIFTING("Sifting PBT, started from the defaults", start="defaults"),
-    "leaning-pbt/start": LEANING("Leaning PBT, started from the defaults", start="defaults"),
     # A schedule as a start, and the same without tuning: random search never changes what members start with.
     "defaults/cosine": Variation("Defaults, along a cosine, no tuning", "RandomSearch", start=all_along_cosine),
     "pbt/cosine": Variation("PBT, started from a cosine", "PBT", start=along_cosine),
     "pbt/prior/cosine": Control("PBT, with the default's prior, started from a cosine", start=along_cosine),
+    "near-pbt/cosine": NEAR("Near PBT, started from a cosine", start=along_cosine),
     "patient-pbt/cosine": PATIENT("Patient PBT, started from a cosine", start=along_cosine),
-    "leaning-pbt/cosine": LEANING("Leaning PBT, started from a cosine", start=along_cosine),
-    "sifting-pbt/cosine": SIFTING("Sifting PBT, started from a cosine", start=along_cosine),
-    "patient-pbt/first": FIRST("Patient PBT, first version"),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
         "RayPB2",
@@ -152,9 +136,8 @@ METHODS: dict[str, Method | Rival] = {
 def find(name: str) -> Method | Rival:
     """Return a method by its name, with other settings if these are spelled.
 
-    >>> find("patient-pbt:warm_up=0.1,step=0.05").make()
-    PatientPBT(resample=0.6, resample_label=0.8, step=0.05, concentration=4.0, crossover=0.3, model=True, \
-around_start=True, edition=2)
+    >>> find("near-pbt:step=0.05").make()
+    NearPBT(resample=0.6, resample_label=0.8, step=0.05, concentration=4.0, around_start=True)
     """
     alone, sharing = split_sharing(name)
     base, _, spelled = alone.partition(":")

@@ -19,7 +19,7 @@ from popbandits_experiments.ground.records import RESULTS, SPACES, SPLITS, appen
 from popbandits_experiments.ground.rivals.registry import Rival
 from popbandits_experiments.ground.sitting import Batch, sit
 
-COMPARED = (DEFAULTS, "random", "pbt", "patient-pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")
+COMPARED = (DEFAULTS, "random", "pbt", "near-pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=list(COMPARED),
         metavar="METHOD",
-        help="names of ground/methods.py, which may spell settings, as in patient-pbt:warm_up=0, and sharing, as in "
+        help="names of ground/methods.py, which may spell settings, as in near-pbt:step=0.05, and sharing, as in "
         "pbt+all or pbt+leader; or defaults",
     )
     parser.add_argument(

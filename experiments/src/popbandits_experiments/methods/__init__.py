@@ -1,4 +1,4 @@
-"""Methods and selections that came after the paper, a candidate for the default, and one that nobody measured.
+"""Methods and selections that came after the paper, the former default, and one for deceptive tasks.
 
 popbandits finds them by the entry points `popbandits.methods`, so that they can be named, recorded and resumed.
 """
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from popbandits_experiments.methods.bg_pbt import BGPBT as BGPBT
     from popbandits_experiments.methods.diverse import Diverse as Diverse
     from popbandits_experiments.methods.ipbt import Restarts as Restarts
-    from popbandits_experiments.methods.leaning import LeaningPBT as LeaningPBT
-    from popbandits_experiments.methods.leaning import Watchful as Watchful
     from popbandits_experiments.methods.mf_pbt import MFPBT as MFPBT
+    from popbandits_experiments.methods.patient import Patient as Patient
+    from popbandits_experiments.methods.patient_pbt import PatientPBT as PatientPBT
     from popbandits_experiments.methods.smoothed import Smoothed as Smoothed
     from popbandits_experiments.methods.t_test import TTest as TTest
 
@@ -22,16 +22,14 @@ METHODS = {
     "mf-pbt": Method("MF-PBT", methods.METHODS["pbt"].explorer, selection="mf-pbt"),
     "ipbt": Method("IPBT", f"{__name__}.bg_pbt:BGPBT", selection="ipbt"),
     "bg-pbt": Method("BG-PBT", f"{__name__}.bg_pbt:BGPBT"),
-    "leaning-pbt": Method("Leaning PBT", f"{__name__}.leaning:LeaningPBT"),
-    "sifting-pbt": Method("Sifting PBT", f"{__name__}.sifting:SiftingPBT"),
+    "patient-pbt": Method("Patient PBT", f"{__name__}.patient_pbt:PatientPBT"),
 }
 SELECTIONS = {
     "t-test": f"{__name__}.t_test:TTest",
     "smoothed": f"{__name__}.smoothed:Smoothed",
     "mf-pbt": f"{__name__}.mf_pbt:MFPBT",
     "ipbt": f"{__name__}.ipbt:Restarts",
-    "watchful": f"{__name__}.leaning:Watchful",
-    "sifting": f"{__name__}.sifting:Sifting",
+    "patient": f"{__name__}.patient:Patient",
     "diverse": f"{__name__}.diverse:Diverse",
 }
 ALL_METHODS = {**methods.METHODS, **METHODS}
@@ -43,8 +41,7 @@ if not TYPE_CHECKING:
         # The classes are imported when they are used: the names above are for help, which should print at once.
         for path in (
             METHODS["bg-pbt"].explorer,
-            METHODS["leaning-pbt"].explorer,
-            METHODS["sifting-pbt"].explorer,
+            METHODS["patient-pbt"].explorer,
             *SELECTIONS.values(),
         ):
             if path.endswith(f":{name}"):

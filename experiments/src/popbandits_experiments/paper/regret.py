@@ -33,11 +33,11 @@ NOTE = (
 )
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; their yellow is too pale for a line. The last
-# three, and Patient PBT's, are Tol's.
+# three, and Near PBT's, are Tol's.
 COLOURS = {
     "random": "#888888",
     "pbt": "#E69F00",
-    "patient-pbt": "#AA4499",
+    "near-pbt": "#AA4499",
     "pb2-rand": "#CC79A7",
     "pb2-mult": "#56B4E9",
     "pb2-mix": "#0072B2",

@@ -48,7 +48,7 @@ def gain(config: Config) -> float:
 
 
 def run(method: str, size: int, seed: int, rounds: int = 50) -> Run:
-    """Run one population on the task; all methods but Patient PBT start from the seed's first configurations."""
+    """Run one population on the task; all methods but those with a prior start from the seed's first configurations."""
     began = time.perf_counter()
     population = Population(SPACE, method, size=size, rounds=rounds, seed=seed, initial_score=0.0)
     totals: dict[tuple[int, int], float] = {}  # contents of the checkpoint of (member, round)

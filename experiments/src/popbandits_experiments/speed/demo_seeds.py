@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from popbandits import PBT, PatientPBT, RandomSearch, tune
+from popbandits import PBT, NearPBT, RandomSearch, tune
 from popbandits.engines.spawning import end_with
 from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, evaluate, make_agent, space
 from popbandits_experiments import RESULTS
@@ -30,7 +30,7 @@ from popbandits_experiments.ground.records import seed_range
 
 STORED = RESULTS / "demo.jsonl"
 RUNS: dict[str, tuple[Any, Any, int]] = {
-    "tuned": (space(), PatientPBT(), POPULATION),
+    "tuned": (space(), NearPBT(), POPULATION),
     "PBT, same prior": (space(), PBTWithPrior(), POPULATION),
     "PBT": (space(), PBT(), POPULATION),
     "random search": (space(), RandomSearch(), POPULATION),

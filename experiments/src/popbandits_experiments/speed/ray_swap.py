@@ -80,7 +80,7 @@ IMPORTS: dict[str, tuple[Make, int]] = {
     "from ray.tune.schedulers.pb2 import PB2": (RAYS, 0),
     "the same, other seeds": (RAYS, CONTROL),
     "from popbandits.ray import PB2Fuse as PB2": (ours.PB2Fuse, 0),
-    "from popbandits.ray import PatientPBT as PB2": (ours.PatientPBT, 0),
+    "from popbandits.ray import NearPBT as PB2": (ours.NearPBT, 0),
 }
 """A scheduler and what is added to its seeds, by the line that imports it."""
 

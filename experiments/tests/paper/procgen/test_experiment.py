@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from experiments.tests.paper.procgen.narrow import narrow
-from popbandits import Experiment, History, PatientPBT, PB2Mix, RandomSearch
+from popbandits import Experiment, History, NearPBT, PB2Mix, RandomSearch, Truncation
 from popbandits.agent import Outcome
 from popbandits.cli import main
 from popbandits.errors import AgentError, ArgumentError
 from popbandits.run import run as start
 from popbandits.run.recipes import address, prepare, recipe
-from popbandits.selection import Patient
 from popbandits.space import Space
 from popbandits.storage import Store
 from popbandits_experiments import agents
@@ -212,13 +211,13 @@ def test_the_published_budget_is_the_default(monkeypatch: pytest.MonkeyPatch, tm
     assert (sizes.environments, sizes.steps, sizes.epochs, sizes.minibatches) == (64, 256, 3, 8)
 
 
-def test_patient_pbt_runs_as_everywhere_and_a_start_is_the_published_settings(
+def test_the_default_runs_as_everywhere_and_a_start_is_the_published_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patient, alone = planned(["--methods", "patient-pbt", "ppo"], tmp_path, monkeypatch)
-    assert (patient.name, patient.method, patient.start) == ("Patient PBT", PatientPBT(), None)
-    assert patient.plan.selection == Patient()
-    arguments = ["--methods", "patient-pbt", "ppo", "--start", "defaults", "--lr-scale", "log"]
+    near, alone = planned(["--methods", "near-pbt", "ppo"], tmp_path, monkeypatch)
+    assert (near.name, near.method, near.start) == ("Near PBT", NearPBT(), None)
+    assert near.plan.selection == Truncation()
+    arguments = ["--methods", "near-pbt", "ppo", "--start", "defaults", "--lr-scale", "log"]
     started, same = planned(arguments, tmp_path, monkeypatch)
     assert started.make_population().ask()[0].config == PUBLISHED
     assert [(each.name, each.log) for each in Space(started.space).numerical] == [

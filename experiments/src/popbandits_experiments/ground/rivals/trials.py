@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from ConfigSpace import ConfigurationSpace
 
-from popbandits.explorers import PatientPBT
+from popbandits.explorers import NearPBT
 from popbandits.space import Space
 from popbandits.space.drawing import draw_config, draw_points
 from popbandits.space.points import Points
@@ -61,7 +61,7 @@ class Draws:
     def __init__(self, space: ConfigurationSpace, belief: Belief, seed: int):
         plain, self.rng = Space(space), np.random.default_rng(seed)
         self._first = [dict(space.get_default_configuration())] if belief == "start" else []
-        self.space = plain if belief == "uniform" else plain.with_prior(PatientPBT().make_prior(plain, self._first))
+        self.space = plain if belief == "uniform" else plain.with_prior(NearPBT().make_prior(plain, self._first))
 
     def draw(self) -> dict[str, Any]:
         """Draw a configuration."""

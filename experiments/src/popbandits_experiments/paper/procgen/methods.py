@@ -3,10 +3,12 @@
 from decimal import Decimal, InvalidOperation
 
 from popbandits.errors import ArgumentError
-from popbandits.methods import METHODS, Method
+from popbandits.methods import Method
+from popbandits_experiments.methods import ALL_METHODS
 
 TUNED: dict[str, Method] = {
-    name: METHODS[name] for name in ("pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse", "patient-pbt")
+    name: ALL_METHODS[name]
+    for name in ("pbt", "pb2-rand", "pb2-mult", "pb2-mix", "pb2-fuse", "near-pbt", "patient-pbt")
 }
 """Methods that tune hyperparameters and augmentation of a population of DrAC agents."""
 

@@ -29,9 +29,9 @@ from popbandits.basics.typing import BoolArray, IntArray
 from popbandits.errors import ArgumentError
 from popbandits.history import History
 from popbandits.history.memory import NO_INDEX
-from popbandits.selection.accumulation import accumulation
 from popbandits.selection.selection import Picks, Selection, checkpoints
 from popbandits.selection.truncation import rank, replace_members
+from popbandits_experiments.methods.accumulation import accumulation
 
 DEFAULT_WARM_UP_ROUNDS = 10
 """Rounds without replacement in a run without a set end."""

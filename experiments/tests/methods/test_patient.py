@@ -12,8 +12,9 @@ from popbandits.history import History, Observation
 from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
 from popbandits.run.recipes import prepare, recipe
-from popbandits.selection import Patient, Picks, Truncation
-from popbandits.selection.patient import expected_maximum
+from popbandits.selection import Picks, Truncation
+from popbandits_experiments.methods import Patient
+from popbandits_experiments.methods.patient import expected_maximum
 from tests.selection.histories import SPACE, history_of
 
 FALLING = [4.0, 3.0, 2.0, 1.0]

@@ -1,4 +1,4 @@
-"""Patient PBT: draws lean to good values, the rest moves a little, a model chooses if it can, and its selection."""
+"""Near PBT: draws lean to good values, and the rest moves a little."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +9,10 @@ import pytest
 from scipy.stats import beta, kstest, norm
 
 from popbandits.errors import ArgumentError
-from popbandits.explorers import PBT, Explorer, PatientPBT
+from popbandits.explorers import PBT, Explorer, NearPBT
 from popbandits.history import Config, History, Observation
 from popbandits.population import Population
 from popbandits.population.initial import initial_points
-from popbandits.selection import Patient, Truncation
 from popbandits.space import Prior, Space
 from popbandits.space.drawing import draw_config
 
@@ -22,21 +21,21 @@ NOTHING = History(SPACE)
 PARENT = Observation(0, 0, {"a": 0.9, "b": 0.05, "label": "x"}, score=1.0)
 
 
-def explored(explorer: PatientPBT, count: int = 2000, parent: Observation | None = PARENT) -> list[dict[str, Any]]:
+def explored(explorer: NearPBT, count: int = 2000, parent: Observation | None = PARENT) -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
     return [explorer.explore(SPACE, NOTHING, [], parent, rng) for _ in range(count)]
 
 
 def test_numbers_that_are_drawn_anew_follow_a_beta_distribution() -> None:
-    configs = explored(PatientPBT(resample=1.0))
+    configs = explored(NearPBT(resample=1.0))
     for name in ("a", "b"):
         assert kstest([config[name] for config in configs], beta(4, 4).cdf).pvalue > 0.01
-    uniform = explored(PatientPBT(resample=1.0, concentration=1.0))
+    uniform = explored(NearPBT(resample=1.0, concentration=1.0))
     assert kstest([config["a"] for config in uniform], "uniform").pvalue > 0.01
 
 
 def test_a_fresh_start_leans_to_the_middle_too() -> None:
-    assert kstest([config["a"] for config in explored(PatientPBT(), parent=None)], beta(4, 4).cdf).pvalue > 0.01
+    assert kstest([config["a"] for config in explored(NearPBT(), parent=None)], beta(4, 4).cdf).pvalue > 0.01
     rng = np.random.default_rng(0)
     assert kstest([draw_config(SPACE, rng)["a"] for _ in range(2000)], "uniform").pvalue > 0.01
 
@@ -46,7 +45,7 @@ START = {"a": 0.2, "b": 1.0, "label": "y"}
 
 def leaning(start: list[dict[str, Any]], count: int = 2000, **settings: Any) -> list[dict[str, Any]]:
     """New configurations of a population that was given a start."""
-    population = Population(SPACE, explorer := PatientPBT(resample=1.0, resample_label=1.0, **settings), start=start)
+    population = Population(SPACE, explorer := NearPBT(resample=1.0, resample_label=1.0, **settings), start=start)
     rng = np.random.default_rng(0)
     return [explorer.explore(population.space, NOTHING, [], PARENT, rng) for _ in range(count)]
 
@@ -110,11 +109,11 @@ def test_a_method_of_the_users_own_can_lean_to_a_start_too() -> None:
 def test_a_method_that_hands_on_to_the_default_draws_as_that_does() -> None:
     class Wrapped(Explorer):
         def explore(self, *given: Any) -> dict[str, Any]:
-            return PatientPBT(resample=1.0).explore(*given)
+            return NearPBT(resample=1.0).explore(*given)
 
     space, rng = Population(SPACE, Wrapped()).space, np.random.default_rng(0)
     assert [Wrapped().explore(space, NOTHING, [], PARENT, rng) for _ in range(20)] == explored(
-        PatientPBT(resample=1.0), 20
+        NearPBT(resample=1.0), 20
     )
 
 
@@ -139,7 +138,7 @@ def test_a_parameter_with_a_distribution_of_its_own_keeps_it(start: Any) -> None
     fresh = [draw_config(population.space, rng) for _ in range(400)]
     parent = Observation(0, 0, {"a": 0.1, "b": 0.1, "label": "y"}, score=1.0)
     history = History(population.space)
-    again = PatientPBT(resample=1.0, resample_label=1.0)
+    again = NearPBT(resample=1.0, resample_label=1.0)
     drawn = [again.explore(population.space, history, [], parent, rng) for _ in range(400)]
     for configs in (first, fresh, drawn):
         assert kstest([config["a"] for config in configs], beta(8, 2).cdf).pvalue > 1e-6
@@ -150,63 +149,15 @@ def test_a_parameter_with_a_distribution_of_its_own_keeps_it(start: Any) -> None
         assert np.median([config["b"] for config in configs]) == pytest.approx(0.5 if start is None else 0.21, abs=0.06)
 
 
-def crossed(explorer: PatientPBT, count: int = 1600) -> list[dict[str, Any]]:
-    """Explore from member 0, with another member, and the worst, which is about to be replaced."""
-    history = History(SPACE, size=4)
-    parent = Observation(0, 0, PARENT.config, score=1.0)
-    other, worst = ({"a": a, "b": a, "label": label} for a, label in ((0.3, "y"), (0.9, "w")))
-    history.extend([parent, Observation(1, 0, other, score=0.0), Observation(2, 0, worst, score=-1.0)])
-    rng = np.random.default_rng(0)
-    return [explorer.explore(SPACE, history, [], parent, rng) for _ in range(count)]
-
-
-def test_values_come_from_another_member_as_often_as_asked_for_but_never_from_the_worst() -> None:
-    configs = crossed(PatientPBT(resample=0.0, resample_label=0.0, step=0.0, crossover=0.3))
-    for name, theirs in (("a", 0.3), ("b", 0.3), ("label", "y")):
-        values = [config[name] for config in configs]
-        assert set(values) == {theirs, PARENT.config[name]}
-        assert np.mean([value == theirs for value in values]) == pytest.approx(0.3, abs=0.0573)  # Five standard errors.
-    before = crossed(PatientPBT(resample=0.0, resample_label=0.0, step=0.0, crossover=0.3, edition=1), 200)
-    assert {config["a"] for config in before} == {0.3, 0.9, PARENT.config["a"]}
-    alone = crossed(PatientPBT(resample=0.0, resample_label=0.0, step=0.0, crossover=0.0), 20)
-    assert all(config == PARENT.config for config in alone)
-
-
-def ran(score: Any, method: PatientPBT, rounds: int = 12) -> Population:
-    """Run a population whose score is a function of a member's past scores and its configuration."""
-    population = Population(SPACE, method, size=4, rounds=rounds, seed=1)
-    while not population.done:
-        for assignment in population.ask():
-            before = 0.0 if assignment.parent is None else population.history.find(assignment.parent).score  # type: ignore[union-attr]
-            population.tell(assignment, score(before, assignment))
-    return population
-
-
-def modelled(population: Population) -> int:
-    return sum("theta" in observation.decision for observation in population.history)
-
-
-def test_the_model_chooses_where_scores_accumulate_and_only_there() -> None:
-    def total(before: float, assignment: Any) -> float:
-        return before + assignment.config["a"]
-
-    def level(before: float, assignment: Any) -> float:
-        return assignment.config["a"] + float(np.random.default_rng([*assignment.key, 7]).normal())
-
-    assert modelled(ran(total, PatientPBT())) >= 4
-    assert modelled(ran(total, PatientPBT(model=False))) == 0
-    assert modelled(ran(level, PatientPBT())) == 0
-
-
 def test_other_numbers_move_by_a_normal_step_and_are_reflected_at_the_ends() -> None:
-    configs = explored(PatientPBT(resample=0.0, step=0.1))
+    configs = explored(NearPBT(resample=0.0, step=0.1))
     a, b = (np.array([config[name] for config in configs]) for name in ("a", "b"))
     assert 0.0 <= a.min() <= a.max() <= 1.0
     assert 0.0 <= b.min() <= b.max() <= 1.0
     inside = kstest(a[a < 0.8] - 0.9, lambda x: np.clip(_folded(x), 0, 1)).pvalue
     assert inside > 0.01
     assert not np.isin(b, (0.0, 1.0)).any()  # None is left at an end.
-    still = explored(PatientPBT(resample=0.0, resample_label=0.0, step=0.0), 20)
+    still = explored(NearPBT(resample=0.0, resample_label=0.0, step=0.0), 20)
     assert all(config == PARENT.config for config in still)
 
 
@@ -216,17 +167,10 @@ def _folded(x: Any) -> Any:
 
 
 def test_shares_that_are_drawn_anew_are_those_asked_for() -> None:
-    configs = explored(PatientPBT(resample=0.6, resample_label=0.8, step=0.0))
+    configs = explored(NearPBT(resample=0.6, resample_label=0.8, step=0.0))
     assert np.mean([config["a"] != 0.9 for config in configs]) == pytest.approx(0.6, abs=0.04)
     kept = np.mean([config["label"] == "x" for config in configs])
     assert kept == pytest.approx(0.2 + 0.8 / 4, abs=0.04)
-
-
-def test_a_population_takes_the_selection_of_its_method_unless_it_is_given_one() -> None:
-    assert Population(SPACE).selection == Patient()
-    assert Population(SPACE, quantile=0.5).selection == Patient(quantile=0.5)
-    assert Population(SPACE, PBT()).selection == Truncation()
-    assert Population(SPACE, PatientPBT(), selection=Truncation(0.5)).selection == Truncation(0.5)
 
 
 def test_first_configurations_lean_as_the_method_does_and_stay_stratified() -> None:
@@ -246,11 +190,9 @@ def test_first_configurations_lean_as_the_method_does_and_stay_stratified() -> N
         ({"resample_label": -1}, "resample_label must be a probability between 0 and 1, got -1"),
         ({"step": 2.0}, "step must be a share of a range between 0 and 1, got 2.0"),
         ({"concentration": 0.5}, "concentration must be between 1 and 100, got 0.5"),
-        ({"crossover": 2}, "crossover must be a probability between 0 and 1, got 2"),
-        ({"model": 1}, "model must be True or False, got 1"),
         ({"around_start": 1}, "around_start must be True or False, got 1"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
-        PatientPBT(**settings)
+        NearPBT(**settings)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from popbandits.basics.typing import FloatArray
-from popbandits.explorers.patient_pbt import TRUSTED
 from popbandits.history import History, Mode, Observation
-from popbandits.selection import Patient
-from popbandits.selection.accumulation import CHANCE, EVIDENCE_WINDOW, MIN_ROUNDS, accumulation
+from popbandits_experiments.methods import Patient
+from popbandits_experiments.methods.accumulation import CHANCE, EVIDENCE_WINDOW, MIN_ROUNDS, accumulation
+from popbandits_experiments.methods.patient_pbt import TRUSTED
 from tests.selection.histories import SPACE
 
 
