@@ -113,39 +113,29 @@ class PlainPPO:
             for chosen in order.chunk(config["minibatches"]):
                 self._step(seen[chosen], actions[chosen], *(column[chosen] for column in facts))
 
-    def _step(self, *transitions: Tensor) -> None:
-        self._descend(self._loss(*transitions))
-
-    def _loss(
+    def _step(
         self, seen: Tensor, actions: Tensor, before: Tensor, advantages: Tensor, targets: Tensor, values: Tensor
-    ) -> Tensor:
+    ) -> None:
         config = self.config
         if config["advantages"] == "minibatch":
             advantages = normalise(advantages)
         policy, clip = self._policy_of(seen), config["clip"]
         ratio = (policy.log_prob(actions) - before).exp()
         gain = torch.min(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages).mean()
-        self.clipped += int(((ratio - 1).abs() > clip).sum())
-        miss = self._miss(seen, targets, values).mean()
-        loss: Tensor = -gain + config["vf_coef"] * 0.5 * miss - config["entropy"] * policy.entropy().mean()
-        return loss
-
-    def _miss(self, seen: Tensor, targets: Tensor, values: Tensor) -> Tensor:
-        clip, now = self.config["clip"], self.critic(seen).squeeze(-1)
-        miss: Tensor = (now - targets) ** 2
-        if self.config["value_clip"]:
+        now = self.critic(seen).squeeze(-1)
+        miss = (now - targets) ** 2
+        if config["value_clip"]:
             near = values + (now - values).clamp(-clip, clip)
             miss = torch.max(miss, (near - targets) ** 2)
             self.values_clipped += int((near != now).sum())
-        return miss
-
-    def _descend(self, loss: Tensor) -> None:
+        loss = -gain + config["vf_coef"] * 0.5 * miss.mean() - config["entropy"] * policy.entropy().mean()
         assert self.optimizer is not None
         self.optimizer.zero_grad()
         loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.weights, self.config["max_grad_norm"])
+        norm = nn.utils.clip_grad_norm_(self.weights, config["max_grad_norm"])
         self.optimizer.step()
-        self.gradients_clipped += int(norm > self.config["max_grad_norm"])
+        self.clipped += int(((ratio - 1).abs() > clip).sum())
+        self.gradients_clipped += int(norm > config["max_grad_norm"])
 
     def _see(self, observations: Tensor) -> Tensor:
         if self.raw:

@@ -86,24 +86,6 @@ def last_score(population: Population, member: int) -> float:
     return observation.score
 
 
-@pytest.mark.parametrize("method", ["pbt", "near-pbt", "random", DEFAULTS])
-def test_the_schedule_of_a_run_is_what_its_final_state_was_trained_with(method: str) -> None:
-    run, rng = Tuned(Spec(method, space(), ROUNDS, seed=3)), torch.Generator().manual_seed(0)
-    trained: dict[tuple[int, int], tuple[dict[str, Any], tuple[int, int] | None]] = {}
-    orders = run.advance(None)
-    while orders is not None:
-        round_ = run.round - 1
-        trained |= {(member, round_): (order.config, order.parent) for member, order in enumerate(orders)}
-        orders = run.advance(torch.rand(MEMBERS, generator=rng).tolist())
-    schedule, key = [], run.final
-    while key is not None:
-        config, key = trained[key]
-        schedule.insert(0, config)
-    assert run.summary.schedule == schedule
-    assert len(schedule) > 1
-    assert (len({str(config) for config in schedule}) > 1) is (method in ("pbt", "near-pbt"))
-
-
 # Populations in company
 
 

@@ -1,19 +1,32 @@
-"""Truncation that keeps behaviours apart: its determinants, and who is replaced."""
+"""Truncation that keeps behaviours apart: its determinants, who is replaced, and runs on every engine, killed too."""
 
 import math
+import os
+import signal
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
 from popbandits.explorers import PBT
-from popbandits.history import History
+from popbandits.history import History, Observation
 from popbandits.population import Population
+from popbandits.run import resume, tune
 from popbandits.selection import Selection, Truncation
+from popbandits.views.view import View
+from popbandits_experiments.contracts.selections import RANDOM_HISTORIES
 from popbandits_experiments.methods import Diverse
 from popbandits_experiments.methods.diverse import BEHAVIOUR, novelty
+from tests.engines.agents import Walker, space
+from tests.engines.batches import together
+from tests.engines.test_engines import ENGINES
+from tests.processes import in_a_child, run_script
+from tests.test_docs import blocks
 
 Behave = Callable[[int, int], list[float] | None]
 """Behaviour of a member in a round."""
@@ -140,3 +153,71 @@ def test_it_is_truncation(selection: Diverse, behave: Behave) -> None:
 def test_a_wrong_setting_is_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         Diverse(**setting)
+
+
+@pytest.mark.parametrize("name", ["behaviours", "behaviours, some failures"])
+def test_the_contract_suite_tries_it_with_behaviours_that_count(name: str) -> None:
+    history, members = RANDOM_HISTORIES[name].build(), np.arange(6)
+    picks = [
+        selection.select(history, members, np.random.default_rng(0)).weights.tolist()
+        for selection in (Diverse(0.5), Truncation(0.5))
+    ]
+    assert picks[0] != picks[1]
+
+
+DIVERSE = Diverse(0.5, length=0.1)
+STATES = np.random.default_rng(0).normal(size=(8, 4))
+
+
+class Behaving(Walker):
+    """Tells what it does on states that are the same for all members."""
+
+    def train(self, config: dict[str, Any]) -> Outcome:
+        outcome = super().train(config)
+        assert isinstance(outcome, Outcome)
+        return Outcome(outcome.score, outcome.steps, {BEHAVIOUR: np.tanh(STATES @ self.weights).tolist()})
+
+
+class Kill(View):
+    """Kills the run after some observations, in the middle of a round."""
+
+    def __init__(self, after: int):
+        self.after = after
+
+    def told(self, observation: Observation) -> None:
+        self.after -= 1
+        if self.after == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def agent_on(engine: str) -> Any:
+    return together(Behaving) if engine == "batched" else Behaving
+
+
+def tuned(directory: Path, engine: Any, progress: Any = False, selection: Selection = DIVERSE) -> History:
+    settings: dict[str, Any] = {"population": 6, "rounds": 5, "progress": progress, "selection": selection}
+    return tune(agent_on(engine), space(), PBT(), directory=directory, engine=engine, **settings).history
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """A run in peace, in which behaviours decide."""
+    folder = tmp_path_factory.mktemp("whole")
+    history = tuned(folder / "diverse", "in-process")
+    assert history != tuned(folder / "plain", "in-process", selection=Truncation(0.5))
+    return history
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_killed_run_goes_on_to_the_same_history_on_every_engine(engine: str, whole: History, tmp_path: Path) -> None:
+    child = in_a_child(partial(tuned, tmp_path, engine, Kill(after=15)))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert 0 < len(History.load(tmp_path)) <= 15
+    assert resume(tmp_path, agent=agent_on(engine), progress=False).history == whole
+
+
+def test_the_example_of_the_docs_prints_what_they_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks("sharing.md", "python")
+    (script := tmp_path / "example.py").write_text(code)
+    run_script(script, tmp_path)
+    assert [capsys.readouterr().out] == blocks("sharing.md", "text")

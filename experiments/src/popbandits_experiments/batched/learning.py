@@ -8,7 +8,6 @@
 | C | chunks of an epoch: the gradients of C / minibatches chunks make one step of the optimizer |
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -97,10 +96,6 @@ def _spread(order: Tensor, rows: Tensor) -> Tensor:
     return order.view(*order.shape, *(1,) * (rows.ndim - 2)).expand(-1, -1, *rows.shape[2:])
 
 
-ChunkLoss = Callable[[int], Tensor]
-"""The loss of each member, (P,), on the chunk of a number."""
-
-
 class Epoch:
     """An epoch of a fixed number of members, one CUDA graph on a GPU."""
 
@@ -119,35 +114,24 @@ class Epoch:
 
     def _procedure(self) -> None:
         if not self._some:
-            self._learn(self._losses(None))
+            self._learn(*self.data.shuffle(None))
             return
         self.learners.load(self.whole, self._who)
-        self._learn(self._losses(self._who))
+        self._learn(*self.data.shuffle(self._who))
         self.learners.store(self.whole, self._who)
 
-    def _learn(self, losses: ChunkLoss) -> None:
+    def _learn(self, seen: Tensor, actions: Tensor, facts: Tensor) -> None:
         """Go once through the rollout in the given order; step the optimizers where they are due."""
         ours, chunks = self.learners, MINIBATCHES[-1]
+        own = ours.own
         ours.optimizer.gradient.zero_()  # Members without epochs left are never due: their gradients would accumulate.
-        share = ours.own["minibatches"] / chunks
-        for chunk in range(chunks):
-            loss = losses(chunk) * share
-            ours.optimizer.step(torch.autograd.grad(loss.sum(), ours.brains.weights), ours.due[chunk])
-
-    def _losses(self, who: Tensor | None) -> ChunkLoss:
-        """Put the transitions of some of the members in order; return the loss of a chunk of them."""
-        return self._chunked(self.data, who, self._loss)
-
-    def _chunked(self, data: Transitions, who: Tensor | None, loss: Callable[..., Tensor]) -> ChunkLoss:
-        seen, actions, facts = data.shuffle(who)
         facts[..., 1] = self._normalise_minibatches(facts[..., 1])
-        size = seen.shape[1] // MINIBATCHES[-1]
-
-        def of_chunk(chunk: int) -> Tensor:
+        share = own["minibatches"] / chunks
+        size = seen.shape[1] // chunks
+        for chunk in range(chunks):
             rows = slice(chunk * size, (chunk + 1) * size)
-            return loss(seen[:, rows], actions[:, rows], facts[:, rows])
-
-        return of_chunk
+            loss = self._loss(seen[:, rows], actions[:, rows], facts[:, rows]) * share
+            ours.optimizer.step(torch.autograd.grad(loss.sum(), ours.brains.weights), ours.due[chunk])
 
     def _normalise_minibatches(self, advantages: Tensor) -> Tensor:
         """Normalise advantages, (P, M) in the order of learning, within the minibatches of members set to do so."""
@@ -171,18 +155,13 @@ class Epoch:
         own, brains = self.learners.own, self.learners.brains
         before, advantages, targets, values_before = facts.unbind(-1)
         now, entropy = brains.judge(brains.policy(seen), actions)
+        values = brains.value(seen)
         clip = own["clip"][:, None]
         ratio = (now - before).exp()
         clipped = torch.minimum(torch.maximum(ratio, 1 - clip), 1 + clip)
         gain = torch.minimum(ratio * advantages, clipped * advantages).mean(1)
-        miss = self._miss(seen, targets, values_before).mean(1)
-        loss: Tensor = -gain + own["vf_coef"] * miss / 2 - own["entropy"] * entropy
-        return loss
-
-    def _miss(self, seen: Tensor, targets: Tensor, values_before: Tensor) -> Tensor:
-        """Compute the critic's squared error on each transition, (P, B)."""
-        own, values = self.learners.own, self.learners.brains.value(seen)
-        clip = own["clip"][:, None]
         near = values_before + torch.minimum(torch.maximum(values - values_before, -clip), clip)
         miss = (values - targets).square()
-        return torch.where(own["value_clip"][:, None] > 0, torch.maximum(miss, (near - targets).square()), miss)
+        miss = torch.where(own["value_clip"][:, None] > 0, torch.maximum(miss, (near - targets).square()), miss)
+        loss: Tensor = -gain + own["vf_coef"] * miss.mean(1) / 2 - own["entropy"] * entropy
+        return loss

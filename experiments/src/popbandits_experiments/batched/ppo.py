@@ -125,12 +125,7 @@ class BatchedPPO(MemberRows):
         learners = Learners(self.brains, self.optimizer, self._table, _SETTINGS, self._normalisation, self._due)
         data = Transitions(self._seen, self.rollout.actions, self._facts, self._order)
         sizes = {math.ceil(share * len(self._order)) for share in PARTS}
-        return {size: self._make_epoch(learners, data, size, stream) for size in sorted(sizes)}
-
-    def _make_epoch(
-        self, learners: Learners, data: Transitions, size: int, stream: "torch.cuda.Stream | None"
-    ) -> Epoch:
-        return Epoch(learners, data, size, stream)
+        return {size: Epoch(learners, data, size, stream) for size in sorted(sizes)}
 
     def _rows(self) -> dict[str, Tensor]:
         """Return what is learnt, and the environments, by name, a row for each member."""
@@ -177,7 +172,7 @@ class BatchedPPO(MemberRows):
             # The number of epochs depends on the other members; what a member draws later must not.
             orders = streams.fork(_ORDERS)
             for epoch, learn in enumerate(parts):
-                self._draw_order(orders, epoch)
+                self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
                 self._set_due(epoch)
                 learn(longest)
             self._trained += 1
@@ -234,10 +229,6 @@ class BatchedPPO(MemberRows):
         """Return, epoch by epoch, the smallest part that holds every member with an epoch left."""
         left = [sum(count > epoch for count in epochs) for epoch in range(max(epochs))]
         return [next(part for size, part in self._epochs.items() if size >= count) for count in left]
-
-    def _draw_order(self, orders: Streams, epoch: int) -> None:
-        """Draw the order in which members learn from their transitions in an epoch."""
-        self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
 
     def _set_due(self, epoch: int) -> None:
         """Mark the chunks of an epoch after which each member's optimizer steps."""

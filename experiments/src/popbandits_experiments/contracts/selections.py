@@ -50,6 +50,8 @@ class RandomHistory:
     """True if members are at different rounds, and the last one has not begun."""
     errors: bool = False
     """True if scores come with standard errors."""
+    behaviours: bool = False
+    """True if members report a behaviour, a list of numbers, as the metric of that name: neighbours the same."""
 
     def build(self, seed: int = 0, mode: Mode = "max") -> History:
         """Draw the history; a mode of "min" negates the scores and changes nothing else."""
@@ -66,6 +68,9 @@ class RandomHistory:
                 is_lost = self.lost and last and member == 0 and best is not None
                 failed = is_lost or chance < self.fails or (self.collapse and last)
                 level = 0.0 if own is None else made.sign * own.score
+                metrics: dict[str, Any] = {"standard_error": 0.5} if self.errors else {}
+                if self.behaviours and not failed:
+                    metrics["behaviour"] = np.random.default_rng((seed, member // 2, round_)).uniform(-1, 1, 3).tolist()
                 made.append(
                     Observation(
                         member=member,
@@ -75,7 +80,7 @@ class RandomHistory:
                         score_before=np.nan if own is None or is_lost else own.score,
                         score=np.nan if failed else made.sign * (1.0 if self.ties else level + noise),
                         status="lost" if is_lost else "failed" if failed else "completed",
-                        metrics={"standard_error": 0.5} if self.errors else {},
+                        metrics=metrics,
                     )
                 )
         return made
@@ -95,6 +100,8 @@ RANDOM_HISTORIES: dict[str, RandomHistory] = {
     "equal scores": RandomHistory(ties=True),
     "members at different rounds": RandomHistory(size=6, uneven=True),
     "standard errors": RandomHistory(errors=True),
+    "behaviours": RandomHistory(size=6, behaviours=True),
+    "behaviours, some failures": RandomHistory(size=6, fails=0.3, behaviours=True),
 }
 """Histories to check a selection with, by name."""
 

@@ -1,6 +1,10 @@
 """Methods compared on real training: `python -m popbandits_experiments.ground --help` lists the commands."""
 
-from popbandits_experiments.dispatch import dispatch
+import argparse
+import sys
+from importlib import import_module
+
+from popbandits.errors import PopbanditsError
 
 COMMANDS = {
     "run": ("popbandits_experiments.ground.run", "train populations on real tasks and store the results"),
@@ -27,12 +31,27 @@ COMMANDS = {
     ),
     "figures": ("popbandits_experiments.ground.figures", "draw the figures of the stored results"),
 }
-"""Module and help by name."""
+"""Name, module and help. A module has `add_arguments(parser)` and `main(options)`, and is imported when called."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command."""
-    return dispatch("python -m popbandits_experiments.ground", __doc__, COMMANDS, arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(prog="python -m popbandits_experiments.ground", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, (module, text) in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if name in given[:1]:
+            loaded = import_module(module)
+            loaded.add_arguments(command)
+            command.set_defaults(main=loaded.main)
+    options = parser.parse_args(given)
+    try:
+        options.main(options)
+    except PopbanditsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any
 
@@ -73,7 +73,7 @@ class Choices:
         numbers = [unit[p.name] for p in space.numerical if p.levels is None]
         self.made += 1
         self.on_bound += any(min(x, 1 - x) <= ON_BOUND for x in numbers if not math.isnan(x))
-        self.low_lr += bool(unit.get("lr", math.inf) <= LOW_LR)
+        self.low_lr += bool(unit["lr"] <= LOW_LR)
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,6 @@ class Summary:
     curve: list[float]
     """Best last score after each tenth of the budget; NaN while no member has one."""
     late: Choices
-    schedule: list[dict[str, Any]] = field(default_factory=list)
-    """Configurations of the intervals that led to the final state, the first one first; empty for a rival."""
 
 
 class Run(ABC):
@@ -212,19 +210,6 @@ class Tuned(Run):
     def needed(self) -> frozenset[Key]:
         """Last completed state of every member; a population returns to these, or to the best, after failures."""
         return frozenset(self._completed.values())
-
-    @property
-    def summary(self) -> Summary:
-        """Result of the finished run, with the schedule of its final state."""
-        return replace(super().summary, schedule=self._schedule())
-
-    def _schedule(self) -> list[dict[str, Any]]:
-        if self.final is None:
-            return []
-        if self._population is None:
-            return [dict(self.space.get_default_configuration())] * self.rounds
-        history = self._population.history
-        return history.schedule(history.find(self.final))
 
     def _take(self, scores: Sequence[float]) -> None:
         self.scores = list(scores)

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
-from popbandits_experiments.batched import Sharing, spaces
+from popbandits_experiments.batched import spaces
 from popbandits_experiments.batched.device import DeviceWorld
 from popbandits_experiments.batched.pools import PoolWorld
 from popbandits_experiments.batched.ppo import BatchedPPO, Settings
-from popbandits_experiments.batched.sharing import SharingPPO
 from popbandits_experiments.batched.tasks import TASKS
 from popbandits_experiments.ground import digits, recall
 from popbandits_experiments.ground.digits import BatchedDigits
@@ -46,9 +45,6 @@ Spaces = dict[Space, Callable[[], ConfigurationSpace]]
 """Functions that build the spaces of a task, by name."""
 
 
-Make = Callable[[Sequence[int], int, str], Agents]
-
-
 @dataclass(frozen=True)
 class Ground:
     """A task with its budget."""
@@ -59,22 +55,11 @@ class Ground:
     """Rollouts (or epochs) of a member over the whole run, divided among the rounds."""
     steps: int
     """Environment steps per rollout, or images per epoch."""
-    make: Make
+    make: Callable[[Sequence[int], int, str], Agents]
     """Function that makes agents from their seeds, the rollouts per round, and a device."""
     spaces: Spaces
     still: int | None = None
     """Discrete action that does nothing, if there is one; a continuous action does nothing at 0."""
-    make_sharing: Callable[[Sequence[int], int, str, int, Sharing], Agents] | None = None
-    """The same for populations of a size whose members share experience; None if they cannot."""
-
-    def maker(self, size: int, sharing: Sharing | None) -> Make:
-        """Return the function that makes agents, in populations of a size, which share experience if asked to."""
-        if sharing is None:
-            return self.make
-        make = self.make_sharing
-        if make is None:
-            raise ArgumentError(f"experience can be shared only on tasks of PPO, got +{sharing} on {self.name}")
-        return lambda seeds, updates, device: make(seeds, updates, device, size, sharing)
 
     def updates_in(self, rounds: int) -> int:
         """Return the rollouts of a round; rounds must divide the budget, so that all runs spend the same."""
@@ -97,12 +82,7 @@ def _on_device(
         settings = Settings(updates=updates, tf32=tf32, raw=raw)
         return BatchedPPO(seeds, DeviceWorld(TASKS[task]), settings, device)
 
-    def make_sharing(seeds: Sequence[int], updates: int, device: str, size: int, sharing: Sharing) -> SharingPPO:
-        settings = Settings(updates=updates, tf32=tf32, raw=raw)
-        return SharingPPO(seeds, DeviceWorld(TASKS[task]), settings, device, size, sharing)
-
-    steps = Settings().copies * Settings().rollout
-    return Ground(name, "device", updates, steps, make, PPO_SPACES, still, make_sharing)
+    return Ground(name, "device", updates, Settings().copies * Settings().rollout, make, PPO_SPACES, still)
 
 
 def _minatar(game: str, updates: int, suffix: str = "") -> Ground:

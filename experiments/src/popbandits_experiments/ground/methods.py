@@ -1,8 +1,7 @@
 """Methods of the benchmark: the library's own, Ray Tune's PB2, and the rivals.
 
 A method may be spelled with other settings of its explorer and selection, as in `near-pbt:step=0.05,resample=0.3`; a
-number as `start` is how many members start from the defaults. `+all` or `+leader` at the end, as in `pbt+all`, lets all
-members or the first one of a population learn from the others' rollouts too (`batched/sharing.py`).
+number as `start` is how many members start from the defaults.
 """
 
 import json
@@ -21,7 +20,6 @@ from popbandits.methods import Method
 from popbandits.selection import Selection
 from popbandits.space import Prior, Space
 from popbandits.space.schedules import cosine
-from popbandits_experiments.batched import SHARING, Sharing
 from popbandits_experiments.ground.rivals.registry import RIVALS, Rival
 from popbandits_experiments.methods import ALL_METHODS
 
@@ -139,24 +137,11 @@ def find(name: str) -> Method | Rival:
     >>> find("near-pbt:step=0.05").make()
     NearPBT(resample=0.6, resample_label=0.8, step=0.05, concentration=4.0, around_start=True)
     """
-    alone, sharing = split_sharing(name)
-    base, _, spelled = alone.partition(":")
+    base, _, spelled = name.partition(":")
     if base not in METHODS:
         raise ArgumentError(f"methods must be of the benchmark, got {name!r}; these are: {', '.join(METHODS)}")
     method = METHODS[base]
-    if sharing and isinstance(method, Rival):
-        raise ArgumentError(f"only members of a population can share experience, got {name!r}")
-    return _with_settings(method, alone, spelled) if spelled else method
-
-
-def split_sharing(name: str) -> tuple[str, Sharing | None]:
-    """Split a method's name from how experience is shared.
-
-    >>> split_sharing("pbt+leader"), split_sharing("pbt")
-    (('pbt', 'leader'), ('pbt', None))
-    """
-    base, _, asked = name.rpartition("+")
-    return next(((base, sharing) for sharing in SHARING if sharing == asked), (name, None))
+    return _with_settings(method, name, spelled) if spelled else method
 
 
 def compares_behaviours(name: str) -> bool:

@@ -10,11 +10,10 @@ import torch
 from ConfigSpace import ConfigurationSpace
 
 from popbandits.errors import ArgumentError
-from popbandits_experiments.batched import Sharing
 from popbandits_experiments.ground import grounds
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS
 from popbandits_experiments.ground.grounds import GROUNDS
-from popbandits_experiments.ground.methods import find, split_sharing
+from popbandits_experiments.ground.methods import find
 from popbandits_experiments.ground.records import RESULTS, SPACES, SPLITS, append, done, seed_range
 from popbandits_experiments.ground.rivals.registry import Rival
 from popbandits_experiments.ground.sitting import Batch, sit
@@ -31,8 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=list(COMPARED),
         metavar="METHOD",
-        help="names of ground/methods.py, which may spell settings, as in near-pbt:step=0.05, and sharing, as in "
-        "pbt+all or pbt+leader; or defaults",
+        help="names of ground/methods.py, which may spell settings, as in near-pbt:step=0.05; or defaults",
     )
     parser.add_argument(
         "--members",
@@ -76,9 +74,8 @@ def _batches(options: argparse.Namespace) -> Iterator[Batch]:
         if space not in ground.spaces:
             raise ArgumentError(f"--spaces must be one that {task} has, got {space}; it has {', '.join(ground.spaces)}")
         _check_methods(options, members, rounds)
-        for seeds, methods in product(_batches_of_seeds(options), _alike(options.methods)):
+        for seeds, methods in product(_batches_of_seeds(options), _by_length(options.methods)):
             whole = Batch(ground, space, rounds, methods, seeds, options.split, members)
-            ground.maker(members, whole.sharing)  # An error is raised now, not after hours.
             missing = {(key.seed, key.method) for key in set(whole.keys) - done(whole.keys, options.results)}
             by_seed = {seed: tuple(m for m in methods if (seed, m) in missing) for seed in seeds}
             for left, group in groupby(seeds, by_seed.__getitem__):
@@ -87,16 +84,11 @@ def _batches(options: argparse.Namespace) -> Iterator[Batch]:
                     yield replace(whole, methods=left, seeds=range(alike[0], alike[-1] + 1))
 
 
-def _alike(methods: Sequence[str]) -> list[tuple[str, ...]]:
-    """Part the methods that share experience, which train by another program, from the others, by how they do.
-
-    Part those whose runs last longer than a population's from the others too, which would wait idle for them.
-    """
+def _by_length(methods: Sequence[str]) -> list[tuple[str, ...]]:
+    """Part the methods whose runs last longer than a population's from the others, which would wait idle for them."""
     longer = {name for name in _tuned(methods) if isinstance(rival := find(name), Rival) and rival.longer}
-    parts: dict[tuple[bool, Sharing | None], list[str]] = {}
-    for name in methods:
-        parts.setdefault((name in longer, split_sharing(name)[1]), []).append(name)
-    return [tuple(parts[kind]) for kind in sorted(parts, key=lambda kind: kind[0])]
+    parts = tuple(name for name in methods if name not in longer), tuple(name for name in methods if name in longer)
+    return [part for part in parts if part]
 
 
 def _check_methods(options: argparse.Namespace, members: int, rounds: int) -> None:

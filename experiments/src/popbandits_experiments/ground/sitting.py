@@ -10,10 +10,9 @@ import torch
 
 from popbandits.engines.spawning import cores
 from popbandits.errors import ArgumentError
-from popbandits_experiments.batched import Sharing
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS, Deciders, Metrics, Order, Spec
 from popbandits_experiments.ground.grounds import Behaving, Ground
-from popbandits_experiments.ground.methods import compares_behaviours, split_sharing
+from popbandits_experiments.ground.methods import compares_behaviours
 from popbandits_experiments.ground.records import Key, Record, Space, Split
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.states import Kept
@@ -72,20 +71,12 @@ class Batch:
         ]
 
     @property
-    def sharing(self) -> Sharing | None:
-        """How members share experience; the same for all methods, since they train in one program."""
-        asked = {split_sharing(method)[1] for method in self.methods}
-        if len(asked) > 1:
-            raise ArgumentError(f"methods of a batch must share experience alike, got {', '.join(self.methods)}")
-        return asked.pop()
-
-    @property
     def behaves(self) -> bool:
         """True if a method compares behaviours."""
         return any(compares_behaviours(method) for method in self.methods if method not in (DEFAULTS, ALONE))
 
 
-class Running:
+class _Running:
     """A running batch."""
 
     def __init__(self, batch: Batch, deciders: Deciders, device: str, clock: Clock):
@@ -95,7 +86,7 @@ class Running:
         self.keys, self.members = batch.keys, batch.members
         self.seeds = [self.members * key.seed + member for key in self.keys for member in range(self.members)]
         updates = batch.ground.updates_in(batch.rounds)
-        self.agents = batch.ground.maker(self.members, batch.sharing)(self.seeds, updates, device)
+        self.agents = batch.ground.make(self.seeds, updates, device)
         self.kept = Kept(self.agents, self.members)
         clock.building += time.perf_counter() - start
         space = batch.ground.spaces[batch.space]()
@@ -198,9 +189,9 @@ class Running:
         summaries = self.deciders.fetch(self.numbers)
         batch, random_score = self.batch, scale_of(self.batch.ground.name).random
         found = [summaries[number] for number in self.numbers]
-        last = self.test({i: summary.final for i, summary in enumerate(found) if summary.final})
+        last = self._test({i: summary.final for i, summary in enumerate(found) if summary.final})
         other = {i: one.best for i, one in enumerate(found) if one.best and one.best != one.final}
-        best = {i: tested for i, tested in last.items() if i not in other} | self.test(other)
+        best = {i: tested for i, tested in last.items() if i not in other} | self._test(other)
         self.clock.testing += time.perf_counter() - start
         untested = random_score, 0.0
         return [
@@ -227,7 +218,7 @@ class Running:
             for i, key in enumerate(self.keys)
         ]
 
-    def test(self, states: Mapping[int, tuple[int, int]]) -> dict[int, tuple[float, float]]:
+    def _test(self, states: Mapping[int, tuple[int, int]]) -> dict[int, tuple[float, float]]:
         """Play fresh episodes with a kept state of each population; return mean returns and their standard errors."""
         if not states:
             return {}
@@ -249,13 +240,13 @@ def sit(
     at_once: int = 2,
 ) -> Clock:
     """Run batches, some at a time in turns, and save their results; start no new batch after `seconds`."""
-    waiting, running, clock = list(batches), list[Running](), Clock()
+    waiting, running, clock = list(batches), list[_Running](), Clock()
     name = torch.cuda.get_device_name() if device.startswith("cuda") else f"{platform.machine()}, {cores()} cores"
     deciders = Deciders(workers)
     try:
         while waiting or running:
             while waiting and len(running) < at_once and time.perf_counter() - clock.started < seconds:
-                running.append(Running(waiting.pop(0), deciders, device, clock))
+                running.append(_Running(waiting.pop(0), deciders, device, clock))
             if not running:
                 break
             for run in list(running):

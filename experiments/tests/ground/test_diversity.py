@@ -1,4 +1,4 @@
-"""Sharing and diversity on the ground: as spelled, in company as alone, at equal steps, and in a table."""
+"""Diversity on the ground: as spelled, in company as alone, at equal steps, and in a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,10 +13,8 @@ from experiments.tests.ground.test_ground import play
 from experiments.tests.ground.test_tables import runs
 from popbandits.agent import Outcome
 from popbandits.population import Population
-from popbandits_experiments.batched import Sharing
 from popbandits_experiments.batched.device import DeviceWorld
 from popbandits_experiments.batched.ppo import SHARED_STATES, BatchedPPO, Settings
-from popbandits_experiments.batched.sharing import SharingPPO
 from popbandits_experiments.batched.spaces import DEFAULTS
 from popbandits_experiments.batched.tasks import TASKS
 from popbandits_experiments.ground.__main__ import main
@@ -40,20 +38,10 @@ def tiny(built: list[Agents]) -> Ground:
         built.append(BatchedPPO(seeds, WORLD, replace(TINY, updates=updates)))
         return built[-1]
 
-    def make_sharing(seeds: Sequence[int], updates: int, device: str, size: int, sharing: Sharing) -> Agents:
-        built.append(SharingPPO(seeds, WORLD, replace(TINY, updates=updates), size=size, sharing=sharing))
-        return built[-1]
-
-    return replace(GROUNDS["Detour"], updates=ROUNDS, make=make, make_sharing=make_sharing)
+    return replace(GROUNDS["Detour"], updates=ROUNDS, make=make)
 
 
-SLOW = [pytest.param(method, marks=pytest.mark.slow) for method in ("pbt+leader", "pbt/diverse", "pbt/diverse+all")]
-
-
-@pytest.mark.parametrize("method", ["pbt+all", *SLOW])
-def test_a_population_in_a_batch_makes_the_history_that_it_makes_alone(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_population_in_a_batch_makes_the_history_that_it_makes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds: list[list[float]] = []
     train = BatchedPPO.train
 
@@ -63,15 +51,15 @@ def test_a_population_in_a_batch_makes_the_history_that_it_makes_alone(
         return outcomes
 
     monkeypatch.setattr(BatchedPPO, "train", remembered)
-    place = tiny([])
+    place, method = tiny([]), "pbt/diverse"
     records = play(Batch(place, "wide", ROUNDS, (method,), range(5, 7), "development"))
-    way, sharing = find(method), Batch(place, "wide", ROUNDS, (method,), range(1), "development").sharing
+    way = find(method)
     together = list(rounds)
     copied = False
     for index, record in enumerate(records):
         seed = record.seed
         rounds.clear()
-        agents = place.maker(MEMBERS, sharing)([MEMBERS * seed + m for m in range(MEMBERS)], 1, "cpu")
+        agents = place.make([MEMBERS * seed + m for m in range(MEMBERS)], 1, "cpu")
         population = Population(
             place.spaces["wide"](), way.make(), MEMBERS, ROUNDS, seed, selection=way.make_selection(), start="random"
         )
@@ -94,49 +82,35 @@ def test_a_population_in_a_batch_makes_the_history_that_it_makes_alone(
     assert copied
 
 
-def test_methods_that_share_are_run_apart_at_equal_steps_and_once(
+def test_diversity_trains_in_one_program_with_the_others_at_equal_steps_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[Agents] = []
     monkeypatch.setitem(GROUNDS, "Detour", tiny(built))
-    methods = ["pbt", "pbt+all", "pbt/diverse", "pbt+leader"]
+    methods = ["pbt", "pbt/diverse", "pbt/diverse:shuffled=true"]
     command = ["run", "--tasks", "Detour", "--rounds", str(ROUNDS), "--seeds", "0-2", "--device", "cpu"]
     command += ["--workers", "1", "--results", str(tmp_path), "--methods", *methods]
     assert main(command) == 0
-    assert [type(agents) for agents in built] == [BatchedPPO, SharingPPO, SharingPPO]
+    assert len(built) == 1
     records = read(tmp_path)
     assert {(record.method, record.seed) for record in records} == {(m, seed) for m in methods for seed in range(2)}
     assert {(record.steps, record.intervals) for record in records} == {(ROUNDS * 1024, MEMBERS * ROUNDS)}
     assert main(command) == 0
-    assert len(built) == 3  # What is stored is not run again.
+    assert len(built) == 1  # What is stored is not run again.
 
 
-@pytest.mark.parametrize(
-    ("method", "task", "message"),
-    [
-        ("sha+all", "Detour", "only members of a population can share experience, got 'sha+all'"),
-        ("pbt+some", "Detour", "methods must be of the benchmark, got 'pbt+some'"),
-        ("pbt+all", "Pendulum", "experience can be shared only on tasks of PPO, got +all on Pendulum"),
-        ("pbt/diverse", "Pendulum", "behaviours can be compared only on tasks of PPO, got Pendulum"),
-    ],
-)
-def test_what_cannot_share_or_be_compared_is_refused(
-    method: str,
-    task: str,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_what_cannot_be_compared_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(GROUNDS, "Pendulum", ground(Track()))
-    command = ["run", "--tasks", task, "--seeds", "0-1", "--device", "cpu", "--workers", "1"]
-    assert main([*command, "--results", str(tmp_path), "--methods", method]) == 1
-    assert message in capsys.readouterr().err
+    command = ["run", "--tasks", "Pendulum", "--seeds", "0-1", "--device", "cpu", "--workers", "1"]
+    assert main([*command, "--results", str(tmp_path), "--methods", "pbt/diverse"]) == 1
+    assert "behaviours can be compared only on tasks of PPO, got Pendulum" in capsys.readouterr().err
 
 
 def test_settings_of_a_selection_can_be_spelled() -> None:
     assert find("pbt/diverse").make_selection() == Diverse()
-    assert find("pbt/diverse:weight=0.25+all").make_selection() == Diverse(weight=0.25)
+    assert find("pbt/diverse:weight=0.25").make_selection() == Diverse(weight=0.25)
 
 
 @pytest.mark.parametrize("task", ["Detour", "CartPole-v1"])
@@ -170,11 +144,11 @@ def test_arms_are_compared_on_the_same_seeds_with_their_cost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     append(runs("pbt", lambda seed: 0.4 + 0.01 * seed), tmp_path)
-    append(runs("pbt+all", lambda seed: 0.6 + 0.01 * seed, seeds=range(9), seconds=5.0), tmp_path)
-    for method, level in (("pbt", 0.5), ("pbt+all", 0.1)):
+    append(runs("pbt/diverse", lambda seed: 0.6 + 0.01 * seed, seeds=range(9), seconds=5.0), tmp_path)
+    for method, level in (("pbt", 0.5), ("pbt/diverse", 0.1)):
         append(runs(method, lambda seed, level=level: level, task="CartPole"), tmp_path)
     assert main(["arms", "--results", str(tmp_path)]) == 0
-    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if "pbt+all" in line]
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if "apart" in line]
     cartpole, pendulum, both = lines
     assert pendulum[2:] == ["-574", "-779", "205 [205, 205]", "**1.00 [0.63, 1.00]** (8)", "0%", "0%", "2.50 x"]
     assert cartpole[4:] == ["-181 [-181, -181]", "*0.00 [0.00, 0.37]* (8)", "100%", "0%", "1.00 x"]
@@ -182,6 +156,6 @@ def test_arms_are_compared_on_the_same_seeds_with_their_cost(
 
 
 def test_arms_need_their_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    append(runs("pbt+all", lambda seed: 0.5), tmp_path)
+    append(runs("pbt/diverse", lambda seed: 0.5), tmp_path)
     assert main(["arms", "--results", str(tmp_path)]) == 1
     assert "--baseline must be among the selected methods, got 'pbt'" in capsys.readouterr().err

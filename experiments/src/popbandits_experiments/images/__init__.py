@@ -1,1 +1,0 @@
-"""What a population can learn besides numbers, on small images: schedules of augmentation, and architectures."""
