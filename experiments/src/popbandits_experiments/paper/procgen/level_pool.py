@@ -85,8 +85,13 @@ class LevelPool:
         """Make environments for the next levels of the queue."""
         levels = list(islice(self._queue, self.size))
         seeds = [seeds_by_level(self._levels)[level] for level in levels]
-        how = {"difficulty": self._difficulty, "threads": self._threads}
-        pool = Pool(self._game, self._levels, size=self.size, seed=seeds, **how)
+        pool = Pool(
+            *(self._game, self._levels),
+            size=self.size,
+            seed=seeds,
+            difficulty=self._difficulty,
+            threads=self._threads,
+        )
         self._made.extend((pool, number, level) for number, level in enumerate(levels))
 
     def _open(self) -> set[Pool]:

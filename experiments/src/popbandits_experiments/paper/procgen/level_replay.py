@@ -87,11 +87,8 @@ class LevelReplay:
         unseen = np.flatnonzero(np.isnan(self.scores)).tolist()
         seen = len(self.scores) - len(unseen)
         replays, picks = rng.random((2, count))
-        if seen:
-            sums = self.probabilities().cumsum()
-            drawn = np.searchsorted(sums / sums[-1], picks, side="right")
-        else:
-            drawn = (picks * len(self.scores)).astype(np.int64)
+        sums = (self.probabilities() if seen else np.ones(len(self.scores))).cumsum()
+        drawn: IntArray = np.searchsorted(sums / sums[-1], picks, side="right")
         for place in np.flatnonzero(replays >= seen / len(self.scores)):
             if not unseen:
                 break
