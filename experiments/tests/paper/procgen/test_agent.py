@@ -14,7 +14,7 @@ from popbandits.errors import ArgumentError
 from popbandits_experiments.paper.procgen import agent as agent_module
 from popbandits_experiments.paper.procgen.agent import PPO, DrAC, Settings, UCBDrAC, threads_a_member
 from popbandits_experiments.paper.procgen.augmentations import AUGMENTATIONS
-from popbandits_experiments.paper.procgen.environments import FRAME
+from popbandits_experiments.paper.procgen.environments import FRAME, Levels
 from popbandits_experiments.paper.procgen.learner import Sizes
 from popbandits_experiments.paper.procgen.task import Task
 
@@ -268,6 +268,75 @@ def test_a_config_must_have_the_agents_hyperparameters() -> None:
         PPO(0, SMALL).train({"lr": 1e-3, "clip": 0.2})
 
 
+REPLAYED = replace(SMALL, levels="replay", interval=256)
+REPLAY = {"temperature": 0.1, "staleness": 0.1}
+
+
+def test_without_level_replay_environments_draw_their_levels_by_the_same_seeds_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds = []
+
+    class Watched(agent_module.Pool):
+        def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
+            seeds.append(seed)
+            super().__init__(*args, seed=seed, **kwargs)
+
+    monkeypatch.setattr(agent_module, "Pool", Watched)
+    monkeypatch.setattr(agent_module, "LevelPool", None)
+    agent = DrAC(3, BRIEF)
+    agent.train(config(DrAC))
+    agent.train(config(DrAC, lr=1e-3))
+    assert seeds == [1960868989, 453490163]  # As before levels could be replayed.
+    state = json.loads((save(agent, tmp_path / "one") / "agent.json").read_text())
+    assert list(state) == ["seed", "steps", "reward_statistics", "returns", "episodes"]
+    assert list(agent.applied()) == ["lr", "clip", "entropy", "alpha", "augmentation"]
+
+
+def test_an_agent_that_replays_levels_goes_on_bit_for_bit_from_its_checkpoint(tmp_path: Path) -> None:
+    agent, other = DrAC(3, REPLAYED), DrAC(4, REPLAYED)
+    agent.train(config(DrAC) | REPLAY)
+    other.load(save(agent, tmp_path / "before"))
+    changed = config(DrAC, lr=1e-3) | {"temperature": 0.5, "staleness": 0.3}
+    assert repr(agent.train(changed)) == repr(other.train(changed))
+    one, two = save(agent, tmp_path / "one"), save(other, tmp_path / "two")
+    assert torch.equal(parameters(agent), parameters(other))
+    assert (one / "agent.json").read_bytes() == (two / "agent.json").read_bytes()
+    levels = json.loads((one / "agent.json").read_text())["levels"]
+    assert levels["episodes"] > 4
+    assert sum(not np.isnan(score) for score in levels["scores"]) > 4
+    assert {name: agent.applied()[name] for name in REPLAY} == {"temperature": 0.5, "staleness": 0.3}
+
+
+def test_scores_are_the_mean_magnitudes_of_advantages_and_high_ones_are_replayed_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(agent_module.LEVELS, "train", Levels(0, 8))  # type: ignore[arg-type]
+    agent = PPO(0, replace(REPLAYED, interval=2_048))
+    assert agent._replay is not None
+    mailbox, add = agent.learner.mailbox, agent._replay.add
+    played: list[np.ndarray] = []
+
+    def watched(levels: np.ndarray, ended: np.ndarray, advantages: np.ndarray) -> None:
+        played.append(mailbox.levels.copy())
+        rollout = agent.learner._rollout
+        assert np.array_equal(levels, mailbox.levels)
+        assert advantages == pytest.approx((rollout.returns - rollout.values[:-1]).numpy(), abs=1e-6)
+        add(levels, ended, np.where(levels == 5, 9.0, 1.0))  # Level 5 is the one to learn from.
+
+    monkeypatch.setattr(agent._replay, "add", watched)
+    agent.train(config(PPO) | {"temperature": 0.1, "staleness": 0.3})
+    assert not np.isnan(agent._replay.scores).any()
+    late = np.concatenate(played[len(played) // 2 :])
+    assert (late == 5).mean() > 0.4  # 1/8 if levels were drawn uniformly.
+    assert len(np.unique(late)) > 1
+
+
+def test_a_config_without_temperature_is_refused_if_levels_are_replayed() -> None:
+    with pytest.raises(ArgumentError, match="PPO takes the hyperparameters lr, clip, entropy, temperature, staleness"):
+        PPO(0, REPLAYED).train(config(PPO))
+
+
 def test_an_unknown_augmentation_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"augmentation must be one of crop, .*, got 'blur'"):
         DrAC(0, SMALL).train(config(DrAC, augmentation="blur"))
@@ -281,6 +350,7 @@ def test_an_unknown_augmentation_is_refused() -> None:
         ({"interval": 63}, "interval must be at least a rollout, 4 environments × 16 steps = 64, got 63"),
         ({"difficulty": "medium"}, "difficulty must be 'easy' or 'hard', got 'medium'"),
         ({"score_on": "test"}, "score_on must be 'training' or 'validation', got 'test'"),
+        ({"levels": "hardest"}, "levels must be 'uniform' or 'replay', got 'hardest'"),
         ({"precision": "float16"}, "precision must be 'float32' or 'bfloat16', got 'float16'"),
         ({"threads": -1}, "threads must be a whole number of at least 0, got -1"),
         ({"episodes": 0}, "episodes must be a whole number of at least 1, got 0"),

@@ -147,6 +147,7 @@ def test_an_interval_without_an_episode_says_so(tmp_path: Path) -> None:
         (["--device", "gpu"], "device must be cpu, cuda or cuda:N, got 'gpu'"),
         (["--device", "meta"], "device must be cpu, cuda or cuda:N, got 'meta'"),
         (["--steps", "20k", "--interval", "10k"], "interval must be at least a rollout, 64 environments × 256 steps"),
+        (["--levels", "replay", "--methods", "drac", "pbt"], "add --select-on validation for pbt"),
         (["--time-limit", "0"], "--time-limit: must be above 0 seconds, got '0'; leave it out for no limit"),
         (["--time-limit", "soon"], "--time-limit: must be above 0 seconds, got 'soon'"),
     ],
@@ -235,6 +236,34 @@ def test_models_can_be_fitted_as_the_published_code_does(
     with pytest.raises(SystemExit):
         planned(["--methods", "pbt", "--continued-only"], tmp_path, monkeypatch)
     assert "--continued-only is for methods with a model, got pbt" in capsys.readouterr().err
+
+
+def test_levels_are_replayed_and_how_is_tuned_with_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ["--levels", "replay", "--select-on", "validation", "--start", "defaults"]
+    tuned, alone = planned(["--methods", "patient-pbt", "ppo", *given], tmp_path, monkeypatch)
+    published = {"temperature": 0.1, "staleness": 0.1}
+    assert alone.space == published_values("ppo") | published
+    assert tuned.start == [PUBLISHED | published]
+    added = {
+        each.name: (each.lower, each.upper, each.log) for each in Space(tuned.space).numerical if each.name in published
+    }
+    assert added == {"temperature": (0.05, 2.0, True), "staleness": (0.0, 1.0, False)}
+    assert all(isinstance(one.agent, Task) and one.agent.settings().levels == "replay" for one in (tuned, alone))
+
+
+def test_a_population_that_replays_levels_goes_on_where_it_was_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--method", "pbt", "--levels", "replay", "--select-on", "validation"]
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    assert run(whole, *given) == 0
+    assert ", prioritised level replay" in capsys.readouterr().out
+    assert run(pieces, *given, "--time-limit", "0.001") == 130
+    assert run(pieces, "--method", "pbt", "--select-on", "validation") == 1
+    assert "levels 'uniform' for" in capsys.readouterr().err
+    assert run(pieces, *given) == 0
+    assert observed(pieces / "bossfight/pbt/0") == observed(whole / "bossfight/pbt/0")
+    assert all({"temperature", "staleness"} < set(o.config) for o in History.load(whole / "bossfight/pbt/0"))
 
 
 def test_a_run_s_record_can_make_its_agents_again() -> None:

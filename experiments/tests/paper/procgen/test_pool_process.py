@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
 from time import sleep
 
 import numpy as np
@@ -109,6 +111,29 @@ def test_a_process_plays_what_a_pool_plays(mailbox: Mailbox, process: PoolProces
     assert ends > 3
     assert earned > 0
     assert mailbox.ended.sum() == ends
+
+
+def test_a_process_plays_the_levels_that_are_chosen(mailbox: Mailbox, process: PoolProcess) -> None:
+    def play(*queue: int) -> list[list[int]]:
+        mailbox.begin()
+        process.choose(queue)
+        process.play(STEPS)
+        for number in range(STEPS):
+            act(mailbox, NOTHING, number)
+            while mailbox.ready[0] != number + 1:
+                sleep(0.0001)
+        process.wait()
+        return [[level for level, _ in groupby(row)] for row in mailbox.levels.T.tolist()]
+
+    process.open(GAME, LEVELS["train"], seed=0, difficulty=DIFFICULTY, threads=1, chosen=[7, 8, 9])
+    first = play(20, 21, 22, 23)
+    assert [levels[0] for levels in first] == [7, 8, 9]
+    begun = [level for levels in first for level in levels[1:]]
+    assert set(begun) <= {20, 21, 22, 23}
+    assert len(begun) > 3
+    again = [level for levels in play(50) for level in levels]
+    assert 50 in again
+    assert set(again) <= {20, 21, 22, 23, 50}
 
 
 def test_opening_again_gives_new_environments(mailbox: Mailbox, process: PoolProcess) -> None:
@@ -359,3 +384,16 @@ def test_an_agent_trains_the_same_with_a_process_even_after_an_interrupt_and_end
     assert popen.returncode == 0
     with pytest.raises(AgentError, match="the process of the environments ended, with status 0"):
         agent.train(CONFIG)
+
+
+def test_levels_are_replayed_the_same_with_a_process(elsewhere: pytest.MonkeyPatch) -> None:
+    settings = replace(SETTINGS, levels="replay", interval=8 * SIZES.rollout)
+    trained = []
+    for in_process in (False, True):
+        elsewhere.setattr(agent_module, "_steps_elsewhere", lambda device, there=in_process: there)
+        agent = DrAC(3, settings)
+        outcome = agent.train(CONFIG | {"temperature": 0.3, "staleness": 0.2})
+        trained.append((repr(outcome), repr(agent._state()), agent.learner.state()["parameters"].tolist()))
+        agent.close()
+    assert trained[0] == trained[1]
+    assert "'levels': {'scores': [" in trained[0][1]

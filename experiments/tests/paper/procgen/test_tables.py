@@ -203,6 +203,15 @@ def test_runs_on_hard_levels_stand_apart_and_beside_nothing_published(
     assert out.count("10.6 ± 1.9") == 1
 
 
+def test_runs_that_replay_levels_stand_apart(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_up(runs / "replay", "bigfish", "drac", 0, 3.0, levels="replay")
+    made_up(runs / "replay", "bigfish", "pb2-mix", 0, 3.0, levels="replay")
+    assert main(["procgen", "--table", str(runs)]) == 0
+    _, *parts = capsys.readouterr().out.split("Test returns: ")
+    (replayed,) = (part.split("Mean ±")[0] for part in parts if "prioritised level replay" in part.splitlines()[0])
+    assert {line.split("|")[2].strip() for line in replayed.splitlines() if "bigfish" in line} == {"DrAC", "PB2-Mix"}
+
+
 def test_a_file_that_cannot_be_read_is_named_and_left_out(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (runs / "bigfish/ppo/0/run.sqlite").write_text("something else " * 1000)
     assert main(["procgen", "--table", str(runs)]) == 0
@@ -300,6 +309,7 @@ def test_curves_of_runs_tuned_otherwise_have_a_column_of_their_own(tmp_path: Pat
         {"interval": 10**300},
         {"steps": None},
         {"score_on": "luck"},
+        {"levels": 3},
         {"precision": []},
     ],
     ids=repr,

@@ -82,6 +82,12 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
         action="store_true",
         help="fit the models of PB2 methods to intervals without a new configuration, as the published code does",
     )
+    add(
+        "--levels",
+        choices=["uniform", "replay"],
+        default="uniform",
+        help="draw training levels uniformly, as published, or by prioritised replay, which populations tune too",
+    )
     add("--quick", action="store_true", help="a tiny run that takes minutes on a CPU and learns nothing")
     add("--device", metavar="NAME", help="cpu, or cuda: members then share the GPU (cuda where there is one)")
     add("--precision", choices=["float32", "bfloat16"], help="for convolutions (bfloat16 on a GPU, else float32)")
@@ -197,6 +203,12 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
     seeds, games, methods = map(dict.fromkeys, (arguments.seed, arguments.game, arguments.method))
     if size.population < 1:
         raise ArgumentError(f"population must be at least 1, got {size.population}")
+    levels, tuned = arguments.levels, [method for method in methods if method in TUNED]
+    if levels == "replay" and tuned and arguments.select_on == "training":
+        raise ArgumentError(
+            "with --levels replay, members train on different levels, so their training episodes do not compare; "
+            f"add --select-on validation for {tuned[0]}"
+        )
     for seed, game, method in product(seeds, games, methods):
         members = 1 if method in ALONE else size.population
         task = Task(
@@ -209,14 +221,15 @@ def _experiments(arguments: argparse.Namespace) -> Iterator["Experiment"]:
             precision=arguments.precision or ("bfloat16" if on_gpu else "float32"),
             device=device,
             at_a_time=members,
+            levels=levels,
             **size.agents,
         )
         task.settings()  # Raises now rather than in the first interval.
         experiment = Experiment(
             task,
-            tuned_space(arguments.lr_scale) if method in TUNED else published_values(task.algorithm),
+            tuned_space(arguments.lr_scale, levels) if method in TUNED else published_values(task.algorithm, levels),
             _explorer(method, arguments.continued_only) if method in TUNED else RandomSearch(),
-            start=[published_values(task.algorithm)] if method in TUNED and arguments.start else None,
+            start=[published_values(task.algorithm, levels)] if method in TUNED and arguments.start else None,
             population=members,
             rounds=task.rounds,
             seed=seed,

@@ -13,7 +13,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -40,6 +40,8 @@ from popbandits_experiments.paper.procgen.environments import (
     require_game,
 )
 from popbandits_experiments.paper.procgen.learner import Learner, Network, PlainTrunk, Sizes
+from popbandits_experiments.paper.procgen.level_pool import LevelPool
+from popbandits_experiments.paper.procgen.level_replay import LevelReplay
 from popbandits_experiments.paper.procgen.pool_process import PoolProcess
 from popbandits_experiments.paper.procgen.ucb import UCB
 
@@ -49,6 +51,12 @@ os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 Precision = Literal["float32", "bfloat16"]
 ScoreOn = Literal["training", "validation"]
+LevelChoice = Literal["uniform", "replay"]
+
+REPLAY_HYPERPARAMETERS = ("temperature", "staleness")
+"""More hyperparameters of an agent that replays levels."""
+LEVELS_AHEAD = 1_024
+"""Levels that are drawn for a rollout; if more episodes begin in it, they are used again."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +77,13 @@ class Settings:
     """Episodes whose mean raw return is the score: the last 100 of training, or those on the validation levels."""
     episodes: int = 100
     """Episodes of an evaluation, on each set of levels."""
+    levels: LevelChoice = "uniform"
+    """How training levels are drawn: uniformly, or by prioritised replay with two more hyperparameters."""
 
     def __post_init__(self) -> None:
         require_game(self.game)
-        for name, kind in (("difficulty", Difficulty), ("precision", Precision), ("score_on", ScoreOn)):
+        choices = {"difficulty": Difficulty, "precision": Precision, "score_on": ScoreOn, "levels": LevelChoice}
+        for name, kind in choices.items():
             one_of(*get_args(kind)).check(name, getattr(self, name))
         for name, least in (("threads", 0), ("episodes", 1), ("interval", 1)):
             whole(least).check(name, getattr(self, name))
@@ -117,6 +128,8 @@ class PPO:
         self._process = PoolProcess(self.learner.mailbox) if _steps_elsewhere(self._device) else None
         self._normaliser = RewardNormaliser(settings.sizes.environments)
         self._episodes = EpisodeReturns(settings.sizes.environments)
+        replayed = LevelReplay(LEVELS["train"].count, settings.sizes.environments)
+        self._replay = replayed if settings.levels == "replay" else None
         self._steps = 0
         self._member = 0
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -135,11 +148,15 @@ class PPO:
         randomness = np.random.default_rng([self._seed, self._steps, self._member, _digest(config)])
         generator = Generator(self._device).manual_seed(int(randomness.integers(2**62)))
         sizes = self._settings.sizes
-        with self._training_pool(int(randomness.integers(2**31))) as pool:
+        seed = int(randomness.integers(2**31))
+        draws = np.random.default_rng(seed)
+        with self._training_pool(seed, self._draw_levels(draws)) as pool:
             self._normaliser.begin()
             self._episodes.begin()
+            if self._replay is not None:
+                self._replay.begin()
             while self._steps < goal:
-                mean_return = self._rollout(pool, generator)
+                mean_return = self._rollout(pool, generator, draws)
                 augmentation = self._augmentation(mean_return)
                 waiting = perf_counter()
                 with self.learner.turn:
@@ -154,15 +171,25 @@ class PPO:
         score = metrics[f"{self._settings.score_on}_return"] if self.learner.is_finite() else float("nan")
         return Outcome(score, self._steps - before, metrics)
 
-    def _rollout(self, pool: Pool | PoolProcess, generator: Generator) -> float:
-        """Act for a rollout and return its mean λ-return."""
+    def _draw_levels(self, draws: np.random.Generator) -> list[int]:
+        """Draw levels for the next episodes; none if the environments do."""
+        if self._replay is None:
+            return []
+        return [LEVELS["train"].start + int(level) for level in self._replay.draw(LEVELS_AHEAD, draws)]
+
+    def _rollout(self, pool: Pool | LevelPool | PoolProcess, generator: Generator, draws: np.random.Generator) -> float:
+        """Act for a rollout and return its mean λ-return; choose the next levels."""
         self.learner.begin(generator)
         rewards, ended = self._play_elsewhere(pool) if isinstance(pool, PoolProcess) else self._play(pool)
         self.learner.act()  # For the value of what comes next.
         self._episodes(rewards, ended)
-        return self.learner.look_back(self._normaliser(rewards, ended), ended)
+        mean_return = self.learner.look_back(self._normaliser(rewards, ended), ended)
+        if self._replay is not None and not isinstance(pool, Pool):
+            self._replay.add(self.learner.mailbox.levels - LEVELS["train"].start, ended, self.learner.advantages())
+            pool.choose(self._draw_levels(draws))
+        return mean_return
 
-    def _play(self, pool: Pool) -> tuple[FloatArray, BoolArray]:
+    def _play(self, pool: Pool | LevelPool) -> tuple[FloatArray, BoolArray]:
         """Return rewards and ends of a rollout (steps, environments)."""
         sizes = self._settings.sizes
         rewards = np.zeros((sizes.steps, sizes.environments))
@@ -171,6 +198,7 @@ class PPO:
             with self._timed("acting"):
                 actions = self.learner.act()
             with self._timed("stepping"):
+                self.learner.mailbox.levels[step] = pool.level_seeds
                 rewards[step], ended[step] = pool.step(actions, self.learner.frames)
         return rewards, ended
 
@@ -225,17 +253,22 @@ class PPO:
             use_one_thread()
 
     @contextmanager
-    def _training_pool(self, seed: int) -> Iterator[Pool | PoolProcess]:
+    def _training_pool(self, seed: int, levels: list[int]) -> Iterator[Pool | LevelPool | PoolProcess]:
         """Start new environments; on a GPU, in a process that lives as long as the agent."""
-        settings = self._settings
+        settings, size = self._settings, self._settings.sizes.environments
+        game, difficulty, threads = settings.game, settings.difficulty, settings.threads
         if self._process is not None:
-            game, difficulty, threads = settings.game, settings.difficulty, settings.threads
-            self._process.open(game, LEVELS["train"], seed=seed, difficulty=difficulty, threads=threads)
+            self._process.open(game, LEVELS["train"], seed=seed, difficulty=difficulty, threads=threads, chosen=levels)
             yield self._process
-            return
-        with self._pool("train", seed, settings.sizes.environments, settings.threads) as pool:
-            pool.reset(self.learner.frames)
-            yield pool
+        elif levels:
+            with closing(LevelPool(game, LEVELS["train"], size=size, difficulty=difficulty, threads=threads)) as chosen:
+                chosen.choose(levels)
+                chosen.reset(self.learner.frames)
+                yield chosen
+        else:
+            with self._pool("train", seed, size, threads) as pool:
+                pool.reset(self.learner.frames)
+                yield pool
 
     @contextmanager
     def _pool(self, levels: str, seed: int, size: int, threads: int) -> Iterator[Pool]:
@@ -253,11 +286,14 @@ class PPO:
         self.seconds[part] += perf_counter() - start
 
     def _apply(self, config: Mapping[str, Any]) -> None:
-        if set(config) != set(self.HYPERPARAMETERS):
+        names = self.HYPERPARAMETERS + (REPLAY_HYPERPARAMETERS if self._replay is not None else ())
+        if set(config) != set(names):
             raise ArgumentError(
-                f"{type(self).__name__} takes the hyperparameters {', '.join(self.HYPERPARAMETERS)}, "
+                f"{type(self).__name__} takes the hyperparameters {', '.join(names)}, "
                 f"got {', '.join(config) or 'none'}; define exactly these in the space"
             )
+        if self._replay is not None:
+            self._replay.temperature, self._replay.staleness = (config[name] for name in REPLAY_HYPERPARAMETERS)
         self.learner.set(**{name: config[name] for name in self.HYPERPARAMETERS if name != "augmentation"})
 
     def _augmentation(self, mean_return: float) -> str | None:
@@ -265,10 +301,11 @@ class PPO:
 
     def applied(self) -> dict[str, Any]:
         """Return the hyperparameters in use, read back from the device."""
-        return dict(self.learner.hyperparameters())
+        replay = {name: getattr(self._replay, name) for name in REPLAY_HYPERPARAMETERS if self._replay is not None}
+        return self.learner.hyperparameters() | replay
 
     def save(self, directory: Path, /) -> None:
-        """Write weights, optimizer, reward statistics, returns, and the source of randomness."""
+        """Write weights, optimizer, reward statistics, returns, scores of levels, and the source of randomness."""
         torch.save(self.learner.state(), directory / "learner.pt")
         (directory / "agent.json").write_text(json.dumps(self._state()))
 
@@ -285,7 +322,8 @@ class PPO:
 
     def _state(self) -> dict[str, Any]:
         normaliser = self._normaliser
-        return {
+        replay = {} if self._replay is None else {"levels": self._replay.state()}
+        return replay | {
             "seed": self._seed,
             "steps": self._steps,
             "reward_statistics": [normaliser.mean, normaliser.variance, normaliser.count],
@@ -297,6 +335,8 @@ class PPO:
         self._seed, self._steps = state["seed"], state["steps"]
         self._normaliser.mean, self._normaliser.variance, self._normaliser.count = state["reward_statistics"]
         self._episodes.last, self._episodes.ended = list(state["returns"]), state["episodes"]
+        if self._replay is not None:
+            self._replay.restore(state["levels"])
 
 
 class DrAC(PPO):

@@ -71,11 +71,18 @@ class Pool:
     """Several environments of one game, stepped together; after an episode's end comes the next one's first frame.
 
     With `threads` of 0, EnvPool chooses the number. The state of a pool cannot be saved, but the same seed, levels and
-    actions give the same episodes.
+    actions give the same episodes. Instead of one seed there can be one for each environment.
     """
 
     def __init__(
-        self, game: str, levels: Levels, *, size: int, seed: int, difficulty: Difficulty = "easy", threads: int = 0
+        self,
+        game: str,
+        levels: Levels,
+        *,
+        size: int,
+        seed: int | Sequence[int],
+        difficulty: Difficulty = "easy",
+        threads: int = 0,
     ) -> None:
         require_game(game)
         self.envpool: Any = envpool.make_gymnasium(
@@ -116,9 +123,15 @@ class Pool:
         frames[:], rewards, ended = self.receive()
         if ended.any():
             ids = np.flatnonzero(ended).astype(np.int32)
-            frames[ids], info = self.envpool.reset(ids)
-            self.level_seeds[ids] = info["level_seed"]
+            frames[ids] = self.start(ids)
         return rewards, ended
+
+    def start(self, ids: npt.NDArray[np.int32]) -> Frames:
+        """Start new episodes in the environments with these numbers; return their first frames."""
+        frames, info = self.envpool.reset(ids)
+        self.level_seeds[ids] = info["level_seed"]
+        first: Frames = frames
+        return first
 
     def close(self) -> None:
         """Stop the threads of the pool."""

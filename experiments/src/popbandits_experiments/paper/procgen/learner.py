@@ -264,6 +264,11 @@ class Learner:
             self._look_back()
             return float(self._rollout.returns.mean())
 
+    def advantages(self) -> FloatArray:
+        """Return the advantages of the rollout (steps, environments) from `look_back`, not standardised."""
+        with self._on(self._learning):
+            return (self._rollout.returns - self._rollout.values[:-1]).double().cpu().numpy()
+
     def update(self, augmentation: str | None, generator: Generator) -> None:
         """Learn from the rollout."""
         with self._on(self._learning):

@@ -28,7 +28,7 @@ class Mailbox:
     def __init__(self, environments: int, steps: int, file: int | None = None) -> None:
         self.environments, self.steps = environments, steps
         frames, numbers = environments * int(np.prod(FRAME)), 4 * 8 + 4
-        size = frames + numbers + environments * 4 + environments * steps * (4 + 1)
+        size = frames + numbers + environments * 4 + environments * steps * (4 + 4 + 1)
         self.file = _new_file(size) if file is None else file
         """Descriptor of the memory's file, for other processes."""
         if self.file != ANONYMOUS:
@@ -55,6 +55,8 @@ class Mailbox:
         """Row whose frames are complete; written after them. A GPU waits for it."""
         self.actions: npt.NDArray[np.int32] = array(np.int32, environments)
         self.rewards: npt.NDArray[np.float32] = array(np.float32, steps, environments)
+        self.levels: npt.NDArray[np.int32] = array(np.int32, steps, environments)
+        """Level of the episode that each step belongs to."""
         self.ended: BoolArray = array(bool, steps, environments)
         if file is None:
             self.begin()

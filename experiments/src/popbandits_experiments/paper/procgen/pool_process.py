@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from time import perf_counter
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 from popbandits.engines.spawning import spawning
 from popbandits.errors import AgentError
 from popbandits_experiments.paper.procgen.environments import Difficulty, Levels, Pool
+from popbandits_experiments.paper.procgen.level_pool import LevelPool
 from popbandits_experiments.paper.procgen.mailbox import Mailbox
 
 LARGEST_MESSAGE = 65_536
@@ -50,10 +51,27 @@ class PoolProcess:
         self.close = weakref.finalize(self, _end, self._socket, self._process, mailbox.give_up)
         """Call it to end the process before this object ends."""
 
-    def open(self, game: str, levels: Levels, *, seed: int, difficulty: Difficulty, threads: int) -> None:
-        """Start new episodes in new environments; their first frames are then in the mailbox."""
+    def open(
+        self,
+        game: str,
+        levels: Levels,
+        *,
+        seed: int,
+        difficulty: Difficulty,
+        threads: int,
+        chosen: Sequence[int] = (),
+    ) -> None:
+        """Start new episodes in new environments; their first frames are then in the mailbox.
+
+        The environments draw their levels, by the seed; or they play those in `chosen`, see `choose`.
+        """
         settings = {"game": game, "seed": seed, "difficulty": difficulty, "threads": threads}
-        self._ask("open", levels=asdict(levels), **settings)
+        self._ask("open", levels=asdict(levels), chosen=chosen, **settings)
+        self.wait()
+
+    def choose(self, levels: Sequence[int]) -> None:
+        """Choose the levels of the next episodes; see `LevelPool.choose`."""
+        self._ask("choose", levels=levels)
         self.wait()
 
     def play(self, every: int) -> None:
@@ -114,7 +132,7 @@ def _end(connection: socket.socket, process: "subprocess.Popen[bytes]", give_up:
 
 def serve(mailbox: Mailbox, connection: socket.socket) -> None:
     """Make pools and play rollouts as the messages say, until the other side closes the connection."""
-    pool: Pool | None = None
+    pool: Pool | LevelPool | None = None
     while message := connection.recv(LARGEST_MESSAGE):
         how = json.loads(message)
         what, number = how.pop("what"), str(how.pop("number")).encode()
@@ -127,12 +145,15 @@ def serve(mailbox: Mailbox, connection: socket.socket) -> None:
                 pool.close()
             pool = _make(mailbox.environments, **how)
             pool.reset(mailbox.frames)
+        if what == "choose":
+            assert isinstance(pool, LevelPool), "only levels that were chosen first can be chosen later"
+            pool.choose(how["levels"])
         connection.send(number)
     if pool is not None:
         pool.close()
 
 
-def play(pool: Pool, mailbox: Mailbox, connection: socket.socket, number: bytes, every: int) -> None:
+def play(pool: Pool | LevelPool, mailbox: Mailbox, connection: socket.socket, number: bytes, every: int) -> None:
     """Step a pool with the actions of the mailbox for a rollout, or until a message or an end interrupts it."""
     mailbox.seconds[:] = 0
     for step in range(mailbox.steps):
@@ -141,6 +162,7 @@ def play(pool: Pool, mailbox: Mailbox, connection: socket.socket, number: bytes,
             mailbox.give_up()
             return
         acted = perf_counter()
+        mailbox.levels[step] = pool.level_seeds
         mailbox.rewards[step], mailbox.ended[step] = pool.step(mailbox.actions, mailbox.frames)
         mailbox.announce(step + 1)
         mailbox.seconds += acted - start, perf_counter() - acted
@@ -157,8 +179,12 @@ def wait_for_actions(mailbox: Mailbox, connection: socket.socket, step: int) -> 
     return True
 
 
-def _make(size: int, *, levels: dict[str, int], **settings: Any) -> Pool:
-    return Pool(levels=Levels(**levels), size=size, **settings)
+def _make(size: int, *, levels: dict[str, int], chosen: Sequence[int], seed: int, **settings: Any) -> Pool | LevelPool:
+    if not chosen:
+        return Pool(levels=Levels(**levels), size=size, seed=seed, **settings)
+    pool = LevelPool(levels=Levels(**levels), size=size, **settings)
+    pool.choose(chosen)
+    return pool
 
 
 def main() -> None:

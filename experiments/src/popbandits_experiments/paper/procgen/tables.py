@@ -24,11 +24,11 @@ from popbandits_experiments.paper.procgen import published
 from popbandits_experiments.paper.procgen.methods import AGENT, ALONE, LABELS, short
 from popbandits_experiments.paper.score_tables import Cell, ScoreTable, score_table
 
-OLD_DEFAULTS = {"difficulty": "easy", "score_on": "training"}
+OLD_DEFAULTS = {"difficulty": "easy", "score_on": "training", "levels": "uniform"}
 """Values of settings that older runs do not record."""
 SETTINGS = (*OLD_DEFAULTS, "interval", "environments", "steps", "epochs", "minibatches", "episodes", "precision")
 """Settings that runs must share to be compared, besides the number of steps."""
-TEXTS = {"game", "difficulty", "score_on", "precision"}
+TEXTS = {"game", "difficulty", "score_on", "levels", "precision"}
 LEVELS = {"test": "Test returns", "train": "Training returns"}
 NOTE = (
     "Mean ± standard deviation over runs, of the member with the best {episodes} in the end. "
@@ -229,6 +229,8 @@ def print_tables(given: Sequence[Trial], console: Console | None = None) -> None
         how.append("rollouts of {environments} × {steps}, {precision}".format(**one.settings))
         if one.settings["difficulty"] != "easy":
             how.insert(0, f"{one.settings['difficulty']} levels")
+        if one.settings["levels"] != "uniform":
+            how.append("prioritised level replay")
         how += group[-1].variant  # Single agents, which have none, come first.
         for levels, scores in score_tables(group).items():
             console.print(f"{scores.measure}: {printable(', '.join(how))}", style="bold", highlight=False, markup=False)

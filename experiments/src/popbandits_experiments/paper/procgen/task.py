@@ -15,6 +15,7 @@ from popbandits.space import log
 from popbandits_experiments.paper.procgen.agent import (
     PPO,
     DrAC,
+    LevelChoice,
     Precision,
     ScoreOn,
     Settings,
@@ -41,21 +42,29 @@ SPACE: Mapping[str, Any] = {
 PUBLISHED: Mapping[str, Any] = {"lr": 5e-4, "clip": 0.2, "entropy": 0.01, "alpha": 0.1, "augmentation": "crop"}
 """Hyperparameters of an agent that trains alone: the values of the DrAC paper (Raileanu et al. 2021)."""
 
+REPLAY_SPACE: Mapping[str, Any] = {"temperature": log(0.05, 2.0), "staleness": (0.0, 1.0)}
+"""What level replay adds to the space: a little more than the values that its paper tries (Jiang et al. 2021)."""
+
+REPLAY_PUBLISHED: Mapping[str, Any] = {"temperature": 0.1, "staleness": 0.1}
+"""What level replay adds to the hyperparameters of an agent that trains alone: its paper's choice for Procgen."""
+
 TESTED_ON = ("train", "test")
 
 
-def tuned_space(lr_scale: LRScale = "linear") -> dict[str, Any]:
+def tuned_space(lr_scale: LRScale = "linear", levels: LevelChoice = "uniform") -> dict[str, Any]:
     """Return the space that a population tunes; the paper's has its learning rate on a linear scale."""
-    return dict(SPACE) | ({"lr": log(*SPACE["lr"])} if lr_scale == "log" else {})
+    scaled = {"lr": log(*SPACE["lr"])} if lr_scale == "log" else {}
+    return dict(SPACE) | scaled | (dict(REPLAY_SPACE) if levels == "replay" else {})
 
 
-def published_values(algorithm: Algorithm) -> dict[str, Any]:
+def published_values(algorithm: Algorithm, levels: LevelChoice = "uniform") -> dict[str, Any]:
     """Return the published values of an algorithm's hyperparameters.
 
     >>> published_values("ppo")
     {'lr': 0.0005, 'clip': 0.2, 'entropy': 0.01}
     """
-    return {name: PUBLISHED[name] for name in ALGORITHMS[algorithm].HYPERPARAMETERS}
+    own = {name: PUBLISHED[name] for name in ALGORITHMS[algorithm].HYPERPARAMETERS}
+    return own | (dict(REPLAY_PUBLISHED) if levels == "replay" else {})
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,8 @@ class Task:
     device: str = "cpu"
     at_a_time: int = 1
     """Number of agents that share the cores of this machine."""
+    levels: LevelChoice = "uniform"
+    """How training levels are drawn: uniformly, or by prioritised replay."""
 
     def __call__(self, seed: int) -> "Examined":
         """Make a new agent."""
@@ -100,6 +111,7 @@ class Task:
             threads=threads_a_member(self.at_a_time, self.device),
             score_on=self.score_on,
             episodes=self.episodes,
+            levels=self.levels,
         )
 
 
