@@ -71,7 +71,6 @@ def test_a_member_trains_the_same_whoever_and_how_many_are_beside_it() -> None:
     example = load_example()
     configs = draw(example, 20)
     alone = train_rounds(example, [0, 1], configs[:2])
-    assert len(set(alone[0])) == 6
     for seeds in ([0, 1, 2], [0, 1, *range(50, 56)], list(range(20))):
         mixed = [*configs[:2], *reversed(configs[2:])][: len(seeds)]
         assert all(map(np.array_equal, alone, train_rounds(example, seeds, mixed)))
