@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -80,6 +81,19 @@ def test_a_member_trains_the_same_whoever_and_how_many_are_beside_it() -> None:
 # Histories
 
 
+def with_weights(example: ModuleType) -> Any:
+    """Return agents that report a sum of their weights: a history shows the last bit, where a mean return would not."""
+
+    class Agents(example.Agents):  # type: ignore[misc, name-defined]
+        def train(self, configs: list[dict[str, Any]]) -> Any:
+            outcomes = super().train(configs)
+            matrices = [np.asarray(matrix, float) for matrix, _ in self.members.weights]
+            sums = [sum(float(matrix[member].sum()) for matrix in matrices) for member in range(len(configs))]
+            return [replace(o, metrics={"weights": each}) for o, each in zip(outcomes, sums, strict=True)]
+
+    return Agents
+
+
 def tune_four(example: ModuleType, agent: Any, directory: Path, engine: str = "batched") -> list[Any]:
     settings: dict[str, Any] = {"population": 4, "rounds": 4, "method": "pbt", "seed": 0, "progress": False}
     history = tune(agent, example.SPACE, directory=directory, engine=engine, **settings).history
@@ -92,8 +106,9 @@ def test_a_history_is_the_same_alone_and_in_the_company_of_252_others(
 ) -> None:
     example = load_example(WIDTH=256, EPISODES=2, LIMIT=20, UPDATES=1)
     others, sizes, train_members = draw(example, 252), [], example.train_members
+    Agents = with_weights(example)
 
-    class InCompany(example.Agents):  # type: ignore[misc, name-defined]
+    class InCompany(Agents):  # type: ignore[misc, valid-type]
         """Four members that train in the program of 252 others."""
 
         def __init__(self, seeds: list[int]):
@@ -116,7 +131,7 @@ def test_a_history_is_the_same_alone_and_in_the_company_of_252_others(
         return train_members(members, config)
 
     monkeypatch.setattr(example, "train_members", counted)
-    alone = tune_four(example, example.Agents, tmp_path / "alone")
+    alone = tune_four(example, Agents, tmp_path / "alone")
     assert sizes == [4] * 4
     sizes.clear()
     assert tune_four(example, InCompany, tmp_path / "in company") == alone
@@ -125,12 +140,13 @@ def test_a_history_is_the_same_alone_and_in_the_company_of_252_others(
 
 def test_a_history_is_the_same_one_by_one_and_as_a_batch(tmp_path: Path) -> None:
     example = load_example()
+    Agents = with_weights(example)
 
     class Agent:
         """One member, with no other beside it."""
 
         def __init__(self, seed: int):
-            self.agents = example.Agents([seed])
+            self.agents = Agents([seed])
 
         def train(self, config: dict[str, Any]) -> Any:
             return self.agents.train([config])[0]
@@ -148,7 +164,7 @@ def test_a_history_is_the_same_one_by_one_and_as_a_batch(tmp_path: Path) -> None
         def load(self, directory: Path) -> None:
             self.agents.load(0, directory)
 
-    batch = tune_four(example, example.Agents, tmp_path / "a batch")
+    batch = tune_four(example, Agents, tmp_path / "a batch")
     assert tune_four(example, Agent, tmp_path / "one by one", engine="in-process") == batch
 
 
