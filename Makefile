@@ -40,7 +40,7 @@ test-slow: $(VENV)/.has-dev ## Run the cases that `make test` leaves out, each b
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 test-integrations: export OPENBLAS_NUM_THREADS = 1
-test-integrations: $(VENV)/.has-rl-games ## Install what adapters, trackers, SLURM and notebooks need, and run their tests
+test-integrations: $(VENV)/.has-without-deps ## Install what adapters, trackers, SLURM and notebooks need, and run their tests
 	$(BIN)/python -m pytest -m integration $(PYTEST_ARGS)
 
 test-gpu: $(VENV)/.has-dev ## Run the tests that need an NVIDIA GPU, and check that mistakes in its kernels are noticed (minutes)
@@ -100,9 +100,10 @@ $(VENV)/.has-docs: PACKAGES = -e '.[report,ray,docs]'
 $(VENV)/.has-dist: PACKAGES = -e '.[dist]'
 $(VENV)/.has-integrations: PACKAGES = -e '.[report,rl,ray,slurm,dev,adapters,jax,robots,trl,trackers,docs]' \
 	-e './experiments[dev]'
-# rl_games wants a psutil below 6, which IPython refuses; what agents use of it imports none.
-$(VENV)/.has-rl-games: PACKAGES = --no-deps rl-games
-$(VENV)/.has-rl-games: $(VENV)/.has-integrations
+# rl_games wants a psutil below 6, which IPython refuses; what agents use of it imports none. gymnax wants a gymnasium
+# before 1.4, and works with 1.4; of flax it uses only what needs no checkpoints.
+$(VENV)/.has-without-deps: PACKAGES = --no-deps rl-games gymnax flax
+$(VENV)/.has-without-deps: $(VENV)/.has-integrations
 $(VENV)/.has-bench: PACKAGES = -e '.[report,rl]' -e './experiments[bench]'
 $(VENV)/.has-%: $(DECLARED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt $(PACKAGES)

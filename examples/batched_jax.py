@@ -1,9 +1,10 @@
 """Tune eight PPO agents that train as one JAX program: `python examples/batched_jax.py`.
 
-They learn to balance a pole on a cart. Every function is written for one member, and `jax.vmap` makes it one for all.
-Three things are worth copying: a member is one tree of arrays, its random key among them, so that copying, saving and
+They learn gymnax's CartPole-v1. Every function is written for one member, and `jax.vmap` makes it one for all.
+Four things are worth copying: a member is one tree of arrays, its random key among them, so that copying, saving and
 loading are a line or two each; hyperparameters are arrays too, labels as their index, so that a new configuration needs
-no compilation; and `assigned` lets copies of a member draw random numbers of their own.
+no compilation; `assigned` lets copies of a member draw random numbers of their own; and the program has always the same
+number of members, so that XLA rounds alike for one of them alone and for one of many.
 
 `python examples/batched_jax.py --time 256` times 256 members in one program, and in a loop.
 """
@@ -14,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,10 +23,17 @@ from jax import Array, lax, nn, random, tree
 
 from popbandits import Outcome, log, tune
 
-CARTS, LENGTH, UPDATES = 8, 64, 8  # carts of a member; steps of each before an update; updates in an interval
-GRADIENTS, BATCH, LAYERS = 16, 128, (4, 32, 32, 3)  # gradient steps in an update; experiences in each; units
-EPISODES, LIMIT = 16, 500  # episodes of which the score is the mean length; steps of the longest
-STEPS = CARTS * LENGTH * UPDATES
+TASK, PARAMS = gymnax.make("CartPole-v1")  # or any other with a vector as observation and a number as action
+WIDTH = 8  # members of the program: fewer are filled up, more are trained in several calls
+GAMES, LENGTH, UPDATES = 8, 64, 8  # games of a member; steps of each before an update; updates in an interval
+GRADIENTS, BATCH = 16, 128  # gradient steps in an update; experiences in each
+LAYERS = (*TASK.observation_space(PARAMS).shape, 32, 32, TASK.num_actions + 1)  # units; the last one is the value
+EPISODES, LIMIT = (
+    16,
+    PARAMS.max_steps_in_episode,
+)  # episodes of which the score is the mean return; steps of the longest
+STEPS = GAMES * LENGTH * UPDATES
+REPEATS = 5  # intervals that are timed
 ACTIVATIONS = ["tanh", "relu"]
 SPACE = {
     "lr": log(1e-5, 1e-1),
@@ -46,26 +55,28 @@ class Member(NamedTuple):
     means: list[tuple[Array, Array]]  # Adam's: of gradients, and of their squares
     squares: list[tuple[Array, Array]]
     gradients: Array  # Adam's steps so far
-    carts: Array
-    ages: Array  # steps since the episodes of the carts began
+    games: tuple[Array, Any]  # observations and gymnax's states, in the middle of episodes
 
 
-# The environment: Gymnasium's CartPole-v1.
+# Several games at once, with a key for each.
 
 
-def begin(key: Array, count: int) -> Array:
-    """Put carts near the middle, with poles upright; return position, speed, angle and its speed, for each."""
-    return random.uniform(key, (count, 4), minval=-0.05, maxval=0.05)
+@jax.vmap
+def begin(key: Array) -> tuple[Array, Any]:
+    """Begin an episode; return the observation and the state."""
+    return TASK.reset(key, PARAMS)
 
 
-def push(carts: Array, actions: Array) -> tuple[Array, Array]:
-    """Push carts to the left (0) or to the right (1) for 0.02 seconds; return them, and whether they failed."""
-    _, speed, angle, turning = carts.T
-    sine, cosine = jnp.sin(angle), jnp.cos(angle)
-    thrust = (20.0 * actions - 10.0 + 0.05 * turning**2 * sine) / 1.1
-    turn = (9.8 * sine - cosine * thrust) / (0.5 * (4 / 3 - 0.1 * cosine**2 / 1.1))
-    carts += 0.02 * jnp.stack([speed, thrust - 0.05 * turn * cosine / 1.1, turning, turn], axis=1)
-    return carts, (jnp.abs(carts[:, 0]) > 2.4) | (jnp.abs(carts[:, 2]) > jnp.pi / 15)
+@jax.vmap
+def step(key: Array, state: Any, action: Array) -> tuple[Array, Any, Array, Array, Array, dict[str, Array]]:
+    """Act, and begin anew at an end; return observation, state, reward, terminated, truncated, and more."""
+    return TASK.step(key, state, action, PARAMS)
+
+
+@jax.vmap
+def step_on(key: Array, state: Any, action: Array) -> tuple[Array, Any, Array, Array]:
+    """Act, and never begin anew, which takes most of the time; return observation, state, reward and terminated."""
+    return TASK.step_env(key, state, action, PARAMS)[:4]
 
 
 # One member.
@@ -78,54 +89,53 @@ def new(key: Array) -> Member:
     shapes = zip(keys, pairwise(LAYERS), strict=True)
     weights = [(random.normal(k, (rows, units)) / rows**0.5, jnp.zeros(units)) for k, (rows, units) in shapes]
     zeros = tree.map(jnp.zeros_like, weights)
-    return Member(key, weights, zeros, zeros, jnp.array(0), begin(start, CARTS), jnp.zeros(CARTS, int))
+    return Member(key, weights, zeros, zeros, jnp.array(0), begin(random.split(start, GAMES)))
 
 
 def network(weights: list[tuple[Array, Array]], values: Array, config: Config) -> tuple[Array, Array]:
-    """Compute the log-probabilities of actions and the value of carts."""
+    """Compute the log-probabilities of actions and the value of observations."""
     for matrix, bias in weights[:-1]:
         values = values @ matrix + bias
         values = jnp.where(config["activation"] == 0, jnp.tanh(values), nn.relu(values))
     outputs = values @ weights[-1][0] + weights[-1][1]
-    return nn.log_softmax(outputs[..., :2]), outputs[..., 2]
+    return nn.log_softmax(outputs[..., :-1]), outputs[..., -1]
 
 
 def collect(member: Member, config: Config, key: Array) -> tuple[Member, dict[str, Array]]:
-    """Drive all carts for some steps; return also what was seen and done, (steps, carts, ...)."""
+    """Play all games for some steps; return also what was seen and done, (steps, games, ...)."""
 
-    def drive(now, key):
-        (carts, ages), (acting, starting) = now, random.split(key)
-        logs, values = network(member.weights, carts, config)
+    def play(games, key):
+        (observations, states), (acting, moving) = games, random.split(key)
+        logs, values = network(member.weights, observations, config)
         actions = random.categorical(acting, logs)
-        after, failed = push(carts, actions)
-        ended = failed | (ages + 1 >= LIMIT)
-        next_values = jnp.where(failed, 0.0, network(member.weights, after, config)[1])
-        seen = {"carts": carts, "actions": actions, "logs": logs, "values": values}
-        seen |= {"next values": next_values, "ended": ended}
-        return (jnp.where(ended[:, None], begin(starting, CARTS), after), jnp.where(ended, 0, ages + 1)), seen
+        after, states, rewards, terminated, truncated, info = step(random.split(moving, GAMES), states, actions)
+        next_values = network(member.weights, info["final_observation"], config)[1]
+        seen = {"observations": observations, "actions": actions, "logs": logs, "values": values, "rewards": rewards}
+        seen |= {"next values": jnp.where(terminated, 0.0, next_values), "ended": terminated | truncated}
+        return (after, states), seen
 
-    (carts, ages), seen = lax.scan(drive, (member.carts, member.ages), random.split(key, LENGTH))
-    return member._replace(carts=carts, ages=ages), seen
+    games, seen = lax.scan(play, member.games, random.split(key, LENGTH))
+    return member._replace(games=games), seen
 
 
 def judge(seen: dict[str, Array], config: Config) -> dict[str, Array]:
-    """Add how much better actions were than expected, by generalised advantage estimation; flatten steps and carts."""
-    reward = 1 - config["discount"]  # of a step. Gymnasium's is 1; with this one, values are between 0 and 1.
-    surprises = reward + config["discount"] * seen["next values"] - seen["values"]
+    """Add how much better actions were than expected, by generalised advantage estimation; flatten steps and games."""
+    rewards = (1 - config["discount"]) * seen["rewards"]  # With these, values are of the size of a reward.
+    surprises = rewards + config["discount"] * seen["next values"] - seen["values"]
     kept = config["discount"] * config["trace"] * ~seen["ended"]
 
     def sum_back(later, now):
         total = now[0] + now[1] * later
         return total, total
 
-    _, gains = lax.scan(sum_back, jnp.zeros(CARTS), (surprises, kept), reverse=True)
+    _, gains = lax.scan(sum_back, jnp.zeros(GAMES), (surprises, kept), reverse=True)
     seen |= {"targets": gains + seen["values"], "gains": (gains - gains.mean()) / (gains.std() + 1e-8)}
-    return tree.map(lambda x: x.reshape(LENGTH * CARTS, *x.shape[2:]), seen)
+    return tree.map(lambda x: x.reshape(LENGTH * GAMES, *x.shape[2:]), seen)
 
 
 def loss(weights: list[tuple[Array, Array]], seen: dict[str, Array], config: Config) -> Array:
     """Compute PPO's loss."""
-    logs, values = network(weights, seen["carts"], config)
+    logs, values = network(weights, seen["observations"], config)
     ratios = jnp.exp(logs - seen["logs"])[jnp.arange(BATCH), seen["actions"]]
     clipped = jnp.clip(ratios, 1 - config["clip"], 1 + config["clip"])
     policy = -jnp.minimum(ratios * seen["gains"], clipped * seen["gains"]).mean()
@@ -135,8 +145,8 @@ def loss(weights: list[tuple[Array, Array]], seen: dict[str, Array], config: Con
 
 def update(member: Member, config: Config) -> Member:
     """Collect experience, and learn from it."""
-    key, driving, drawing = random.split(member.key, 3)
-    member, seen = collect(member._replace(key=key), config, driving)
+    key, playing, drawing = random.split(member.key, 3)
+    member, seen = collect(member._replace(key=key), config, playing)
     seen = judge(seen, config)
 
     def descend(member, chosen):  # a step of Adam
@@ -148,22 +158,24 @@ def update(member: Member, config: Config) -> Member:
         weights = tree.map(lambda w, m, s: w - rate * m / (jnp.sqrt(s) + 1e-8), member.weights, means, squares)
         return member._replace(weights=weights, means=means, squares=squares, gradients=count), None
 
-    return lax.scan(descend, member, random.randint(drawing, (GRADIENTS, BATCH), 0, LENGTH * CARTS))[0]
+    return lax.scan(descend, member, random.randint(drawing, (GRADIENTS, BATCH), 0, LENGTH * GAMES))[0]
 
 
 def train_member(member: Member, config: Config) -> tuple[Member, Array]:
-    """Train for an interval; return also the lengths of new episodes without chance, or NaN if it diverged."""
+    """Train for an interval; return also the returns of new episodes without chance, or NaN if it diverged."""
     member, _ = lax.scan(lambda member, _: (update(member, config), None), member, length=UPDATES)
 
-    def drive(now, _):
-        carts, failed = now
-        carts, fails = push(carts, network(member.weights, carts, config)[0].argmax(-1))
-        return (carts, failed | fails), ~failed
+    def play(now, keys):
+        (observations, states), over = now
+        actions = network(member.weights, observations, config)[0].argmax(-1)
+        observations, states, rewards, terminated = step_on(keys, states, actions)
+        return ((observations, states), over | terminated), jnp.where(over, 0.0, rewards)
 
-    key, starting = random.split(member.key)
-    _, up = lax.scan(drive, (begin(starting, EPISODES), jnp.zeros(EPISODES, bool)), length=LIMIT)
+    key, beginning, playing = random.split(member.key, 3)
+    games = begin(random.split(beginning, EPISODES))
+    _, rewards = lax.scan(play, (games, jnp.zeros(EPISODES, bool)), random.split(playing, (LIMIT, EPISODES)))
     finite = jnp.isfinite(sum(leaf.sum() for leaf in tree.leaves(member.weights)))
-    return member._replace(key=key), jnp.where(finite, up.sum(0), jnp.nan)
+    return member._replace(key=key), jnp.where(finite, rewards.sum(0), jnp.nan)
 
 
 # All members.
@@ -190,6 +202,14 @@ def branch(member: Member, number: Array, round_: Array) -> Member:
     return member._replace(key=random.fold_in(random.fold_in(member.key, number), round_))
 
 
+def train_blocks(members: Member, config: Config) -> tuple[Member, Array]:
+    """Train WIDTH members in a call, the last of which is filled up: how many there are changes no rounding."""
+    count = len(members.key)
+    which = np.arange(-(-count // WIDTH) * WIDTH).reshape(-1, WIDTH) % count
+    blocks = [train_members(*pick((members, config), block)) for block in which]
+    return tree.map(lambda *parts: jnp.concatenate(parts)[:count], *blocks)
+
+
 class Agents:
     """What a population trains: all members at once."""
 
@@ -198,11 +218,11 @@ class Agents:
         self.used: Config = {}
 
     def train(self, configs: list[dict[str, Any]]) -> list[Outcome]:
-        """Train for an interval; the mean length of episodes."""
+        """Train for an interval; the mean return of episodes."""
         self.used = as_arrays(configs)
-        self.members, lengths = train_members(self.members, self.used)
-        lengths = np.asarray(lengths, float)
-        scores, errors = lengths.mean(1).tolist(), (lengths.std(1) / EPISODES**0.5).tolist()
+        self.members, returns = train_blocks(self.members, self.used)
+        returns = np.asarray(returns, float)
+        scores, errors = returns.mean(1).tolist(), (returns.std(1) / EPISODES**0.5).tolist()
         return [Outcome(s, STEPS, standard_error=e) for s, e in zip(scores, errors, strict=True)]
 
     def applied(self) -> list[dict[str, Any]]:
@@ -252,8 +272,9 @@ def measure(count: int) -> None:
     for name, way in ways.items():
         jax.block_until_ready(way())  # compiled here
         start = time.perf_counter()
-        jax.block_until_ready(way())
-        speed = count * STEPS / (time.perf_counter() - start)
+        for _ in range(REPEATS):
+            jax.block_until_ready(way())
+        speed = REPEATS * count * STEPS / (time.perf_counter() - start)
         print(f"{count} members in {name}: {speed:,.0f} steps/s on {jax.devices()[0].device_kind}")
 
 

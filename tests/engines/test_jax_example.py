@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +30,7 @@ from tests.processes import run_script
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "batched_jax.py"
-SMALLER = {"CARTS": 4, "LENGTH": 16, "UPDATES": 4, "GRADIENTS": 8, "BATCH": 16, "EPISODES": 4, "LIMIT": 100}
+SMALLER = {"GAMES": 4, "LENGTH": 16, "UPDATES": 4, "GRADIENTS": 8, "BATCH": 16, "EPISODES": 4, "LIMIT": 100}
 
 
 @cache
@@ -58,36 +59,116 @@ def test_it_passes_the_check() -> None:
     flawless(check_batched(example.Agents, example.SPACE | {"lr": log(3e-3, 1e-1)}))
 
 
-def train_round(agents: Any, configs: list[dict[str, Any]], round_: int) -> tuple[list[float], list[Any]]:
-    """Train an interval; return the scores of the first two members, and their matrices."""
-    agents.assigned([(member, round_) for member in range(len(configs))])
-    scores = [outcome.score for outcome in agents.train(configs)[:2]]
-    return scores, [np.asarray(matrix)[:2] for matrix, _ in agents.members.weights]
-
-
-def test_a_member_trains_the_same_whoever_is_beside_it() -> None:
-    example = load_example()
-    configs = draw(example, 16)
-    one, other = example.Agents(list(range(16))), example.Agents([0, 1, *range(50, 64)])
+def train_rounds(example: ModuleType, seeds: list[int], configs: list[dict[str, Any]]) -> list[Any]:
+    """Train three intervals; return the scores of the first two members, and all that they are."""
+    agents, scores = example.Agents(seeds), []
     for round_ in range(3):
-        scores, matrices = train_round(one, configs, round_)
-        same_scores, same_matrices = train_round(other, [*configs[:2], *reversed(configs[2:])], round_)
-        assert scores == same_scores
-        assert all(map(np.array_equal, matrices, same_matrices))
-        assert not np.array_equal(one.members.weights[0][0][2:], other.members.weights[0][0][2:])
+        agents.assigned([(member, round_) for member in range(len(configs))])
+        scores += [outcome.score for outcome in agents.train(configs)[:2]]
+    return [scores, *(np.asarray(leaf)[:2] for leaf in example.tree.leaves(agents.members))]
 
 
-def test_a_member_trains_alike_beside_one_other_and_beside_fifteen() -> None:
-    """Programs of two sizes round differently, which grows from interval to interval: one is compared."""
+def test_a_member_trains_the_same_whoever_and_how_many_are_beside_it() -> None:
     example = load_example()
-    configs = [example.START | {"lr": 1e-3}, *[example.START | {"lr": 3e-3, "activation": "tanh"}] * 15]
-    few, many = example.Agents([5, 6]), example.Agents(list(range(5, 21)))
-    before = np.asarray(few.members.weights[0][0])
-    _, two = train_round(few, configs[:2], 0)
-    _, sixteen = train_round(many, configs, 0)
-    for matrix, same in zip(two, sixteen, strict=True):
-        np.testing.assert_allclose(matrix, same, atol=1e-3)
-    assert np.abs(two[0] - before).max(axis=(1, 2)).min() > 1e-2  # They learned.
+    configs = draw(example, 20)
+    alone = train_rounds(example, [0, 1], configs[:2])
+    for seeds in ([0, 1, 2], [0, 1, *range(50, 56)], list(range(20))):
+        mixed = [*configs[:2], *reversed(configs[2:])][: len(seeds)]
+        assert all(map(np.array_equal, alone, train_rounds(example, seeds, mixed)))
+    assert not all(map(np.array_equal, alone, train_rounds(example, [2, 1], configs[:2])))
+
+
+# Histories
+
+
+def with_weights(example: ModuleType) -> Any:
+    """Return agents that report a sum of their weights: a history shows the last bit, where a mean return would not."""
+
+    class Agents(example.Agents):  # type: ignore[misc, name-defined]
+        def train(self, configs: list[dict[str, Any]]) -> Any:
+            outcomes = super().train(configs)
+            matrices = [np.asarray(matrix, float) for matrix, _ in self.members.weights]
+            sums = [sum(float(matrix[member].sum()) for matrix in matrices) for member in range(len(configs))]
+            return [replace(o, metrics={"weights": each}) for o, each in zip(outcomes, sums, strict=True)]
+
+    return Agents
+
+
+def tune_four(example: ModuleType, agent: Any, directory: Path, engine: str = "batched") -> list[Any]:
+    settings: dict[str, Any] = {"population": 4, "rounds": 4, "method": "pbt", "seed": 0, "progress": False}
+    history = tune(agent, example.SPACE, directory=directory, engine=engine, **settings).history
+    assert any(o.parent is not None and o.parent[0] != o.member for o in history)
+    return list(history)
+
+
+def test_a_history_is_the_same_alone_and_in_the_company_of_252_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = load_example(WIDTH=256, EPISODES=2, LIMIT=20, UPDATES=1)
+    others, sizes, train_members = draw(example, 252), [], example.train_members
+    Agents = with_weights(example)
+
+    class InCompany(Agents):  # type: ignore[misc, valid-type]
+        """Four members that train in the program of 252 others."""
+
+        def __init__(self, seeds: list[int]):
+            super().__init__([*seeds, *range(1000, 1252)])
+
+        def train(self, configs: list[dict[str, Any]]) -> Any:
+            return super().train([*configs, *others])[:4]
+
+        def applied(self) -> list[dict[str, Any]]:
+            return super().applied()[:4]
+
+        def assigned(self, keys: list[tuple[int, int]]) -> None:
+            super().assigned([*keys, *((member, keys[0][1]) for member in range(4, 256))])
+
+        def copy(self, sources: list[int]) -> None:
+            super().copy([*sources, *range(4, 256)])
+
+    def counted(members: Any, config: Any) -> Any:
+        sizes.append(len(np.unique(members.key, axis=0)))
+        return train_members(members, config)
+
+    monkeypatch.setattr(example, "train_members", counted)
+    alone = tune_four(example, Agents, tmp_path / "alone")
+    assert sizes == [4] * 4
+    sizes.clear()
+    assert tune_four(example, InCompany, tmp_path / "in company") == alone
+    assert sizes == [256] * 4
+
+
+def test_a_history_is_the_same_one_by_one_and_as_a_batch(tmp_path: Path) -> None:
+    example = load_example()
+    Agents = with_weights(example)
+
+    class Agent:
+        """One member, with no other beside it."""
+
+        def __init__(self, seed: int):
+            self.agents = Agents([seed])
+
+        def train(self, config: dict[str, Any]) -> Any:
+            return self.agents.train([config])[0]
+
+        def applied(self) -> dict[str, Any]:
+            (config,) = self.agents.applied()
+            return dict(config)
+
+        def assigned(self, member: int, round: int) -> None:
+            self.agents.assigned([(member, round)])
+
+        def save(self, directory: Path) -> None:
+            self.agents.save(0, directory)
+
+        def load(self, directory: Path) -> None:
+            self.agents.load(0, directory)
+
+    batch = tune_four(example, Agents, tmp_path / "a batch")
+    assert tune_four(example, Agent, tmp_path / "one by one", engine="in-process") == batch
+
+
+# The program
 
 
 def test_copies_draw_random_numbers_of_their_own() -> None:
@@ -96,7 +177,7 @@ def test_copies_draw_random_numbers_of_their_own() -> None:
     agents.copy([0, 0, 0, 3])
     agents.assigned([(0, 1), (1, 1), (1, 1), (3, 1)])
     agents.train([example.START] * 4)
-    first, second, third, _ = np.asarray(agents.members.carts)
+    first, second, third, _ = np.asarray(agents.members.games[0])
     assert not np.array_equal(first, second)
     assert np.array_equal(second, third)
 
@@ -125,31 +206,12 @@ def test_a_new_configuration_is_not_compiled(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_256_members_train_in_one_program(tmp_path: Path) -> None:
-    example = load_example(EPISODES=2, LIMIT=20, UPDATES=1)
+    example = load_example(WIDTH=256, EPISODES=2, LIMIT=20, UPDATES=1)
     result = tune(
         example.Agents, example.SPACE, population=256, rounds=2, directory=tmp_path, engine="batched", progress=False
     )
     assert result.done
     assert sum(not o.failed for o in result.history) == 512
-
-
-def test_its_carts_move_as_those_of_gymnasium_do() -> None:
-    import gymnasium
-
-    example = load_example()
-    theirs = gymnasium.make("CartPole-v1").unwrapped
-    cart, _ = theirs.reset(seed=0)
-    rng, falls = np.random.default_rng(0), 0
-    for _ in range(300):
-        action = int(rng.integers(2))
-        ours, failed = example.push(np.asarray(cart)[None], np.array([action]))
-        cart, _, terminated, _, _ = theirs.step(action)
-        np.testing.assert_allclose(ours[0], cart, rtol=1e-4, atol=1e-6)
-        assert bool(failed[0]) == terminated
-        if terminated:
-            falls += 1
-            cart, _ = theirs.reset()
-    assert falls > 5
 
 
 # Kills
