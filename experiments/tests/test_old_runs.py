@@ -19,7 +19,9 @@ def test_an_old_procgen_run_still_names_its_agent_and_has_its_tables(
         task = store.about["agent"]["settings"]
     assert main(["resume", str(run)]) == 0  # Finished: it builds what its record names, without --trust, and ends.
     with Store.open(run, readonly=True) as store:
-        assert store.about["agent"]["settings"] == task
+        assert store.about["agent"]["settings"] == task | {
+            "levels": "uniform"
+        }  # What it did before there was a choice.
     assert main(["procgen", "--table", str(tmp_path)]) == 0
     rows = json.loads((FOLDER / "procgen.json").read_text())["observations"]
     final = max((row for row in rows if row["round"] == task["rounds"] - 1), key=lambda row: row["score"])

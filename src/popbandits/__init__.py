@@ -13,7 +13,7 @@
         def load(self, directory):
             self.weight = float((directory / "weight").read_text())
 
-    result = tune(Agent, {"lr": log(1e-4, 1e-1)}, rounds=10)
+    result = tune(Agent, {"lr": log(1e-4, 1e-1, default=3e-2)}, rounds=10)
     print(result.best.score, result.schedule[-1], result.directory)
 
 `help(popbandits.tune)` describes every setting, `popbandits.Agent` what an agent may do, and

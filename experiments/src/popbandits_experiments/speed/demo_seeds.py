@@ -27,10 +27,12 @@ from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, evaluate, make_agen
 from popbandits_experiments import RESULTS
 from popbandits_experiments.ground.methods import PBTWithPrior
 from popbandits_experiments.ground.records import seed_range
+from popbandits_experiments.methods import PatientPBT
 
 STORED = RESULTS / "demo.jsonl"
 RUNS: dict[str, tuple[Any, Any, int]] = {
     "tuned": (space(), NearPBT(), POPULATION),
+    "Patient PBT, the former default": (space(), PatientPBT(), POPULATION),
     "PBT, same prior": (space(), PBTWithPrior(), POPULATION),
     "PBT": (space(), PBT(), POPULATION),
     "random search": (space(), RandomSearch(), POPULATION),
