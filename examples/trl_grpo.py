@@ -133,7 +133,7 @@ def main() -> None:
 
 def compare(agent: Any, rounds: int, seeds: int, store: Path) -> None:
     """Compare a tuned population with one whose configurations stay, seed by seed; a line of `store` for each run."""
-    found: dict[str, list[float]] = {"patient-pbt": [], "random": []}
+    found: dict[str, list[float]] = {"near-pbt": [], "random": []}
     print("seed  tuned  not tuned")
     for seed in range(seeds):
         for method, scores in found.items():
@@ -143,7 +143,7 @@ def compare(agent: Any, rounds: int, seeds: int, store: Path) -> None:
             run = {"method": method, "seed": seed, "rounds": rounds, "score": scores[-1], "seconds": seconds}
             with store.open("a") as file:
                 file.write(json.dumps({**run, "machine": platform.machine()}) + "\n")
-        print(f"{seed:>4}  {found['patient-pbt'][-1]:5.1%}  {found['random'][-1]:5.1%}", flush=True)
+        print(f"{seed:>4}  {found['near-pbt'][-1]:5.1%}  {found['random'][-1]:5.1%}", flush=True)
     for name, scores in zip(("tuned", "not tuned"), found.values(), strict=True):
         print(f"{name}: {statistics.mean(scores):.1%}, from {min(scores):.1%} to {max(scores):.1%}")
     gains = [tuned - other for tuned, other in zip(*found.values(), strict=True)]

@@ -1,4 +1,4 @@
-"""The comparison of examples/trl_grpo.py: the table in the docs is that of the stored runs."""
+"""The comparison of examples/trl_grpo.py: the table in the docs is that of the stored runs, of the former default."""
 
 import json
 import re
