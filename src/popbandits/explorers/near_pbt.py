@@ -1,7 +1,7 @@
 """PBT near what you have, the default: population based training whose new values are drawn around a start.
 
-It differs from PBT (Jaderberg et al. 2017) in two points, each of which beats its removal on real training
-(docs/default.md has the figures, and what was tried and left out):
+It differs from PBT (Jaderberg et al. 2017) in two points (docs/default.md says what each brings on real training, and
+what was tried and left out):
 
 1. Its prior, from which resampled values and the first configurations come, leans to a start, or to the middle of
    ranges: people choose ranges around values they trust, and with ten ranges a uniform draw nearly always has some
