@@ -115,6 +115,17 @@ def test_a_started_variation_gives_the_first_member_the_defaults() -> None:
         assert [order.config == defaults for order in orders] == [started, False, False, False]
 
 
+def test_a_control_keeps_the_defaults_to_the_end() -> None:
+    space = spaces.wide()
+    defaults = dict(space.get_default_configuration())
+    run, scores, kept = Tuned(Spec("near-pbt/control", space, 6, 0)), None, []
+    while (orders := run.advance(scores)) is not None:
+        kept.append([order.config == defaults for order in orders])
+        scores = [-1.0, 1.0, 2.0, 3.0]  # The control is always the worst.
+    assert np.array(kept)[:, 0].all()
+    assert not np.array(kept)[:, 1:].any()
+
+
 def test_the_defaults_with_one_budget_hand_over_the_first_member_whatever_the_others_do() -> None:
     rising = np.arange(MEMBERS, dtype=float).tolist()
     for name, member in ((ALONE, 0), (DEFAULTS, MEMBERS - 1)):

@@ -168,7 +168,8 @@ class Tuned(Run):
         if spec.method not in (DEFAULTS, ALONE):
             method = find(spec.method)
             assert not isinstance(method, Rival)
-            start = method.start_in(spec.space, self.members) if isinstance(method, Variation) else None
+            varied = method if isinstance(method, Variation) else None
+            start = varied.start_in(spec.space, self.members) if varied else None
             self._population = Population(
                 spec.space,
                 method.make(),
@@ -178,6 +179,7 @@ class Tuned(Run):
                 explore=method.explore,
                 selection=method.make_selection(),
                 start=start or "random",
+                control=varied is not None and varied.control,
             )
 
     def advance(self, scores: Sequence[float] | None) -> list[Order] | None:

@@ -51,6 +51,8 @@ class Variation(Method):
     """Settings of its selection."""
     start: Any = None
     """Start of the population, or a function that makes it of the space and the number of members."""
+    control: bool = False
+    """Whether member 0 keeps the start to the end."""
 
     def start_in(self, space: ConfigurationSpace, members: int) -> Any:
         """Return the start of a population."""
@@ -110,6 +112,9 @@ PATIENT = partial(Variation, explorer=ALL_METHODS["patient-pbt"].explorer)
 METHODS: dict[str, Method | Rival] = {
     **ALL_METHODS,
     "near-pbt/start": NEAR("Near PBT, started from the defaults", start="defaults"),
+    "near-pbt/control": NEAR(
+        "Near PBT, started from the defaults, one member keeps them", start="defaults", control=True
+    ),
     "patient-pbt/start": PATIENT("Patient PBT, started from the defaults", start="defaults"),
     "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
     "pbt/diverse": Method("PBT, keeping behaviours apart", "PBT", selection="diverse"),
