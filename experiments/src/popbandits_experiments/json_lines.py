@@ -34,16 +34,17 @@ def append_lines(path: Path, rows: Iterable[Any]) -> None:
         os.fsync(file.fileno())
 
 
-def read_lines(folder: Path, make: Callable[..., R], what: str) -> dict[Any, R]:
+def read_lines(folder: Path, make: Callable[..., R], what: str, name: str = "*") -> dict[Any, R]:
     """Return the results of a folder by key; none if there is no folder. Incomplete last lines are left out.
 
     Args:
         folder: Folder of the files.
         make: Class of the results, made from the values of a line.
         what: What a line is of, for errors.
+        name: Name of the file to read, without its suffix; all if left out.
     """
     found: dict[Any, R] = {}
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in sorted(folder.glob(f"{name}.jsonl")):
         for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
             try:
                 result = make(**json.loads(line))

@@ -86,9 +86,9 @@ def append(entries: Iterable[Entry], folder: Path = RESULTS) -> None:
         append_lines(folder / f"{task}.jsonl", rows)
 
 
-def read(folder: Path = RESULTS) -> dict[Key, Entry]:
-    """Return every entry of a folder; none if there is no folder."""
-    return read_lines(folder, Entry, "member")
+def read(folder: Path = RESULTS, task: str = "*") -> dict[Key, Entry]:
+    """Return every entry of a folder, or those of a task; none if there is no folder."""
+    return read_lines(folder, Entry, "member", task)
 
 
 @dataclass(frozen=True)

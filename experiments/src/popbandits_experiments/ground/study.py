@@ -104,7 +104,7 @@ def batches(options: argparse.Namespace) -> Iterator["Batch"]:
         first = [Key(task, "usual", None, run, seed) for seed in seeds for run in range(BEST_OF)]
         first += [Key(task, "sample", space, index, 0) for space in spaces for index in range(options.samples)]
         yield from _missing(Batch, ground, first, options)
-        stored = headroom.read(options.results)
+        stored = headroom.read(options.results, task)
         if all(key in stored for key in first):
             again = [
                 Key(task, "again", study.space, index, seed)
@@ -123,7 +123,7 @@ def _missing(
     kind: "type[Batch]", ground: Ground, keys: Sequence[Key], options: argparse.Namespace
 ) -> "Iterator[Batch]":
     """Yield batches of the members that are not stored."""
-    stored = headroom.read(options.results)
+    stored = headroom.read(options.results, ground.name)
     left = [key for key in keys if key not in stored]
     for start in range(0, len(left), options.at_once):
         yield kind(ground, left[start : start + options.at_once])
