@@ -251,6 +251,7 @@ def test_levels_are_replayed_and_how_is_tuned_with_the_rest(tmp_path: Path, monk
     assert all(isinstance(one.agent, Task) and one.agent.settings().levels == "replay" for one in (tuned, alone))
 
 
+@pytest.mark.slow  # An agent that replays levels goes on bit for bit in a case that is always run.
 def test_a_population_that_replays_levels_goes_on_where_it_was_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

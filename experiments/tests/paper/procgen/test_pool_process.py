@@ -386,6 +386,7 @@ def test_an_agent_trains_the_same_with_a_process_even_after_an_interrupt_and_end
         agent.train(CONFIG)
 
 
+@pytest.mark.slow  # Pools play the same in a process, and replay resumes, in cases that are always run.
 def test_levels_are_replayed_the_same_with_a_process(elsewhere: pytest.MonkeyPatch) -> None:
     settings = replace(SETTINGS, levels="replay", interval=8 * SIZES.rollout)
     trained = []
