@@ -2,25 +2,12 @@
 
 import json
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
-
-from popbandits.errors import HistoryError
+from typing import Any
 
 DIGITS = 6
 """Significant digits in the files: more precise than any score, and the files stay small."""
-
-
-class Keyed(Protocol):
-    """A result that knows what it is of."""
-
-    @property
-    def key(self) -> Hashable:
-        """Identity of the result."""
-
-
-R = TypeVar("R", bound=Keyed)
 
 
 def append_lines(path: Path, rows: Iterable[Any]) -> None:
@@ -32,28 +19,6 @@ def append_lines(path: Path, rows: Iterable[Any]) -> None:
         file.write(b"".join(json.dumps(_rounded(row)).encode() + b"\n" for row in rows))
         file.flush()
         os.fsync(file.fileno())
-
-
-def read_lines(folder: Path, make: Callable[..., R], what: str, name: str = "*") -> dict[Any, R]:
-    """Return the results of a folder by key; none if there is no folder. Incomplete last lines are left out.
-
-    Args:
-        folder: Folder of the files.
-        make: Class of the results, made from the values of a line.
-        what: What a line is of, for errors.
-        name: Name of the file to read, without its suffix; all if left out.
-    """
-    found: dict[Any, R] = {}
-    for path in sorted(folder.glob(f"{name}.jsonl")):
-        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-            try:
-                result = make(**json.loads(line))
-            except (ValueError, TypeError) as error:
-                raise HistoryError(f"{path}:{number}: damaged line: {error}") from error
-            if result.key in found:
-                raise HistoryError(f"{path}:{number}: a {what} must be stored once, got {result.key} twice")
-            found[result.key] = result
-    return found
 
 
 def _rounded(value: Any) -> Any:

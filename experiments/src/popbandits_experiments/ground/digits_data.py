@@ -79,35 +79,23 @@ class Split:
     """Images, (n, 64), and true labels of the validation and the test part."""
 
 
-def divide(
-    labels: Tensor, training: int, validation: int, wrong: float, seed: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Divide images into disjoint parts, and mislabel an exact share of the training images.
-
-    Returns:
-        Indices of the images for training, validation and test, and the labels to train with.
-    """
-    count = len(labels)
-    if min(training, validation) < 1 or training + validation >= count:
-        raise ArgumentError(
-            f"training and validation must be positive and leave images for the test: together less than {count}, "
-            f"got {training} and {validation}"
-        )
-    if not 0 <= wrong <= 1:
-        raise ArgumentError(f"wrong must be a share between 0 and 1, got {wrong}")
-    rng = np.random.default_rng(seed)
-    order = torch.from_numpy(rng.permutation(count))
-    train, validate, test = order.tensor_split([training, training + validation])
-    learnt = labels[train].clone()
-    mislabelled = rng.permutation(training)[: round(wrong * training)]
-    # Shifted by 1 to 9: never the true label.
-    learnt[mislabelled] = (learnt[mislabelled] + torch.from_numpy(rng.integers(1, CLASSES, len(mislabelled)))) % CLASSES
-    return train, validate, test, learnt
-
-
 def split(data: Digits, task: Task) -> Split:
     """Split images into disjoint parts, and mislabel an exact share of the training images."""
-    training, validation, test, labels = divide(data.labels, task.training, task.validation, task.wrong, task.seed)
+    count = len(data.images)
+    if min(task.training, task.validation) < 1 or task.training + task.validation >= count:
+        raise ArgumentError(
+            f"training and validation must be positive and leave images for the test: together less than {count}, "
+            f"got {task.training} and {task.validation}"
+        )
+    if not 0 <= task.wrong <= 1:
+        raise ArgumentError(f"wrong must be a share between 0 and 1, got {task.wrong}")
+    rng = np.random.default_rng(task.seed)
+    order = torch.from_numpy(rng.permutation(count))
+    training, validation, test = order.tensor_split([task.training, task.training + task.validation])
+    labels = data.labels[training].clone()
+    mislabelled = rng.permutation(task.training)[: round(task.wrong * task.training)]
+    # Shifted by 1 to 9: never the true label.
+    labels[mislabelled] = (labels[mislabelled] + torch.from_numpy(rng.integers(1, CLASSES, len(mislabelled)))) % CLASSES
     shown = {
         name: (_centred(data.images[part]), data.labels[part])
         for name, part in (("validation", validation), ("test", test))

@@ -9,6 +9,7 @@ task; a killed study loses only the line in progress.
 """
 
 import argparse
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -18,11 +19,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from popbandits.basics.wording import number
+from popbandits.errors import HistoryError
 from popbandits_experiments import RESULTS as STORED
 from popbandits_experiments.ground.records import SPACES, Record, Space
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.statistics import FloatArray
-from popbandits_experiments.json_lines import append_lines, read_lines
+from popbandits_experiments.json_lines import append_lines
 
 RESULTS = STORED / "headroom"
 BEST_OF = 4
@@ -87,8 +89,18 @@ def append(entries: Iterable[Entry], folder: Path = RESULTS) -> None:
 
 
 def read(folder: Path = RESULTS, task: str = "*") -> dict[Key, Entry]:
-    """Return every entry of a folder, or those of a task; none if there is no folder."""
-    return read_lines(folder, Entry, "member", task)
+    """Return every entry of a folder, or those of a task. Incomplete last lines are left out."""
+    found: dict[Key, Entry] = {}
+    for path in sorted(folder.glob(f"{task}.jsonl")):
+        for place, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
+            try:
+                entry = Entry(**json.loads(line))
+            except (ValueError, TypeError) as error:
+                raise HistoryError(f"{path}:{place}: damaged line: {error}") from error
+            if entry.key in found:
+                raise HistoryError(f"{path}:{place}: a member must be stored once, got {entry.key} twice")
+            found[entry.key] = entry
+    return found
 
 
 @dataclass(frozen=True)

@@ -72,17 +72,21 @@ def test_a_saved_agent_goes_on_bit_for_bit(kind: type[PPO], tmp_path: Path) -> N
         assert left.read_bytes() == right.read_bytes()
 
 
-def test_a_member_that_takes_over_weights_does_not_relive_the_others_episodes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seeds = []
+@pytest.fixture
+def seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Seeds of the pools that agents make from here on."""
+    seen = []
 
     class Watched(agent_module.Pool):
         def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
-            seeds.append(seed)
+            seen.append(seed)
             super().__init__(*args, seed=seed, **kwargs)
 
     monkeypatch.setattr(agent_module, "Pool", Watched)
+    return seen
+
+
+def test_a_member_that_takes_over_weights_does_not_relive_the_others_episodes(tmp_path: Path, seeds: list[int]) -> None:
     parent = PPO(0, BRIEF)
     parent.train(config(PPO))
     checkpoint = save(parent, tmp_path / "parent")
@@ -273,16 +277,8 @@ REPLAY = {"temperature": 0.1, "staleness": 0.1}
 
 
 def test_without_level_replay_environments_draw_their_levels_by_the_same_seeds_as_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: list[int]
 ) -> None:
-    seeds = []
-
-    class Watched(agent_module.Pool):
-        def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
-            seeds.append(seed)
-            super().__init__(*args, seed=seed, **kwargs)
-
-    monkeypatch.setattr(agent_module, "Pool", Watched)
     monkeypatch.setattr(agent_module, "LevelPool", None)
     agent = DrAC(3, BRIEF)
     agent.train(config(DrAC))
