@@ -190,7 +190,7 @@ class Choice:
     """The parts that decide in a run, built, with defaults filled in."""
 
     method: Any
-    """An explorer, or any object with an `explore` method."""
+    """An explorer, or any object with an `explore` method; None for the default, which depends on the start."""
     selection: "Selection"
     explore: Explore
 
@@ -241,10 +241,8 @@ def choose(
             quantile = getattr(before, "quantile", None)
         explore = None if "method" in given and not resumed else explore
         return choose(**{"method": method, "selection": selection, "quantile": quantile, "explore": explore} | given)
-    from popbandits.explorers import DEFAULT
-
     brings = implied(method)
-    made = find_method(method).make() if isinstance(method, str) else DEFAULT() if method is None else method
+    made = find_method(method).make() if isinstance(method, str) else method
     explore = brings.get("explore", "replaced") if explore is None else explore
     selection = brings.get("selection") if selection is None else selection
     return Choice(made, _select(selection, quantile, getattr(made, "selection", None)), explore)

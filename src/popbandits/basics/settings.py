@@ -111,7 +111,7 @@ _SETTINGS = {
     "name": Setting(TEXT.or_none(), (str, "TEXT")),
     "task": Setting(TEXT.or_none(), (str, "TEXT")),
     "slurm": Setting(JOB.or_none(), (read_options, "NAME=VALUE,…"), resumes=True),
-    "control": Setting(FLAG, (bool, "")),
+    "control": Setting(FLAG.or_none(), (bool, ""), stored=FLAG),
     "evaluations": Setting(whole(0), (int, "N"), resumes=True),
     "max_cost": Setting(_COST.or_none("for no limit"), (float, "COST"), resumes=True),
     "callbacks": Setting(recorded=False, resumes=True),

@@ -10,11 +10,7 @@ from popbandits.explorers.pb2_rand import PB2Rand
 from popbandits.explorers.pbt import PBT
 from popbandits.explorers.random_search import RandomSearch
 
-DEFAULT = NearPBT
-"""The default method of a run."""
-
 __all__ = [
-    "DEFAULT",
     "PBT",
     "CoCaBO",
     "Explorer",
@@ -26,4 +22,10 @@ __all__ = [
     "Proposal",
     "RandomSearch",
     "as_explorer",
+    "default_explorer",
 ]
+
+
+def default_explorer(started: bool) -> Explorer:
+    """Make the method of a run that names none: near the start if there is one, else nothing beats PBT."""
+    return NearPBT() if started else PBT()

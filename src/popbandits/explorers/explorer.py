@@ -45,6 +45,8 @@ class Explorer:
     """True if every interval trains from scratch with a new configuration."""
     selection: Selection | None = None
     """The method's own selection, used by a run that names none; None for truncation."""
+    keeps_start: ClassVar[bool] = False
+    """True if a run that has a start, and does not say otherwise, keeps a member on it: the control."""
     earlier: ClassVar[Mapping[str, Any]] = {}
     """Former values of settings that older records lack, so that a run on record goes on as it began."""
 

@@ -1,29 +1,30 @@
-"""PBT near what you have, the default: population based training whose new values are drawn around a start.
+"""PBT near what you have, the default with a start: population based training whose new values are drawn around it.
 
-It differs from PBT (Jaderberg et al. 2017) in two points (docs/default.md says what each brings on real training, and
+It differs from PBT (Jaderberg et al. 2017) in three points (docs/default.md says what each brings on real training, and
 what was tried and left out):
 
-1. Its prior, from which resampled values and the first configurations come, leans to a start, or to the middle of
-   ranges: people choose ranges around values they trust, and with ten ranges a uniform draw nearly always has some
-   value near an end.
+1. Its prior, from which resampled values and the other first configurations come, leans to the start.
 2. Values are resampled more often, and the other numbers move by a normal step instead of a factor.
+3. In a population of four or more, one member stays on the start: the control.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from popbandits.basics.rules import FLAG, PROBABILITY, real
+from popbandits.basics.rules import PROBABILITY, real
 from popbandits.basics.typing import FloatArray
 from popbandits.explorers.pbt import Perturbation
 from popbandits.history import Config
 from popbandits.space import Prior, Space
+from popbandits.space.prior import UNIFORM
 
 
 @dataclass(frozen=True)
 class NearPBT(Perturbation):
-    """Resample most numbers and labels, near the start or the middle of their ranges; move the other numbers a little.
+    """Resample most numbers and labels, near the start; move the other numbers a little.
 
     Args:
         resample: Probability of resampling a number. Default 0.6. Lower it in long runs with many members, where small
@@ -31,17 +32,17 @@ class NearPBT(Perturbation):
         resample_label: Probability of resampling a label. Default 0.8. Lower it if changing a label disturbs training.
         step: Standard deviation of the other numbers' moves, as a share of their ranges. Default 0.1. Lower it if good
             values lie in a narrow band.
-        concentration: Concentration of draws at the middle of a range: from Beta(c, c), where 1 is uniform. Default
-            4.0. Lower it if your ranges are not centred on values you trust.
-        around_start: Whether draws concentrate around the configurations given as `start`, not the middles of ranges,
-            and half of the resampled labels are theirs. Default True. Use False if they are only a first guess.
+        concentration: Concentration of draws around the start. Default 2.0: those of numbers have the width of
+            Beta(2, 2), and half of the labels are the start's. 1 is uniform, as it is without a start. Raise it if you
+            trust your start, to 4 for instance.
     """
+
+    keeps_start: ClassVar[bool] = True
 
     resample: float = 0.6
     resample_label: float = 0.8
     step: float = 0.1
-    concentration: float = 4.0
-    around_start: bool = True
+    concentration: float = 2.0
 
     def __post_init__(self) -> None:
         for name in ("resample", "resample_label"):
@@ -49,11 +50,10 @@ class NearPBT(Perturbation):
         real("between 1 and 100", lambda c: 1 <= c <= 100, "1 is uniform").check("concentration", self.concentration)
         share = real("a share of a range between 0 and 1", lambda step: 0 <= step <= 1, "0.1 is usual")
         share.check("step", self.step)
-        FLAG.check("around_start", self.around_start)
 
     def make_prior(self, space: Space, start: Sequence[Config]) -> Prior:
-        """Lean to the start, if there is one and `around_start`, or else to the middle of ranges."""
-        return Prior(self.concentration, space.encode(start) if start and self.around_start else None)
+        """Lean to the start, if there is one."""
+        return Prior(self.concentration, space.encode(start)) if start else UNIFORM
 
     def perturb(self, space: Space, x: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Move numbers by a normal step, reflected at the ends of their ranges."""

@@ -6,11 +6,14 @@ from typing import Any
 
 from popbandits.basics.settings import Explore, Mode, check
 from popbandits.errors import ArgumentError
-from popbandits.explorers import Explorer, Proposal, as_explorer
+from popbandits.explorers import Explorer, Proposal, as_explorer, default_explorer
 from popbandits.methods import choose
 from popbandits.population.start import Start, follow, resolve
 from popbandits.selection import Selection
 from popbandits.space import Space
+
+CONTROLLED = 4
+"""Members from which on a method that keeps the start has a control, unless the user says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,10 @@ class Plan:
         initial_score: float | None,
         start: Start,
         selection: Selection | str | None,
-        control: bool,
+        control: bool | None,
     ) -> "Plan":
         """Resolve the arguments of `Population`, names or objects; raise the error of any that is wrong."""
         made, chosen = Space(space), choose(method, selection, quantile, explore)
-        explorer = as_explorer(chosen.method)
         check("population", size, "size")
         check("rounds", rounds)
         check("seed", seed)
@@ -76,5 +78,9 @@ class Plan:
         first = resolve(given, made, size)
         if control and not first:
             raise ArgumentError("the control trains with the start, got control=True without one; give start")
-        made = made.with_prior(explorer.make_prior(made, [proposal.config for proposal in first]))
-        return Plan(made, **vars(chosen), start=first, size=size, rounds=rounds, seed=seed, **others)
+        method = chosen.method or default_explorer(bool(first))
+        if control is None:
+            others["control"] = bool(first) and size >= CONTROLLED and as_explorer(method).keeps_start
+        made = made.with_prior(as_explorer(method).make_prior(made, [proposal.config for proposal in first]))
+        parts = vars(chosen) | {"method": method}
+        return Plan(made, **parts, start=first, size=size, rounds=rounds, seed=seed, **others)

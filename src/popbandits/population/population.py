@@ -64,8 +64,8 @@ class Population:
         space: Hyperparameters to tune: a dict of ranges (tuples, or `log(1e-5, 1e-1)` for a log scale), choices (lists)
             and constants, or a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations.
         method: Method that finds new configurations: an explorer such as `PB2Mix()`, any object with an `explore`
-            method, or a name such as "pb2-mix". None (default) is `NearPBT()`. Change it to compare methods, or for
-            one that models scores ("pb2-mix").
+            method, or a name such as "pb2-mix". None (default) is `NearPBT()` with a start, else `PBT()`. Change it
+            to compare methods, or for one that models scores ("pb2-mix").
         size: Number of members. Default 4. Raise it if you can train more: more members try more.
         rounds: Number of intervals that each member trains. Default 50. None for a run without a set end.
         seed: Seed of all random choices of the tuning. Default 0. Change it to repeat a run with other random choices.
@@ -89,8 +89,9 @@ class Population:
         selection: Selection of the weights and configuration that a member continues with: an object such as
             `Truncation(0.5)`, or a name. None (default) is the method's own, or `Truncation()`. Change it for a
             selection of your own, or one of the experiments: if scores are noisy, or early scores mislead.
-        control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
-            load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.
+        control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained, and ends no
+            worse; others may load its weights. Needs a `start`. None (default) is True for `NearPBT` with at least four
+            members. Use False if early scores cannot mislead, to search with all members.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Population:
         history: Iterable[Observation] | Archive = (),
         start: Start = None,
         selection: Selection | str | None = None,
-        control: bool = False,
+        control: bool | None = None,
     ):
         given = {name: value for name, value in locals().items() if name not in ("self", "history")}
         self._open(Plan.make(**given), history)

@@ -285,6 +285,7 @@ class PopulationScheduler(TrialScheduler):
             synchronous=self._synch,
             history=history,
             start=start,
+            control=False,  # Tune's own draws are a start too.
         )
 
     def _rounds(self, trial: AnyTrial) -> int | None:

@@ -60,8 +60,8 @@ class Experiment:
         space: Hyperparameters to tune: a dict of ranges (tuples, or `log(1e-5, 1e-1)` for a log scale), choices (lists)
             and constants, or a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations.
         method: Method that finds new configurations: an explorer such as `PB2Mix()`, any object with an `explore`
-            method, or a name such as "pb2-mix". None (default) is `NearPBT()`. Change it to compare methods, or for
-            one that models scores ("pb2-mix").
+            method, or a name such as "pb2-mix". None (default) is `NearPBT()` with a start, else `PBT()`. Change it
+            to compare methods, or for one that models scores ("pb2-mix").
         population: Number of members. Default 4. Raise it if you can train more: more members try more.
         rounds: Number of intervals that each member trains. Default 50. None for a run without a set end.
         seed: Seed of all random choices of the tuning. Default 0. Change it to repeat a run with other random choices.
@@ -104,8 +104,9 @@ class Experiment:
         slurm: Options of the SLURM jobs: those of sbatch such as `partition`, `account`, `gpus_per_node` and
             `cpus_per_task`; `timeout_min` (60) and `mem_gb`; `cluster="local"` runs them as processes on this machine.
             None (default) leaves the others to the cluster. For engine="slurm" only.
-        control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
-            load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.
+        control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained, and ends no
+            worse; others may load its weights. Needs a `start`. None (default) is True for `NearPBT` with at least four
+            members. Use False if early scores cannot mislead, to search with all members.
         evaluations: Number of evaluations of each candidate at the end of a run, if the agent has an `evaluate`: the
             best mean chooses the checkpoint that is handed over. Default 10. 0 to choose by scores alone. Raise it if
             evaluations are noisy or cheap.
@@ -143,7 +144,7 @@ class Experiment:
     task: str | None = None
     _: KW_ONLY
     slurm: JobOptions | None = None
-    control: bool = False
+    control: bool | None = None
     evaluations: int = 10
     max_cost: float | None = None
     callbacks: Sequence[View] = ()
@@ -220,7 +221,7 @@ class Experiment:
             raise RunError(f"{store.path} holds a history without its settings; continue it with Population(history=…)")
         given = implied(given.get("method")) | given
         stored = {name: about[each.key] for name, each in SETTINGS.items() if each.recorded and each.key in about}
-        stored |= {"space": store.space, "directory": store.path.parent}
+        stored = {"control": False} | stored | {"space": store.space, "directory": store.path.parent}
         with store.blamed():  # Errors here are the record's; below they are the caller's.
             stored |= {"population": about["size"], "start": from_record(about.get("start", []))}
             made = Experiment(**(stored | {"agent": Experiment, "method": None, "selection": None}))

@@ -91,7 +91,7 @@ def tune(
     task: str | None = None,
     *,
     slurm: JobOptions | None = None,
-    control: bool = False,
+    control: bool | None = None,
     evaluations: int = 10,
     max_cost: float | None = None,
     callbacks: Sequence[View] = (),
@@ -126,8 +126,8 @@ def tune(
         space: Hyperparameters to tune: a dict of ranges (tuples, or `log(1e-5, 1e-1)` for a log scale), choices (lists)
             and constants, or a `ConfigurationSpace` of ConfigSpace for conditions and forbidden combinations.
         method: Method that finds new configurations: an explorer such as `PB2Mix()`, any object with an `explore`
-            method, or a name such as "pb2-mix". None (default) is `NearPBT()`. Change it to compare methods, or for
-            one that models scores ("pb2-mix").
+            method, or a name such as "pb2-mix". None (default) is `NearPBT()` with a start, else `PBT()`. Change it
+            to compare methods, or for one that models scores ("pb2-mix").
         population: Number of members. Default 4. Raise it if you can train more: more members try more.
         rounds: Number of intervals that each member trains. Default 50. None for a run without a set end.
         seed: Seed of all random choices of the tuning. Default 0. Change it to repeat a run with other random choices.
@@ -170,8 +170,9 @@ def tune(
         slurm: Options of the SLURM jobs: those of sbatch such as `partition`, `account`, `gpus_per_node` and
             `cpus_per_task`; `timeout_min` (60) and `mem_gb`; `cluster="local"` runs them as processes on this machine.
             None (default) leaves the others to the cluster. For engine="slurm" only.
-        control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained; others may
-            load its weights. Default False. Needs a `start`. Use it if you must know whether tuning was worth it.
+        control: Whether member 0 trains with the start to the end, so that the run shows what tuning gained, and ends no
+            worse; others may load its weights. Needs a `start`. None (default) is True for `NearPBT` with at least four
+            members. Use False if early scores cannot mislead, to search with all members.
         evaluations: Number of evaluations of each candidate at the end of a run, if the agent has an `evaluate`: the
             best mean chooses the checkpoint that is handed over. Default 10. 0 to choose by scores alone. Raise it if
             evaluations are noisy or cheap.

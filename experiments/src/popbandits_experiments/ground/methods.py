@@ -72,7 +72,7 @@ class Variation(Method):
 
 @dataclass(frozen=True)
 class PBTWithPrior(PBT):
-    """PBT whose first configurations and draws come from the default's prior, with a start around the start."""
+    """PBT whose draws come from the default's prior, around the start."""
 
     def make_prior(self, space: Space, start: Sequence[Config]) -> Prior:
         """Return the default's prior."""
@@ -111,20 +111,17 @@ PATIENT = partial(Variation, explorer=ALL_METHODS["patient-pbt"].explorer)
 
 METHODS: dict[str, Method | Rival] = {
     **ALL_METHODS,
-    "near-pbt/start": NEAR("Near PBT, started from the defaults", start="defaults"),
-    "near-pbt/control": NEAR(
-        "Near PBT, started from the defaults, one member keeps them", start="defaults", control=True
-    ),
+    "near-pbt/control": NEAR("Near PBT, started from the defaults", start="defaults", control=True),
+    "near-pbt/start": NEAR("Near PBT, started from the defaults, no control", start="defaults"),
     "patient-pbt/start": PATIENT("Patient PBT, started from the defaults", start="defaults"),
     "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
     "pbt/diverse": Method("PBT, keeping behaviours apart", "PBT", selection="diverse"),
-    "pbt/prior": Control("PBT, with the default's prior"),
     "pbt/prior/start": Control("PBT, with the default's prior, started from the defaults", start="defaults"),
     # A schedule as a start, and the same without tuning: random search never changes what members start with.
     "defaults/cosine": Variation("Defaults, along a cosine, no tuning", "RandomSearch", start=all_along_cosine),
     "pbt/cosine": Variation("PBT, started from a cosine", "PBT", start=along_cosine),
     "pbt/prior/cosine": Control("PBT, with the default's prior, started from a cosine", start=along_cosine),
-    "near-pbt/cosine": NEAR("Near PBT, started from a cosine", start=along_cosine),
+    "near-pbt/cosine": NEAR("Near PBT, started from a cosine", start=along_cosine, control=True),
     "patient-pbt/cosine": PATIENT("Patient PBT, started from a cosine", start=along_cosine),
     "ray-pb2": Peer(
         "Ray Tune's PB2, numbers only",
@@ -140,7 +137,7 @@ def find(name: str) -> Method | Rival:
     """Return a method by its name, with other settings if these are spelled.
 
     >>> find("near-pbt:step=0.05").make()
-    NearPBT(resample=0.6, resample_label=0.8, step=0.05, concentration=4.0, around_start=True)
+    NearPBT(resample=0.6, resample_label=0.8, step=0.05, concentration=2.0)
     """
     base, _, spelled = name.partition(":")
     if base not in METHODS:

@@ -1,6 +1,6 @@
 """Patient PBT, the former default: members train alone at first, values cross over, and a model chooses if it can.
 
-It is `popbandits.NearPBT`, the default, with four parts that did not beat their removal (docs/default.md has the
+It is `popbandits.NearPBT` with a stronger prior, which leans to the middle without a start, no control, and four parts that did not beat their removal (docs/default.md has the
 figures); runs on record go on with it:
 
 1. No member is replaced in the first quarter of the rounds (`Patient`).
@@ -22,7 +22,7 @@ from popbandits.explorers import Proposal
 from popbandits.history import Config, History, Observation
 from popbandits.history.memory import NO_INDEX
 from popbandits.selection.truncation import rank
-from popbandits.space import Points, Space
+from popbandits.space import Points, Prior, Space
 from popbandits.space.prior import UNIFORM
 from popbandits_experiments.methods.accumulation import accumulation
 from popbandits_experiments.methods.patient import Patient
@@ -43,8 +43,9 @@ class PatientPBT(NearPBT):
         resample: As `NearPBT`'s.
         resample_label: As `NearPBT`'s.
         step: As `NearPBT`'s.
-        concentration: As `NearPBT`'s.
-        around_start: As `NearPBT`'s.
+        concentration: Concentration of draws at the middle of a range: from Beta(c, c), where 1 is uniform. Default
+            4.0.
+        around_start: Whether draws concentrate around the start instead, if there is one. Default True.
         crossover: Probability that a value comes from another member, not the parent and none of the worst quarter.
             Default 0.3. Lower it if good values depend on one another.
         model: Whether the model of `PB2Fuse` chooses if scores accumulate, as a running total does. Default True. Use
@@ -53,9 +54,12 @@ class PatientPBT(NearPBT):
             the worst members too, and the model is that of `PB2Fuse(edition=1)`.
     """
 
+    keeps_start: ClassVar[bool] = False
     selection = Patient()
     earlier: ClassVar[Mapping[str, Any]] = {"crossover": 0.0, "model": False, "around_start": False, "edition": 1}
 
+    concentration: float = 4.0
+    around_start: bool = True
     crossover: float = 0.3
     model: bool = True
     _: KW_ONLY
@@ -64,8 +68,13 @@ class PatientPBT(NearPBT):
     def __post_init__(self) -> None:
         super().__post_init__()
         PROBABILITY.check("crossover", self.crossover)
-        FLAG.check("model", self.model)
+        for name in ("model", "around_start"):
+            FLAG.check(name, getattr(self, name))
         EDITION.check("edition", self.edition)
+
+    def make_prior(self, space: Space, start: Sequence[Config]) -> Prior:
+        """Lean to the start, if there is one and `around_start`, or else to the middle of ranges."""
+        return Prior(self.concentration, space.encode(start) if start and self.around_start else None)
 
     def explore_round(
         self,

@@ -37,7 +37,6 @@ class Rival:
 
 _WORDS: dict[Belief, str] = {
     "uniform": "",
-    "prior": ", with the default's prior",
     "start": ", started from the defaults",
 }
 
@@ -55,17 +54,17 @@ def _family(
 RIVALS: dict[str, Rival] = {
     "defaults/annealed": Rival("Defaults, learning rate annealed", Annealed),
     "defaults/longer": Rival("Defaults, one run of the whole budget", Longer, "start"),
-    **_family("random", "Random search", to_the_end, "prior", "start"),
-    **_family("sha", "Successive halving", successive_halving, "uniform", "prior", "start"),
-    **_family("sha-mild", "Successive halving, mild", mild_halving, "uniform", "prior", "start"),
-    **_family("asha", "ASHA", ASHA, "uniform", "prior", "start"),
-    **_family("hyperband", "Hyperband", hyperband, "uniform", "prior", "start"),
-    **_family("bohb", "BOHB", BOHB, "uniform", "prior", "start"),
-    **_family("tpe", "TPE with median stopping", MedianTPE, "uniform", "prior", "start"),
-    **_family("dyhpo", "Freeze-thaw after DyHPO", DyHPO, "uniform", "prior", "start"),
-    **_family("smac", "SMAC3, multi-fidelity", SMAC, "uniform", "prior", "start"),
+    **_family("random", "Random search", to_the_end, "start"),
+    **_family("sha", "Successive halving", successive_halving, "uniform", "start"),
+    **_family("sha-mild", "Successive halving, mild", mild_halving, "uniform", "start"),
+    **_family("asha", "ASHA", ASHA, "uniform", "start"),
+    **_family("hyperband", "Hyperband", hyperband, "uniform", "start"),
+    **_family("bohb", "BOHB", BOHB, "uniform", "start"),
+    **_family("tpe", "TPE with median stopping", MedianTPE, "uniform", "start"),
+    **_family("dyhpo", "Freeze-thaw after DyHPO", DyHPO, "uniform", "start"),
+    **_family("smac", "SMAC3, multi-fidelity", SMAC, "uniform", "start"),
 }
-"""Rivals by name. What follows the slash is the belief: `prior`, or `start`, the same around the defaults.
+"""Rivals by name. With `/start` they begin with the usual settings, and draw around them as the default does.
 
 `smac` needs its package, which is imported when it is made.
 """

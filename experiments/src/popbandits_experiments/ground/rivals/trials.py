@@ -26,8 +26,8 @@ from popbandits.space import Space
 from popbandits.space.drawing import draw_config, draw_points
 from popbandits.space.points import Points
 
-Belief = Literal["uniform", "prior", "start"]
-"""Distribution of new configurations: the space's own, the default's prior, or that prior around the defaults."""
+Belief = Literal["uniform", "start"]
+"""Distribution of new configurations: the space's own, or the default's prior around the usual settings."""
 
 
 @dataclass(eq=False)
@@ -61,7 +61,7 @@ class Draws:
     def __init__(self, space: ConfigurationSpace, belief: Belief, seed: int):
         plain, self.rng = Space(space), np.random.default_rng(seed)
         self._first = [dict(space.get_default_configuration())] if belief == "start" else []
-        self.space = plain if belief == "uniform" else plain.with_prior(NearPBT().make_prior(plain, self._first))
+        self.space = plain.with_prior(NearPBT().make_prior(plain, self._first))
 
     def draw(self) -> dict[str, Any]:
         """Draw a configuration."""
