@@ -58,7 +58,7 @@ class Reach(Task):
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
         """Turn for 0.05 s; only the time limit ends an episode."""
-        θ, ω, target = state[0].split(2, -1)
+        θ, ω, target = state[0][..., :2], state[0][..., 2:4], state[0][..., 4:]
         action = action.clamp(-1, 1)
         ω = torch.add(ω, _accelerations(θ[..., 1], ω, TORQUE * action), alpha=STEP)
         after = torch.cat((torch.add(θ, ω, alpha=STEP), ω, target), -1)
