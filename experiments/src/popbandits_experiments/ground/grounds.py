@@ -136,6 +136,9 @@ GROUNDS = {
         _on_device("SwingUp", "SwingUp", updates=150),
         _on_device("FrozenLake", "FrozenLake8x8-v1", updates=90),
         _on_device("Taxi", "Taxi-v4", updates=90, still=0),
+        _on_device("CliffWalking", "CliffWalking-v1", updates=90, still=3),
+        _on_device("KeyDoor", "KeyDoor", updates=150, still=4),
+        _on_device("Reach", "Reach", updates=90),
         # A deceptive task: the way that pays at once leads to a wall.
         _on_device("Detour", "Detour", updates=90),
         # Without normalisation, which Stable-Baselines3 leaves to the user: its settings meet other scales.

@@ -43,6 +43,9 @@ SCALES = {
     "Detour": Scale(-77.2, -30, take_off_share=0.6),  # above waiting at the wall, which scores -53
     "FrozenLake": Scale(0.0015, 0.85),
     "Taxi": Scale(-773, 7, take_off_share=0.75),  # above driving about, which scores -200
+    "CliffWalking": Scale(-2079, -17, take_off_share=0.92),  # above staying at the start, which scores -200
+    "KeyDoor": Scale(0.005, 0.8),
+    "Reach": Scale(-109, -50),
     "Pendulum-raw": Scale(-1225, -200),
     "Acrobot-raw": Scale(-498.6, -100),
     "MountainCar-raw": Scale(-200, -110, take_off_share=0.05),

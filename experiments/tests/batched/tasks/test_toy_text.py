@@ -1,4 +1,4 @@
-"""FrozenLake and Taxi on the device, beside Gymnasium's tables: every action in every state."""
+"""FrozenLake, Taxi and CliffWalking on the device, beside Gymnasium's tables: every action in every state."""
 
 from collections import Counter
 
@@ -62,3 +62,20 @@ def test_a_taxi_sees_where_everything_is() -> None:
     seen = TASKS["Taxi-v4"].observe((torch.tensor([[2.0, 4.0, 4.0, 1.0]]),))
     assert seen.nonzero()[:, 1].tolist() == [2, 5 + 4, 10 + 4, 15 + 1]
     assert seen.shape == (1, 19)
+
+
+def test_every_step_along_the_cliff_is_gymnasiums() -> None:
+    task, theirs = TASKS["CliffWalking-v1"], gymnasium.make("CliffWalking-v1").unwrapped
+    for place, by_action in theirs.P.items():  # type: ignore[attr-defined]
+        if place > 36:
+            continue  # The cliff, or the goal: nobody is there at the start of a step.
+        for action, ((_, expected, reward, over),) in by_action.items():
+            given = torch.tensor(float(place)), torch.tensor(action), torch.empty(0)
+            (after,), our_reward, our_end = task.step((given[0],), *given[1:])
+            assert (int(after), float(our_reward), bool(our_end)) == (expected, reward, over), (place, action)
+
+
+def test_the_cliff_is_seen_by_its_place_from_gymnasiums_start() -> None:
+    task, theirs = TASKS["CliffWalking-v1"], gymnasium.make("CliffWalking-v1").unwrapped
+    assert torch.equal(task.observe((torch.arange(48.0),)), torch.eye(48))
+    assert task.start(torch.rand(3, 0))[0].tolist() == [theirs.reset()[0]] * 3
