@@ -17,7 +17,6 @@ from popbandits import (
     Experiment,
     Explorer,
     History,
-    NearPBT,
     Observation,
     Population,
     Selection,
@@ -213,7 +212,7 @@ def test_an_unknown_name_is_refused_with_those_there_are(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("run", "changes", "resumed", "method", "selection", "explore"),
     [
-        ({}, {}, False, NearPBT(), Truncation(), "replaced"),
+        ({}, {}, False, None, Truncation(), "replaced"),
         ({"method": "pb2-fuse/all"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
         ({"method": PBT(), "explore": "all"}, {"method": "pbt"}, False, PBT(), Truncation(), "replaced"),
         ({"method": PBT(), "explore": "all"}, {"method": "pbt"}, True, PBT(), Truncation(), "all"),

@@ -113,8 +113,8 @@ def test_a_space_that_forbids_what_is_believed_is_still_drawn_from() -> None:
 
 def test_a_prior_is_put_on_the_space_of_one_population_only() -> None:
     space = Space({"a": (0.0, 1.0)})
-    patient, plain = Population(space), Population(space, PBT())
-    assert patient.space.prior is not None
+    near, plain = Population(space, start={"a": 0.1}), Population(space)
+    assert near.space.prior is not None
     assert space.prior is None is plain.space.prior
-    assert Population(patient.space, PBT()).space.prior is None
-    assert patient.space.to_json() == space.to_json()
+    assert Population(near.space, PBT()).space.prior is None
+    assert near.space.to_json() == space.to_json()

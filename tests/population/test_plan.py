@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import Experiment, Population, resume, tune
+from popbandits import PBT, Experiment, NearPBT, Population, cosine, log, resume, tune
 from popbandits.cli import main
 from popbandits.population import Plan
 from popbandits.population.population import Population as Built
@@ -111,3 +111,24 @@ def test_a_space_of_a_space_is_not_built_again(counted: Counter[str]) -> None:
     made = Space(SPACE)
     assert Population(Space(made)).space.names == made.names
     assert counted["spaces"] == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "method", "control"),
+    [
+        ({}, PBT(), False),
+        ({"start": "random"}, PBT(), False),
+        ({"start": "defaults"}, NearPBT(), True),
+        ({"start": {"lr": 1e-3}}, NearPBT(), True),
+        ({"start": {"lr": cosine(1e-3, 1e-4)}}, NearPBT(), True),
+        ({"start": "defaults", "control": False}, NearPBT(), False),
+        ({"start": "defaults", "size": 3}, NearPBT(), False),
+        ({"start": "defaults", "size": 3, "control": True}, NearPBT(), True),
+        ({"start": "defaults", "method": "near-pbt", "size": 8}, NearPBT(), True),
+        ({"start": "defaults", "method": "pbt"}, PBT(), False),
+        ({"start": "defaults", "method": PBT(), "control": True}, PBT(), True),
+    ],
+)
+def test_a_start_brings_the_method_that_stays_near_it_and_a_control(settings: Any, method: Any, control: bool) -> None:
+    plan = Population({"lr": log(1e-5, 1e-1)}, **settings).plan
+    assert (plan.method, plan.control) == (method, control)

@@ -1,7 +1,8 @@
 """Patient PBT, the former default: members train alone at first, values cross over, and a model chooses if it can.
 
-It is `popbandits.NearPBT` with a stronger prior, which leans to the middle without a start, no control, and four parts that did not beat their removal (docs/default.md has the
-figures); runs on record go on with it:
+It is `popbandits.NearPBT` without the control, with a stronger prior, which leans to the middle of ranges where there
+is no start, and with four parts that did not beat their removal (docs/default.md has the figures). Runs on record go on
+with it:
 
 1. No member is replaced in the first quarter of the rounds (`Patient`).
 2. Some values come from another member instead of the parent, one that is not about to be replaced.
