@@ -46,7 +46,7 @@ DEFAULTS: dict[str, Any] = {
     "optimizer": "adam",
     "beta1": 0.9,
 }
-"""Usual settings of small character models such as nanoGPT's: Adam, dropout, clipping; minibatches of 16 sequences."""
+"""Usual settings of small character models such as nanoGPT's: Adam, dropout, clipping; small minibatches."""
 
 
 def wide() -> ConfigurationSpace:
