@@ -9,16 +9,8 @@ from ConfigSpace import ConfigurationSpace
 
 from popbandits.errors import ArgumentError
 from popbandits_experiments.batched.random import Streams, derive_keys, keys_of
-from popbandits_experiments.ground.recall import (
-    DEFAULTS,
-    KEYS,
-    BatchedRecall,
-    Sequences,
-    Settings,
-    narrow,
-    shifted,
-    wide,
-)
+from popbandits_experiments.ground.recall import KEYS, BatchedRecall, Sequences, Settings
+from popbandits_experiments.ground.sequences import DEFAULTS, narrow, shifted, wide
 
 SMALL = Settings(training=32, held_out=16, pairs=6, epochs=2, width=8)
 SGD: dict[str, Any] = {**DEFAULTS, "optimizer": "sgd", "momentum": 0.5, "lr": 0.1, "minibatches": 2}

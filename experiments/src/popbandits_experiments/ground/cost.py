@@ -17,7 +17,7 @@ from popbandits_experiments.ground.run import COMPARED
 from popbandits_experiments.ground.sitting import Batch, sit
 
 BYTES = 4  # bytes of a float32
-SUPERVISED = ("Digits", "Recall")
+SUPERVISED = ("Digits", "Recall", "Modular")
 """Tasks without acting and scoring by episodes."""
 PASSES = 7
 """Memory accesses of an optimizer per weight: weight and both moments read and written, gradient read."""

@@ -15,8 +15,9 @@ from popbandits_experiments.batched.device import DeviceWorld
 from popbandits_experiments.batched.pools import PoolWorld
 from popbandits_experiments.batched.ppo import BatchedPPO, Settings
 from popbandits_experiments.batched.tasks import TASKS
-from popbandits_experiments.ground import digits, recall
+from popbandits_experiments.ground import digits, modular, recall, sequences
 from popbandits_experiments.ground.digits import BatchedDigits
+from popbandits_experiments.ground.modular import BatchedModular
 from popbandits_experiments.ground.recall import BatchedRecall
 from popbandits_experiments.ground.records import Group, Space
 
@@ -54,7 +55,7 @@ class Ground:
     updates: int
     """Rollouts (or epochs) of a member over the whole run, divided among the rounds."""
     steps: int
-    """Environment steps per rollout, or images per epoch."""
+    """Environment steps per rollout, or images or sequences per epoch."""
     make: Callable[[Sequence[int], int, str], Agents]
     """Function that makes agents from their seeds, the rollouts per round, and a device."""
     spaces: Spaces
@@ -72,6 +73,11 @@ PPO_SPACES: Spaces = {
     "wide": spaces.wide,
     "shifted": spaces.shifted,
     "narrow": spaces.narrow,
+}
+SEQUENCE_SPACES: Spaces = {
+    "wide": sequences.wide,
+    "shifted": sequences.shifted,
+    "narrow": sequences.narrow,
 }
 
 
@@ -109,8 +115,14 @@ def _recall() -> Ground:
     def make(seeds: Sequence[int], updates: int, device: str) -> BatchedRecall:
         return BatchedRecall(seeds, recall.Settings(epochs=updates), device)
 
-    spaces: Spaces = {"wide": recall.wide, "shifted": recall.shifted, "narrow": recall.narrow}
-    return Ground("Recall", "device", 300, recall.STANDARD.training, make, spaces)
+    return Ground("Recall", "device", 300, recall.STANDARD.training, make, SEQUENCE_SPACES)
+
+
+def _modular() -> Ground:
+    def make(seeds: Sequence[int], updates: int, device: str) -> BatchedModular:
+        return BatchedModular(seeds, modular.Settings(epochs=updates), device)
+
+    return Ground("Modular", "device", 300, modular.STANDARD.training, make, SEQUENCE_SPACES)
 
 
 DIGITS: Path | None = None
@@ -156,6 +168,7 @@ GROUNDS = {
         *(_minatar(game, MILLION, "-1M") for game in (*MINATAR, "Seaquest")),
         _digits(),
         _recall(),
+        _modular(),
         # Time limits are shorter than usual, so that an interval's score does not cost more than its training.
         _in_pool("LunarLander", "LunarLander-v3", limit=500, updates=210, episodes=16, still=0),
         _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=120, episodes=8),

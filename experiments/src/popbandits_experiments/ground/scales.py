@@ -7,7 +7,7 @@ from popbandits.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean returns that mark the ends of a task's scale; digits and recall are scored by accuracy in percent.
+    """Mean returns that mark the ends of a task's scale; supervised tasks are scored by accuracy in percent.
 
     >>> pendulum = Scale(random=-1200, solved=-200)
     >>> pendulum.normalise(-700), pendulum.take_off
@@ -67,6 +67,7 @@ SCALES = {
     "Seaquest-1M": Scale(0.1, 20),
     "Digits": Scale(10, 95),
     "Recall": Scale(12.5, 95),
+    "Modular": Scale(3.2, 95),
     "LunarLander": Scale(-180, 200),
     "BipedalWalker": Scale(-90, 250),
     "LunarLander-full": Scale(-180, 200),
