@@ -50,7 +50,7 @@ def demo(parser: argparse.ArgumentParser) -> Command:
                 seed=arguments.seed,
                 directory=folder / name,
                 start=[task.DEFAULTS],
-                evaluations=4,  # of 32 episodes each
+                evaluations=task.EVALUATIONS,
                 engine="processes" if members > 1 else "in-process",  # One member needs no worker process.
             )
             if not results[name].done:

@@ -16,7 +16,9 @@ from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float,
 from popbandits.rl.ppo import PPO
 
 POPULATION = 4
-ROUNDS = 30
+ROUNDS = 20
+EVALUATIONS = 4
+"""Evaluations of each candidate at the end of a run, of 32 episodes each."""
 
 DEFAULTS: dict[str, Any] = {
     "lr": 3e-4,

@@ -3,7 +3,8 @@
 Populations of the same size and rounds, whose first member begins with the usual settings, one whose members all keep
 these, and one agent that keeps them. The best checkpoint of each run plays 256 fresh episodes, with the same starts for
 all runs of a seed; the number is their mean return. Results are stored, a line for each run, by the machine's kind: a
-seed gives other numbers on another. What is stored for this kind is not played again.
+seed gives other numbers on another. What is stored for this kind is not played again. The demo had 30 rounds once:
+results of that time are stored too, and not shown.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from rich.table import Table
 
 from popbandits import PBT, NearPBT, RandomSearch, tune
 from popbandits.engines.spawning import end_with
-from popbandits.rl.demo import DEFAULTS, POPULATION, ROUNDS, evaluate, make_agent, space
+from popbandits.rl.demo import DEFAULTS, EVALUATIONS, POPULATION, ROUNDS, evaluate, make_agent, space
 from popbandits_experiments import RESULTS
 from popbandits_experiments.ground.methods import PBTWithPrior
 from popbandits_experiments.ground.records import seed_range
@@ -54,6 +55,7 @@ def play(name: str, seed: int) -> float:
             seed=seed,
             start=[DEFAULTS],
             directory=Path(folder) / "run",
+            evaluations=EVALUATIONS,
             progress=False,
         )
         return evaluate(result.checkpoint, seed=seed)
@@ -62,7 +64,8 @@ def play(name: str, seed: int) -> float:
 def read(stored: Path) -> dict[str, dict[tuple[str, int], float]]:
     """Return the stored returns by kind of machine, then by run and seed."""
     found: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
-    for row in map(json.loads, stored.read_text().splitlines() if stored.exists() else []):
+    rows = map(json.loads, stored.read_text().splitlines() if stored.exists() else [])
+    for row in (row for row in rows if row["rounds"] == ROUNDS):
         found[row["machine"]][row["run"], row["seed"]] = row["return"]
     return found
 
@@ -99,9 +102,9 @@ def main() -> None:
         for future in as_completed(futures):
             name, seed = futures[future]
             returns[name, seed] = future.result()
-            row = {"run": name, "seed": seed, "return": round(returns[name, seed], 2), "machine": machine()}
+            row = {"run": name, "seed": seed, "rounds": ROUNDS, "return": round(returns[name, seed], 2)}
             with arguments.results.open("a") as file:
-                print(json.dumps(row), file=file)
+                print(json.dumps(row | {"machine": machine()}), file=file)
             print(f"seed {seed}: {name} {returns[name, seed]:.0f}", flush=True)
     for kind, known in stored.items():
         Console(width=110).print(make_table(kind, known))
