@@ -21,7 +21,7 @@ DECLARED := pyproject.toml experiments/pyproject.toml constraints.txt
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
-demo: $(VENV)/.has-rl ## Tune a PPO agent while it trains, beside random search (five to six minutes)
+demo: $(VENV)/.has-rl ## Tune a PPO agent while it trains, beside random search (three to four minutes)
 	$(BIN)/popbandits demo
 
 # One BLAS thread: the matrices are small, and the tests already use every core.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def demo(parser: argparse.ArgumentParser) -> Command:
     """See it work: tune a PPO agent while it trains, and compare with random search.
 
-    Four agents learn to land on the moon, in five to six minutes. Learning
+    Four agents learn to land on the moon, in three to four minutes. Learning
     rate, clipping, entropy bonus, GAE's lambda, epochs and the optimizer with its
     own settings are tuned meanwhile, over wide ranges; the first agent begins with
     the usual settings. Random search gets the same start and budget; one agent that

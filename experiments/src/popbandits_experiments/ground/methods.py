@@ -117,6 +117,9 @@ METHODS: dict[str, Method | Rival] = {
     "pbt/start": Variation("PBT, started from the defaults", "PBT", start="defaults"),
     "pbt/diverse": Method("PBT, keeping behaviours apart", "PBT", selection="diverse"),
     "pbt/prior/start": Control("PBT, with the default's prior, started from the defaults", start="defaults"),
+    "pbt/prior/control": Control(
+        "PBT, with the default's prior, started from the defaults, one member keeps them", start="defaults", control=True
+    ),
     # A schedule as a start, and the same without tuning: random search never changes what members start with.
     "defaults/cosine": Variation("Defaults, along a cosine, no tuning", "RandomSearch", start=all_along_cosine),
     "pbt/cosine": Variation("PBT, started from a cosine", "PBT", start=along_cosine),
