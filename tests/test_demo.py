@@ -26,7 +26,15 @@ def evaluate(checkpoint: Path, seed: int) -> float:
 def test_the_demo_prints_the_schedule_the_three_scores_and_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    task = SimpleNamespace(space=space, DEFAULTS=DEFAULTS, POPULATION=2, ROUNDS=3, make_agent=Walker, evaluate=evaluate)
+    task = SimpleNamespace(
+        space=space,
+        DEFAULTS=DEFAULTS,
+        POPULATION=2,
+        ROUNDS=3,
+        EVALUATIONS=4,
+        make_agent=Walker,
+        evaluate=evaluate,
+    )
     monkeypatch.setattr(popbandits.rl, "demo", task, raising=False)
     # Processes take seconds to start, and what they do is tested elsewhere.
     monkeypatch.setattr(popbandits.run, "tune", lambda *a, **settings: tune(*a, **settings | {"engine": "threads"}))

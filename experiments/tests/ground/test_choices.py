@@ -60,17 +60,18 @@ def test_the_sweeps_that_the_default_was_chosen_by_can_be_read(capsys: pytest.Ca
 
 
 def test_the_control_differs_from_pbt_in_its_prior_alone() -> None:
-    control = METHODS["pbt/prior"]
+    control = METHODS["pbt/prior/start"]
     made = control.make()
     assert isinstance(made, PBT)
     prior, theirs = (method.make_prior(Space({"x": (0.0, 1.0)}), [{"x": 0.5}]) for method in (made, NearPBT()))
     assert prior is not None
     assert theirs is not None
-    assert (prior.concentration, prior.around is None) == (theirs.concentration, theirs.around is None) == (4.0, False)
+    assert (prior.concentration, prior.around is None) == (theirs.concentration, theirs.around is None) == (2.0, False)
     assert {name: getattr(made, name) for name in vars(PBT())} == vars(PBT())
     assert control.make_selection() is None
-    orders = {name: Tuned(Spec(name, spaces.wide(), 4, 0)).advance(None) for name in ("pbt/prior", "near-pbt", "pbt")}
-    assert orders["pbt/prior"] == orders["near-pbt"] != orders["pbt"]
+    names = ("pbt/prior/start", "near-pbt/start", "pbt/start")
+    control_orders, near, pbt = (Tuned(Spec(name, spaces.wide(), 4, 0)).advance(None) for name in names)
+    assert control_orders == near != pbt
 
 
 def test_a_sweep_leaves_out_the_task_that_could_not_be_learned(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,13 +70,13 @@ def test_a_population_takes_the_selection_of_its_method_unless_it_is_given_one()
     assert Population(SPACE, PatientPBT(), selection=Truncation(0.5)).selection == Truncation(0.5)
 
 
-@pytest.mark.parametrize("start", [None, START], ids=["no start", "a start"])
-def test_without_its_parts_it_is_the_default_to_the_last_bit(start: Any) -> None:
+@pytest.mark.parametrize(("start", "concentration"), [(None, 1.0), (START, 2.0)], ids=["no start", "a start"])
+def test_without_its_parts_it_is_near_pbt_to_the_last_bit(start: Any, concentration: float) -> None:
     """So what was measured of one holds for the other: stored results were renamed."""
-    alone = PatientPBT(crossover=0, model=False)
+    alone = PatientPBT(concentration=concentration, crossover=0, model=False)
     never = Patient(warm_up=0, collapse=float("inf"), adaptive=False)
     histories = [
-        ran(noisy, method, 20, selection=selection, start=start).history
+        ran(noisy, method, 20, selection=selection, start=start, control=False).history
         for method, selection in ((NearPBT(), None), (alone, never))
     ]
     assert [o.config for o in histories[0]] == [o.config for o in histories[1]]

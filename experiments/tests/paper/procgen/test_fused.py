@@ -21,6 +21,8 @@ pytestmark = needs_compiler
 
 CPU = torch.device("cpu")
 
+emulated = pytest.mark.slow  # It takes every kernel; cuda/test_kernels.py always tries those of one source file.
+
 
 @pytest.fixture(scope="module")
 def launcher() -> AllKernels:
@@ -38,6 +40,7 @@ def seen(trunk: FusedTrunk, images: int = 4) -> Tensor:
     return buffer
 
 
+@emulated
 def test_features_and_every_gradient_are_those_of_the_plain_trunk(trunk: FusedTrunk) -> None:
     check_trunk(trunk, CPU)
 
@@ -50,10 +53,12 @@ def act(trunk: FusedTrunk, flat: Tensor, images: int = 3) -> Rollout:
     return rollout
 
 
+@emulated
 def test_acting_has_the_features_of_updates(trunk: FusedTrunk) -> None:
     check_acting(trunk, CPU)
 
 
+@emulated
 def test_a_diverged_network_draws_actions_that_exist_and_is_found_out(trunk: FusedTrunk) -> None:
     flat = parameters()
     _, _, policy, _, value, _ = network.split(flat)[-network.HEAD_TENSORS :]
@@ -65,12 +70,21 @@ def test_a_diverged_network_draws_actions_that_exist_and_is_found_out(trunk: Fus
     assert acted.values[0].isnan().all()
 
 
+class Idle:
+    """Launches nothing: where activations are kept does not depend on what is in them."""
+
+    def launch(self, *_: Any) -> None:
+        pass
+
+
 @pytest.mark.parametrize("images", [0, 6])
-def test_an_update_takes_a_multiple_of_four_images(trunk: FusedTrunk, images: int) -> None:
+def test_an_update_takes_a_multiple_of_four_images(images: int) -> None:
+    trunk = FusedTrunk(CPU, Idle())
     with pytest.raises(ArgumentError, match=f"images of an update must be a multiple of 4, got {images}"):
         trunk.forward(trunk.buffer(images), parameters())
 
 
+@emulated
 def test_parameters_that_change_are_used_once_they_are_loaded(trunk: FusedTrunk, launcher: AllKernels) -> None:
     buffer, flat, other = seen(trunk), parameters(), FusedTrunk(CPU, launcher)
     trunk.load(flat)
@@ -83,13 +97,6 @@ def test_parameters_that_change_are_used_once_they_are_loaded(trunk: FusedTrunk,
     other.load(flat)
     assert torch.equal(other.forward(buffer, flat).features, after)
     assert torch.equal(act(other, flat, images=1).values, acted_after.values)
-
-
-class Idle:
-    """Launches nothing: where activations are kept does not depend on what is in them."""
-
-    def launch(self, *_: Any) -> None:
-        pass
 
 
 def test_trunks_on_a_device_share_activations_as_long_as_one_of_them_lives() -> None:

@@ -13,65 +13,85 @@ import torch
 from experiments.tests.paper.procgen import interpreted_network
 
 
+def interpret(*names: str) -> dict[str, Any]:
+    """Compute some of the errors in a process of their own, or all."""
+    run = subprocess.run(
+        [sys.executable, interpreted_network.__file__, *names],
+        env=os.environ | {"TRITON_INTERPRET": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    result: dict[str, Any] = json.loads(run.stdout)
+    return result
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the interpreter printed; it is slow, so that workers of the same test run share one result."""
+    """All that the interpreter prints; it is slow, so that workers of the same test run share one result."""
     name = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
     path = tmp_path_factory.getbasetemp().parent / f"interpreted-{name}.json"
     with path.open("a+") as file:
         flock(file, LOCK_EX)
         file.seek(0)
         if not (text := file.read()):
-            run = subprocess.run(
-                [sys.executable, interpreted_network.__file__],
-                env=os.environ | {"TRITON_INTERPRET": "1"},
-                stdout=subprocess.PIPE,
-                text=True,
-                check=True,
-            )
-            text = run.stdout
+            text = json.dumps(interpret())
             file.write(text)
     result: dict[str, Any] = json.loads(text)
     return result
 
 
-@pytest.mark.parametrize("case", ["clean", "regularised", "regularisation alone"])
-def test_every_gradient_is_that_of_the_loss(found: dict[str, Any], case: str) -> None:
+def test_every_gradient_is_that_of_the_loss() -> None:
+    found = interpret("sides", "regularised")
     assert min(found["sides"]) > 3  # Advantages of both signs, ratios and values on all sides of the clipping.
+    assert len(found["regularised"]) == 7
+    assert max(found["regularised"]) < 1e-5
+
+
+@pytest.mark.slow  # The one above has both terms.
+@pytest.mark.parametrize("case", ["clean", "regularisation alone"])
+def test_every_gradient_is_that_of_a_part_of_the_loss(found: dict[str, Any], case: str) -> None:
     assert len(found[case]) == 7
     assert max(found[case]) < 1e-5
 
 
+@pytest.mark.slow
 def test_in_bfloat16_only_the_hidden_layer_is_rounded(found: dict[str, Any]) -> None:
     *hidden, policy, policy_bias, value, value_bias, features = found["bfloat16"]
     assert max(policy, policy_bias, value, value_bias) < 0.02
     assert max(*hidden, features) < 0.1  # Units near 0 change sides.
 
 
+@pytest.mark.slow
 def test_the_gradient_passes_at_the_bounds_of_the_clipping(found: dict[str, Any]) -> None:
     assert max(found["at the bounds"]) < 1e-5
 
 
+@pytest.mark.slow
 def test_equal_errors_share_the_gradient(found: dict[str, Any]) -> None:
     error, to_value = found["between equal errors"]
     assert error < 1e-5
     assert to_value == pytest.approx(0.5 * (1 - 0.75) / 2)
 
 
+@pytest.mark.slow
 def test_a_diverged_network_is_found_out(found: dict[str, Any]) -> None:
     assert found["diverged"]
 
 
+@pytest.mark.slow
 def test_a_learner_learns_as_with_autograd(found: dict[str, Any]) -> None:
     assert found["learning"]["same actions"]
     assert found["learning"]["parameters"] < 0.01
 
 
+@pytest.mark.slow
 def test_frames_have_a_border_of_zeros(found: dict[str, Any]) -> None:
     assert found["frames"]["plain"] == 0
     assert found["frames"]["border"] == 0
 
 
+@pytest.mark.slow
 def test_frames_are_convolved_as_by_the_plain_augmentation(found: dict[str, Any]) -> None:
     assert found["frames"]["convolved"] < 1e-5
 

@@ -131,8 +131,8 @@ extern "C" __global__ void mistaken(int which) {
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    return compile_kernels(SOURCE, folder=tmp_path_factory.mktemp("kernels"))
+def library() -> Library:
+    return compile_kernels(SOURCE)
 
 
 @pytest.fixture(params=[False, True], ids=["forwards", "backwards"])
