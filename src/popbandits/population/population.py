@@ -89,9 +89,9 @@ class Population:
         selection: Selection of the weights and configuration that a member continues with: an object such as
             `Truncation(0.5)`, or a name. None (default) is the method's own, or `Truncation()`. Change it for a
             selection of your own, or one of the experiments: if scores are noisy, or early scores mislead.
-        control: Whether member 0 trains with the start to the end, so that the run ends no worse by more than noise, and shows what
-            tuning gained; others may load its weights. Needs a `start`. None (default) is True for `NearPBT` with at
-            least four members. Use False if early scores cannot mislead, to search with all members.
+        control: Whether member 0 keeps the start to the end, so that the run ends no worse, by more than noise, and
+            shows what tuning gained; others may load its weights. Needs a `start`. None (default) is True for `NearPBT`
+            with at least four members. Use False if early scores cannot mislead, to search with all members.
     """
 
     def __init__(

@@ -104,9 +104,9 @@ class Experiment:
         slurm: Options of the SLURM jobs: those of sbatch such as `partition`, `account`, `gpus_per_node` and
             `cpus_per_task`; `timeout_min` (60) and `mem_gb`; `cluster="local"` runs them as processes on this machine.
             None (default) leaves the others to the cluster. For engine="slurm" only.
-        control: Whether member 0 trains with the start to the end, so that the run ends no worse by more than noise, and shows what
-            tuning gained; others may load its weights. Needs a `start`. None (default) is True for `NearPBT` with at
-            least four members. Use False if early scores cannot mislead, to search with all members.
+        control: Whether member 0 keeps the start to the end, so that the run ends no worse, by more than noise, and
+            shows what tuning gained; others may load its weights. Needs a `start`. None (default) is True for `NearPBT`
+            with at least four members. Use False if early scores cannot mislead, to search with all members.
         evaluations: Number of evaluations of each candidate at the end of a run, if the agent has an `evaluate`: the
             best mean chooses the checkpoint that is handed over. Default 10. 0 to choose by scores alone. Raise it if
             evaluations are noisy or cheap.

@@ -118,7 +118,7 @@ METHODS: dict[str, Method | Rival] = {
     "pbt/diverse": Method("PBT, keeping behaviours apart", "PBT", selection="diverse"),
     "pbt/prior/start": Control("PBT, with the default's prior, started from the defaults", start="defaults"),
     "pbt/prior/control": Control(
-        "PBT, with the default's prior, started from the defaults, one member keeps them", start="defaults", control=True
+        "PBT, with the default's prior and control, started from the defaults", start="defaults", control=True
     ),
     # A schedule as a start, and the same without tuning: random search never changes what members start with.
     "defaults/cosine": Variation("Defaults, along a cosine, no tuning", "RandomSearch", start=all_along_cosine),
