@@ -66,8 +66,9 @@ def _start(experiment: Experiment) -> str:
     source = start[0].decision["start"]
     label = {"given": "given configurations", "defaults": "the defaults"}.get(source, source)
     said = f"{counted(len(start), 'member')} from {label}, {experiment.population - len(start)} random"
+    kept = ["member 0 keeps it to the end"] if experiment.plan.control else []
     tables = experiment.plan.space.schedules.items()
-    return "; ".join([said, *(f"all follow {name} from {number(t[0])} to {number(t[-1])}" for name, t in tables)])
+    return "; ".join([said, *kept, *(f"all follow {name} from {number(t[0])} to {number(t[-1])}" for name, t in tables)])
 
 
 def _budget(experiment: Experiment) -> str:
