@@ -5,7 +5,7 @@ from popbandits.ray.scheduler import PopulationScheduler
 
 
 class NearPBT(PopulationScheduler):
-    """Near PBT, the default, for Ray Tune: `popbandits.NearPBT` says what it does."""
+    """Near PBT for Ray Tune: `popbandits.NearPBT` says what it does. Give it a `start`; it keeps no member on it."""
 
     explorer = explorers.NearPBT
 
