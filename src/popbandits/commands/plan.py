@@ -68,7 +68,8 @@ def _start(experiment: Experiment) -> str:
     said = f"{counted(len(start), 'member')} from {label}, {experiment.population - len(start)} random"
     kept = ["member 0 keeps it to the end"] if experiment.plan.control else []
     tables = experiment.plan.space.schedules.items()
-    return "; ".join([said, *kept, *(f"all follow {name} from {number(t[0])} to {number(t[-1])}" for name, t in tables)])
+    followed = [f"all follow {name} from {number(table[0])} to {number(table[-1])}" for name, table in tables]
+    return "; ".join([said, *kept, *followed])
 
 
 def _budget(experiment: Experiment) -> str:

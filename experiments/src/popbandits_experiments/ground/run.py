@@ -74,11 +74,15 @@ def _batches(options: argparse.Namespace) -> Iterator[Batch]:
         if space not in ground.spaces:
             raise ArgumentError(f"--spaces must be one that {task} has, got {space}; it has {', '.join(ground.spaces)}")
         _check_methods(options, members, rounds)
-        for seeds, methods in product(_batches_of_seeds(options), _by_length(options.methods)):
-            whole = Batch(ground, space, rounds, methods, seeds, options.split, members)
-            missing = {(key.seed, key.method) for key in set(whole.keys) - done(whole.keys, options.results)}
-            by_seed = {seed: tuple(m for m in methods if (seed, m) in missing) for seed in seeds}
-            for left, group in groupby(seeds, by_seed.__getitem__):
+        wholes = [
+            Batch(ground, space, rounds, methods, seeds, options.split, members)
+            for seeds, methods in product(_batches_of_seeds(options), _by_length(options.methods))
+        ]
+        stored = done([key for whole in wholes for key in whole.keys], options.results)
+        for whole in wholes:
+            missing = {(key.seed, key.method) for key in set(whole.keys) - stored}
+            by_seed = {seed: tuple(m for m in whole.methods if (seed, m) in missing) for seed in whole.seeds}
+            for left, group in groupby(whole.seeds, by_seed.__getitem__):
                 alike = list(group)
                 if left:
                     yield replace(whole, methods=left, seeds=range(alike[0], alike[-1] + 1))
