@@ -9,7 +9,7 @@ import ConfigSpace as cs
 
 from popbandits.explorers import Explorer
 from popbandits.history import Config, History, Observation
-from popbandits.methods import METHODS
+from popbandits.methods import METHODS, Explore
 from popbandits.population import Population
 
 FOLDER = Path(__file__).parent
@@ -47,9 +47,10 @@ def gain(config: Config, round_: int) -> float:
 
 
 def run(explorer: Explorer) -> History:
-    """Four members, six rounds; one interval fails."""
-    everyone = type(explorer).__name__ in ("RandomSearch", "CoCaBO")
-    population = Population(space(), explorer, size=4, rounds=6, seed=2022, explore="all" if everyone else "replaced")
+    """Four members, six rounds; one interval fails. A method that keeps a start has one, and so a control."""
+    explore: Explore = "all" if type(explorer).__name__ in ("RandomSearch", "CoCaBO") else "replaced"
+    start = "defaults" if explorer.keeps_start else None
+    population = Population(space(), explorer, size=4, rounds=6, seed=2022, explore=explore, start=start)
     while not population.done:
         for assignment in population.ask():
             parent = None if assignment.parent is None else population.history.find(assignment.parent)
