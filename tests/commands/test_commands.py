@@ -232,7 +232,7 @@ def test_a_dry_run_prints_what_would_run_and_writes_nothing(folder: Path, capsys
     assert said["method"].startswith("PBT(")
     assert said["population"] == "4 members, replaced members explore, in rounds"
     assert said["selection"] == "Truncation(quantile=0.25)"
-    assert said["start"] == "random configurations"
+    assert said["start"] == "random configurations; if you have settings that work, give them as start="
     assert said["budget"] == "7 rounds, 28 intervals of training, at most 1:30 each"
     assert said["engine"] == "processes, 2 at a time"
     assert said["folder"] == "a new one in runs"

@@ -62,7 +62,7 @@ def _exploring(experiment: Experiment) -> str:
 
 def _start(experiment: Experiment) -> str:
     if not (start := experiment.plan.start):
-        return "random configurations"
+        return "random configurations; if you have settings that work, give them as start="
     source = start[0].decision["start"]
     label = {"given": "given configurations", "defaults": "the defaults"}.get(source, source)
     said = f"{counted(len(start), 'member')} from {label}, {experiment.population - len(start)} random"
