@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
@@ -29,5 +30,6 @@ def demo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the demo tunes, with less training."""
     little = Settings(copies=4, rollout=16, updates=1, episodes=2, limit=40)
     directory = tmp_path_factory.mktemp("demo") / "tuned"
-    tune(lambda seed: PPO(seed, little), demo.space(), population=4, rounds=5, directory=directory, progress=False)
+    settings: Any = {"population": 4, "rounds": 5, "start": [demo.DEFAULTS], "directory": directory, "progress": False}
+    tune(lambda seed: PPO(seed, little), demo.space(), **settings)
     return directory

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from popbandits import PBT
+from popbandits import PBT, NearPBT
 from popbandits.errors import ArgumentError, HistoryError, MissingExtraError
 from popbandits.history import Event, History, Observation
 from popbandits.reports import single as single_module
@@ -268,7 +268,7 @@ def test_several_runs_are_compared_by_method(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Figure, "write", partialmethod(Figure.write, kinds=("svg", "vl.json")))
     runs = [
         play(tmp_path / f"{name}-{seed}", rounds=3, seed=seed, method=method)
-        for name, method in (("pbt", PBT()), ("fuse", None))
+        for name, method in (("pbt", PBT()), ("near", NearPBT()))
         for seed in range(2)
     ]
     written = write_report(runs, tmp_path / "report.html", tmp_path / "figures")

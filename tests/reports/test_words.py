@@ -46,7 +46,7 @@ def told(directory: Path, space: Any, configs: list[dict[str, Any]], scores: lis
 def test_the_summary_names_the_best_score_and_how_it_was_reached(tmp_path: Path) -> None:
     run = Run.read(play(tmp_path / "run", method=None))
     how, best, way, handed = summary(run)
-    assert how.startswith("The run is finished: Near PBT trained 4 members for 12 of 12 rounds")
+    assert how.startswith("The run is finished: PBT trained 4 members for 12 of 12 rounds")
     leader = run.history.best
     assert leader is not None
     assert f"(member {leader.member}, round {leader.round})" in best
