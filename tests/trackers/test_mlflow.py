@@ -36,7 +36,7 @@ def test_a_run_that_is_killed_twice_goes_on_in_the_same_run_of_the_tracker(per_m
     assert set(runs) == {identity, *(f"{identity}-{member}" for member in range(3) if per_member)}
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
     assert runs[identity].info.run_name == "run"
-    assert runs[identity].data.tags["popbandits.method"] == "NearPBT"
+    assert runs[identity].data.tags["popbandits.method"] == "PBT"
     for member in range(3):
         mine = [o for o in history if o.member == member]
         run = runs[f"{identity}-{member}" if per_member else identity]

@@ -76,6 +76,7 @@ def test_only_the_sum_is_asked_for() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow  # The trainer is Recall's, an epoch of which equals plain PyTorch (test_recall).
 def test_it_learns_the_rule() -> None:
     """Chance is one in thirteen; pairs learnt by heart do not help."""
     settings = Settings(modulus=13, training=128, validation=20, errors=0.0, epochs=80, layers=1)
