@@ -281,8 +281,8 @@ def test_a_run_begins_with_what_won_in_a_past_one(undisturbed: History, capsys: 
     arguments = ["run", "climb.py", "--start", "undisturbed", "--population", "2", "--rounds", "1", "-o", "there"]
     assert main([*arguments, "--dry-run"]) == 0
     assert "1 member from undisturbed, 1 random\n" in capsys.readouterr().out
-    assert main([*arguments, "--dry-run", "--control"]) == 0
-    assert "1 member from undisturbed, 1 random; member 0 keeps it to the end\n" in capsys.readouterr().out
+    assert main([*arguments, "--dry-run", "--method", "near-pbt", "--control"]) == 0
+    assert "1 member from undisturbed, 1 around it; member 0 keeps it to the end\n" in capsys.readouterr().out
     assert main(arguments) == 0
     winner = undisturbed.lineage()[-1]
     first = History.load("there").find((0, 0))

@@ -132,3 +132,29 @@ def test_a_space_of_a_space_is_not_built_again(counted: Counter[str]) -> None:
 def test_a_start_brings_the_method_that_stays_near_it_and_a_control(settings: Any, method: Any, control: bool) -> None:
     plan = Population({"lr": log(1e-5, 1e-1)}, **settings).plan
     assert (plan.method, plan.control) == (method, control)
+
+
+class Falsy(PBT):
+    """A method that is empty in some sense."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def test_a_method_that_is_given_is_used_whatever_its_truth() -> None:
+    method = Falsy()
+    assert Population(SPACE, method, start={"x": 0.5}).plan.method is method
+
+
+class Plain:
+    """A method of a user's own that keeps a start."""
+
+    keeps_start = True
+
+    def explore(self, *given: Any) -> dict[str, Any]:
+        raise AssertionError("nobody explores in the first round")
+
+
+def test_a_method_of_the_users_own_may_keep_a_start_too() -> None:
+    assert Population(SPACE, Plain(), start={"x": 0.5}).plan.control
+    assert not Population(SPACE, Plain()).plan.control

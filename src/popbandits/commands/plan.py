@@ -65,7 +65,9 @@ def _start(experiment: Experiment) -> str:
         return "random configurations; if you have settings that work, give them as start="
     source = start[0].decision["start"]
     label = {"given": "given configurations", "defaults": "the defaults"}.get(source, source)
-    said = f"{counted(len(start), 'member')} from {label}, {experiment.population - len(start)} random"
+    prior = experiment.plan.space.prior
+    how = "random" if prior is None or prior.uniform else "around it"
+    said = f"{counted(len(start), 'member')} from {label}, {experiment.population - len(start)} {how}"
     kept = ["member 0 keeps it to the end"] if experiment.plan.control else []
     tables = experiment.plan.space.schedules.items()
     followed = [f"all follow {name} from {number(table[0])} to {number(table[-1])}" for name, table in tables]

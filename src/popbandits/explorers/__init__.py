@@ -27,5 +27,5 @@ __all__ = [
 
 
 def default_explorer(started: bool) -> Explorer:
-    """Make the method of a run that names none: near the start if there is one, else nothing beats PBT."""
+    """Make the method of a run that names none; docs/default.md has the reasons."""
     return NearPBT() if started else PBT()

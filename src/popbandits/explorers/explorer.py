@@ -45,7 +45,7 @@ class Explorer:
     """True if every interval trains from scratch with a new configuration."""
     selection: Selection | None = None
     """The method's own selection, used by a run that names none; None for truncation."""
-    keeps_start: ClassVar[bool] = False
+    keeps_start: bool = False
     """True if a run that has a start, and does not say otherwise, keeps a member on it: the control."""
     earlier: ClassVar[Mapping[str, Any]] = {}
     """Former values of settings that older records lack, so that a run on record goes on as it began."""
@@ -111,7 +111,16 @@ class Explorer:
 class _Plain(Explorer):
     """Adapts any object with an `explore` method: what it offers stands in for what an explorer inherits."""
 
-    OFFERS = ("explore", "make_prior", "exploits", "restarts", "selection", "concentration", "around_start")
+    OFFERS = (
+        "explore",
+        "make_prior",
+        "exploits",
+        "restarts",
+        "keeps_start",
+        "selection",
+        "concentration",
+        "around_start",
+    )
 
     def __init__(self, plain: Any):
         self.plain = plain

@@ -10,7 +10,6 @@ what was tried and left out):
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -37,7 +36,7 @@ class NearPBT(Perturbation):
             trust your start, to 4 for instance.
     """
 
-    keeps_start: ClassVar[bool] = True
+    keeps_start = True
 
     resample: float = 0.6
     resample_label: float = 0.8

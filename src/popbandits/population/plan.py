@@ -78,9 +78,10 @@ class Plan:
         first = resolve(given, made, size)
         if control and not first:
             raise ArgumentError("the control trains with the start, got control=True without one; give start")
-        method = chosen.method or default_explorer(bool(first))
+        method = default_explorer(bool(first)) if chosen.method is None else chosen.method
+        explorer = as_explorer(method)
         if control is None:
-            others["control"] = bool(first) and size >= CONTROLLED and as_explorer(method).keeps_start
-        made = made.with_prior(as_explorer(method).make_prior(made, [proposal.config for proposal in first]))
+            others["control"] = bool(first) and size >= CONTROLLED and explorer.keeps_start
+        made = made.with_prior(explorer.make_prior(made, [proposal.config for proposal in first]))
         parts = vars(chosen) | {"method": method}
         return Plan(made, **parts, start=first, size=size, rounds=rounds, seed=seed, **others)

@@ -55,7 +55,7 @@ class PatientPBT(NearPBT):
             the worst members too, and the model is that of `PB2Fuse(edition=1)`.
     """
 
-    keeps_start: ClassVar[bool] = False
+    keeps_start = False
     selection = Patient()
     earlier: ClassVar[Mapping[str, Any]] = {"crossover": 0.0, "model": False, "around_start": False, "edition": 1}
 

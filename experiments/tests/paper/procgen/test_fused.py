@@ -21,7 +21,7 @@ pytestmark = needs_compiler
 
 CPU = torch.device("cpu")
 
-emulated = pytest.mark.slow  # It takes every kernel; cuda/test_kernels.py always tries those of one source file.
+emulated = pytest.mark.slow  # It takes every kernel; cuda/test_kernels.py always tries those of updates.
 
 
 @pytest.fixture(scope="module")
