@@ -174,7 +174,8 @@ GROUNDS = {
         _in_pool("BipedalWalker", "BipedalWalker-v3", limit=800, updates=120, episodes=8),
         _in_pool("LunarLander-full", "LunarLander-v3", limit=1000, updates=300, episodes=8, still=0),
         _in_pool("BipedalWalker-full", "BipedalWalker-v3", limit=1600, updates=300, episodes=8),
-        _in_pool("Hopper", "Hopper-v5", limit=1000, updates=300, episodes=8),
-        _in_pool("Walker2d", "Walker2d-v5", limit=1000, updates=300, episodes=8),
+        _in_pool("Hopper", "Hopper-v5", limit=1000, updates=150, episodes=8),
+        _in_pool("Walker2d", "Walker2d-v5", limit=1000, updates=150, episodes=8),
+        _in_pool("Reacher", "Reacher-v5", limit=50, updates=150, episodes=16),
     )
 }
