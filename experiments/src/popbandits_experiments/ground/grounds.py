@@ -177,5 +177,7 @@ GROUNDS = {
         _in_pool("Hopper", "Hopper-v5", limit=1000, updates=150, episodes=8),
         _in_pool("Walker2d", "Walker2d-v5", limit=1000, updates=150, episodes=8),
         _in_pool("Reacher", "Reacher-v5", limit=50, updates=150, episodes=16),
+        _in_pool("LunarLander-short", "LunarLander-v3", limit=500, updates=90, episodes=8, still=0),
+        _in_pool("MountainCar-pool", "MountainCar-v0", limit=200, updates=90, episodes=16, still=1),
     )
 }

@@ -71,6 +71,8 @@ SCALES = {
     "LunarLander": Scale(-180, 200),
     "BipedalWalker": Scale(-90, 250),
     "LunarLander-full": Scale(-180, 200),
+    "LunarLander-short": Scale(-180, 200),
+    "MountainCar-pool": Scale(-200, -110, take_off_share=0.05),
     "BipedalWalker-full": Scale(-90, 250),
     "Hopper": Scale(20, 1500),
     "Walker2d": Scale(5, 1500),
