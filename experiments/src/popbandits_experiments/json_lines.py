@@ -1,5 +1,6 @@
 """Store results as JSON lines, one for each run; a killed program loses only the line in progress."""
 
+import fcntl
 import json
 import os
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ def append_lines(path: Path, rows: Iterable[Any]) -> None:
     """Append rows to a file, numbers rounded. An incomplete last line of a killed run is dropped."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # What looks incomplete may be what another process is writing.
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
         file.write(b"".join(json.dumps(_rounded(row)).encode() + b"\n" for row in rows))

@@ -7,20 +7,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from experiments.tests.ground.climbers import STEPS, Climbers, Track, ground, space
+from popbandits.errors import ArgumentError
 from popbandits.history import Assignment
 from popbandits.population import Population
-from popbandits_experiments.ground import deciding
+from popbandits_experiments.ground import deciding, run
 from popbandits_experiments.ground.__main__ import main
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS, Choices, Order, Spec, Tuned
 from popbandits_experiments.ground.grounds import GROUNDS, Agents, Ground
@@ -28,7 +30,7 @@ from popbandits_experiments.ground.methods import METHODS
 from popbandits_experiments.ground.records import Record, read
 from popbandits_experiments.ground.run import COMPARED
 from popbandits_experiments.ground.scales import scale_of
-from popbandits_experiments.ground.sitting import TEST_SEED, Batch, sit
+from popbandits_experiments.ground.sitting import TEST_SEED, Batch, Clock, sit
 from popbandits_experiments.ground.states import Kept
 
 ROUNDS = 15
@@ -423,6 +425,52 @@ def test_what_is_stored_is_not_run_again_whichever_part_of_a_batch_it_is(
     assert stored(tmp_path) == before
 
 
+class Part:
+    """Stands for the process of a part of the seeds, which takes seconds to start."""
+
+    exitcode = 0
+
+    def __init__(self, target: Callable[..., None], args: tuple[Any, ...]):
+        self._target, self._args = target, args
+
+    def start(self) -> None:
+        """Run the target to its end; note whether it failed."""
+        try:
+            self._target(*self._args)
+        except ArgumentError:
+            self.exitcode = 1
+
+    def join(self) -> None:
+        """Do nothing: it has ended."""
+
+
+@pytest.fixture
+def parts_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "get_context", {"spawn": SimpleNamespace(Process=Part)}.__getitem__)
+
+
+@pytest.mark.usefixtures("parts_in_turn")
+def test_parts_of_the_seeds_store_what_one_process_stores(tmp_path: Path, track: Track) -> None:
+    one, several = tmp_path / "one", tmp_path / "several"
+    assert main([*SITTING, "--seeds", "0-5", "--results", str(one)]) == 0
+    assert main([*SITTING, "--seeds", "0-5", "--results", str(several), "--processes", "3"]) == 0
+    assert stored(several) == stored(one)
+
+
+@pytest.mark.usefixtures("parts_in_turn")
+def test_a_part_that_fails_is_named_when_all_have_ended(
+    tmp_path: Path, track: Track, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sit(batches: Iterable[Batch], *rest: Any) -> Clock:
+        if any(2 in batch.seeds for batch in batches):
+            raise ArgumentError("not with seed 2")
+        return Clock()
+
+    monkeypatch.setattr(run, "sit", sit)
+    with pytest.raises(SystemExit, match="the processes of seeds 2-4 failed; the others have stored their runs"):
+        main([*SITTING, "--seeds", "0-5", "--results", str(tmp_path), "--processes", "3"])
+
+
 def test_nothing_begins_after_the_time(tmp_path: Path, track: Track) -> None:
     assert main([*SITTING, "--seeds", "0-3", "--results", str(tmp_path), "--seconds", "0"]) == 0
     assert track.built == []
@@ -437,6 +485,7 @@ def test_nothing_begins_after_the_time(tmp_path: Path, track: Track) -> None:
         (["--seeds", "0-3-5"], "got '0-3-5'"),
         (["--seeds", "3-3"], "got '3-3'"),
         (["--seeds", "64-0"], "got '64-0'"),
+        (["--processes", "0"], "--processes must be at least 1, got 0"),
         (["--seeds-at-once", "0"], "--seeds-at-once must be at least 1, got 0"),
         (["--rounds", "3", "7"], "rounds must divide the 30 updates of Pendulum, got 7"),
         (["--rounds", "0"], "rounds must divide the 30 updates of Pendulum, got 0"),

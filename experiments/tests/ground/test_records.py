@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from popbandits.errors import HistoryError
 from popbandits_experiments.ground.records import Key, Record, append, done, read
+from popbandits_experiments.json_lines import append_lines
 
 
 def make(**changes: Any) -> Record:
@@ -173,3 +175,12 @@ def test_populations_of_other_sizes_are_other_runs_in_other_files(tmp_path: Path
 def test_a_run_cannot_have_trained_more_than_its_budget(intervals: Any) -> None:
     with pytest.raises(HistoryError, match="intervals must be a whole number from 1 to population x rounds, 120"):
         make(intervals=intervals)
+
+
+def test_several_writers_of_a_file_lose_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    rows = [{"writer": writer, "row": row} for writer in range(4) for row in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda row: append_lines(path, [row]), rows))
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted(found, key=lambda row: (row["writer"], row["row"])) == rows

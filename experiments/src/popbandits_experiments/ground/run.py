@@ -1,14 +1,18 @@
 """Train populations on real tasks and store the results; skip stored ones."""
 
 import argparse
+import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, product
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 from ConfigSpace import ConfigurationSpace
 
+from popbandits.engines.spawning import cores
 from popbandits.errors import ArgumentError
 from popbandits_experiments.ground import grounds
 from popbandits_experiments.ground.deciding import ALONE, DEFAULTS, MEMBERS
@@ -46,13 +50,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--at-once", type=int, default=2, help="batches that take turns (%(default)s)")
     parser.add_argument("--workers", type=int, help="processes that decide; one for each core if left out")
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        help="parts of the seeds that train at the same time, for a GPU that one process does not fill (%(default)s)",
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no batch after this time")
     parser.add_argument("--digits", type=Path, help="file with the digits, where scikit-learn is not installed")
     parser.add_argument("--results", type=Path, default=RESULTS)
 
 
 def main(options: argparse.Namespace) -> None:
-    """Run a sitting."""
+    """Run a sitting, or one in each of several processes."""
+    if options.processes != 1:
+        _run_parts(parts(options))
+        return
     grounds.DIGITS = options.digits
     clock = sit(
         _batches(options),
@@ -64,6 +77,29 @@ def main(options: argparse.Namespace) -> None:
         options.at_once,
     )
     print(clock)
+
+
+def parts(options: argparse.Namespace) -> list[argparse.Namespace]:
+    """Divide the seeds evenly among processes; return the options of each."""
+    if options.processes < 1:
+        raise ArgumentError(f"--processes must be at least 1, got {options.processes}")
+    seeds = seed_range(options.seeds)
+    size = math.ceil(len(seeds) / options.processes)
+    own = {"processes": 1, "workers": options.workers or max(1, cores() // options.processes)}
+    ranges = [seeds[start : start + size] for start in range(0, len(seeds), size)]
+    return [argparse.Namespace(**{**vars(options), **own, "seeds": f"{each[0]}-{each[-1] + 1}"}) for each in ranges]
+
+
+def _run_parts(parts: Sequence[argparse.Namespace]) -> None:
+    """Run each part in a process, all to their ends; exit with an error if one failed."""
+    context = get_context("spawn")  # A forked process cannot use the GPU.
+    running = {part.seeds: context.Process(target=main, args=(part,)) for part in parts}
+    for process in running.values():
+        process.start()
+    for process in running.values():
+        process.join()
+    if failed := [seeds for seeds, process in running.items() if process.exitcode]:
+        sys.exit(f"the processes of seeds {', '.join(failed)} failed; the others have stored their runs")
 
 
 def _batches(options: argparse.Namespace) -> Iterator[Batch]:
