@@ -1,5 +1,6 @@
 """Rollouts and fresh episodes in EnvPool, beside one pool for each environment, stepped by hand."""
 
+import math
 from typing import Any
 
 import envpool
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from popbandits.errors import ArgumentError
 from popbandits_experiments.batched.brains import Brains
-from popbandits_experiments.batched.pools import PoolWorld
+from popbandits_experiments.batched.pools import PoolWorld, _Pool
 from popbandits_experiments.batched.ppo import BatchedPPO, Settings
 from popbandits_experiments.batched.random import Streams, keys_of
 from popbandits_experiments.batched.rollouts import Rollout
@@ -146,6 +147,16 @@ def test_a_member_that_diverged_does_not_disturb_the_pool_that_all_share(name: s
     assert ill.rollout.observations.isfinite().all()
 
 
-def test_a_task_whose_actions_have_other_bounds_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"between -1 and 1, got Pendulum-v1, whose actions are between -2"):
-        PoolWorld("Pendulum-v1", 200)
+def test_actions_between_minus_one_and_one_fill_the_range_of_the_task() -> None:
+    pool = _Pool(PoolWorld("Pendulum-v1", 200), 3, Streams(keys_of([1, 2], CPU)), CPU)
+    before = pool.observe()
+    actions = torch.tensor([-2.0, -1.0, 0.0, 0.25, 1.0, math.nan]).view(2, 3, 1)
+    after, *_ = pool.step(actions)
+    torque = torch.tensor([-2.0, -2.0, 0.0, 0.5, 2.0, 0.0]).view(2, 3)
+    speed = before[..., 2] + 0.05 * (15 * before[..., 1] + 3 * torque)
+    torch.testing.assert_close(after[..., 2], speed, rtol=1e-4, atol=1e-4)
+
+
+def test_a_task_whose_actions_have_different_bounds_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"the same bounds, -a and a, got CarRacing-v3, whose actions are between"):
+        PoolWorld("CarRacing-v3", 200)

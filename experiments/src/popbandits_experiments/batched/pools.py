@@ -25,9 +25,13 @@ class PoolWorld(World):
         self.inputs = spec.state_array_spec["obs"].shape[-1]
         self.discrete = np.issubdtype(action.dtype, np.integer)
         self.actions = int(action.maximum) + 1 if self.discrete else action.shape[-1]
-        if not self.discrete and not (np.all(action.minimum == -1) and np.all(action.maximum == 1)):
+        self.largest = 1.0 if self.discrete else float(np.max(action.maximum))
+        """Largest continuous action: policies act between -1 and 1, of which it is a multiple."""
+        if not self.discrete and not (
+            np.all(-action.minimum == self.largest) and np.all(action.maximum == self.largest)
+        ):
             raise ArgumentError(
-                f"actions must be between -1 and 1, got {name}, whose actions are between "
+                f"actions must have the same bounds, -a and a, got {name}, whose actions are between "
                 f"{action.minimum} and {action.maximum}"
             )
 
@@ -87,7 +91,7 @@ class _Pool:
     def _pool_actions(self, actions: Tensor) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":
         flat = actions.flatten(0, 1).cpu()
         # A diverged member must not crash a physics engine that all members share.
-        flat = flat.int() if self.world.discrete else flat.nan_to_num(0.0).clamp(-1, 1)
+        flat = flat.int() if self.world.discrete else self.world.largest * flat.nan_to_num(0.0).clamp(-1, 1)
         return flat.numpy()
 
 

@@ -95,9 +95,11 @@ def _minatar(game: str, updates: int, suffix: str = "") -> Ground:
     return _on_device(f"{game}{suffix}", f"{game}-MinAtar", updates, tf32=True, still=0)
 
 
-def _in_pool(name: str, task: str, limit: int, updates: int, episodes: int, still: int | None = None) -> Ground:
+def _in_pool(
+    name: str, task: str, limit: int, updates: int, episodes: int, still: int | None = None, raw: bool = False
+) -> Ground:
     def make(seeds: Sequence[int], updates: int, device: str) -> BatchedPPO:
-        settings = Settings(updates=updates, hidden=64, episodes=episodes)
+        settings = Settings(updates=updates, hidden=64, episodes=episodes, raw=raw)
         return BatchedPPO(seeds, PoolWorld(task, limit, threads=THREADS), settings, device)
 
     return Ground(name, "envpool", updates, Settings().copies * Settings().rollout, make, PPO_SPACES, still)
@@ -178,6 +180,9 @@ GROUNDS = {
         _in_pool("Walker2d", "Walker2d-v5", limit=1000, updates=150, episodes=8),
         _in_pool("Reacher", "Reacher-v5", limit=50, updates=150, episodes=16),
         _in_pool("LunarLander-short", "LunarLander-v3", limit=500, updates=90, episodes=8, still=0),
+        # Tasks that also run on the device, in EnvPool's implementation and with wider networks.
         _in_pool("MountainCar-pool", "MountainCar-v0", limit=200, updates=90, episodes=16, still=1),
+        _in_pool("Pendulum-raw-pool", "Pendulum-v1", limit=200, updates=150, episodes=16, raw=True),
+        _in_pool("CartPole-raw-pool", "CartPole-v1", limit=500, updates=30, episodes=16, raw=True),
     )
 }

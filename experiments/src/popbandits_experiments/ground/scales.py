@@ -74,6 +74,8 @@ SCALES = {
     "LunarLander-short": Scale(-180, 200),
     "MountainCar-pool": Scale(-200, -110, take_off_share=0.05),
     "BipedalWalker-full": Scale(-90, 250),
+    "Pendulum-raw-pool": Scale(-1225, -200),
+    "CartPole-raw-pool": Scale(22, 475),
     "Hopper": Scale(20, 1500),
     "Walker2d": Scale(5, 1500),
     "Reacher": Scale(-61, -4, take_off_share=0.9),  # above standing still, which scores -12
