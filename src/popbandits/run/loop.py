@@ -6,6 +6,7 @@ removed that are no longer needed. A killed run leaves at most a checkpoint with
 when the run is opened again.
 """
 
+import math
 import os
 import platform
 import signal
@@ -14,9 +15,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any, NoReturn
 
 import numpy as np
 
+from popbandits.agent import Outcome
 from popbandits.engines.engine import Engine
 from popbandits.engines.work import Failure, Job, JobReport
 from popbandits.errors import AgentError, DiskError, HistoryError, RunError
@@ -32,6 +35,9 @@ from popbandits.views.view import View
 
 AGENT = 3
 """Purpose of a random stream, besides those of the population: the seeds of agents."""
+
+BEST = -1
+"""Holds the best checkpoint so far, besides the members, which hold their last ones."""
 
 PATIENCE = 8
 """Minimum number of failures in a row that end a run; at least two per member."""
@@ -70,8 +76,7 @@ class Loop:
         self._asked_to_end = False  # end the process too, not only the run
         self._waiting: list[Assignment] = []  # decided, but not submitted to the engine yet
         self._jobs: dict[Key, Job] = {}
-        self._best: Key | None = None
-        self._last: dict[int, Key] = {}  # by member: its last checkpoint
+        self._held: dict[int, Key] = {}  # the last checkpoint of each member, and the BEST
         self._failures = 0  # since the run was opened: before a resume the cause may have been fixed
         self._in_a_row = 0
 
@@ -123,11 +128,9 @@ class Loop:
         history = self.population.history
         for member in range(self.population.size):
             if (last := history.last_completed(member)) is not None:
-                self._last[member] = last.key
-                self.checkpoints.hold(last.key)
-        if (best := history.best) is not None:
-            self._best = best.key
-            self.checkpoints.hold(best.key)
+                self._hold(member, last.key)
+        if history.best is not None:
+            self._hold(BEST, history.best.key)
         self.view.opened(self.population, self.store.path.parent)
         self._say("resumed" if len(history) else "started", f"process {os.getpid()} on {platform.node()}")
         for difference in self.edited:
@@ -167,50 +170,38 @@ class Loop:
 
     def _accept(self, report: JobReport) -> None:
         """Record the result of a job."""
-        job = self._jobs.pop(report.key)
-        failure, outcome = report.failure, report.outcome
-        if failure is not None and failure.kind in ("incomplete", "misapplied", "disk"):
-            self._end(job, failure)
-        signed = None
-        if outcome is not None:
+        job, failure = self._jobs.pop(report.key), report.failure
+        outcome = report.outcome or Outcome(math.nan)
+        told: dict[str, Any] = {"steps": outcome.steps, "metrics": outcome.metrics, "seconds": report.seconds}
+        if failure is None:
             self._evaluates = report.evaluates
             self.checkpoints.publish(job.draft, report.key)
-            signed = self._signer.checkpoint(report.key, fingerprint(self.checkpoints.path(report.key)))
+            told["signed"] = self._signer.checkpoint(report.key, fingerprint(self.checkpoints.path(report.key)))
+        elif failure.kind in ("incomplete", "misapplied", "disk"):
+            self._end(job, failure)
         else:
             self.checkpoints.discard(job.draft)
-        event = None if failure is None else _event(failure, job.assignment)
-        observation = self.recorder.tell(
-            job.assignment,
-            None if outcome is None else outcome.score,
-            steps=None if outcome is None else outcome.steps,
-            metrics=None if outcome is None else outcome.metrics,
-            seconds=report.seconds,
-            event=event,
-            signed=signed,
-        )
-        if event:
-            self.view.happened(event)
+            told["event"] = _event(failure, job.assignment)
+        observation = self.recorder.tell(job.assignment, outcome.score, **told)
+        if failure is not None:
+            self.view.happened(told["event"])
         self.view.told(observation)
         if not self.population.synchronous:
             self._decide()  # Before checkpoints are removed: a decision may need them.
-        if outcome is not None:
-            self._hold(observation.key)
+        if failure is None:
+            self._hold(observation.member, observation.key)
+            if self.population.history.best is observation:
+                self._hold(BEST, observation.key)
         if job.assignment.parent is not None:
             self.checkpoints.release(job.assignment.parent)
         self._count(failure)
 
-    def _hold(self, key: Key) -> None:
-        """Hold a member's new checkpoint, and release its last one; likewise for the best so far."""
-        before, self._last[key[0]] = self._last.get(key[0]), key
+    def _hold(self, whose: int, key: Key) -> None:
+        """Hold the last checkpoint of a member, or the BEST so far, and release the one before it."""
+        before, self._held[whose] = self._held.get(whose), key
         self.checkpoints.hold(key)
         if before is not None:
             self.checkpoints.release(before)
-        best = self.population.history.best
-        if best is not None and best.key == key:
-            beaten, self._best = self._best, key
-            self.checkpoints.hold(key)
-            if beaten is not None:
-                self.checkpoints.release(beaten)
 
     # Faults
 
@@ -224,7 +215,7 @@ class Loop:
         self._failures += 1
         self._in_a_row += 1
         size = self.population.size
-        never = self._best is None and self._in_a_row >= size
+        never = BEST not in self._held and self._in_a_row >= size
         if never or self._in_a_row >= max(PATIENCE, 2 * size):
             what = "no interval has completed yet" if never else f"the last {self._in_a_row} intervals failed"
         elif self.max_failures is not None and self._failures > self.max_failures:
@@ -236,7 +227,7 @@ class Loop:
             f"{self.store.path.parent}: fix the agent, then resume it\n{failure.traceback}".rstrip()
         )
 
-    def _end(self, job: Job, failure: Failure) -> None:
+    def _end(self, job: Job, failure: Failure) -> NoReturn:
         """Stop for a failure that does not count for the interval; the assignment is done again after a resume."""
         self.checkpoints.discard(job.draft)  # First: the record may need the space.
         with suppress(DiskError):
@@ -280,11 +271,5 @@ def agent_seed(seed: int, key: Key) -> int:
 
 
 def _event(failure: Failure, assignment: Assignment) -> Event:
-    return Event(
-        failure.kind,
-        failure.text,
-        assignment.member,
-        assignment.round,
-        time=time.time(),
-        data={"traceback": failure.traceback} if failure.traceback else {},
-    )
+    data = {"traceback": failure.traceback} if failure.traceback else {}
+    return Event(failure.kind, failure.text, *assignment.key, data, time.time())

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
 from importlib import import_module
 from inspect import signature
@@ -213,8 +213,7 @@ def _begin(experiment: Experiment, directory: Path) -> Result:
         if not holds_run(directory / RECORD):  # If it does, an error is raised below, or by the lock.
             Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
-    lock = Lock(directory)
-    try:
+    with closing(Lock(directory)):
         if holds_run(directory / RECORD):
             raise HistoryError(
                 f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
@@ -223,8 +222,6 @@ def _begin(experiment: Experiment, directory: Path) -> Result:
             record = experiment.record(Signer(run_id, space.to_json())) | origin
             store = Store.create(directory, space, record)
         return _train(experiment, store)
-    finally:
-        lock.release()
 
 
 @_refuses(_unchangeable)
@@ -312,14 +309,10 @@ class Resumption:
         experiment, directory = self.experiment.changed(progress=progress), self.directory
         for difference in self.edited:
             warnings.warn(difference, PopbanditsWarning, stacklevel=4)
-        with _disk_errors(directory):
-            lock = Lock(directory)
-            try:
-                with required("use", directory / RECORD, RECORD_ERRORS):
-                    store = Store.open(directory)
-                return _train(experiment, store, self)
-            finally:
-                lock.release()
+        with _disk_errors(directory), closing(Lock(directory)):
+            with required("use", directory / RECORD, RECORD_ERRORS):
+                store = Store.open(directory)
+            return _train(experiment, store, self)
 
 
 @contextmanager

@@ -85,15 +85,9 @@ class Store(Archive):
 
     @staticmethod
     def open_or_create(directory: Directory, space: Space, about: dict[str, Any]) -> "Store":
-        """Open the file in this folder if its space and metadata are the same, or create one if there is none."""
-        if not schema.holds_run(Path(directory) / RUN_FILE):
-            return Store.create(directory, space, about)
-        store = Store.open(directory)
-        known = store.about
-        if store.space.to_json() != space.to_json() or {name: known.get(name) for name in about} != about:
-            store.close()
-            raise HistoryError(f"{store.path} holds another run, or one that went further; give another directory")
-        return store
+        """Open the file in this folder, whatever run it is of, or create one if there is none."""
+        is_there = schema.holds_run(Path(directory) / RUN_FILE)
+        return Store.open(directory) if is_there else Store.create(directory, space, about)
 
     @staticmethod
     def open(directory: Directory, readonly: bool = False) -> "Store":
@@ -244,7 +238,7 @@ class Store(Archive):
 
     def best(self, after: int = 0) -> Observation | None:
         """Return the best completed observation, by `records.merit`, without the first `after`."""
-        way = "ASC" if self.about.get("mode") == "min" else "DESC"
+        way = "ASC" if self.mode == "min" else "DESC"
         found = self.ask(
             f"SELECT {OBSERVATION_COLUMNS} FROM observation WHERE id > ? AND status = 'completed' "
             f"ORDER BY score {way}, round DESC, member DESC LIMIT 1",
