@@ -1,7 +1,7 @@
 """The two halves of a decision that the PB2 methods share: a time-varying GP for numbers, bandits for labels."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property
 from itertools import islice, pairwise
@@ -194,12 +194,10 @@ class ModelExplorer(Explorer):
         return best.points, model.record
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> AbstractContextManager[Any]:
     """Limit BLAS to one thread. The matrices are small and the other cores are busy training: with more threads, which
     wait for one another, a decision takes many times as long."""
-    with _blas().limit(limits=1, user_api="blas"):
-        yield
+    return _blas().limit(limits=1, user_api="blas")
 
 
 @cache
@@ -257,11 +255,8 @@ class Models:
         guesses, refreshed = _guesses(structure, self._previous(scope), len(rows), len(self.history))
         shifted = None if rows.guessed.all() else rows.guessed
         result = fit(Likelihood(structure, inputs, y, shifted), guesses)
-        record = {
-            "theta": result.theta[structure.free].tolist(),
-            "refreshed": refreshed,
-            "log_posterior": result.log_posterior,
-        }
+        theta = result.theta[structure.free].tolist()
+        record = {"theta": theta, "refreshed": refreshed, "log_posterior": result.log_posterior}
         return Surrogate(
             space,
             structure,

@@ -5,7 +5,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, overload
+from typing import Any, Self
 
 import numpy as np
 
@@ -395,11 +395,6 @@ class Pending(Sequence[Config]):
     def __len__(self) -> int:
         return len(self.keys)
 
-    @overload
-    def __getitem__(self, index: int) -> Config: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Config]: ...
-    def __getitem__(self, index: int | slice) -> Config | list[Config]:
-        if isinstance(index, slice):
-            return [self._config(key) for key in self.keys[index]]
-        return self._config(self.keys[index])
+    def __getitem__(self, index: Any) -> Any:
+        chosen = self.keys[index]
+        return list(map(self._config, chosen)) if isinstance(index, slice) else self._config(chosen)

@@ -107,13 +107,8 @@ def _in_bulk(rows: Sequence[Row]) -> list[Observation] | None:
         *rows, strict=True
     )
     parsed = [unpack_all(config), unpack_all(metrics, tuples=False), unpack_all(decision, tuples=False)]
-    numbers: dict[str, Sequence[Any]] = {
-        "parent_member": of_member,
-        "score_before": before,
-        "score": score,
-        "steps": steps,
-        "seconds": seconds,
-    }
+    names = ("parent_member", "score_before", "score", "steps", "seconds")
+    numbers: dict[str, Any] = dict(zip(names, (of_member, before, score, steps, seconds), strict=True))
     numbers |= {name: [one == name for one in status] for name in ("completed", "lost")}
     sound = (
         _count(member)
