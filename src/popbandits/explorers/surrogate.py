@@ -1,6 +1,6 @@
 """The two halves of a decision that the PB2 methods share: a time-varying GP for numbers, bandits for labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property
@@ -12,8 +12,8 @@ from threadpoolctl import ThreadpoolController
 
 from popbandits.basics.rules import EDITION, real, whole
 from popbandits.basics.typing import BoolArray, FloatArray, IntArray
-from popbandits.explorers.explorer import Explorer, Proposal
-from popbandits.history import Config, History, Observation, Rows
+from popbandits.explorers.explorer import Configs, Explorer, Parents, Proposal
+from popbandits.history import History, Observation, Rows
 from popbandits.models.acquisition import UpperConfidenceBound, candidates, confidence, maximise
 from popbandits.models.bandit import TVEXP3M
 from popbandits.models.gp import Likelihood, NotFittedError, Posterior, Structure, fit, starts
@@ -130,7 +130,7 @@ class ModelExplorer(Explorer):
         EDITION.check("edition", self.edition)
 
     def choose_labels(
-        self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
+        self, space: Space, history: History, parents: Parents, rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """Return (k, m) the labels of every member that explores, drawn by the bandits, and a record of the choice."""
         arms = self.arms(space, history)
@@ -147,24 +147,14 @@ class ModelExplorer(Explorer):
         return None
 
     def explore_round(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parents: Sequence[Observation | None],
-        rng: np.random.Generator,
+        self, space: Space, history: History, pending: Configs, parents: Parents, rng: np.random.Generator
     ) -> list[Proposal]:
         """Choose configurations for several members with one model."""
         with one_blas_thread():
             return self.propose(space, history, space.encode(pending[-PENDING:]), parents, rng)
 
     def propose(
-        self,
-        space: Space,
-        history: History,
-        pending: Points,
-        parents: Sequence[Observation | None],
-        rng: np.random.Generator,
+        self, space: Space, history: History, pending: Points, parents: Parents, rng: np.random.Generator
     ) -> list[Proposal]:
         """Choose labels for all members, then numbers for one after another: each is pending for the next."""
         labels, about = self.choose_labels(space, history, parents, rng)

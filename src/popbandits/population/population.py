@@ -13,7 +13,7 @@ from popbandits.basics.records import plain, status_of, with_standard_error
 from popbandits.basics.settings import Explore, Mode
 from popbandits.basics.typing import IntArray
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
-from popbandits.explorers import Proposal
+from popbandits.explorers.explorer import Parents, Proposal
 from popbandits.history import Assignment, Config, Decision, History, Key, Observation
 from popbandits.history.archive import Archive
 from popbandits.history.memory import MemberStates
@@ -313,7 +313,7 @@ class Population:
         return hold(picks, known, members) if self.plan.control else picks
 
     def _explore(
-        self, parents: Sequence[Observation | None], known: History, pending: Sequence[Config], stream: tuple[int, ...]
+        self, parents: Parents, known: History, pending: Sequence[Config], stream: tuple[int, ...]
     ) -> list[Proposal]:
         """Get proposals from the method and check them: a user's explorer may break the contract."""
         if not parents:
