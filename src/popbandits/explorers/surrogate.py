@@ -187,7 +187,8 @@ class ModelExplorer(Explorer):
 def one_blas_thread() -> AbstractContextManager[Any]:
     """Limit BLAS to one thread. The matrices are small and the other cores are busy training: with more threads, which
     wait for one another, a decision takes many times as long."""
-    return _blas().limit(limits=1, user_api="blas")
+    limited: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return limited
 
 
 @cache

@@ -12,7 +12,7 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
@@ -26,9 +26,10 @@ from popbandits.errors import AgentError, DiskError, HistoryError, RunError
 from popbandits.history import Assignment, Event, Key
 from popbandits.population import Population
 from popbandits.run.evaluation import evaluate
+from popbandits.run.experiment import Experiment
 from popbandits.run.recorder import Recorder
 from popbandits.run.signing import Signer
-from popbandits.storage.checkpoints import Checkpoints, fingerprint
+from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints, fingerprint
 from popbandits.storage.queries import last_turn
 from popbandits.storage.store import Store
 from popbandits.views.view import View
@@ -44,30 +45,27 @@ PATIENCE = 8
 
 
 class Loop:
-    """The loop that connects a population, its record, its checkpoints and an engine."""
+    """The loop that connects a population, its record, its checkpoints and an engine.
+
+    Args:
+        experiment: The settings of the run.
+        population: Its population.
+        store: Its file.
+        view: View that is told what happens.
+        edited: Differences of today's code from the record, a sentence each.
+        again: Whether a run that is finished is evaluated again.
+    """
 
     def __init__(
-        self,
-        population: Population,
-        store: Store,
-        checkpoints: Checkpoints,
-        make_engine: Callable[[], Engine],
-        view: View,
-        max_failures: int | None = None,
-        edited: Sequence[str] = (),
-        evaluations: int = 0,
-        again: bool = False,
+        self, experiment: Experiment, population: Population, store: Store, view: View, edited: list[str], again: bool
     ):
-        self.population, self.store, self.checkpoints = population, store, checkpoints
+        self.experiment, self.population, self.store, self.view = experiment, population, store, view
+        self.checkpoints = Checkpoints(store.path.parent / CHECKPOINTS, experiment.keep)
         self.recorder, self._signer = Recorder(population, store), Signer.of(store)
-        self.view, self.max_failures = view, max_failures
         self.edited = edited
-        """Differences of today's code from the record, a sentence each."""
-        self.evaluations = evaluations
-        """Number of evaluations of each candidate at the end."""
-        self._make_engine = make_engine
         ended = population.done and last_turn(store) == "finished"
-        self._unevaluated = evaluations > 0 and (again or not ended)
+        able = experiment.engine != "batched" and experiment.evaluations > 0
+        self._unevaluated = able and (again or not ended)
         self._evaluates = True  # as far as is known: whether agents have an evaluate
         self.stopping = False
         """True if it was asked to stop: intervals in training finish, and no new ones start."""
@@ -98,7 +96,7 @@ class Loop:
 
     def _train(self) -> None:
         # Not earlier: workers inherit the output that the view captures.
-        engine = self._make_engine()
+        engine = self.experiment.make_engine()
         try:
             while not self.population.done:
                 self._ask_views()
@@ -110,7 +108,7 @@ class Loop:
                 for report in reports:
                     self._accept(report)
             if self.population.done and self._unevaluated:
-                known = self.population, self.checkpoints, self.evaluations, self._record, self._is_stopping
+                known = self.population, self.checkpoints, self.experiment.evaluations, self._record, self._is_stopping
                 self._unevaluated = self._evaluates and not evaluate(engine, *known)
         finally:
             engine.close()
@@ -218,8 +216,8 @@ class Loop:
         never = BEST not in self._held and self._in_a_row >= size
         if never or self._in_a_row >= max(PATIENCE, 2 * size):
             what = "no interval has completed yet" if never else f"the last {self._in_a_row} intervals failed"
-        elif self.max_failures is not None and self._failures > self.max_failures:
-            what = f"{self._failures} intervals failed and max_failures is {self.max_failures}"
+        elif (most := self.experiment.max_failures) is not None and self._failures > most:
+            what = f"{self._failures} intervals failed and max_failures is {most}"
         else:
             return
         raise RunError(

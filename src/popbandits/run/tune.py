@@ -5,11 +5,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import wraps
-from importlib import import_module
 from inspect import signature
 from itertools import count
 from pathlib import Path
-from platform import python_version
 from typing import Any, ParamSpec
 
 from popbandits.agent import MakeAgent, MakeAgents
@@ -17,7 +15,7 @@ from popbandits.basics.settings import CHANGEABLE, SETTINGS, EngineName, Explore
 from popbandits.basics.wording import suggestion
 from popbandits.errors import ArgumentError, DiskError, HistoryError, PopbanditsWarning
 from popbandits.population.start import Start
-from popbandits.run.experiment import Experiment
+from popbandits.run.experiment import Experiment, origin
 from popbandits.run.loop import Loop
 from popbandits.run.result import Result
 from popbandits.run.signing import ID, Signer, new_id, sign_all
@@ -201,12 +199,6 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
 def _begin(experiment: Experiment, directory: Path) -> Result:
     """Make a run's folder and record, and train."""
     run_id, space = new_id(), experiment.plan.space
-    origin = {
-        ID: run_id,
-        "python": python_version(),
-        "popbandits": import_module("popbandits").__version__,
-        "created": time.time(),
-    }
     with required("make", directory):
         if directory.is_file():
             raise ArgumentError(f"directory must be a folder, or a new name, got the file {directory}")
@@ -219,7 +211,7 @@ def _begin(experiment: Experiment, directory: Path) -> Result:
                 f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
             )
         with required("write to", directory):
-            record = experiment.record(Signer(run_id, space.to_json())) | origin
+            record = experiment.record(Signer(run_id, space.to_json())) | origin() | {ID: run_id}
             store = Store.create(directory, space, record)
         return _train(experiment, store)
 
@@ -337,15 +329,11 @@ def _train(experiment: Experiment, store: Store, resumed: "Resumption | None" = 
         population = experiment.make_population(store)
         if resumed is not None:
             _describe(experiment, store, resumed.trust)
-        checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
         limits = [] if experiment.max_cost is None else [StopAtCost(experiment.max_cost)]
         callbacks = [*limits, *experiment.callbacks]
         seen = ViewGroup(view, callbacks) if callbacks else view
-        edited = () if resumed is None else resumed.edited
-        count = 0 if experiment.engine == "batched" else experiment.evaluations
-        again = resumed is not None and resumed.evaluates
-        make_engine, most = experiment.make_engine, experiment.max_failures
-        Loop(population, store, checkpoints, make_engine, seen, most, edited, count, again).run()
+        edited, again = ([], False) if resumed is None else (resumed.edited, resumed.evaluates)
+        Loop(experiment, population, store, seen, edited, again).run()
     return Result(directory)
 
 

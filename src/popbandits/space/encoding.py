@@ -251,7 +251,7 @@ class Space:
 
     def from_quantiles_full(self, u: FloatArray) -> Points:
         """Return what `from_quantiles` does, with values for inactive parameters too."""
-        modelled = [*self.numerical, *self.categorical]
+        modelled: list[Numerical | Categorical] = [*self.numerical, *self.categorical]
         assert u.shape == (len(u), len(modelled)), f"{u.shape} quantiles for {len(modelled)} parameters"
         return self._stack(len(u), {p.name: p.quantile(u[:, j]) for j, p in enumerate(modelled)})
 
@@ -289,7 +289,7 @@ class Space:
         if self._forbidden:
             table = self._table(points)
             for _, forbidden in self._forbidden:
-                legal &= ~forbidden.holds(table)
+                legal &= ~forbidden(table)
         return legal
 
     # Storage
@@ -370,7 +370,7 @@ class Space:
                     when, given = _describe(condition), self._given(row)
                     raise SpaceError(f"{name!r}: a value is given only if {when}, got {given}; drop it")
         for clause, forbidden in self._forbidden:
-            for given in map(self._given, compress(rows, forbidden.holds(table))):
+            for given in map(self._given, compress(rows, forbidden(table))):
                 raise SpaceError(f"{_describe(clause)} is forbidden, got {given}; change one of these values")
         return table
 
@@ -398,7 +398,7 @@ class Space:
         table.codes.update({p.name: np.zeros(n) for p in self._fixed})
         for name in self.names:  # parents come first
             if name in self._conditions:
-                table.active[name] = self._conditions[name].holds(table)
+                table.active[name] = self._conditions[name](table)
         return table
 
 
