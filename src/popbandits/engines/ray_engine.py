@@ -22,7 +22,7 @@ from popbandits.basics.extras import library
 from popbandits.basics.scratch import scratch
 from popbandits.basics.settings import Resources
 from popbandits.engines.engine import Engine, unpicklable
-from popbandits.engines.watchdog import Watchdog
+from popbandits.engines.spawning import Watchdog
 from popbandits.engines.work import AgentPool, Failure, Job, JobReport, reports_of, time_limit_failure
 from popbandits.errors import CheckpointError
 from popbandits.storage.checkpoints import CHECKPOINTS, verify

@@ -34,36 +34,30 @@ from popbandits.views.view import View
 P = ParamSpec("P")
 
 
-def _refuses(error: Callable[[str], Exception]) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
-    """Let a function raise this error for the name of an unknown argument; Python suggests a name from 3.13 on only."""
+def _refuses_unknown(function: Callable[P, Result]) -> Callable[P, Result]:
+    """Let `tune` or `resume` suggest a name for an unknown argument; Python does so from 3.13 on only."""
+    known = signature(function).parameters
 
-    def decorate(function: Callable[P, Result]) -> Callable[P, Result]:
-        known = signature(function).parameters
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Result:
+        for name in kwargs:
+            if name not in known:
+                raise _unknown(function.__name__, name)
+        return function(*args, **kwargs)
 
-        @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> Result:
-            for name in kwargs:
-                if name not in known:
-                    raise error(name)
-            return function(*args, **kwargs)
-
-        return call
-
-    return decorate
+    return call
 
 
-def _unknown(name: str) -> Exception:
-    return TypeError(f"tune() got an unexpected keyword argument {name!r}{suggestion(name, SETTINGS)}")
-
-
-def _unchangeable(name: str) -> Exception:
+def _unknown(function: str, name: str) -> Exception:
     may = ", ".join(CHANGEABLE)
+    if function == "tune":
+        return TypeError(f"tune() got an unexpected keyword argument {name!r}{suggestion(name, SETTINGS)}")
     if name in SETTINGS:
         return ArgumentError(f"a resumed run keeps its {name}, got another; {may} may change")
     return ArgumentError(f"resume takes {may}, got {name!r}{suggestion(name, CHANGEABLE)}")
 
 
-@_refuses(_unknown)
+@_refuses_unknown
 def tune(
     agent: MakeAgent | MakeAgents,
     space: Any,
@@ -216,7 +210,7 @@ def _begin(experiment: Experiment, directory: Path) -> Result:
         return _train(experiment, store)
 
 
-@_refuses(_unchangeable)
+@_refuses_unknown
 def resume(
     directory: str | Path,
     *,

@@ -18,7 +18,6 @@ from popbandits.errors import ArgumentError, HistoryError, PopbanditsError, Writ
 from popbandits.history.archive import Archive
 from popbandits.space import Space
 from popbandits.storage import coding, schema
-from popbandits.storage.about import check_about
 from popbandits.storage.coding import DECISION_COLUMNS, EVENT_COLUMNS, OBSERVATION_COLUMNS
 from popbandits.storage.disk import readable
 from popbandits.storage.schema import RUN_FILE
@@ -115,7 +114,7 @@ class Store(Archive):
     def _run(self) -> dict[str, Any]:
         rows = self.ask("SELECT name, value FROM run")
         with self.blamed():
-            return check_about({name: json.loads(value) for name, value in rows})
+            return coding.check_about({name: json.loads(value) for name, value in rows})
 
     def describe(self, **values: Any) -> None:
         """Write metadata of the run; existing values of the same names are replaced."""
