@@ -181,17 +181,13 @@ class Population:
         value = _number(score)
         parent = None if mine.parent is None else self.history.find(mine.parent)
         observation = Observation(
-            member=mine.member,
-            round=mine.round,
-            config=mine.config,
-            parent=mine.parent,
+            **vars(mine),  # It is an assignment that has a result.
             score_before=self.initial_score if parent is None else parent.score,
             score=value,
             steps=steps,
             seconds=seconds,
             status=status_of(value, lost),
             metrics=with_standard_error({} if metrics is None else metrics, standard_error),
-            decision=mine.decision,
         )
         self.history.append(observation)
         del self._pending[mine.key]
