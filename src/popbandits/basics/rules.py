@@ -78,6 +78,7 @@ def one_of(*values: str) -> Rule:
 
 EDITION = whole(1, 2)
 """Edition of the rules by which a method or selection decides; 1 is for runs of earlier versions."""
+FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
 PATH = Rule(lambda path: isinstance(path, PathLike | str) and "\0" not in str(path), "a path, without null characters")
 PROBABILITY = real("a probability between 0 and 1", lambda number: 0 <= number <= 1)
 SCORE = Rule(lambda value: value != value or real("finite").holds(value), "finite")

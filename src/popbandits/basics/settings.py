@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from popbandits.basics.rules import PATH, SCORE, SHARE, Rule, one_of, real, whole
+from popbandits.basics.rules import FLAG, PATH, SCORE, SHARE, Rule, one_of, real, whole
 
 Mode = Literal["max", "min"]
 Explore = Literal["replaced", "all"]
@@ -29,8 +29,6 @@ ROUNDS = 1_000_000_000
 CONTROL = 0
 """Number of the member that stays on the start, if a run has a control."""
 
-
-FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
 TEXT = Rule(lambda value: isinstance(value, str) and bool(value.strip()), "a text")
 _POSITIVE = real("above 0", lambda number: 0 < number < math.inf)
 _AMOUNT = real("at least 0", lambda number: number >= 0)
