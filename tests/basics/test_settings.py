@@ -22,7 +22,7 @@ from popbandits import ArgumentError, Experiment, HistoryError, explorers, selec
 from popbandits.basics.rules import whole
 from popbandits.basics.settings import CHANGEABLE, SETTINGS, check
 from popbandits.commands.options import TEXTS
-from popbandits.storage.about import check_about
+from popbandits.storage.coding import check_about
 from tests.test_help import args_of
 
 ROWS = """

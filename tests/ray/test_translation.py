@@ -225,9 +225,8 @@ def test_a_function_that_never_has_a_checkpoint_is_an_error(tmp_path: Path) -> N
 
 
 def test_another_experiment_does_not_take_over_a_record(tmp_path: Path) -> None:
-    record = Record.create(
-        tmp_path, Population(Space({"lr": (0.0, 1.0)}), size=1, rounds=None), None, lambda store: None
-    )
+    population = Population(Space({"lr": (0.0, 1.0)}), size=1, rounds=None)
+    record = Record(Store.create(tmp_path, population.space, {"trials": []}), population, lambda store: None)
     record.join("a")
     with pytest.raises(HistoryError, match=r"holds the run of 1 other trials, got trial b; .* Tuner\.restore"):
         record.join("b")

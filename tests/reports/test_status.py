@@ -53,7 +53,7 @@ def test_a_run_is_running_while_its_folder_is_held(tmp_path: Path) -> None:
     lock = Lock(tmp_path)
     assert is_running(tmp_path)
     assert status(tmp_path).state == "running"
-    lock.release()
+    lock.close()
     assert not is_running(tmp_path)
 
 
@@ -80,13 +80,13 @@ def test_a_run_that_nobody_runs_is_finished_stopped_or_killed(
 
 def test_looking_does_not_keep_a_run_from_starting_or_change_its_file(tmp_path: Path) -> None:
     kept(tmp_path)
-    Lock(tmp_path).release()
+    Lock(tmp_path).close()
     file = tmp_path / "run.sqlite"
     os.utime(file, (1000, 1000))
     before = file.read_bytes()
     assert status(tmp_path).changed == status(tmp_path).changed == 1000
     assert file.read_bytes() == before
-    Lock(tmp_path).release()
+    Lock(tmp_path).close()
 
 
 def test_a_run_without_any_score_has_none(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from popbandits import ArgumentError, Experiment, HistoryError, MissingExtraError, resume, tune
-from popbandits.basics.rules import JOB
-from popbandits.basics.settings import read_options
+from popbandits.basics.settings import JOB, read_options
 from popbandits.cli import main
 from popbandits.engines import slurm_engine
 from popbandits.engines.work import Job

@@ -167,7 +167,7 @@ def test_a_folder_that_is_a_link_is_resumed_like_any_other(run: Path, tmp_path: 
     assert main(["status", str(link)]) == 0
     lock = Lock(link)
     assert is_running(run)
-    lock.release()
+    lock.close()
 
 
 # The lock
@@ -192,7 +192,7 @@ def test_the_lock_of_an_earlier_version_is_noticed_while_it_is_held(tmp_path: Pa
             Lock(tmp_path)
         earlier.communicate()
     assert not is_running(tmp_path)
-    Lock(tmp_path).release()
+    Lock(tmp_path).close()
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0" + bytes(4080)])
@@ -207,8 +207,8 @@ def test_a_lock_is_held_once_also_within_a_process(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="another process is running"):
         Lock(tmp_path)
     assert is_running(tmp_path), "whoever looked did not release it"
-    first.release()
-    Lock(tmp_path).release()
+    first.close()
+    Lock(tmp_path).close()
 
 
 def test_a_process_that_was_forked_while_a_run_trained_does_not_keep_its_folder_locked(tmp_path: Path) -> None:
@@ -220,10 +220,10 @@ def test_a_process_that_was_forked_while_a_run_trained_does_not_keep_its_folder_
         os.read(read, 1)  # until the parent ends it
         os._exit(0)
     os.read(ready, 1)
-    lock.release()
+    lock.close()
     try:
         assert not is_running(tmp_path)
-        Lock(tmp_path).release()
+        Lock(tmp_path).close()
     finally:
         for handle in (ready, told, read, write):
             os.close(handle)

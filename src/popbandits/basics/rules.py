@@ -1,7 +1,7 @@
 """Rules for allowed values, in code and in words. Cheap to import."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from os import PathLike
@@ -76,55 +76,11 @@ def one_of(*values: str) -> Rule:
     return Rule(lambda value: isinstance(value, str) and value in values, words, values=values)
 
 
-def _is_recipe(value: Any) -> bool:
-    """Tell whether a value is a dict of strings, except for its settings and parts, which are dicts."""
-    return isinstance(value, Mapping) and all(
-        isinstance(one, Mapping if name in ("settings", "parts") else str) for name, one in value.items()
-    )
-
-
-_AMOUNT = real("at least 0", lambda number: number >= 0)
-AMOUNTS = Rule(
-    lambda value: (
-        isinstance(value, Mapping)
-        and all(map(_AMOUNT.holds, value.values()))
-        and not {"cpu", "gpu"} & {str(name).lower() for name in value}
-    ),  # Ray would wait for such a resource.
-    "a dict of amounts of at least 0, with cpus and gpus in the plural",
-)
-SBATCH: tuple[str, ...] = (
-    *("partition", "account", "qos", "constraint", "gres", "gpus_per_node", "cpus_per_task", "mem_per_cpu"),
-    *("mem_per_gpu", "nodelist", "exclude", "reservation", "licenses", "nice", "comment", "mail_type", "mail_user"),
-)
-JOB_AMOUNTS = ("timeout_min", "mem_gb")
-JOB_OPTIONS = ("cluster", *JOB_AMOUNTS, *SBATCH)
-
-
-def _is_job_option(name: Any, value: Any) -> bool:
-    """Tell whether the options of a job may hold this one. A record may: so no commands and no files, and one line."""
-    if name in JOB_AMOUNTS:
-        return _POSITIVE.holds(value)
-    if name == "cluster":
-        return value in ("slurm", "local")
-    return name in SBATCH and (whole(0).holds(value) or _is_line(value))
-
-
-def _is_line(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
-
-
-_POSITIVE = real("above 0", lambda number: 0 < number < math.inf)
-JOB = Rule(
-    lambda value: isinstance(value, Mapping) and all(_is_job_option(*pair) for pair in value.items()),
-    f"a dict of texts of one line and numbers, with names of {', '.join(JOB_OPTIONS)}",
-)
 EDITION = whole(1, 2)
 """Edition of the rules by which a method or selection decides; 1 is for runs of earlier versions."""
 FLAG = Rule(lambda value: isinstance(value, bool), "True or False")
 PATH = Rule(lambda path: isinstance(path, PathLike | str) and "\0" not in str(path), "a path, without null characters")
 PROBABILITY = real("a probability between 0 and 1", lambda number: 0 <= number <= 1)
-RECIPE = Rule(_is_recipe, "a recipe")
 SCORE = Rule(lambda value: value != value or real("finite").holds(value), "finite")
 """NaN is an unknown score."""
 SHARE = real("above 0 and at most 0.5", lambda number: 0 < number <= 0.5, fix="0.25 is usual")
-TEXT = Rule(lambda value: isinstance(value, str) and bool(value.strip()), "a text")

@@ -11,21 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from popbandits.basics.rules import (
-    AMOUNTS,
-    FLAG,
-    JOB,
-    JOB_AMOUNTS,
-    PATH,
-    RECIPE,
-    SCORE,
-    SHARE,
-    TEXT,
-    Rule,
-    one_of,
-    real,
-    whole,
-)
+from popbandits.basics.rules import FLAG, PATH, SCORE, SHARE, Rule, one_of, real, whole
 
 Mode = Literal["max", "min"]
 Explore = Literal["replaced", "all"]
@@ -35,13 +21,56 @@ Keep = int | Literal["all"]
 Resources = Mapping[str, float]
 """Ray resources that one member needs while it trains: `cpus`, `gpus` (fractions share one), any custom resource."""
 JobOptions = Mapping[str, str | float]
-"""Options of the SLURM job of an interval, by the names in `rules.JOB_OPTIONS`."""
+"""Options of the SLURM job of an interval, by the names in JOB_OPTIONS."""
 
 MEMBERS = 1_000_000
 """Maximum number of members of a run; readers of its record allocate arrays of that length."""
 ROUNDS = 1_000_000_000
 CONTROL = 0
 """Number of the member that stays on the start, if a run has a control."""
+
+TEXT = Rule(lambda value: isinstance(value, str) and bool(value.strip()), "a text")
+_POSITIVE = real("above 0", lambda number: 0 < number < math.inf)
+_AMOUNT = real("at least 0", lambda number: number >= 0)
+AMOUNTS = Rule(
+    lambda value: (
+        isinstance(value, Mapping)
+        and all(map(_AMOUNT.holds, value.values()))
+        and not {"cpu", "gpu"} & {str(name).lower() for name in value}
+    ),  # Ray would wait for such a resource.
+    "a dict of amounts of at least 0, with cpus and gpus in the plural",
+)
+SBATCH: tuple[str, ...] = (
+    *("partition", "account", "qos", "constraint", "gres", "gpus_per_node", "cpus_per_task", "mem_per_cpu"),
+    *("mem_per_gpu", "nodelist", "exclude", "reservation", "licenses", "nice", "comment", "mail_type", "mail_user"),
+)
+JOB_AMOUNTS = ("timeout_min", "mem_gb")
+JOB_OPTIONS = ("cluster", *JOB_AMOUNTS, *SBATCH)
+
+
+def _is_job_option(name: Any, value: Any) -> bool:
+    """Tell whether the options of a job may hold this one. A record may: so no commands and no files, and one line."""
+    if name in JOB_AMOUNTS:
+        return _POSITIVE.holds(value)
+    if name == "cluster":
+        return value in ("slurm", "local")
+    return name in SBATCH and (whole(0).holds(value) or (TEXT.holds(value) and value.isprintable()))
+
+
+JOB = Rule(
+    lambda value: isinstance(value, Mapping) and all(_is_job_option(*pair) for pair in value.items()),
+    f"a dict of texts of one line and numbers, with names of {', '.join(JOB_OPTIONS)}",
+)
+
+
+def _is_recipe(value: Any) -> bool:
+    """Tell whether a value is a dict of strings, except for its settings and parts, which are dicts."""
+    return isinstance(value, Mapping) and all(
+        isinstance(one, Mapping if name in ("settings", "parts") else str) for name, one in value.items()
+    )
+
+
+RECIPE = Rule(_is_recipe, "a recipe")
 
 
 def read_options(text: str) -> dict[str, str | float]:
@@ -63,7 +92,6 @@ def _number(text: str) -> str | float:
 
 _AGENT = Rule(callable, "callable: make_agent(seed) builds an agent", "give the class itself, or a function")
 _SECONDS = real("above 0 seconds", lambda number: number > 0)
-_COST = real("above 0", lambda number: 0 < number < math.inf)
 _KEEP = Rule(lambda value: value == "all" or whole(0).holds(value), f"{whole(0).words}, or 'all'")
 
 
@@ -113,7 +141,7 @@ _SETTINGS = {
     "slurm": Setting(JOB.or_none(), (read_options, "NAME=VALUE,…"), resumes=True),
     "control": Setting(FLAG.or_none(), (bool, ""), stored=FLAG),
     "evaluations": Setting(whole(0), (int, "N"), resumes=True),
-    "max_cost": Setting(_COST.or_none("for no limit"), (float, "COST"), resumes=True),
+    "max_cost": Setting(_POSITIVE.or_none("for no limit"), (float, "COST"), resumes=True),
     "callbacks": Setting(recorded=False, resumes=True),
     "progress": Setting(recorded=False),
 }

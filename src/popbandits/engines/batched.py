@@ -93,7 +93,9 @@ class BatchedEngine(Engine):
         """Set members to the start of their intervals; return the jobs for which it worked, others are in `ends`."""
         new = self._agents is None
         if self._agents is None:
-            self._agents = self._build(jobs)
+            # Those that do not start afresh are overwritten, so that their seeds do not matter.
+            seeds = {job.assignment.member: job.seed for job in jobs}
+            self._agents = build_batch(self._make_agents, [seeds.get(member, member) for member in range(self._size)])
         agents = self._agents
         where = {key: slot for slot, key in enumerate(self._holds)}
         sources, apart = list(range(self._size)), []
@@ -113,11 +115,6 @@ class BatchedEngine(Engine):
             except BaseException as error:
                 ends[job.assignment.key] = failure_of(error, job.draft)
         return agents, [job for job in jobs if job.assignment.key not in ends]
-
-    def _build(self, jobs: Sequence[Job]) -> BatchedAgents:
-        """Build the members. Those that do not start afresh are overwritten, so that their seeds do not matter."""
-        seeds = {job.assignment.member: job.seed for job in jobs}
-        return build_batch(self._make_agents, [seeds.get(member, member) for member in range(self._size)])
 
     def _train(self, agents: BatchedAgents, jobs: Sequence[Job]) -> list[tuple[Job, Slot, Any]]:
         """Train in one call; return each job with its member and its result."""

@@ -22,7 +22,7 @@ from popbandits.basics.extras import library
 from popbandits.basics.scratch import scratch
 from popbandits.basics.settings import Resources
 from popbandits.engines.engine import Engine, unpicklable
-from popbandits.engines.watchdog import Watchdog
+from popbandits.engines.spawning import Watchdog
 from popbandits.engines.work import AgentPool, Failure, Job, JobReport, reports_of, time_limit_failure
 from popbandits.errors import CheckpointError
 from popbandits.storage.checkpoints import CHECKPOINTS, verify
@@ -121,7 +121,7 @@ class RayEngine(Engine):
             for answer in done:
                 reports += self._receive(coming[answer])
             for worker in [worker for worker in self._workers if self._seconds_left(worker) == 0]:
-                reports += self._finish(worker, time_limit_failure(self.round_timeout))
+                reports += self._replace(worker, time_limit_failure(self.round_timeout))
         return reports
 
     def close(self) -> None:
@@ -145,11 +145,12 @@ class RayEngine(Engine):
         actor = self._host.remote(self._make_agent)
         return RayWorker(actor, actor.ready.remote(self._marker), lost)
 
-    def _replace(self, worker: RayWorker) -> None:
-        """Replace an actor by a new one."""
+    def _replace(self, worker: RayWorker, failure: Failure) -> list[JobReport]:
+        """Replace an actor by a new one, and report on its job."""
         self._ray.kill(worker.actor)
         self._workers[self._workers.index(worker)] = self._start()
         self._homes = {member: home for member, home in self._homes.items() if home is not worker}
+        return reports_of(worker.job, worker.since, failure)
 
     def _seconds_left(self, worker: RayWorker) -> float:
         """Return the seconds that its job may still take. Waiting for resources has no limit."""
@@ -194,20 +195,23 @@ class RayEngine(Engine):
         try:
             answer = self._ray.get(worker.coming)
         except errors.RayTaskError as error:
-            return self._finish(worker, Failure("raised", f"{type(error).__name__}: {error}"[:1000]))
+            return self._replace(worker, Failure("raised", f"{type(error).__name__}: {error}"[:1000]))
         except errors.ActorUnavailableError:  # Ray does not know yet whether it or its node is dead.
             worker.is_unreachable, worker.coming = (worker.job is not None, worker.actor.ready.remote(self._marker))
             return []
-        except errors.RayError as error:
-            return self._replace_dead(worker, error)
+        except errors.RayError as error:  # It died, alone or with its node.
+            if self._is_node_lost(worker):
+                self._put_back(worker)
+            elif worker.node is None:
+                self._count_early_death("Ray's actors", f"died first: {error}")
+            return self._replace(worker, Failure("died", f"its actor died: {str(error).splitlines()[0]}"))
         worker.coming = None
         if worker.node is None:
             (worker.node, worker.sees_folder), self._early_deaths = answer, 0
             return []
         if worker.is_unreachable:
-            self._put_back(worker)  # It is alive, but its report was lost.
-            self._replace(worker)
-            return []
+            self._put_back(worker)
+            return self._replace(worker, Failure("died", "its actor is alive, but its report was lost"))
         job, worker.job = worker.job, None
         assert job is not None
         if worker.sees_folder:
@@ -218,14 +222,6 @@ class RayEngine(Engine):
                 unpack(content, job.draft)
             verify(job.draft)
         return [report]
-
-    def _replace_dead(self, worker: RayWorker, error: Exception) -> list[JobReport]:
-        """Replace an actor that died, alone or with its node; return a report if the job failed."""
-        if self._is_node_lost(worker):
-            self._put_back(worker)
-        elif worker.node is None:
-            self._count_early_death("Ray's actors", f"died first: {error}")
-        return self._finish(worker, Failure("died", f"its actor died: {str(error).splitlines()[0]}"))
 
     def _is_node_lost(self, worker: RayWorker) -> bool:
         if worker.node is not None:
@@ -240,11 +236,6 @@ class RayEngine(Engine):
             shutil.rmtree(worker.job.draft, ignore_errors=True)
             self._queue.appendleft(worker.job)
             worker.job = None
-
-    def _finish(self, worker: RayWorker, failure: Failure) -> list[JobReport]:
-        """Replace an actor, and report on its job."""
-        self._replace(worker)
-        return reports_of(worker.job, worker.since, failure)
 
     def _nodes(self, alive: bool) -> set[str]:
         return {node["NodeID"] for node in self._ray.nodes() if node["Alive"] is alive}

@@ -230,13 +230,11 @@ class SlurmEngine(Engine):
             end = f"the last as {state}; see {each.log}\n{each.tail()}".rstrip()
             self._count_early_death("SLURM jobs", f"ended before their agent was built, {end}")
             return self._put_back(each)
+        job = f"its job {each.handle.job_id}"
         if state in ("TIMEOUT", "DEADLINE"):
-            text = (
-                f"its job {each.handle.job_id} was ended at its time limit of {self._minutes:g} minutes (timeout_min)"
-            )
+            text = f"{job} was ended at its time limit of {self._minutes:g} minutes (timeout_min)"
             return self._finish(each, Failure("timeout", text, each.tail()))
-        text = f"its job {each.handle.job_id} ended as {state}, without a result"
-        return self._finish(each, Failure("died", text, each.tail()))
+        return self._finish(each, Failure("died", f"{job} ended as {state}, without a result", each.tail()))
 
     def _result(self, each: SubmittedJob) -> JobReport | None:
         """Return the report that a job wrote; None if there is none yet."""

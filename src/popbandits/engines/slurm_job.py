@@ -33,7 +33,7 @@ def do(packed: bytes, path: Sequence[str], job: Job, lease: Path) -> JobReport |
         make_agent = pickle.loads(packed)
     except BaseException as error:
         return Failure("raised", describe_error(error))
-    (lease / BEGAN_FILE).touch()
+    (lease / BEGAN_FILE).touch()  # Raises if the lease is gone already.
     pool = AgentPool(make_agent)
     report = pool.do(job)
     pool.close()
@@ -52,18 +52,14 @@ def _handle_signals() -> None:
 def _end_without(lease: Path) -> None:
     """End this process when its lease is gone: nobody will read its report."""
 
-    def look() -> None:
-        try:
-            lease.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            os._exit(1)
-        except OSError:  # The disk does not answer.
-            pass
-
     def watch() -> None:
         while True:
+            try:
+                lease.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                os._exit(1)
+            except OSError:  # The disk does not answer.
+                pass
             time.sleep(LEASE_CHECK_SECONDS)
-            look()
 
-    look()
     threading.Thread(target=watch, daemon=True).start()

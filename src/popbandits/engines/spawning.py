@@ -1,7 +1,8 @@
-"""Processes that end when their owner ends, even if it is killed."""
+"""Processes that end, or report it, when their owner ends, even if it is killed."""
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -68,3 +69,25 @@ def _set_variables(values: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+PROGRAM = "import sys\nif not sys.stdin.buffer.read(1):\n    print(sys.argv[1], file=sys.stderr)"
+"""Wait for a byte; print the text if there is none, because the process that would send it has ended."""
+
+
+class Watchdog:
+    """A process that prints a text if this process ends before `dismiss` is called, even if it is killed.
+
+    Args:
+        text: What to print to the standard error.
+    """
+
+    def __init__(self, text: str):
+        command = [sys.executable, "-I", "-S", "-c", PROGRAM, text]
+        # In a session of its own: Ctrl-C is for the process that it watches.
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+    def dismiss(self) -> None:
+        """End it without a word."""
+        with suppress(OSError, ValueError):  # It was dismissed before, or killed.
+            self._process.communicate(b"!")

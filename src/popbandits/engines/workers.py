@@ -163,10 +163,8 @@ class Threads(WorkerEngine):
     They share the global random generators too: the engine warns, once, if these were used while members trained.
     """
 
-    def __init__(self, make_agent: MakeAgent, workers: int, round_timeout: float | None = None):
-        self._watching = workers > 1
-        self._before: States | None = None
-        super().__init__(make_agent, workers, round_timeout)
+    _before: States | None = None
+    _warned = False
 
     def submit(self, job: Job) -> None:
         """Queue a job for its member's worker."""
@@ -178,7 +176,7 @@ class Threads(WorkerEngine):
         self._watch()
         reports = super().wait()
         if self._before is not None and (used := used_since(self._before)):
-            self._watching = False
+            self._warned = True
             warnings.warn(
                 f"engine='threads' lets members share the global generator of {' and '.join(used)}, which was used "
                 "while they trained: the same seed may not give the same history; use engine='processes', or draw "
@@ -191,7 +189,7 @@ class Threads(WorkerEngine):
 
     def _watch(self) -> None:
         """Read the states of the global generators, unless that was done since the last wait."""
-        if self._watching and self._before is None:
+        if len(self._workers) > 1 and not self._warned and self._before is None:
             self._before = read_states()
 
     def start(self, number: int) -> Worker:

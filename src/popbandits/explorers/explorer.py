@@ -12,6 +12,10 @@ from popbandits.history import Config, History, Observation
 from popbandits.selection import Selection
 from popbandits.space import Prior, Space
 
+Configs = Sequence[Config]
+Parents = Sequence[Observation | None]
+"""For each member the observation whose weights it will start from; None for a fresh start."""
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -63,12 +67,7 @@ class Explorer:
         return _former_prior(self, space, start)
 
     def explore(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parent: Observation | None,
-        rng: np.random.Generator,
+        self, space: Space, history: History, pending: Configs, parent: Observation | None, rng: np.random.Generator
     ) -> Config:
         """Choose the next configuration of one member.
 
@@ -84,12 +83,7 @@ class Explorer:
         return self.explore_round(space, history, pending, [parent], rng)[0].config
 
     def explore_round(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parents: Sequence[Observation | None],
-        rng: np.random.Generator,
+        self, space: Space, history: History, pending: Configs, parents: Parents, rng: np.random.Generator
     ) -> list[Proposal]:
         """Choose the next configurations of several members of one round; each is pending for those after it.
 

@@ -7,7 +7,6 @@ because it does not know what the numbers can still gain. The model alone is goo
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -15,10 +14,10 @@ import numpy as np
 
 from popbandits.basics.rules import real
 from popbandits.basics.typing import FloatArray, IntArray
-from popbandits.explorers.explorer import Proposal
+from popbandits.explorers.explorer import Parents, Proposal
 from popbandits.explorers.pb2_mix import PB2Mix
 from popbandits.explorers.surrogate import Arms, Models, Surrogate
-from popbandits.history import History, Observation
+from popbandits.history import History
 from popbandits.models.acquisition import UpperConfidenceBound, maximise
 from popbandits.models.gp import NotFittedError
 from popbandits.space import Points, Space
@@ -59,12 +58,7 @@ class PB2Fuse(PB2Mix):
         real("above 0", lambda number: number > 0, "the default is 0.25").check("temperature", self.temperature)
 
     def propose(
-        self,
-        space: Space,
-        history: History,
-        pending: Points,
-        parents: Sequence[Observation | None],
-        rng: np.random.Generator,
+        self, space: Space, history: History, pending: Points, parents: Parents, rng: np.random.Generator
     ) -> list[Proposal]:
         """Fit once; for each member find the best numbers at all labels, then draw one of these points."""
         arms = self.arms(space, history)

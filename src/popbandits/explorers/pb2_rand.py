@@ -1,6 +1,6 @@
 """PB2-Rand: the PB2 of Parker-Holder et al. 2020, with labels chosen at random as in PBT."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from popbandits.basics.rules import PROBABILITY
 from popbandits.basics.typing import IntArray
+from popbandits.explorers.explorer import Parents
 from popbandits.explorers.pbt import drop_labels
 from popbandits.explorers.surrogate import ModelExplorer
-from popbandits.history import History, Observation
+from popbandits.history import History
 from popbandits.space import Space
 from popbandits.space.drawing import draw_points, quantiles
 
@@ -47,7 +48,7 @@ class PB2Rand(ModelExplorer):
         PROBABILITY.check("resample_label", self.resample_label)
 
     def choose_labels(
-        self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
+        self, space: Space, history: History, parents: Parents, rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """Return the parents' labels, each resampled with probability `resample_label`."""
         labels = draw_points(space, len(parents), rng).h

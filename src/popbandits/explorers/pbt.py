@@ -1,6 +1,5 @@
 """Population based training (Jaderberg et al. 2017): perturb the parent's values or resample them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 from popbandits.basics.rules import PROBABILITY, is_real
 from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.errors import ArgumentError
-from popbandits.explorers.explorer import Explorer
+from popbandits.explorers.explorer import Configs, Explorer
 from popbandits.history import Config, History, Observation
 from popbandits.space import Points, Space
 from popbandits.space.drawing import complete_point, draw_config
@@ -37,12 +36,7 @@ class Perturbation(Explorer):
         return space.encode([parent.config])
 
     def explore(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parent: Observation | None,
-        rng: np.random.Generator,
+        self, space: Space, history: History, pending: Configs, parent: Observation | None, rng: np.random.Generator
     ) -> Config:
         """Perturb the parent's configuration; in a space without a prior, with the prior of the method."""
         space = space if space.prior is not None else space.with_prior(self.make_prior(space, ()))

@@ -1,11 +1,10 @@
 """Random search: the baseline that learns nothing."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from popbandits.explorers.explorer import Explorer
+from popbandits.explorers.explorer import Configs, Explorer
 from popbandits.history import Config, History, Observation
 from popbandits.space import Space
 from popbandits.space.drawing import draw_config
@@ -21,12 +20,7 @@ class RandomSearch(Explorer):
     exploits = False
 
     def explore(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parent: Observation | None,
-        rng: np.random.Generator,
+        self, space: Space, history: History, pending: Configs, parent: Observation | None, rng: np.random.Generator
     ) -> Config:
         """Draw a configuration."""
         return draw_config(space, rng)

@@ -1,7 +1,7 @@
 """The two halves of a decision that the PB2 methods share: a time-varying GP for numbers, bandits for labels."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property
 from itertools import islice, pairwise
@@ -12,8 +12,8 @@ from threadpoolctl import ThreadpoolController
 
 from popbandits.basics.rules import EDITION, real, whole
 from popbandits.basics.typing import BoolArray, FloatArray, IntArray
-from popbandits.explorers.explorer import Explorer, Proposal
-from popbandits.history import Config, History, Observation, Rows
+from popbandits.explorers.explorer import Configs, Explorer, Parents, Proposal
+from popbandits.history import History, Observation, Rows
 from popbandits.models.acquisition import UpperConfidenceBound, candidates, confidence, maximise
 from popbandits.models.bandit import TVEXP3M
 from popbandits.models.gp import Likelihood, NotFittedError, Posterior, Structure, fit, starts
@@ -130,7 +130,7 @@ class ModelExplorer(Explorer):
         EDITION.check("edition", self.edition)
 
     def choose_labels(
-        self, space: Space, history: History, parents: Sequence[Observation | None], rng: np.random.Generator
+        self, space: Space, history: History, parents: Parents, rng: np.random.Generator
     ) -> tuple[IntArray, Mapping[str, Any]]:
         """Return (k, m) the labels of every member that explores, drawn by the bandits, and a record of the choice."""
         arms = self.arms(space, history)
@@ -147,24 +147,14 @@ class ModelExplorer(Explorer):
         return None
 
     def explore_round(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parents: Sequence[Observation | None],
-        rng: np.random.Generator,
+        self, space: Space, history: History, pending: Configs, parents: Parents, rng: np.random.Generator
     ) -> list[Proposal]:
         """Choose configurations for several members with one model."""
         with one_blas_thread():
             return self.propose(space, history, space.encode(pending[-PENDING:]), parents, rng)
 
     def propose(
-        self,
-        space: Space,
-        history: History,
-        pending: Points,
-        parents: Sequence[Observation | None],
-        rng: np.random.Generator,
+        self, space: Space, history: History, pending: Points, parents: Parents, rng: np.random.Generator
     ) -> list[Proposal]:
         """Choose labels for all members, then numbers for one after another: each is pending for the next."""
         labels, about = self.choose_labels(space, history, parents, rng)
@@ -194,12 +184,11 @@ class ModelExplorer(Explorer):
         return best.points, model.record
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> AbstractContextManager[Any]:
     """Limit BLAS to one thread. The matrices are small and the other cores are busy training: with more threads, which
     wait for one another, a decision takes many times as long."""
-    with _blas().limit(limits=1, user_api="blas"):
-        yield
+    limited: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return limited
 
 
 @cache
@@ -257,11 +246,8 @@ class Models:
         guesses, refreshed = _guesses(structure, self._previous(scope), len(rows), len(self.history))
         shifted = None if rows.guessed.all() else rows.guessed
         result = fit(Likelihood(structure, inputs, y, shifted), guesses)
-        record = {
-            "theta": result.theta[structure.free].tolist(),
-            "refreshed": refreshed,
-            "log_posterior": result.log_posterior,
-        }
+        theta = result.theta[structure.free].tolist()
+        record = {"theta": theta, "refreshed": refreshed, "log_posterior": result.log_posterior}
         return Surrogate(
             space,
             structure,

@@ -334,7 +334,11 @@ class History(Sequence[Observation]):
 
         about = {name: getattr(self, name) for name in _METADATA}
         with Store.open_or_create(directory, self.space, about) as store:
-            if len(store) > len(self) or not self._agrees(store):
+            known = store.about
+            # As it was written, or read back: names that were written nested may then be in another order.
+            is_same = self.space.to_json() in (store.space_text, store.space.to_json())
+            is_same = is_same and all(known.get(name) == value for name, value in about.items())
+            if not is_same or len(store) > len(self) or not self._agrees(store):
                 raise HistoryError(f"{store.path} holds another run, or one that went further; give another directory")
             store.extend(self[len(store) :])
 

@@ -130,15 +130,10 @@ class Columns:
         shapes: dict[str, tuple[Any, tuple[int, ...]]] = {
             "x": (np.float64, (numbers,)),
             "h": (np.min_scalar_type(-max(1, most_labels)), (labels,)),  # signed: -1 is inactive
-            "member": (np.int32, ()),
-            "round": (np.int32, ()),
-            "stage": (np.int32, ()),
-            "score": (np.float64, ()),
-            "before": (np.float64, ()),
-            "steps": (np.float64, ()),
-            "fresh": (np.bool_, ()),  # started without weights
-            "new": (np.bool_, ()),  # another configuration than in the round before
-            "lost": (np.bool_, ()),  # did not train
+            **dict.fromkeys(("member", "round", "stage"), (np.int32, ())),
+            **dict.fromkeys(("score", "before", "steps"), (np.float64, ())),
+            # Started without weights; another configuration than in the round before; did not train.
+            **dict.fromkeys(("fresh", "new", "lost"), (np.bool_, ())),
         }
         self.arrays: dict[str, Column] = {
             name: np.empty((64, *shape), dtype) for name, (dtype, shape) in shapes.items()

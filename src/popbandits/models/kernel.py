@@ -160,16 +160,11 @@ class Pairs:
         n = len(inputs)
         self.n = n
         diagonal, below = np.arange(n) * (n + 1), below_diagonal(n)
-        if inputs.h.shape[1]:
-            agreement = match(inputs.h, inputs.h).ravel()
-            some = agreement[below] > 0
-            self.index = np.concatenate([diagonal, below[some], below[~some]])
-            self.agreeing = n + int(some.sum())
-            self.match = agreement[self.index[: self.agreeing]]
-        else:
-            self.index = np.concatenate([diagonal, below])
-            self.agreeing = 0
-            self.match = np.zeros(0)
+        agreement = match(inputs.h, inputs.h).ravel()
+        some = agreement[below] > 0
+        self.index = np.concatenate([diagonal, below[some], below[~some]])
+        self.agreeing = n + int(some.sum())
+        self.match = agreement[self.index[: self.agreeing]]
         self.gap = (0.5 * np.abs(inputs.t[:, None] - inputs.t)).ravel()[self.index]
         groups = [np.flatnonzero(owner == k) for k in range(lengths)] if lengths > 1 else [slice(None)]
         # |x - x'|^2, one row for each length-scale

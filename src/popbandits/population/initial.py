@@ -24,7 +24,7 @@ def initial_points(space: Space, size: int, rng: np.random.Generator) -> Points:
     centres = prior_of(space).centres_in_turn(size)
     points = space.from_quantiles(quantiles(space, u, centres))
     for column in space.order:  # parents first: they decide in which members a child is active
-        active = _active(points, column, numbers)
+        active = np.isfinite(points.x[:, column]) if column < numbers else points.h[:, column - numbers] >= 0
         if not active.all():
             u[:, column] = _stratify(u[:, column], active, counted[column])
             points = space.from_quantiles(quantiles(space, u, centres))
@@ -51,7 +51,3 @@ def _stratify(u: FloatArray, among: BoolArray, counted: bool) -> FloatArray:
         offset = part * n % 1.0
         out[among] = (np.argsort(np.argsort(part)) + (offset[0] if counted else offset)) / n
     return np.minimum(out, np.nextafter(1.0, 0.0))
-
-
-def _active(points: Points, column: int, numbers: int) -> BoolArray:
-    return np.isfinite(points.x[:, column]) if column < numbers else points.h[:, column - numbers] >= 0

@@ -5,7 +5,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, overload
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from popbandits.basics.records import plain, status_of, with_standard_error
 from popbandits.basics.settings import Explore, Mode
 from popbandits.basics.typing import IntArray
 from popbandits.errors import ArgumentError, HistoryError, SpaceError
-from popbandits.explorers import Proposal
+from popbandits.explorers.explorer import Parents, Proposal
 from popbandits.history import Assignment, Config, Decision, History, Key, Observation
 from popbandits.history.archive import Archive
 from popbandits.history.memory import MemberStates
@@ -181,17 +181,13 @@ class Population:
         value = _number(score)
         parent = None if mine.parent is None else self.history.find(mine.parent)
         observation = Observation(
-            member=mine.member,
-            round=mine.round,
-            config=mine.config,
-            parent=mine.parent,
+            **vars(mine),  # It is an assignment that has a result.
             score_before=self.initial_score if parent is None else parent.score,
             score=value,
             steps=steps,
             seconds=seconds,
             status=status_of(value, lost),
             metrics=with_standard_error({} if metrics is None else metrics, standard_error),
-            decision=mine.decision,
         )
         self.history.append(observation)
         del self._pending[mine.key]
@@ -313,7 +309,7 @@ class Population:
         return hold(picks, known, members) if self.plan.control else picks
 
     def _explore(
-        self, parents: Sequence[Observation | None], known: History, pending: Sequence[Config], stream: tuple[int, ...]
+        self, parents: Parents, known: History, pending: Sequence[Config], stream: tuple[int, ...]
     ) -> list[Proposal]:
         """Get proposals from the method and check them: a user's explorer may break the contract."""
         if not parents:
@@ -395,11 +391,6 @@ class Pending(Sequence[Config]):
     def __len__(self) -> int:
         return len(self.keys)
 
-    @overload
-    def __getitem__(self, index: int) -> Config: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Config]: ...
-    def __getitem__(self, index: int | slice) -> Config | list[Config]:
-        if isinstance(index, slice):
-            return [self._config(key) for key in self.keys[index]]
-        return self._config(self.keys[index])
+    def __getitem__(self, index: Any) -> Any:
+        chosen = self.keys[index]
+        return list(map(self._config, chosen)) if isinstance(index, slice) else self._config(chosen)

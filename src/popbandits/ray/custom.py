@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from popbandits.basics.rules import is_real
 from popbandits.errors import ArgumentError, SpaceError
-from popbandits.explorers import Explorer, Proposal
-from popbandits.history import Config, History, Observation
+from popbandits.explorers.explorer import Configs, Explorer, Parents, Proposal
+from popbandits.history import Config, History
 from popbandits.ray.nested import find, leaves, put
 from popbandits.ray.space import is_drawn, is_open
 from popbandits.space import Numerical, Prior, Space
@@ -34,17 +34,12 @@ class CustomExplorer(Explorer):
         self.exploits, self.restarts = method.exploits, method.restarts
         self.selection = method.selection
 
-    def make_prior(self, space: Space, start: Sequence[Config]) -> Prior | None:
+    def make_prior(self, space: Space, start: Configs) -> Prior | None:
         """Return the method's prior."""
         return self.method.make_prior(space, start)
 
     def explore_round(
-        self,
-        space: Space,
-        history: History,
-        pending: Sequence[Config],
-        parents: Sequence[Observation | None],
-        rng: np.random.Generator,
+        self, space: Space, history: History, pending: Configs, parents: Parents, rng: np.random.Generator
     ) -> list[Proposal]:
         """Choose configurations with the method, then let the function change them."""
         chosen = self.method.explore_round(space, history, pending, parents, rng)

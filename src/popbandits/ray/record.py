@@ -4,17 +4,11 @@ The record is the only state: decisions follow from it and the seed. So a restor
 however old Tune's own snapshot of the trials is.
 """
 
-import time
 from collections.abc import Callable
-from importlib.metadata import version
-from pathlib import Path
-from platform import python_version
 
 from popbandits.errors import HistoryError
 from popbandits.history import Assignment, Observation
 from popbandits.population import Population
-from popbandits.run.experiment import record_of
-from popbandits.run.recipes import Recipe
 from popbandits.run.recorder import Recorder
 from popbandits.storage import Store
 
@@ -25,25 +19,12 @@ TIME = "time_attr"
 
 
 class Record(Recorder):
-    """The recorder of a Tune experiment, which also maps trials to members."""
+    """The recorder of a Tune experiment, which also maps trials to members; `keep` is called after each commit."""
 
     def __init__(self, store: Store, population: Population, keep: Callable[[Store], None]):
         super().__init__(population, store, committed=keep)
         self.members: dict[str, int] = {trial: member for member, trial in enumerate(store.about["trials"])}
         """Members by trial id."""
-
-    @staticmethod
-    def create(
-        directory: Path, population: Population, method: Recipe | None, keep: Callable[[Store], None]
-    ) -> "Record":
-        """Create the record of a new experiment with a method; `keep` is called after each commit."""
-        about = record_of(population.plan, engine="ray-tune", agent=None, method=method) | {
-            "trials": [],
-            "python": python_version(),
-            "popbandits": version("popbandits"),
-            "created": time.time(),
-        }
-        return Record(Store.create(directory, population.space, about), population, keep)
 
     def join(self, trial: str) -> int:
         """Return the member of a trial; a new trial gets the next one."""

@@ -30,7 +30,7 @@ from popbandits.ray.merge import find_search
 from popbandits.ray.record import CHECKPOINT, TIME, Record
 from popbandits.ray.space import inherited, of_generator, population_size, recorded, untuned
 from popbandits.ray.trials import AnyTrial, KeptActors, has_actor
-from popbandits.run.experiment import read_start
+from popbandits.run.experiment import origin, read_start, record_of
 from popbandits.run.recipes import recipe
 from popbandits.selection import Selection
 from popbandits.space import Space
@@ -241,14 +241,12 @@ class PopulationScheduler(TrialScheduler):
                 "give them to it, or to TuneConfig"
             )
         trials.check_num_to_keep(trial)
-        keep = partial(trials.keep_record, trial)
         trials.fetch_record(trial)
         if holds_run((directory := trials.folder(trial)) / RUN_FILE):
             store = Store.open(directory)
             about = store.about
             start = from_record(about.get("start", []))
             population = self._population(trial, store.space, about["size"], start, generator, store)
-            self._record = Record(store, population, keep)
         else:
             size = population_size(generator, name)
             space, begin = self._space, read_start(self._start)
@@ -259,7 +257,10 @@ class PopulationScheduler(TrialScheduler):
                 )
             space, begin = follow(Space(space), begin, rounds)
             population = self._population(trial, space, size, begin, generator)
-            self._record = Record.create(directory, population, recipe(self._explorer), keep)
+            method = recipe(self._explorer)
+            about = record_of(population.plan, engine="ray-tune", agent=None, method=method, trials=[]) | origin()
+            store = Store.create(directory, population.space, about)
+        self._record = Record(store, population, partial(trials.keep_record, trial))
         self._untuned = untuned(of_generator(generator), population.space)
         resumed = len(self._record.population.history) > 0
         self._record.say(Event("resumed" if resumed else "started", f"{name} in Ray Tune"))

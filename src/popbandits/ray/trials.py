@@ -6,7 +6,7 @@ They use Tune's internals; all code that does so (for Ray 2.60) is in this file.
 import copy
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ray.tune.trainable import FunctionTrainable
 from ray.tune.utils import flatten_dict
 
 from popbandits.history import Assignment, Observation
-from popbandits.ray.nested import leaves, put
+from popbandits.ray.nested import find, leaves, put
 from popbandits.ray.record import CHECKPOINT
 from popbandits.space import Space
 from popbandits.storage import Store
@@ -145,7 +145,9 @@ def assign(
         untuned: Values that are not in the space, and come with the checkpoint.
     """
     config = copy.deepcopy(trial.config)
-    _without(config, space.nest(dict.fromkeys(space.names)))
+    for path, _ in leaves(space.nest(dict.fromkeys(space.names))):
+        with suppress(KeyError, TypeError):  # It has no such name, or no such group.
+            del find(config, path[:-1])[path[-1]]
     for path, value in [*leaves(untuned), *leaves(assignment.config)]:
         put(config, path, copy.deepcopy(value))
     trial.set_config(config)
@@ -179,16 +181,6 @@ def skip_used_checkpoints(trial: AnyTrial) -> None:
     names = [info.base_name for info in storage.storage_filesystem.get_file_info(selector)]
     used = [int(name.removeprefix("checkpoint_")) for name in names if name.startswith("checkpoint_")]
     storage.current_checkpoint_index = max([storage.current_checkpoint_index, *used])
-
-
-def _without(config: dict[str, Any], names: Mapping[str, Any]) -> None:
-    """Remove names from a nested dict."""
-    for key, inner in names.items():
-        if isinstance(inner, Mapping):
-            if isinstance(config.get(key), dict):
-                _without(config[key], inner)
-        else:
-            config.pop(key, None)
 
 
 class KeptActors:

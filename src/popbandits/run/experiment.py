@@ -1,12 +1,15 @@
 """All settings of a run in one object, for `tune`, a user's file and the record."""
 
 import os
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from inspect import isclass, signature
 from pathlib import Path
+from platform import python_version
 from typing import Any, cast, get_args
 
 from popbandits.agent import MakeAgent, MakeAgents
@@ -279,6 +282,11 @@ def _view(given: View | type[View]) -> View:
             f"callbacks must be a list of View objects, got the class {name} ({error}); make one, such as {name}(...)"
         ) from None
     return given()
+
+
+def origin() -> dict[str, Any]:
+    """Return what made a new run, and when, for its record."""
+    return {"python": python_version(), "popbandits": import_module("popbandits").__version__, "created": time.time()}
 
 
 def record_of(plan: Plan, **others: Any) -> dict[str, Any]:

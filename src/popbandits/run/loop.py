@@ -6,26 +6,30 @@ removed that are no longer needed. A killed run leaves at most a checkpoint with
 when the run is opened again.
 """
 
+import math
 import os
 import platform
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any, NoReturn
 
 import numpy as np
 
+from popbandits.agent import Outcome
 from popbandits.engines.engine import Engine
 from popbandits.engines.work import Failure, Job, JobReport
 from popbandits.errors import AgentError, DiskError, HistoryError, RunError
 from popbandits.history import Assignment, Event, Key
 from popbandits.population import Population
 from popbandits.run.evaluation import evaluate
+from popbandits.run.experiment import Experiment
 from popbandits.run.recorder import Recorder
 from popbandits.run.signing import Signer
-from popbandits.storage.checkpoints import Checkpoints, fingerprint
+from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints, fingerprint
 from popbandits.storage.queries import last_turn
 from popbandits.storage.store import Store
 from popbandits.views.view import View
@@ -33,35 +37,35 @@ from popbandits.views.view import View
 AGENT = 3
 """Purpose of a random stream, besides those of the population: the seeds of agents."""
 
+BEST = -1
+"""Holds the best checkpoint so far, besides the members, which hold their last ones."""
+
 PATIENCE = 8
 """Minimum number of failures in a row that end a run; at least two per member."""
 
 
 class Loop:
-    """The loop that connects a population, its record, its checkpoints and an engine."""
+    """The loop that connects a population, its record, its checkpoints and an engine.
+
+    Args:
+        experiment: The settings of the run.
+        population: Its population.
+        store: Its file.
+        view: View that is told what happens.
+        edited: Differences of today's code from the record, a sentence each.
+        again: Whether a run that is finished is evaluated again.
+    """
 
     def __init__(
-        self,
-        population: Population,
-        store: Store,
-        checkpoints: Checkpoints,
-        make_engine: Callable[[], Engine],
-        view: View,
-        max_failures: int | None = None,
-        edited: Sequence[str] = (),
-        evaluations: int = 0,
-        again: bool = False,
+        self, experiment: Experiment, population: Population, store: Store, view: View, edited: list[str], again: bool
     ):
-        self.population, self.store, self.checkpoints = population, store, checkpoints
+        self.experiment, self.population, self.store, self.view = experiment, population, store, view
+        self.checkpoints = Checkpoints(store.path.parent / CHECKPOINTS, experiment.keep)
         self.recorder, self._signer = Recorder(population, store), Signer.of(store)
-        self.view, self.max_failures = view, max_failures
         self.edited = edited
-        """Differences of today's code from the record, a sentence each."""
-        self.evaluations = evaluations
-        """Number of evaluations of each candidate at the end."""
-        self._make_engine = make_engine
         ended = population.done and last_turn(store) == "finished"
-        self._unevaluated = evaluations > 0 and (again or not ended)
+        able = experiment.engine != "batched" and experiment.evaluations > 0
+        self._unevaluated = able and (again or not ended)
         self._evaluates = True  # as far as is known: whether agents have an evaluate
         self.stopping = False
         """True if it was asked to stop: intervals in training finish, and no new ones start."""
@@ -70,8 +74,7 @@ class Loop:
         self._asked_to_end = False  # end the process too, not only the run
         self._waiting: list[Assignment] = []  # decided, but not submitted to the engine yet
         self._jobs: dict[Key, Job] = {}
-        self._best: Key | None = None
-        self._last: dict[int, Key] = {}  # by member: its last checkpoint
+        self._held: dict[int, Key] = {}  # the last checkpoint of each member, and the BEST
         self._failures = 0  # since the run was opened: before a resume the cause may have been fixed
         self._in_a_row = 0
 
@@ -93,7 +96,7 @@ class Loop:
 
     def _train(self) -> None:
         # Not earlier: workers inherit the output that the view captures.
-        engine = self._make_engine()
+        engine = self.experiment.make_engine()
         try:
             while not self.population.done:
                 self._ask_views()
@@ -105,7 +108,7 @@ class Loop:
                 for report in reports:
                     self._accept(report)
             if self.population.done and self._unevaluated:
-                known = self.population, self.checkpoints, self.evaluations, self._record, self._is_stopping
+                known = self.population, self.checkpoints, self.experiment.evaluations, self._record, self._is_stopping
                 self._unevaluated = self._evaluates and not evaluate(engine, *known)
         finally:
             engine.close()
@@ -123,11 +126,9 @@ class Loop:
         history = self.population.history
         for member in range(self.population.size):
             if (last := history.last_completed(member)) is not None:
-                self._last[member] = last.key
-                self.checkpoints.hold(last.key)
-        if (best := history.best) is not None:
-            self._best = best.key
-            self.checkpoints.hold(best.key)
+                self._hold(member, last.key)
+        if history.best is not None:
+            self._hold(BEST, history.best.key)
         self.view.opened(self.population, self.store.path.parent)
         self._say("resumed" if len(history) else "started", f"process {os.getpid()} on {platform.node()}")
         for difference in self.edited:
@@ -167,50 +168,38 @@ class Loop:
 
     def _accept(self, report: JobReport) -> None:
         """Record the result of a job."""
-        job = self._jobs.pop(report.key)
-        failure, outcome = report.failure, report.outcome
-        if failure is not None and failure.kind in ("incomplete", "misapplied", "disk"):
-            self._end(job, failure)
-        signed = None
-        if outcome is not None:
+        job, failure = self._jobs.pop(report.key), report.failure
+        outcome = report.outcome or Outcome(math.nan)
+        told: dict[str, Any] = {"steps": outcome.steps, "metrics": outcome.metrics, "seconds": report.seconds}
+        if failure is None:
             self._evaluates = report.evaluates
             self.checkpoints.publish(job.draft, report.key)
-            signed = self._signer.checkpoint(report.key, fingerprint(self.checkpoints.path(report.key)))
+            told["signed"] = self._signer.checkpoint(report.key, fingerprint(self.checkpoints.path(report.key)))
+        elif failure.kind in ("incomplete", "misapplied", "disk"):
+            self._end(job, failure)
         else:
             self.checkpoints.discard(job.draft)
-        event = None if failure is None else _event(failure, job.assignment)
-        observation = self.recorder.tell(
-            job.assignment,
-            None if outcome is None else outcome.score,
-            steps=None if outcome is None else outcome.steps,
-            metrics=None if outcome is None else outcome.metrics,
-            seconds=report.seconds,
-            event=event,
-            signed=signed,
-        )
-        if event:
-            self.view.happened(event)
+            told["event"] = _event(failure, job.assignment)
+        observation = self.recorder.tell(job.assignment, outcome.score, **told)
+        if failure is not None:
+            self.view.happened(told["event"])
         self.view.told(observation)
         if not self.population.synchronous:
             self._decide()  # Before checkpoints are removed: a decision may need them.
-        if outcome is not None:
-            self._hold(observation.key)
+        if failure is None:
+            self._hold(observation.member, observation.key)
+            if self.population.history.best is observation:
+                self._hold(BEST, observation.key)
         if job.assignment.parent is not None:
             self.checkpoints.release(job.assignment.parent)
         self._count(failure)
 
-    def _hold(self, key: Key) -> None:
-        """Hold a member's new checkpoint, and release its last one; likewise for the best so far."""
-        before, self._last[key[0]] = self._last.get(key[0]), key
+    def _hold(self, whose: int, key: Key) -> None:
+        """Hold the last checkpoint of a member, or the BEST so far, and release the one before it."""
+        before, self._held[whose] = self._held.get(whose), key
         self.checkpoints.hold(key)
         if before is not None:
             self.checkpoints.release(before)
-        best = self.population.history.best
-        if best is not None and best.key == key:
-            beaten, self._best = self._best, key
-            self.checkpoints.hold(key)
-            if beaten is not None:
-                self.checkpoints.release(beaten)
 
     # Faults
 
@@ -224,11 +213,11 @@ class Loop:
         self._failures += 1
         self._in_a_row += 1
         size = self.population.size
-        never = self._best is None and self._in_a_row >= size
+        never = BEST not in self._held and self._in_a_row >= size
         if never or self._in_a_row >= max(PATIENCE, 2 * size):
             what = "no interval has completed yet" if never else f"the last {self._in_a_row} intervals failed"
-        elif self.max_failures is not None and self._failures > self.max_failures:
-            what = f"{self._failures} intervals failed and max_failures is {self.max_failures}"
+        elif (most := self.experiment.max_failures) is not None and self._failures > most:
+            what = f"{self._failures} intervals failed and max_failures is {most}"
         else:
             return
         raise RunError(
@@ -236,7 +225,7 @@ class Loop:
             f"{self.store.path.parent}: fix the agent, then resume it\n{failure.traceback}".rstrip()
         )
 
-    def _end(self, job: Job, failure: Failure) -> None:
+    def _end(self, job: Job, failure: Failure) -> NoReturn:
         """Stop for a failure that does not count for the interval; the assignment is done again after a resume."""
         self.checkpoints.discard(job.draft)  # First: the record may need the space.
         with suppress(DiskError):
@@ -280,11 +269,5 @@ def agent_seed(seed: int, key: Key) -> int:
 
 
 def _event(failure: Failure, assignment: Assignment) -> Event:
-    return Event(
-        failure.kind,
-        failure.text,
-        assignment.member,
-        assignment.round,
-        time=time.time(),
-        data={"traceback": failure.traceback} if failure.traceback else {},
-    )
+    data = {"traceback": failure.traceback} if failure.traceback else {}
+    return Event(failure.kind, failure.text, *assignment.key, data, time.time())

@@ -1,7 +1,7 @@
 """A population with its record: everything is on disk before it is used."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,18 +40,15 @@ class Recorder:
         assignment: Assignment,
         score: float | None,
         *,
-        steps: float | None = None,
-        seconds: float | None = None,
-        metrics: Mapping[str, Any] | None = None,
         event: Event | None = None,
         signed: str | None = None,
+        **told: Any,
     ) -> Observation:
         """Tell the population a result, with the signature of its checkpoint if there is one.
 
-        For a failure, `event` has the reason. Kind "lost": its parent was lost.
+        For a failure, `event` has the reason. Kind "lost": its parent was lost. `told` goes to `Population.tell`.
         """
-        lost = event is not None and event.kind == "lost"
-        self.population.tell(assignment, score, steps=steps, seconds=seconds, metrics=metrics, lost=lost)
+        self.population.tell(assignment, score, lost=event is not None and event.kind == "lost", **told)
         observation = self.population.history[-1]
         signatures = {} if signed is None else {observation.key: signed}
         self._commit(observations=[observation], events=[event] if event else [], signatures=signatures)

@@ -10,7 +10,7 @@ from popbandits.agent import MakeAgent, MakeAgents
 from popbandits.basics.scratch import scratch
 from popbandits.engines.batched import BatchedEngine
 from popbandits.engines.engine import Engine, InProcess
-from popbandits.engines.work import Job
+from popbandits.engines.work import Failure, Job
 from popbandits.errors import HistoryError, RunError
 from popbandits.history import Assignment, Observation
 from popbandits.run.loop import agent_seed
@@ -84,13 +84,11 @@ def replay(
                 assignment = Assignment(observation.member, observation.round, history.applied(observation), parent)
                 engine.submit(Job(assignment, used, source, draft))
                 (report,) = engine.wait()
-                if report.outcome is None:
-                    why = (
-                        "" if report.failure is None else f"{report.failure.text}\n{report.failure.traceback}".rstrip()
-                    )
+                if isinstance(report.end, Failure):
+                    why = f"{report.end.text}\n{report.end.traceback}".rstrip()
                     raise RunError(f"the schedule must train as it did, but its interval {step} failed: {why}")
-                scores.append(report.outcome.score)
-                after(observation, report.outcome.score)
+                scores.append(report.end.score)
+                after(observation, report.end.score)
                 if source is not None:
                     shutil.rmtree(source)
                 source = draft

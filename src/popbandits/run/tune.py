@@ -3,13 +3,11 @@
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
-from importlib import import_module
 from inspect import signature
 from itertools import count
 from pathlib import Path
-from platform import python_version
 from typing import Any, ParamSpec
 
 from popbandits.agent import MakeAgent, MakeAgents
@@ -17,7 +15,7 @@ from popbandits.basics.settings import CHANGEABLE, SETTINGS, EngineName, Explore
 from popbandits.basics.wording import suggestion
 from popbandits.errors import ArgumentError, DiskError, HistoryError, PopbanditsWarning
 from popbandits.population.start import Start
-from popbandits.run.experiment import Experiment
+from popbandits.run.experiment import Experiment, origin
 from popbandits.run.loop import Loop
 from popbandits.run.result import Result
 from popbandits.run.signing import ID, Signer, new_id, sign_all
@@ -36,36 +34,30 @@ from popbandits.views.view import View
 P = ParamSpec("P")
 
 
-def _refuses(error: Callable[[str], Exception]) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
-    """Let a function raise this error for the name of an unknown argument; Python suggests a name from 3.13 on only."""
+def _refuses_unknown(function: Callable[P, Result]) -> Callable[P, Result]:
+    """Let `tune` or `resume` suggest a name for an unknown argument; Python does so from 3.13 on only."""
+    known = signature(function).parameters
 
-    def decorate(function: Callable[P, Result]) -> Callable[P, Result]:
-        known = signature(function).parameters
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Result:
+        for name in kwargs:
+            if name not in known:
+                raise _unknown(function.__name__, name)
+        return function(*args, **kwargs)
 
-        @wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> Result:
-            for name in kwargs:
-                if name not in known:
-                    raise error(name)
-            return function(*args, **kwargs)
-
-        return call
-
-    return decorate
+    return call
 
 
-def _unknown(name: str) -> Exception:
-    return TypeError(f"tune() got an unexpected keyword argument {name!r}{suggestion(name, SETTINGS)}")
-
-
-def _unchangeable(name: str) -> Exception:
+def _unknown(function: str, name: str) -> Exception:
     may = ", ".join(CHANGEABLE)
+    if function == "tune":
+        return TypeError(f"tune() got an unexpected keyword argument {name!r}{suggestion(name, SETTINGS)}")
     if name in SETTINGS:
         return ArgumentError(f"a resumed run keeps its {name}, got another; {may} may change")
     return ArgumentError(f"resume takes {may}, got {name!r}{suggestion(name, CHANGEABLE)}")
 
 
-@_refuses(_unknown)
+@_refuses_unknown
 def tune(
     agent: MakeAgent | MakeAgents,
     space: Any,
@@ -201,33 +193,24 @@ def run(experiment: Experiment, progress: bool | View | None = None) -> Result:
 def _begin(experiment: Experiment, directory: Path) -> Result:
     """Make a run's folder and record, and train."""
     run_id, space = new_id(), experiment.plan.space
-    origin = {
-        ID: run_id,
-        "python": python_version(),
-        "popbandits": import_module("popbandits").__version__,
-        "created": time.time(),
-    }
     with required("make", directory):
         if directory.is_file():
             raise ArgumentError(f"directory must be a folder, or a new name, got the file {directory}")
         if not holds_run(directory / RECORD):  # If it does, an error is raised below, or by the lock.
             Checkpoints(directory / CHECKPOINTS).require_new()
         directory.mkdir(parents=True, exist_ok=True)
-    lock = Lock(directory)
-    try:
+    with closing(Lock(directory)):
         if holds_run(directory / RECORD):
             raise HistoryError(
                 f"{directory} holds a run already; give another directory, or resume with: {resume_command(directory)}"
             )
         with required("write to", directory):
-            record = experiment.record(Signer(run_id, space.to_json())) | origin
+            record = experiment.record(Signer(run_id, space.to_json())) | origin() | {ID: run_id}
             store = Store.create(directory, space, record)
         return _train(experiment, store)
-    finally:
-        lock.release()
 
 
-@_refuses(_unchangeable)
+@_refuses_unknown
 def resume(
     directory: str | Path,
     *,
@@ -312,14 +295,10 @@ class Resumption:
         experiment, directory = self.experiment.changed(progress=progress), self.directory
         for difference in self.edited:
             warnings.warn(difference, PopbanditsWarning, stacklevel=4)
-        with _disk_errors(directory):
-            lock = Lock(directory)
-            try:
-                with required("use", directory / RECORD, RECORD_ERRORS):
-                    store = Store.open(directory)
-                return _train(experiment, store, self)
-            finally:
-                lock.release()
+        with _disk_errors(directory), closing(Lock(directory)):
+            with required("use", directory / RECORD, RECORD_ERRORS):
+                store = Store.open(directory)
+            return _train(experiment, store, self)
 
 
 @contextmanager
@@ -344,15 +323,11 @@ def _train(experiment: Experiment, store: Store, resumed: "Resumption | None" = 
         population = experiment.make_population(store)
         if resumed is not None:
             _describe(experiment, store, resumed.trust)
-        checkpoints = Checkpoints(directory / CHECKPOINTS, experiment.keep)
         limits = [] if experiment.max_cost is None else [StopAtCost(experiment.max_cost)]
         callbacks = [*limits, *experiment.callbacks]
         seen = ViewGroup(view, callbacks) if callbacks else view
-        edited = () if resumed is None else resumed.edited
-        count = 0 if experiment.engine == "batched" else experiment.evaluations
-        again = resumed is not None and resumed.evaluates
-        make_engine, most = experiment.make_engine, experiment.max_failures
-        Loop(population, store, checkpoints, make_engine, seen, most, edited, count, again).run()
+        edited, again = ([], False) if resumed is None else (resumed.edited, resumed.evaluates)
+        Loop(experiment, population, store, seen, edited, again).run()
     return Result(directory)
 
 

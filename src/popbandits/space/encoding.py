@@ -251,14 +251,9 @@ class Space:
 
     def from_quantiles_full(self, u: FloatArray) -> Points:
         """Return what `from_quantiles` does, with values for inactive parameters too."""
-        d, m = len(self.numerical), len(self.categorical)
-        assert u.shape == (len(u), d + m), f"{u.shape} quantiles for {d} + {m} parameters"
-        x, h = np.empty((len(u), d)), np.empty((len(u), m), np.int64)
-        for j, numerical in enumerate(self.numerical):
-            x[:, j] = numerical.quantile(u[:, j])
-        for j, categorical in enumerate(self.categorical):
-            h[:, j] = categorical.quantile(u[:, d + j])
-        return Points(x, h)
+        modelled: list[Numerical | Categorical] = [*self.numerical, *self.categorical]
+        assert u.shape == (len(u), len(modelled)), f"{u.shape} quantiles for {len(modelled)} parameters"
+        return self._stack(len(u), {p.name: p.quantile(u[:, j]) for j, p in enumerate(modelled)})
 
     def snap(self, x: FloatArray) -> FloatArray:
         """Round integers and ordinals in x (..., d) to their nearest level; NaN is kept."""
@@ -294,7 +289,7 @@ class Space:
         if self._forbidden:
             table = self._table(points)
             for _, forbidden in self._forbidden:
-                legal &= ~forbidden.holds(table)
+                legal &= ~forbidden(table)
         return legal
 
     # Storage
@@ -341,12 +336,8 @@ class Space:
             codes = {name: p.codes([config[name] for config in configs]) for name, p in self._parameters.items()}
         except (OverflowError, SpaceError):
             return None
-        x, h = np.empty((len(configs), len(self.numerical))), np.empty((len(configs), len(self.categorical)), np.int64)
-        for j, numerical in enumerate(self.numerical):
-            x[:, j] = codes[numerical.name]
-        for j, categorical in enumerate(self.categorical):
-            h[:, j] = codes[categorical.name]
-        points = Points(self._scale.unit(x), h)
+        stacked = self._stack(len(configs), codes)
+        points = Points(self._scale.unit(stacked.x), stacked.h)
         return points if self.legal(points).all() else None
 
     def _points(self, rows: Sequence[Mapping[str, float]]) -> Points:
@@ -354,6 +345,14 @@ class Space:
         h = np.array([row.get(p.name, -1) for row in rows for p in self.categorical], np.int64)
         x = self._scale.unit(codes.reshape(len(rows), len(self.numerical)))
         return Points(x, h.reshape(len(rows), len(self.categorical)))
+
+    def _stack(self, n: int, columns: Mapping[str, FloatArray | IntArray]) -> Points:
+        """Return the columns of numbers and labels, by name, as arrays of n rows."""
+        x, h = np.empty((n, len(self.numerical))), np.empty((n, len(self.categorical)), np.int64)
+        for array, parameters in ((x, self.numerical), (h, self.categorical)):
+            for j, parameter in enumerate(parameters):
+                array[:, j] = columns[parameter.name]
+        return Points(x, h)
 
     def _verify(self, points: Points, rows: Sequence[Mapping[str, float]]) -> Table:
         """Raise unless exactly the active parameters are given and no forbidden clause holds."""
@@ -371,7 +370,7 @@ class Space:
                     when, given = _describe(condition), self._given(row)
                     raise SpaceError(f"{name!r}: a value is given only if {when}, got {given}; drop it")
         for clause, forbidden in self._forbidden:
-            for given in map(self._given, compress(rows, forbidden.holds(table))):
+            for given in map(self._given, compress(rows, forbidden(table))):
                 raise SpaceError(f"{_describe(clause)} is forbidden, got {given}; change one of these values")
         return table
 
@@ -399,7 +398,7 @@ class Space:
         table.codes.update({p.name: np.zeros(n) for p in self._fixed})
         for name in self.names:  # parents come first
             if name in self._conditions:
-                table.active[name] = self._conditions[name].holds(table)
+                table.active[name] = self._conditions[name](table)
         return table
 
 

@@ -319,13 +319,10 @@ def _prior(hp: AnyHyperparameter) -> Normal | Beta | None:
         return Beta(hp.alpha, hp.beta)
     if not isinstance(hp, cs.NormalFloatHyperparameter | cs.NormalIntegerHyperparameter):
         return None
-    if hp.log:
-        start, stop = math.log(hp.lower), math.log(hp.upper)
-        # ConfigSpace's sigma on a log scale: it draws with this one, not with the standard deviation of log v.
-        sigma = abs(math.log(hp.lower + hp.sigma)) / (stop - start)
-        prior = Normal((math.log(hp.mu) - start) / (stop - start), sigma)
-    else:
-        prior = Normal((hp.mu - hp.lower) / (hp.upper - hp.lower), hp.sigma / (hp.upper - hp.lower))
+    mean, start, stop = (math.log(value) if hp.log else value for value in (hp.mu, hp.lower, hp.upper))
+    # ConfigSpace's sigma on a log scale: it draws with this one, not with the standard deviation of log v.
+    sigma = abs(math.log(hp.lower + hp.sigma)) if hp.log else hp.sigma
+    prior = Normal((mean - start) / (stop - start), sigma / (stop - start))
     if not prior.proper():
         raise SpaceError(
             f"{hp.name!r}: a normal distribution needs mass within its bounds, got mu={hp.mu!r}, "

@@ -6,9 +6,9 @@ count as equal, so that encoding and decoding a configuration does not change wh
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from typing import Any
 
@@ -46,64 +46,41 @@ class Table:
     active: dict[str, BoolArray]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A parameter compared with constants: true where any comparison is true."""
-
-    parameter: Parameter
-    compare: Compare
-    codes: tuple[float, ...]
-
-    def holds(self, table: Table) -> BoolArray:
-        """Return the mask of configurations for which the rule is true."""
-        column = table.codes[self.parameter.name]
-        found = np.zeros(len(column), bool)
-        for code in self.codes:
-            found |= self.compare(_difference(column, code, self.parameter), 0.0)
-        return found & table.active[self.parameter.name]
+Rule = Callable[[Table], BoolArray]
+"""Function that returns the mask of configurations for which a rule is true."""
 
 
-@dataclass(frozen=True)
-class Relation:
-    """Two parameters compared with each other, by value and not by index."""
-
-    left: Parameter
-    right: Parameter
-    compare: Compare
-
-    def holds(self, table: Table) -> BoolArray:
-        """Return the mask of configurations for which the rule is true."""
-        sides = (self.left, self.right)
-        found = table.active[self.left.name] & table.active[self.right.name]
-        rows = np.flatnonzero(found)
-        left, right = (_comparable(side, table.codes[side.name][rows]) for side in sides)
-        if left.dtype == right.dtype == np.float64:
-            left, right = _difference(left, right, *sides), np.zeros(())
-        found[rows] = self.compare(left, right)
-        return found
+def _compare_constants(parameter: Parameter, compare: Compare, codes: Sequence[float], table: Table) -> BoolArray:
+    """Compare a parameter with constants: true where any comparison is true."""
+    column = table.codes[parameter.name]
+    found = np.zeros(len(column), bool)
+    for code in codes:
+        found |= compare(_difference(column, code, parameter), 0.0)
+    return found & table.active[parameter.name]
 
 
-@dataclass(frozen=True)
-class Combination:
-    """Several rules joined by `and` or by `or`."""
+def _compare_values(sides: tuple[Parameter, Parameter], compare: Compare, table: Table) -> BoolArray:
+    """Compare two parameters with each other, by value and not by index."""
+    found: BoolArray = np.all([table.active[side.name] for side in sides], axis=0)
+    rows = np.flatnonzero(found)
+    left, right = (_comparable(side, table.codes[side.name][rows]) for side in sides)
+    if left.dtype == right.dtype == np.float64:
+        left, right = _difference(left, right, *sides), np.zeros(())
+    found[rows] = compare(left, right)
+    return found
 
-    parts: tuple["Rule", ...]
-    join: Callable[[BoolArray, BoolArray], BoolArray]
 
-    def holds(self, table: Table) -> BoolArray:
-        """Return the mask of configurations for which the rule is true."""
-        return reduce(self.join, (part.holds(table) for part in self.parts))
-
-
-Rule = Comparison | Relation | Combination
+def _combine(parts: Sequence[Rule], join: Compare, table: Table) -> BoolArray:
+    """Join several rules by `and` or by `or`."""
+    return reduce(join, (part(table) for part in parts))
 
 
 def rule(clause: Any, parameters: Mapping[str, Parameter]) -> Rule:
     """Convert a condition or forbidden clause of ConfigSpace to a rule for a Table."""
     if isinstance(clause, Conjunction | ForbiddenConjunction):
         both = isinstance(clause, cs.AndConjunction | cs.ForbiddenAndConjunction)
-        parts = tuple(rule(part, parameters) for part in clause.components)
-        return Combination(parts, operator.and_ if both else operator.or_)
+        parts = [rule(part, parameters) for part in clause.components]
+        return partial(_combine, parts, operator.and_ if both else operator.or_)
     compare = next(compare for compare, kinds in _COMPARISONS.items() if type(clause) in kinds)
     if isinstance(clause, ForbiddenRelation):
         left, right = parameters[clause.left.name], parameters[clause.right.name]
@@ -112,13 +89,13 @@ def rule(clause: Any, parameters: Mapping[str, Parameter]) -> Rule:
                 compare(a, b)
         except TypeError as error:
             raise SpaceError(f"{clause!r}: the two must be comparable, but {error}; drop the clause") from None
-        return Relation(left, right, compare)
+        return partial(_compare_values, (left, right), compare)
     target = clause.parent if isinstance(clause, Condition) else clause.hyperparameter
     values = clause.values if isinstance(clause, cs.InCondition | cs.ForbiddenInClause) else (clause.value,)
     parameter = parameters[target.name]
     # Find a label by equality, as ConfigSpace did when the clause was made.
     codes = (parameter.labels.index(value) if parameter.labels else value for value in values)
-    return Comparison(parameter, compare, tuple(map(float, codes)))
+    return partial(_compare_constants, parameter, compare, list(map(float, codes)))
 
 
 def _comparable(parameter: Parameter, codes: FloatArray) -> npt.NDArray[Any]:

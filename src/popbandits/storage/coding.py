@@ -1,4 +1,4 @@
-"""Conversion between records and table rows; rows are checked when read, as the file may come from anyone."""
+"""Conversion between records and table rows; rows and metadata are checked when read: anyone may have written them."""
 
 import json
 import math
@@ -11,9 +11,9 @@ import numpy as np
 
 from popbandits.basics.records import STATUSES, Assignment, Decision, Event, Key, Observation, assemble, broken_rule
 from popbandits.basics.rules import Rule, real, whole
+from popbandits.basics.settings import MEMBERS, SETTINGS
 from popbandits.errors import HistoryError
 from popbandits.space.storage import pack, unpack, unpack_all
-from popbandits.storage.about import MEMBERS
 
 OBSERVATION_COLUMNS = (
     "member, round, config, parent_member, parent_round, score_before, score, steps, seconds, status, metrics, decision"
@@ -27,6 +27,22 @@ DICT, STRING = Rule(lambda value: type(value) is dict, "a dict"), Rule(lambda va
 """Rules for the values of decisions and events."""
 
 Row = tuple[Any, ...]
+
+MAX_TIME_SECONDS = 1e11
+"""Upper limit of times, in seconds since 1970: the year 5138."""
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+ABOUT_RULES = {
+    "space": STRING,
+    "source": Rule(_is_texts, "a dict of texts"),
+    "created": real("a time in seconds", lambda number: abs(number) < MAX_TIME_SECONDS),
+    **{each.key: each.stored for each in SETTINGS.values() if each.recorded and each.stored},
+}
+"""Rules for the metadata of a run, by name. Other names are the user's."""
 
 
 # Written
@@ -81,6 +97,14 @@ def _null(value: float) -> float | None:
 # Read
 
 
+def check_about(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a run unchanged; raise HistoryError if a value breaks its rule."""
+    for name, rule in ABOUT_RULES.items():
+        if name in values:
+            rule.check(name, values[name], HistoryError)
+    return values
+
+
 def observations(rows: Sequence[Row]) -> list[Observation]:
     """Read rows of OBSERVATION, checked column by column; one by one if that check fails, for its error."""
     try:
@@ -107,13 +131,8 @@ def _in_bulk(rows: Sequence[Row]) -> list[Observation] | None:
         *rows, strict=True
     )
     parsed = [unpack_all(config), unpack_all(metrics, tuples=False), unpack_all(decision, tuples=False)]
-    numbers: dict[str, Sequence[Any]] = {
-        "parent_member": of_member,
-        "score_before": before,
-        "score": score,
-        "steps": steps,
-        "seconds": seconds,
-    }
+    names = ("parent_member", "score_before", "score", "steps", "seconds")
+    numbers: dict[str, Any] = dict(zip(names, (of_member, before, score, steps, seconds), strict=True))
     numbers |= {name: [one == name for one in status] for name in ("completed", "lost")}
     sound = (
         _count(member)

@@ -38,26 +38,22 @@ class Lock:
             self._handle: int | None = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
             _HELD.add(self)
             try:
-                held = self._wait(self._handle)
+                self._wait(self._handle, directory)
             except BaseException:
-                self.release()
+                self.close()
                 raise
-        if not held:
-            self.release()
-            raise RunError(
-                f"a folder holds one run at a time, and another process is running {directory}; give another "
-                f"directory, or wait for it or stop it, then resume with: {resume_command(directory)}"
-            )
 
-    def _wait(self, handle: int) -> bool:
+    def _wait(self, handle: int, directory: Path) -> None:
         end = time.monotonic() + TIMEOUT_SECONDS
         while not _take(handle, alone=True):
             if time.monotonic() > end:
-                return False
+                raise RunError(
+                    f"a folder holds one run at a time, and another process is running {directory}; give another "
+                    f"directory, or wait for it or stop it, then resume with: {resume_command(directory)}"
+                )
             time.sleep(0.02)
-        return True
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Release the folder."""
         if self._handle is not None:
             os.close(self._handle)
@@ -100,7 +96,7 @@ def _take(handle: int, alone: bool) -> bool:
 def _release_in_child() -> None:
     """Close the files that a forked process inherited: it may outlive the run, and would keep its folder locked."""
     for lock in list(_HELD):
-        lock.release()
+        lock.close()
 
 
 if hasattr(os, "register_at_fork"):

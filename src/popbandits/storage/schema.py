@@ -5,7 +5,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -87,14 +87,11 @@ def make(path: Path, run: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         for leftover in (new, *companions(new), *companions(path)):
             leftover.unlink(missing_ok=True)  # SQLite would apply another file's log to this one.
-        connection = sqlite3.connect(new, isolation_level=None, factory=Connection)
-        try:
+        with closing(_connect(new)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")  # Under the final name there is never a journal.
             with transaction(connection):
                 upgrade(connection, 0)
                 describe(connection, run)
-        finally:
-            connection.close()
         os.replace(new, path)
     except (OSError, sqlite3.OperationalError) as error:
         raise HistoryError(
@@ -107,11 +104,7 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
     _require_plain(path, readonly)
     if not holds_run(path):
         raise HistoryError(f"{path.parent} holds no run: it has no {path.name}; give the folder of a run")
-    connection = (
-        _reading(path)
-        if readonly
-        else sqlite3.connect(path, BUSY_TIMEOUT_SECONDS, isolation_level=None, factory=Connection)
-    )
+    connection = _reading(path) if readonly else _connect(path)
     try:
         connection.execute("PRAGMA trusted_schema = OFF")  # No code in the file is run.
         connection.execute("PRAGMA cell_size_check = ON")
@@ -147,14 +140,11 @@ def connect(path: Path, readonly: bool) -> tuple[sqlite3.Connection, int]:
 @cache
 def _columns(version: int) -> dict[str, set[str]]:
     """Return the columns of each table of a version."""
-    connection = sqlite3.connect(":memory:")
-    try:
+    with closing(sqlite3.connect(":memory:")) as connection:
         for statement in (text for number, texts in TABLES.items() if number <= version for text in texts):
             connection.execute(statement)
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         return {name: {row[1] for row in connection.execute(f"PRAGMA table_info({name})")} for name in names}
-    finally:
-        connection.close()
 
 
 def _require_tables(connection: sqlite3.Connection, path: Path) -> None:
@@ -172,19 +162,23 @@ def _require_columns(connection: sqlite3.Connection, path: Path, version: int) -
             raise HistoryError(f"{path} is damaged: of its table {name!r}, {what} is missing")
 
 
+def _connect(path: Path | str) -> sqlite3.Connection:
+    """Open a connection to a file, by its path or by a URI with options."""
+    is_uri = isinstance(path, str)
+    return sqlite3.connect(path, BUSY_TIMEOUT_SECONDS, isolation_level=None, uri=is_uri, factory=Connection)
+
+
 def _reading(path: Path) -> sqlite3.Connection:
     """Open a connection that cannot write; read-only media and users without write access work too."""
     uri = path.resolve().as_uri()
-    connection = sqlite3.connect(
-        f"{uri}?mode=ro", BUSY_TIMEOUT_SECONDS, isolation_level=None, uri=True, factory=Connection
-    )
+    connection = _connect(f"{uri}?mode=ro")
     try:
         connection.execute("SELECT 1 FROM sqlite_master")
     except sqlite3.DatabaseError:
         # SQLite wants to create the log's index. Without a log no process is writing, and none is needed.
         if not holds_run(Path(f"{path}-wal")):
             connection.close()
-            return sqlite3.connect(f"{uri}?immutable=1", isolation_level=None, uri=True, factory=Connection)
+            return _connect(f"{uri}?immutable=1")
     return connection
 
 

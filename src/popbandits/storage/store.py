@@ -18,7 +18,6 @@ from popbandits.errors import ArgumentError, HistoryError, PopbanditsError, Writ
 from popbandits.history.archive import Archive
 from popbandits.space import Space
 from popbandits.storage import coding, schema
-from popbandits.storage.about import check_about
 from popbandits.storage.coding import DECISION_COLUMNS, EVENT_COLUMNS, OBSERVATION_COLUMNS
 from popbandits.storage.disk import readable
 from popbandits.storage.schema import RUN_FILE
@@ -85,15 +84,9 @@ class Store(Archive):
 
     @staticmethod
     def open_or_create(directory: Directory, space: Space, about: dict[str, Any]) -> "Store":
-        """Open the file in this folder if its space and metadata are the same, or create one if there is none."""
-        if not schema.holds_run(Path(directory) / RUN_FILE):
-            return Store.create(directory, space, about)
-        store = Store.open(directory)
-        known = store.about
-        if store.space.to_json() != space.to_json() or {name: known.get(name) for name in about} != about:
-            store.close()
-            raise HistoryError(f"{store.path} holds another run, or one that went further; give another directory")
-        return store
+        """Open the file in this folder, whatever run it is of, or create one if there is none."""
+        is_there = schema.holds_run(Path(directory) / RUN_FILE)
+        return Store.open(directory) if is_there else Store.create(directory, space, about)
 
     @staticmethod
     def open(directory: Directory, readonly: bool = False) -> "Store":
@@ -121,7 +114,7 @@ class Store(Archive):
     def _run(self) -> dict[str, Any]:
         rows = self.ask("SELECT name, value FROM run")
         with self.blamed():
-            return check_about({name: json.loads(value) for name, value in rows})
+            return coding.check_about({name: json.loads(value) for name, value in rows})
 
     def describe(self, **values: Any) -> None:
         """Write metadata of the run; existing values of the same names are replaced."""
@@ -244,7 +237,7 @@ class Store(Archive):
 
     def best(self, after: int = 0) -> Observation | None:
         """Return the best completed observation, by `records.merit`, without the first `after`."""
-        way = "ASC" if self.about.get("mode") == "min" else "DESC"
+        way = "ASC" if self.mode == "min" else "DESC"
         found = self.ask(
             f"SELECT {OBSERVATION_COLUMNS} FROM observation WHERE id > ? AND status = 'completed' "
             f"ORDER BY score {way}, round DESC, member DESC LIMIT 1",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from popbandits.basics.records import Key, Observation, broken_rule, merit
+from popbandits.basics.settings import MEMBERS
 from popbandits.basics.typing import FloatArray, IntArray
 from popbandits.errors import HistoryError
 from popbandits.reports.axes import MAX_INTERVALS_SEARCHED, MAX_METRICS, metric_column, metric_names, on_table
@@ -15,7 +16,6 @@ from popbandits.reports.data import IntervalArrays, RunData
 from popbandits.reports.figures.figure import thin
 from popbandits.reports.stats import mean
 from popbandits.storage import Store
-from popbandits.storage.about import MEMBERS
 from popbandits.storage.queries import KEY_COLUMNS, Numbers, configs, metrics, no_numbers, numbers, some_metrics
 from popbandits.storage.store import reading
 
