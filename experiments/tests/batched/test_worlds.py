@@ -158,21 +158,17 @@ def test_a_world_of_images_leaves_observations_as_they_are() -> None:
     assert DeviceWorld(TASKS["choices"]).normalise
 
 
-def test_log_probabilities_and_entropies_are_those_of_pytorch() -> None:
+def test_log_probabilities_are_those_of_pytorch() -> None:
     generator = torch.Generator().manual_seed(0)
     choices, numbers = make_brains(TASKS["choices"]), make_brains(ShortReacher())
     outputs, actions = torch.randn(MEMBERS, 6, 2, generator=generator), torch.arange(12).view(MEMBERS, 6) % 2
-    found, entropy = choices.judge(outputs, actions)
-    expected = Categorical(logits=outputs)
-    torch.testing.assert_close(found, expected.log_prob(actions))
-    torch.testing.assert_close(entropy, expected.entropy().mean(1))
+    found = choices.log_probabilities(outputs, actions)
+    torch.testing.assert_close(found, Categorical(logits=outputs).log_prob(actions))
     spread = torch.tensor([[0.5, -1.0], [0.0, 0.2]])
     numbers.flat[:, -2:] = spread
     taken = torch.randn(MEMBERS, 6, 2, generator=generator)
-    found, entropy = numbers.judge(outputs, taken)
-    normal = Normal(outputs, spread.exp()[:, None])
-    torch.testing.assert_close(found, normal.log_prob(taken).sum(-1))
-    torch.testing.assert_close(entropy, normal.entropy().sum(-1).mean(1))
+    found = numbers.log_probabilities(outputs, taken)
+    torch.testing.assert_close(found, Normal(outputs, spread.exp()[:, None]).log_prob(taken).sum(-1))
 
 
 class ShortReacher(Pendulum):

@@ -11,7 +11,7 @@ from popbandits_experiments.batched.networks import FlatWeights, Perceptron
 from popbandits_experiments.batched.random import Streams
 from popbandits_experiments.batched.scales import RunningScale
 
-_LOG_ROOT_2PI = math.log(2 * math.pi) / 2
+LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 
 
 class Brains:
@@ -98,13 +98,10 @@ class Brains:
         """Draw the noise for `act`, (A, *shape, 1 or K)."""
         return streams.uniform(*shape, 1) if self.discrete else streams.normal(*shape, self.actions)
 
-    def judge(self, outputs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute log-probabilities of actions, (A, B), and the mean entropy of each member's policy, (A,)."""
+    def log_probabilities(self, outputs: Tensor, actions: Tensor) -> Tensor:
+        """Compute log-probabilities of actions, (A, B)."""
         if self.discrete:
-            logarithms = log_softmax(outputs, -1)
-            entropy = -(logarithms.exp() * logarithms).sum(-1).mean(-1)
-            return logarithms.gather(-1, actions[..., None]).squeeze(-1), entropy
+            return log_softmax(outputs, -1).gather(-1, actions[..., None]).squeeze(-1)
         spread = self.weights[-1]
         distance = (actions - outputs) * (-spread).exp()
-        logarithm = (-0.5 * distance.square() - spread - _LOG_ROOT_2PI).sum(-1)
-        return logarithm, (spread + (0.5 + _LOG_ROOT_2PI)).sum((-1, -2))
+        return (-0.5 * distance.square() - spread - LOG_ROOT_2PI).sum(-1)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from popbandits_experiments.batched.brains import Brains
+from popbandits_experiments.batched.objective import Coefficients, continuous_gradients, discrete_gradients
 from popbandits_experiments.batched.optimizers import MINIBATCHES, BatchedOptimizer
 from popbandits_experiments.cuda_graphs import Replayed
 
@@ -105,6 +106,10 @@ class Epoch:
         self.learners = whole.empty(members) if self._some else whole
         self._who = torch.zeros(members, dtype=torch.int64, device=whole.table.device)
         self._run = Replayed(self._procedure, stream)
+        # Compiled once for all numbers of members, as the optimizer's step.
+        compiled = whole.table.is_cuda
+        self._discrete = torch.compile(discrete_gradients, dynamic=True) if compiled else discrete_gradients
+        self._continuous = torch.compile(continuous_gradients, dynamic=True) if compiled else continuous_gradients
 
     def __call__(self, order: Tensor | None = None) -> None:
         """Let the first members of an order learn; nobody learns who is not due."""
@@ -123,15 +128,14 @@ class Epoch:
     def _learn(self, seen: Tensor, actions: Tensor, facts: Tensor) -> None:
         """Go once through the rollout in the given order; step the optimizers where they are due."""
         ours, chunks = self.learners, MINIBATCHES[-1]
-        own = ours.own
         ours.optimizer.gradient.zero_()  # Members without epochs left are never due: their gradients would accumulate.
         facts[..., 1] = self._normalise_minibatches(facts[..., 1])
-        share = own["minibatches"] / chunks
+        coefficients = self._coefficients()
         size = seen.shape[1] // chunks
         for chunk in range(chunks):
             rows = slice(chunk * size, (chunk + 1) * size)
-            loss = self._loss(seen[:, rows], actions[:, rows], facts[:, rows]) * share
-            ours.optimizer.step(torch.autograd.grad(loss.sum(), ours.brains.weights), ours.due[chunk])
+            gradients = self._gradients(seen[:, rows], actions[:, rows], facts[:, rows], coefficients)
+            ours.optimizer.step(gradients, ours.due[chunk])
 
     def _normalise_minibatches(self, advantages: Tensor) -> Tensor:
         """Normalise advantages, (P, M) in the order of learning, within the minibatches of members set to do so."""
@@ -146,22 +150,23 @@ class Epoch:
         centred = ((parts - mean) / (variance.sqrt() + 1e-8)).flatten(1)
         return torch.where((self.learners.normalisation == 0)[:, None], centred, advantages)
 
-    def _loss(self, seen: Tensor, actions: Tensor, facts: Tensor) -> Tensor:
-        """Compute -E[min(r Â, clip(r, 1 - ε, 1 + ε) Â)] + c E[(V - R)²] / 2 - β H for each member, (P,).
+    def _coefficients(self) -> Coefficients:
+        own = {name: column[:, None] for name, column in self.learners.own.items()}
+        share = own["minibatches"] / MINIBATCHES[-1]
+        return Coefficients(own["clip"], own["vf_coef"], own["entropy"], own["value_clip"], share)
 
-        With value_clip, the critic's error is the larger of two: its own, and the error of V clipped to within ε of the
-        value before.
-        """
-        own, brains = self.learners.own, self.learners.brains
-        before, advantages, targets, values_before = facts.unbind(-1)
-        now, entropy = brains.judge(brains.policy(seen), actions)
-        values = brains.value(seen)
-        clip = own["clip"][:, None]
-        ratio = (now - before).exp()
-        clipped = torch.minimum(torch.maximum(ratio, 1 - clip), 1 + clip)
-        gain = torch.minimum(ratio * advantages, clipped * advantages).mean(1)
-        near = values_before + torch.minimum(torch.maximum(values - values_before, -clip), clip)
-        miss = (values - targets).square()
-        miss = torch.where(own["value_clip"][:, None] > 0, torch.maximum(miss, (near - targets).square()), miss)
-        loss: Tensor = -gain + own["vf_coef"] * miss.mean(1) / 2 - own["entropy"] * entropy
-        return loss
+    def _gradients(self, seen: Tensor, actions: Tensor, facts: Tensor, coefficients: Coefficients) -> list[Tensor]:
+        """Compute the gradient of each member's objective, of all its weights."""
+        brains = self.learners.brains
+        outputs, values = brains.policy(seen), brains.value(seen)
+        with torch.no_grad():
+            if brains.discrete:
+                by_output, by_value = self._discrete(outputs, values, actions, facts, coefficients)
+                spread: list[Tensor] = []
+            else:
+                by_output, by_spread, by_value = self._continuous(
+                    outputs, brains.weights[-1], values, actions, facts, coefficients
+                )
+                spread = [by_spread]
+        weights = brains.weights[: len(brains.weights) - len(spread)]
+        return [*torch.autograd.grad((outputs, values), weights, (by_output, by_value)), *spread]

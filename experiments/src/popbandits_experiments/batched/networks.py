@@ -28,7 +28,8 @@ class Affine(torch.autograd.Function):
         """Propagate the gradient of the output."""
         rows, matrices = context.saved_tensors
         (gradient,) = gradients
-        back = torch.bmm(gradient, matrices.mT.contiguous()) if context.needs_input_grad[0] else None
+        transposed = matrices.mT if matrices.is_cuda else matrices.mT.contiguous()
+        back = torch.bmm(gradient, transposed) if context.needs_input_grad[0] else None
         return back, torch.bmm(rows.mT, gradient), gradient.sum(1, keepdim=True)
 
 

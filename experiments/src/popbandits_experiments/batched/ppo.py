@@ -246,7 +246,7 @@ class BatchedPPO(MemberRows):
         self._seen.copy_(seen)
         following = brains.value(brains.see(out.following.flatten(1, 2))).view_as(out.rewards)
         values = brains.value(seen).view_as(out.rewards)
-        before, _ = brains.judge(brains.policy(seen), out.actions.flatten(1, 2))
+        before = brains.log_probabilities(brains.policy(seen), out.actions.flatten(1, 2))
         if brains.normalise:
             brains.observed.update(out.observations.flatten(1, 2))
         brains.rewarded.update(out.discounted.flatten(1, 2)[..., None])
