@@ -38,7 +38,7 @@ from importlib import import_module
 from popbandits.basics.wording import visible
 from popbandits.commands import COMMANDS
 from popbandits.commands.registry import STOPPED, Definition, Parser
-from popbandits.errors import PopbanditsError, PopbanditsWarning
+from popbandits.errors import ArgumentError, PopbanditsError, PopbanditsWarning
 
 ABOUT, _, MORE = str(__doc__).strip().partition("\n\n")
 """Text of `popbandits --help` before and after the list of commands: this module's docstring."""
@@ -67,7 +67,7 @@ def parser(definitions: Mapping[str, Definition] = COMMANDS) -> argparse.Argumen
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        one.set_defaults(do=define(one))
+        one.set_defaults(do=define(one), refuse=one.error)
     return top
 
 
@@ -99,6 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.formatwarning = _format_warning
     try:
         return arguments.do(arguments) or 0
+    except ArgumentError as error:
+        return arguments.refuse(visible(str(error))) or 2
     except PopbanditsError as error:
         print(f"popbandits: {visible(str(error))}", file=sys.stderr)
         return 1

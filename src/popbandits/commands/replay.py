@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from popbandits.commands.registry import Command, code_options, load_named
-from popbandits.errors import ArgumentError
 
 
 def replay(parser: argparse.ArgumentParser) -> Command:
@@ -27,10 +26,7 @@ def replay(parser: argparse.ArgumentParser) -> Command:
             parser.error(f"--seeds must be at least 1, got {arguments.seeds}")
         if arguments.seeds is not None and arguments.save is not None:
             parser.error("--save saves one agent, and --seeds trains several; give --seed instead")
-        try:
-            agent = load_named(arguments.agent)
-        except ArgumentError as error:
-            parser.error(f"--agent: {error}")
+        agent = load_named(arguments.agent)
         if arguments.seeds is None:
             replay_once(arguments.run, agent, arguments.seed, arguments.save, arguments.trust)
         else:
