@@ -53,20 +53,12 @@ def parser(definitions: Mapping[str, Definition] = COMMANDS) -> argparse.Argumen
         usage="popbandits COMMAND [options]    (popbandits COMMAND --help explains a command)",
         description="\n".join([ABOUT, "", "commands:", *summaries]),
         epilog=MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     version = import_module("popbandits").__version__
     top.add_argument("--version", action="version", version=f"popbandits {version}", help="print it and exit")
     commands = top.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
     for name, define in definitions.items():
-        one = commands.add_parser(
-            name,
-            prog=f"popbandits {name}",
-            description=texts[name],
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+        one = commands.add_parser(name, prog=f"popbandits {name}", description=texts[name])
         one.set_defaults(do=define(one), refuse=one.error)
     return top
 

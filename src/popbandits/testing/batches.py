@@ -239,15 +239,11 @@ class BatchCheck:
         """Train interval 12."""
         with self._trials.batch([self._seed]) as agents:
             (alone,) = self._trials.train_all(agents, [self._contrast.first], "a batch of one", [0])
-        if math.isclose(alone.score, self._start[0].score, rel_tol=1e-3, abs_tol=1e-6):
-            self._trials.confirm(BatchRule.SIZE)
-            return
-        self._trials.note(
-            BatchRule.SIZE,
-            "warning",
-            f"a member alone must train as in a batch, got {compare(alone, self._start[0])}; let losses be summed over "
-            "members, not averaged, unless rounding explains it: batches of two sizes may be computed in another order",
-        )
+        if not math.isclose(alone.score, self._start[0].score, rel_tol=1e-3, abs_tol=1e-6):
+            got, why = compare(alone, self._start[0]), "batches of two sizes may be computed in another order"
+            fix = f"let losses be summed over members, not averaged, unless rounding explains it: {why}"
+            self._trials.note(BatchRule.SIZE, "warning", f"a member alone must train as in a batch, got {got}; {fix}")
+        self._trials.confirm(BatchRule.SIZE)
 
     def _memory(self) -> None:
         """Compare intervals 4 and 7. If a checkpoint lacks something, the check of one member has noted it."""

@@ -82,6 +82,7 @@ class Trials:
     """Trains agents interval by interval as a run does, and notes which rules they break."""
 
     rules: tuple[AnyRule, ...] = tuple(AgentRule)
+    batched = False
 
     def __init__(self, make_agent: MakeAgent, folder: Path, progress: Callable[[str], object]) -> None:
         self._make_agent, self._folder, self._progress = make_agent, folder, progress
@@ -140,6 +141,7 @@ class Trials:
             self.intervals,
             population,
             rounds,
+            self.batched,
             recording=recording,
             start=start,
         )
@@ -190,16 +192,13 @@ class Trials:
         """Note whether `train` returned a finite score, and whether it changed the configuration."""
         with self.give_up_on_error("reading what train returned", AgentRule.SCORE, PopbanditsError):
             score = call(as_outcome, result).score
-        if math.isfinite(score):
-            self.confirm(AgentRule.SCORE)
-        else:
+        if not math.isfinite(score):
             text = f"a score that is not finite means that the interval failed, got {score} with {config}"
             self.note(AgentRule.SCORE, "warning", f"{text}; narrow the space if that happens often")
-        if given == config:
-            self.confirm(AgentRule.CONFIG)
-        else:
+        if given != config:
             text = f"train must not change its argument, got {given} where {config} was given"
             self.note(AgentRule.CONFIG, "warning", f"{text}; let it work on a copy")
+        self.confirm(AgentRule.SCORE, AgentRule.CONFIG)
         return score
 
     def judge_applied(self, config: Config, applied: Mapping[str, Any]) -> None:
