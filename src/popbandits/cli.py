@@ -34,6 +34,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
 from popbandits.basics.wording import visible
 from popbandits.commands import COMMANDS
@@ -63,13 +64,11 @@ def parser(definitions: Mapping[str, Definition] = COMMANDS) -> argparse.Argumen
     return top
 
 
-def _format_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-) -> str:
+def _format_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
     """Format a warning of popbandits for people, without a line of code; others as Python does."""
     if issubclass(category, PopbanditsWarning):
         return f"Warning: {visible(str(message))}\n"
-    return _python_format(message, category, filename, lineno, line)
+    return _python_format(message, category, *where, **more)
 
 
 _python_format = warnings.formatwarning

@@ -16,12 +16,9 @@ from popbandits.errors import AgentError, ArgumentError
 
 CHECKPOINT = "model.ckpt"
 
-QUIET_SETTINGS: dict[str, Any] = {
-    "logger": False,
-    "enable_checkpointing": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-}
+QUIET_SETTINGS: dict[str, Any] = dict.fromkeys(
+    ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
+)
 """Settings of a trainer, unless others are given: a run has its own record, checkpoints and progress."""
 
 

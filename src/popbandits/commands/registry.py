@@ -20,8 +20,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors say what is wrong, and point to the help."""
 
     def __init__(self, **settings: Any):
-        plain = argparse.RawDescriptionHelpFormatter
-        super().__init__(formatter_class=plain, allow_abbrev=False, **settings)
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from popbandits.basics.wording import number
 from popbandits.commands.registry import Command, code_options, load_named
 
 
@@ -38,7 +39,6 @@ def replay(parser: argparse.ArgumentParser) -> Command:
 def replay_once(run: Path, agent: Any, seed: int | None, save: Path | None, trust: bool) -> None:
     """Replay, and print a line for each interval."""
     from popbandits.basics.records import Observation
-    from popbandits.basics.wording import number
     from popbandits.run.replay import replay as replay_run
 
     def say(observation: Observation, score: float) -> None:
@@ -58,7 +58,6 @@ def replay_seeds(run: Path, agent: Any, seeds: int, trust: bool) -> None:
     """Replay with several seeds, and print the score of each, their mean and spread."""
     from statistics import mean, stdev
 
-    from popbandits.basics.wording import number
     from popbandits.run.replay import replay as replay_run
 
     scores: list[float] = []

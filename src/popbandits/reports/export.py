@@ -81,11 +81,8 @@ def _rows(store: Store, stages: Mapping[Key | None, int]) -> Iterator[Row]:
 def _config_types(space: Space) -> dict[str, type]:
     """Return the type of each hyperparameter's column; object where values differ in type."""
     kinds: dict[str, type] = dict.fromkeys(space.names, object)
-    for categorical in space.categorical:
-        kinds[categorical.name] = common(categorical.labels)
-    for numerical in space.numerical:
-        plain: dict[str, type] = {"float": float, "integer": int}
-        kinds[numerical.name] = plain.get(numerical.kind) or common(numerical.labels)
+    kinds |= {each.name: common(each.labels) for each in (*space.categorical, *space.numerical)}
+    kinds |= {each.name: int if each.kind == "integer" else float for each in space.numerical if not each.labels}
     applied = {f"applied.{name}": kinds[name] for name in space.schedules}
     return {f"config.{name}": kind for name, kind in kinds.items()} | applied
 

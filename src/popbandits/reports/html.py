@@ -91,15 +91,11 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], numb
     """Return a table; the first cell of each row is its heading."""
     align = "number" if numbers else None
     heads = (markup("th", escape(name), scope="col", class_=align if i else None) for i, name in enumerate(head))
-    body = (
-        markup(
-            "tr",
-            markup("th", escape(str(first)), scope="row"),
-            *(markup("td", escape(str(each)), class_=align) for each in rest),
-        )
-        for first, *rest in rows
-    )
-    return _scrolled(caption, markup("thead", markup("tr", *heads)), markup("tbody", *body))
+    body = ""
+    for first, *rest in rows:
+        cells = (markup("td", escape(str(each)), class_=align) for each in rest)
+        body += markup("tr", markup("th", escape(str(first)), scope="row"), *cells)
+    return _scrolled(caption, markup("thead", markup("tr", *heads)), markup("tbody", body))
 
 
 def _scrolled(caption: str, *parts: str, **attributes: Any) -> str:

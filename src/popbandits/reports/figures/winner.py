@@ -16,8 +16,6 @@ from popbandits.space.parameters import Categorical, Numerical
 WINNER, SWITCHED = "the winner, along its lineage", "went on from another's weights"
 MAX_PANELS = 8
 """Maximum hyperparameters drawn beneath the curve, the first that changed."""
-DRAWN = ("start", "winner", "switches")
-"""Data in the order they are drawn, one upon the other."""
 
 
 def winner(run: Run, gain: Gain | None) -> Figure:
@@ -31,7 +29,8 @@ def winner(run: Run, gain: Gain | None) -> Figure:
     copied = [o for o in line if o.parent is not None and o.parent[0] != o.member]
     beside = [] if gain is None else [o for o in gain.line if o.key not in run.winning]
     over = gain.over if gain is not None and beside else None
-    marked = zip(DRAWN, (over, WINNER, SWITCHED), (beside, line, copied), strict=True)
+    # In the order they are drawn, one upon the other.
+    marked = zip(("start", "winner", "switches"), (over, WINNER, SWITCHED), (beside, line, copied), strict=True)
     data = {
         source: [record(member=o.member, round=o.round, score=o.score, curve=name) for o in found]
         for source, name, found in marked
@@ -66,7 +65,7 @@ def _curve(sources: list[str], over: str | None) -> Any:
     colours = {WINNER: RED, SWITCHED: BLUE} | ({} if over is None else {over: GREY})
     y, colour = charts.score_axis(), charts.colour("curve", colours)
     layers = []
-    for source in sorted(sources, key=DRAWN.index):
+    for source in sources:
         base = charts.intervals(source)
         marks, tip = base.mark_line(strokeWidth=2.5, point=True), charts.tooltips(*charts.SCORE_TIP)
         if source == "switches":

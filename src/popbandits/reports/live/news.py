@@ -208,7 +208,7 @@ class News:
         entries = []
         for e in latest_events(store, self._events, MAX_LOG_ENTRIES):
             entries.append(_entry(e.time, e.kind, e.member, e.round, shorten(first_line(e.text), 300)))
-            self._events = e.id
+            self._events = e.id or self._events
         fresh = run.decided[self._decisions :]
         explored = fresh[np.isfinite(fresh["seconds"]) & (fresh["round"] > 0)][-MAX_LOG_ENTRIES:]
         ids = explored["id"].astype(int).tolist()

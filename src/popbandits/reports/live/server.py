@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -143,10 +144,8 @@ class Pages:
             elif time.monotonic() - spoke > KEEPALIVE_SECONDS:
                 spoke = time.monotonic()
                 yield ": nothing new\n\n"
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self.ending.wait(), POLL_SECONDS)
-            except TimeoutError:
-                continue
 
     async def member(self, request: Request) -> Response:
         """Answer with one member of a run."""
@@ -207,12 +206,9 @@ def _row(name: str, how: Status | str) -> list[Any]:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return PlainTextResponse(f"{error.detail}\n", error.status_code)
-
-
-async def _unreadable(request: Request, error: Exception) -> Response:
-    """Answer with the error of a run that cannot be read."""
+    """Answer with what is wrong: with the request, or with a run that cannot be read."""
+    if isinstance(error, HTTPException):
+        return PlainTextResponse(f"{error.detail}\n", error.status_code)
     return PlainTextResponse(f"{visible(str(error))}\n", 422)
 
 
@@ -222,7 +218,7 @@ class Server(uvicorn.Server):
     def __init__(self, root: Path, token: str | None = None, ready: Callable[[], None] = lambda: None):
         import_module("altair")  # Slow, so before the first request.
         self.pages, self._ready = Pages(root), ready
-        handlers: Any = {HTTPException: _refused, PopbanditsError: _unreadable}
+        handlers: Any = dict.fromkeys((HTTPException, PopbanditsError), _refused)
         guard = Middleware(Guard, token=token)
         app = Starlette(routes=self.pages.routes(), middleware=[guard], exception_handlers=handlers)
         app.router.redirect_slashes = False
