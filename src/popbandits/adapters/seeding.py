@@ -97,7 +97,8 @@ class ResumingAgent(SeededAgent):
         saved = self._read_seeds(directory)
         self._progress = {name: saved[name] for name in self._progress}
         shutil.rmtree(self._last, ignore_errors=True)
-        shutil.copytree(directory, self._last, ignore=shutil.ignore_patterns(SEEDS_FILE))
+        ours = shutil.ignore_patterns(SEEDS_FILE, "popbandits.*")  # A run adds its manifest.
+        shutil.copytree(directory, self._last, ignore=ours)
 
     def close(self) -> None:
         """Remove the copy of the last checkpoint."""
