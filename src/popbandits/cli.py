@@ -34,11 +34,12 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
 from popbandits.basics.wording import visible
 from popbandits.commands import COMMANDS
 from popbandits.commands.registry import STOPPED, Definition, Parser
-from popbandits.errors import PopbanditsError, PopbanditsWarning
+from popbandits.errors import ArgumentError, PopbanditsError, PopbanditsWarning
 
 ABOUT, _, MORE = str(__doc__).strip().partition("\n\n")
 """Text of `popbandits --help` before and after the list of commands: this module's docstring."""
@@ -53,31 +54,21 @@ def parser(definitions: Mapping[str, Definition] = COMMANDS) -> argparse.Argumen
         usage="popbandits COMMAND [options]    (popbandits COMMAND --help explains a command)",
         description="\n".join([ABOUT, "", "commands:", *summaries]),
         epilog=MORE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     version = import_module("popbandits").__version__
     top.add_argument("--version", action="version", version=f"popbandits {version}", help="print it and exit")
     commands = top.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
     for name, define in definitions.items():
-        one = commands.add_parser(
-            name,
-            prog=f"popbandits {name}",
-            description=texts[name],
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        one.set_defaults(do=define(one))
+        one = commands.add_parser(name, prog=f"popbandits {name}", description=texts[name])
+        one.set_defaults(do=define(one), refuse=one.error)
     return top
 
 
-def _format_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-) -> str:
+def _format_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
     """Format a warning of popbandits for people, without a line of code; others as Python does."""
     if issubclass(category, PopbanditsWarning):
         return f"Warning: {visible(str(message))}\n"
-    return _python_format(message, category, filename, lineno, line)
+    return _python_format(message, category, *where, **more)
 
 
 _python_format = warnings.formatwarning
@@ -99,6 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.formatwarning = _format_warning
     try:
         return arguments.do(arguments) or 0
+    except ArgumentError as error:
+        return arguments.refuse(visible(str(error))) or 2
     except PopbanditsError as error:
         print(f"popbandits: {visible(str(error))}", file=sys.stderr)
         return 1

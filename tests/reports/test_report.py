@@ -3,8 +3,6 @@
 import json
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partialmethod
 from html.parser import HTMLParser
@@ -19,7 +17,6 @@ from popbandits.history import Event, History, Observation
 from popbandits.reports import single as single_module
 from popbandits.reports.figures.figure import Figure
 from popbandits.reports.html import script_json
-from popbandits.reports.libraries import Libraries
 from popbandits.reports.report import draw, write_report
 from popbandits.reports.run import MAX_TRACEBACK_CHARS, Run
 from popbandits.reports.single import copies_table, interval_table
@@ -60,17 +57,11 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-class NoLibraries(Libraries):
-    """In place of Vega, which takes seconds to bundle and which these tests do not run."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("popbandits.reports.report.Libraries", NoLibraries)
+        # Vega takes seconds to bundle, and these tests do not run it.
+        patch.setattr("popbandits.reports.libraries.PROGRAM", "")
         yield
 
 

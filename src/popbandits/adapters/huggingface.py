@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from popbandits.adapters import optimizers
-from popbandits.adapters.seeding import SEEDS_FILE, ResumingAgent
+from popbandits.adapters.seeding import ResumingAgent
 from popbandits.agent import Outcome
 from popbandits.basics.extras import library
 from popbandits.basics.rules import whole
@@ -48,7 +48,7 @@ class TrainerAgent(ResumingAgent):
     label_smoothing_factor, optim, ...) are in `arguments`; `make_trainer` puts others, such as a dropout, into the
     model. In every interval a new trainer resumes from the checkpoint: weights, the optimizer's state, the schedule,
     the position in the data. Options of the optimizer are the new ones, and a schedule continues from the factor it
-    had reached.
+    had reached. `from_pretrained` reads a checkpoint, too.
 
     Args:
         make_trainer: Function that builds the trainer from the hyperparameters and a `TrainingArguments`.
@@ -62,6 +62,8 @@ class TrainerAgent(ResumingAgent):
 
     _places: Mapping[str, tuple[str, ...]] | None = None
     """Attributes of the trainer that have each hyperparameter, if no others can be tuned."""
+    _type: Any = None
+    """Class of the training arguments; None for `TrainingArguments`."""
 
     def __init__(
         self,
@@ -84,45 +86,30 @@ class TrainerAgent(ResumingAgent):
         if total_steps is None and self._arguments.setdefault("lr_scheduler_type", "constant") != "constant":
             schedule = self._arguments["lr_scheduler_type"]
             raise ArgumentError(f"a schedule needs the length of the run, got {schedule!r} without total_steps")
-        super().__init__(seed)
+        super().__init__(seed, steps=0, optimizer="")  # the name of its class
         self._make_trainer, self._steps, self._total, self._score = make_trainer, steps, total_steps, score
-        self._optimizer = ""  # name of its class
 
     def train(self, config: dict[str, Any]) -> Outcome:
         """Build a trainer with the hyperparameters, resume, and train for some steps."""
         transformers = library("transformers", "huggingface")
-        done = self._done + self._steps
+        begun = self._progress["steps"]
+        done = begun + self._steps
         if self._total is not None and done > self._total:
             raise AgentError(f"total_steps must cover every interval, got {self._total} where {done} are trained")
         with _turns, self._new_numbers() as number, _quiet(transformers):
-            arguments = self._training_arguments(self._arguments_type(), config, number, done)
+            arguments = self._training_arguments(self._type or transformers.TrainingArguments, config, number, done)
             trainer = self._build(config, arguments, number)
-            restoring = _restore_trainer(transformers.TrainerCallback)(
-                trainer, config, self._optimizer, done, self._places
-            )
+            restoring = _restore_trainer(transformers.TrainerCallback)(self, trainer, config, done)
             trainer.add_callback(restoring)
             trainer.remove_callback(transformers.PrinterCallback)
-            trainer.train(resume_from_checkpoint=str(self._last) if self._done else None)
+            trainer.train(resume_from_checkpoint=str(self._last) if begun else None)
             outcome = self._measure(trainer)
-        self._keep(Path(arguments.output_dir) / f"checkpoint-{done}")
-        self._done, self._optimizer, self._applied = done, restoring.optimizer, restoring.applied
-        return outcome
-
-    def save(self, directory: Path) -> None:
-        """Write the trainer's own checkpoint, which `from_pretrained` reads too."""
-        shutil.copytree(self._last, directory, dirs_exist_ok=True)
-        self._write_seeds(directory, steps=self._done, optimizer=self._optimizer)
-
-    def load(self, directory: Path) -> None:
-        """Load a checkpoint; the next interval resumes from it."""
-        saved = self._read_seeds(directory)
-        self._done, self._optimizer = saved["steps"], saved["optimizer"]
         shutil.rmtree(self._last, ignore_errors=True)
-        shutil.copytree(directory, self._last, ignore=shutil.ignore_patterns(SEEDS_FILE))
-
-    def _arguments_type(self) -> Any:
-        """Return the class of the training arguments."""
-        return library("transformers", "huggingface").TrainingArguments
+        (Path(arguments.output_dir) / f"checkpoint-{done}").rename(self._last)
+        for name in _UNSAVED_FILES:
+            (self._last / name).unlink(missing_ok=True)
+        self._progress, self._applied = {"steps": done, "optimizer": restoring.optimizer}, restoring.applied
+        return outcome
 
     def _build(self, config: dict[str, Any], arguments: Any, number: int) -> Any:
         """Build the trainer of an interval, whose random numbers follow from a seed."""
@@ -135,16 +122,6 @@ class TrainerAgent(ResumingAgent):
         if self._score not in metrics:
             raise AgentError(f"score must name a metric of evaluate, got {self._score!r} where are {sorted(metrics)}")
         return Outcome(metrics[self._score], self._steps, metrics)
-
-    @property
-    def _last(self) -> Path:
-        return self._folder / "last"
-
-    def _keep(self, checkpoint: Path) -> None:
-        shutil.rmtree(self._last, ignore_errors=True)
-        checkpoint.rename(self._last)
-        for name in _UNSAVED_FILES:
-            (self._last / name).unlink(missing_ok=True)
 
     def _training_arguments(self, kind: Any, config: Mapping[str, Any], number: int, done: int) -> Any:
         known = {field.name for field in fields(kind)}
@@ -165,16 +142,9 @@ def _restore_trainer(base: type[Any]) -> Callable[..., Any]:
     """Define the callback that ends an interval, and sets hyperparameters again after a resume."""
 
     class RestoreTrainer(base):  # type: ignore[misc]
-        def __init__(
-            self,
-            trainer: Any,
-            config: dict[str, Any],
-            optimizer: str,
-            stop: int,
-            places: Mapping[str, tuple[str, ...]] | None,
-        ) -> None:
-            self.trainer, self.config, self.stop, self.places = trainer, config, stop, places
-            self.optimizer, self.applied = optimizer, dict[str, Any]()
+        def __init__(self, agent: TrainerAgent, trainer: Any, config: dict[str, Any], stop: int) -> None:
+            self.trainer, self.config, self.stop, self.places = trainer, config, stop, agent._places
+            self.optimizer, self.applied = agent._progress["optimizer"], dict[str, Any]()
             self._create, trainer.create_scheduler = trainer.create_scheduler, self._create_and_note
 
         def _create_and_note(self, *args: Any, **kwargs: Any) -> Any:
@@ -203,9 +173,7 @@ def _restore_trainer(base: type[Any]) -> Callable[..., Any]:
             for name, asked in self.config.items():
                 option = optimizers.ALIASES.get(name, name)
                 if option in groups[0]:
-                    found = [
-                        group.get("initial_lr", group["lr"]) if option == "lr" else group[option] for group in groups
-                    ]
+                    found = [optimizers.option(group, option) for group in groups]
                     read[name] = asked if asked in found else found[0]  # Biases have no weight decay.
                 elif self.places is not None:
                     places = [each for each in self.places[name] if hasattr(self.trainer, each.partition(".")[0])]

@@ -2,11 +2,9 @@
 
 import logging
 import pickle
-import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from popbandits.adapters import optimizers
@@ -18,12 +16,9 @@ from popbandits.errors import AgentError, ArgumentError
 
 CHECKPOINT = "model.ckpt"
 
-QUIET_SETTINGS: dict[str, Any] = {
-    "logger": False,
-    "enable_checkpointing": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-}
+QUIET_SETTINGS: dict[str, Any] = dict.fromkeys(
+    ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
+)
 """Settings of a trainer, unless others are given: a run has its own record, checkpoints and progress."""
 
 
@@ -64,7 +59,7 @@ class LightningAgent(ResumingAgent):
         if not callable(data):
             raise ArgumentError(f"data must be a function that builds loaders or a data module, got {data!r}")
         whole(1).check("epochs", epochs)
-        super().__init__(seed)
+        super().__init__(seed, epochs=0)
         self._weights_only = weights_only
         self._module, self._data, self._score, self._epochs = module, data, score, epochs
         self._settings = QUIET_SETTINGS | dict(trainer or {})
@@ -76,15 +71,15 @@ class LightningAgent(ResumingAgent):
     def train(self, config: dict[str, Any]) -> Outcome:
         """Build the module with the hyperparameters, resume, and fit for some epochs."""
         lightning = library("lightning.pytorch", "lightning")
-        last = self._folder / CHECKPOINT
+        last, done = self._last / CHECKPOINT, self._progress["epochs"]
         with self._new_numbers(), _quiet():
             restoring = _restore_options(lightning.Callback)(config)
             callbacks = [*self._settings.get("callbacks", []), restoring]
-            total = self._done + self._epochs
+            total = done + self._epochs
             trainer = lightning.Trainer(**self._settings | {"max_epochs": total, "callbacks": callbacks})
             module, data = self._module(**config), self._data()
             loaders = data if isinstance(data, tuple) else (data,)
-            ckpt_path = str(last) if self._done else None
+            ckpt_path = str(last) if done else None
             try:
                 trainer.fit(module, *loaders, ckpt_path=ckpt_path, weights_only=self._weights_only)
             except pickle.UnpicklingError as error:
@@ -93,21 +88,11 @@ class LightningAgent(ResumingAgent):
                     f"save_hyperparameters saved; leave it out there, or give weights_only=False: {error}"
                 ) from error
             trainer.save_checkpoint(last)
-        self._done, self._applied = total, restoring.applied
+        self._progress, self._applied = {"epochs": total}, restoring.applied
         metrics = {name: value.item() for name, value in trainer.callback_metrics.items()}
         if self._score not in metrics:
             raise AgentError(f"score must name a logged metric, got {self._score!r} where there are {sorted(metrics)}")
         return Outcome(metrics[self._score], self._epochs, metrics)
-
-    def save(self, directory: Path) -> None:
-        """Write Lightning's own checkpoint."""
-        shutil.copyfile(self._folder / CHECKPOINT, directory / CHECKPOINT)
-        self._write_seeds(directory, epochs=self._done)
-
-    def load(self, directory: Path) -> None:
-        """Load a checkpoint; the next interval resumes from it."""
-        self._done = self._read_seeds(directory)["epochs"]
-        shutil.copyfile(directory / CHECKPOINT, self._folder / CHECKPOINT)
 
 
 def _restore_options(base: type[Any]) -> Callable[[dict[str, Any]], Any]:

@@ -4,7 +4,7 @@
 schedule contains the rates that it multiplies. Here the options of the live optimizer apply.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch.optim import Optimizer
@@ -19,6 +19,11 @@ ALIASES = {"learning_rate": "lr"}
 def options(optimizer: Optimizer) -> Options:
     """Copy the options of an optimizer, group by group."""
     return [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+
+
+def option(group: Mapping[str, Any], name: str) -> Any:
+    """Return an option of a parameter group; a learning rate without its schedule's factor."""
+    return group.get("initial_lr", group["lr"]) if name == "lr" else group[name]
 
 
 def put_back(optimizer: Optimizer, wanted: Options) -> None:
@@ -39,7 +44,7 @@ def put_back_rates(scheduler: Any) -> None:
         put_back_rates(inner)
     groups = scheduler.optimizer.param_groups
     if hasattr(scheduler, "base_lrs"):
-        scheduler.base_lrs = [group.get("initial_lr", group["lr"]) for group in groups]
+        scheduler.base_lrs = [option(group, "lr") for group in groups]
     if hasattr(scheduler, "_last_lr"):
         scheduler._last_lr = [group["lr"] for group in groups]
 
@@ -66,9 +71,8 @@ def read_options(optimizers: Mapping[str, Optimizer], config: Mapping[str, Any])
             read[key] = read_options({key: optimizers[key]}, value)
             continue
         for name, _, groups in _named_options(optimizers, {key: value}):
-            found = [group["initial_lr"] if name == "lr" and "initial_lr" in group else group[name] for group in groups]
-            wrong = [each for each in found if each != value]
-            read[key] = wrong[0] if wrong else found[0]
+            found = [option(group, name) for group in groups]
+            read[key] = next((each for each in found if each != value), found[0])
     return read
 
 
@@ -82,14 +86,9 @@ def _named_options(
 ) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
     """Yield each option in a configuration: its name, its value, and the groups that have it."""
     for key, value in config.items():
+        name, having = ALIASES.get(key, key), optimizers.values()
         if isinstance(value, Mapping):
             if key in optimizers:
                 yield from _named_options({key: optimizers[key]}, value)
-        elif groups := list(_groups(optimizers.values(), name := ALIASES.get(key, key))):
+        elif groups := [group for each in having if name in each.defaults for group in each.param_groups]:
             yield name, value, groups
-
-
-def _groups(optimizers: Iterable[Optimizer], name: str) -> Iterator[dict[str, Any]]:
-    for optimizer in optimizers:
-        if name in optimizer.defaults:
-            yield from optimizer.param_groups

@@ -136,7 +136,6 @@ class ScriptAgent(SeededAgent):
         super().__init__(seed)
         self._script = script
         self._states: dict[str, Any] | None = None
-        self._applied: dict[str, Any] = {}
 
     def train(self, config: dict[str, Any]) -> Score:
         """ScriptRun the script until it yields (or returns) its score."""
@@ -151,10 +150,6 @@ class ScriptAgent(SeededAgent):
                     raise AgentError("a script must yield its score, but ended without one") from None
                 self._states, self._applied = run.states(), run.applied
         return score
-
-    def applied(self) -> dict[str, Any]:
-        """Return the hyperparameters that were in the optimizers when training began."""
-        return self._applied
 
     def save(self, directory: Path) -> None:
         """Write the state of the script."""

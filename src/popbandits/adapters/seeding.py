@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,10 +36,15 @@ class SeededAgent:
 
     def __init__(self, seed: int) -> None:
         self._seed, self._intervals, self._next_interval = int(seed), 0, (0, 0)
+        self._applied: dict[str, Any] = {}
 
     def assigned(self, member: int, round: int) -> None:
         """Note which interval of the run comes next."""
         self._next_interval = (member, round)
+
+    def applied(self) -> dict[str, Any]:
+        """Return the hyperparameters that were in use when the interval began; a schedule may have changed them."""
+        return self._applied
 
     @contextmanager
     def _new_numbers(self) -> Iterator[int]:
@@ -72,17 +78,27 @@ class ResumingAgent(SeededAgent):
 
     Args:
         seed: Seed of the agent.
+        progress: Plain values that a checkpoint holds beside the library's own, as they are at the start.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, **progress: Any) -> None:
         super().__init__(seed)
-        self._applied: dict[str, Any] = {}
-        self._done = 0  # epochs or steps so far
+        self._progress = progress
         self._folder, self._remove_folder = own_folder(self)
+        self._last = self._folder / "last"
 
-    def applied(self) -> dict[str, Any]:
-        """Return the hyperparameters that were in use when training began, after the resume."""
-        return self._applied
+    def save(self, directory: Path) -> None:
+        """Write the library's own checkpoint, and the progress."""
+        shutil.copytree(self._last, directory, dirs_exist_ok=True)
+        self._write_seeds(directory, **self._progress)
+
+    def load(self, directory: Path) -> None:
+        """Load a checkpoint; the next interval resumes from it."""
+        saved = self._read_seeds(directory)
+        self._progress = {name: saved[name] for name in self._progress}
+        shutil.rmtree(self._last, ignore_errors=True)
+        ours = shutil.ignore_patterns(SEEDS_FILE, "popbandits.*")  # A run adds its manifest.
+        shutil.copytree(directory, self._last, ignore=ours)
 
     def close(self) -> None:
         """Remove the copy of the last checkpoint."""

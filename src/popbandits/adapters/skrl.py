@@ -64,7 +64,7 @@ class SkrlAgent(VectorisedAgent):
 
     def _rate(self) -> float:
         [group, *_] = self._agent.optimizer.param_groups
-        return float(group["lr"] if self._adapts_rate() else group.get("initial_lr", group["lr"]))
+        return float(group["lr"] if self._adapts_rate() else optimizers.option(group, "lr"))
 
     def _put_rate(self, rate: float) -> None:
         if self._adapts_rate():

@@ -71,9 +71,6 @@ class TRLAgent(TrainerAgent):
         super().__init__(make_trainer, seed=seed, steps=steps, arguments=precision | dict(arguments or {}), **settings)
         self._load_base, self._type = load_base, arguments_type
 
-    def _arguments_type(self) -> Any:
-        return self._type
-
     def _training_arguments(self, kind: Any, config: Mapping[str, Any], number: int, done: int) -> Any:
         known = PLACES.keys() & {field.name for field in fields(kind)}
         if unknown := sorted(config.keys() - known):

@@ -51,7 +51,6 @@ class VectorisedAgent(SeededAgent):
         whole(1).check("iterations", iterations)
         super().__init__(seed)
         self._iterations, self._score, self._configure = iterations, score, configure
-        self._applied: dict[str, Any] = {}
         with self._new_numbers() as number:
             self.env = self._build(make(number))
         self._built = self._read()
@@ -88,10 +87,6 @@ class VectorisedAgent(SeededAgent):
             with _watch(self.env) as episodes:
                 self._learn(number)
             return episodes.outcome(self._score, self.env)
-
-    def applied(self) -> dict[str, Any]:
-        """Return the hyperparameters that were in use when the interval began; a schedule may have changed them."""
-        return self._applied
 
     def close(self) -> None:
         """Close the environments."""

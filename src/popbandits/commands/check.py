@@ -4,7 +4,6 @@ import argparse
 from typing import Any
 
 from popbandits.commands.registry import Command, load_named
-from popbandits.errors import ArgumentError
 
 
 def check(parser: argparse.ArgumentParser) -> Command:
@@ -28,19 +27,16 @@ def check(parser: argparse.ArgumentParser) -> Command:
         from popbandits.space.remarks import remarks
         from popbandits.testing import check_agent, check_batched
 
-        try:
-            given, space = load_named(arguments.agent), load_named(arguments.space)
-            space = space() if callable(space) else space
-            if not isinstance(given, Experiment):
-                if space is None:
-                    file = arguments.agent.rpartition(":")[0]
-                    parser.error(f"an agent is checked on a space, got none; give one, such as --space {file}:space")
-                given = Experiment(given, space, engine="batched" if arguments.batched else "in-process")
-            elif space is not None:
-                given = given.changed(space=space, start=None)
-            plan = given.plan
-        except ArgumentError as error:
-            parser.error(str(error))
+        given, space = load_named(arguments.agent), load_named(arguments.space)
+        space = space() if callable(space) else space
+        if not isinstance(given, Experiment):
+            if space is None:
+                file = arguments.agent.rpartition(":")[0]
+                parser.error(f"an agent is checked on a space, got none; give one, such as --space {file}:space")
+            given = Experiment(given, space, engine="batched" if arguments.batched else "in-process")
+        elif space is not None:
+            given = given.changed(space=space, start=None)
+        plan = given.plan
         for remark in remarks(plan.space, plan.size, plan.explore):
             print(f"Warning: {remark}\n")
         settings: dict[str, Any] = {"seed": arguments.seed, "population": plan.size}

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from popbandits.basics.wording import counted, number, setting
 from popbandits.commands.registry import STOPPED, Command
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ def demo(parser: argparse.ArgumentParser) -> Command:
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write to (a new one in runs)")
 
     def play(arguments: argparse.Namespace) -> int | None:
-        from popbandits.basics.wording import counted, number
         from popbandits.rl import demo as task
         from popbandits.run import Result, tune
         from popbandits.run.tune import new_folder
@@ -73,8 +73,6 @@ def demo(parser: argparse.ArgumentParser) -> Command:
 
 def print_schedule(result: "Result") -> None:
     """Print each interval of the lineage that a run hands over: its score, and its new values."""
-    from popbandits.basics.wording import number, setting
-
     print(f"{'member, round':>14}  {'score':>10}")
     history, before = result.history, dict[str, Any]()
     for each in history.lineage(result.choice.observation):

@@ -3,7 +3,7 @@
 Each names a function like those of `popbandits.commands`.
 """
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 
 from popbandits.basics.extras import not_installed
 from popbandits.commands import COMMANDS
@@ -25,7 +25,9 @@ def load_plugins() -> tuple[dict[str, Definition], dict[str, str]]:
             continue
         problems.pop(point.name, None)
         try:
-            commands[point.name] = _load(point)
+            define: Definition = point.load()
+            define(Parser(prog=point.name))  # Try it.
+            commands[point.name] = define
         except Exception as error:  # Whatever a stranger's module raises.
             origin = point.dist.name if point.dist else point.value
             problems[point.name] = (
@@ -33,10 +35,3 @@ def load_plugins() -> tuple[dict[str, Definition], dict[str, str]]:
                 "again, or uninstall it"
             )
     return commands, problems
-
-
-def _load(point: EntryPoint) -> Definition:
-    """Import a command, and try its definition."""
-    define: Definition = point.load()
-    define(Parser(prog=point.name))
-    return define

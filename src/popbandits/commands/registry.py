@@ -19,6 +19,9 @@ STOPPED = 130
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors say what is wrong, and point to the help."""
 
+    def __init__(self, **settings: Any):
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
+
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
         self.exit(2, f"{self.prog}: {message}\nSee: {self.prog} --help\n")

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from popbandits.basics.wording import number
 from popbandits.commands.registry import Command, code_options, load_named
-from popbandits.errors import ArgumentError
 
 
 def replay(parser: argparse.ArgumentParser) -> Command:
@@ -27,10 +27,7 @@ def replay(parser: argparse.ArgumentParser) -> Command:
             parser.error(f"--seeds must be at least 1, got {arguments.seeds}")
         if arguments.seeds is not None and arguments.save is not None:
             parser.error("--save saves one agent, and --seeds trains several; give --seed instead")
-        try:
-            agent = load_named(arguments.agent)
-        except ArgumentError as error:
-            parser.error(f"--agent: {error}")
+        agent = load_named(arguments.agent)
         if arguments.seeds is None:
             replay_once(arguments.run, agent, arguments.seed, arguments.save, arguments.trust)
         else:
@@ -42,7 +39,6 @@ def replay(parser: argparse.ArgumentParser) -> Command:
 def replay_once(run: Path, agent: Any, seed: int | None, save: Path | None, trust: bool) -> None:
     """Replay, and print a line for each interval."""
     from popbandits.basics.records import Observation
-    from popbandits.basics.wording import number
     from popbandits.run.replay import replay as replay_run
 
     def say(observation: Observation, score: float) -> None:
@@ -62,7 +58,6 @@ def replay_seeds(run: Path, agent: Any, seeds: int, trust: bool) -> None:
     """Replay with several seeds, and print the score of each, their mean and spread."""
     from statistics import mean, stdev
 
-    from popbandits.basics.wording import number
     from popbandits.run.replay import replay as replay_run
 
     scores: list[float] = []

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands.registry import Command, print_written
-from popbandits.errors import ArgumentError
 
 
 def report(parser: argparse.ArgumentParser) -> Command:
@@ -28,9 +27,6 @@ def report(parser: argparse.ArgumentParser) -> Command:
     def write(arguments: argparse.Namespace) -> None:
         from popbandits.reports.report import write_report
 
-        try:
-            print_written(write_report(arguments.runs, arguments.output, arguments.figures, arguments.by))
-        except ArgumentError as error:
-            parser.error(str(error))
+        print_written(write_report(arguments.runs, arguments.output, arguments.figures, arguments.by))
 
     return write

@@ -6,7 +6,6 @@ from pathlib import Path
 from popbandits.commands import options
 from popbandits.commands.registry import Command, code_options, load_named
 from popbandits.commands.run import print_summary
-from popbandits.errors import ArgumentError
 
 
 def resume(parser: argparse.ArgumentParser) -> Command:
@@ -26,12 +25,8 @@ def resume(parser: argparse.ArgumentParser) -> Command:
     def start(arguments: argparse.Namespace) -> int | None:
         from popbandits.run.tune import Resumption
 
-        try:
-            changes = options.given_settings(arguments) | {"agent": load_named(arguments.agent)}
-            changes["callbacks"] = load_named(arguments.callbacks)
-            resumption = Resumption(arguments.run, arguments.trust, **changes)
-        except ArgumentError as error:
-            parser.error(str(error))
-        return print_summary(resumption.run().directory)
+        changes = options.given_settings(arguments) | {"agent": load_named(arguments.agent)}
+        changes["callbacks"] = load_named(arguments.callbacks)
+        return print_summary(Resumption(arguments.run, arguments.trust, **changes).run().directory)
 
     return start

@@ -33,13 +33,10 @@ def run(parser: argparse.ArgumentParser) -> Command:
         from popbandits.run import Experiment
         from popbandits.run import run as run_experiment
 
-        try:
-            experiment = load_named(arguments.experiment)
-            if not isinstance(experiment, Experiment):
-                raise ArgumentError(f"{arguments.experiment} must be an Experiment, got {experiment!r:.80}; name one")
-            experiment = options.apply_options(experiment, arguments)
-        except ArgumentError as error:
-            parser.error(str(error))
+        experiment = load_named(arguments.experiment)
+        if not isinstance(experiment, Experiment):
+            raise ArgumentError(f"{arguments.experiment} must be an Experiment, got {experiment!r:.80}; name one")
+        experiment = options.apply_options(experiment, arguments)
         if arguments.dry_run:
             from popbandits.commands.plan import print_plan
 
@@ -52,16 +49,13 @@ def run(parser: argparse.ArgumentParser) -> Command:
 def print_summary(directory: Path) -> int | None:
     """Print the best score of a run and its folder; return the exit status."""
     from popbandits.basics.wording import number
-    from popbandits.reports.stats import mean
+    from popbandits.reports.status import status
     from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
-    from popbandits.storage.queries import counts, last_scores
-    from popbandits.storage.store import reading
 
-    with reading(directory) as store:
-        best, last, (intervals, *_), about = store.best(), last_scores(store), counts(store), store.about
-    if best is not None:
-        print(f"Best score {number(best.score)} (member {best.member}, round {best.round}), mean {number(mean(last))}.")
-        print(f"Its checkpoint: {Checkpoints(directory / CHECKPOINTS).path(best.key)}")
+    how = status(directory)
+    if how.best_key is not None:
+        member, round_ = how.best_key
+        print(f"Best score {number(how.best)} (member {member}, round {round_}), mean {number(how.mean)}.")
+        print(f"Its checkpoint: {Checkpoints(directory / CHECKPOINTS).path(how.best_key)}")
     print(f"The run is in {directory}")
-    over = about["rounds"] is not None and intervals >= about["size"] * about["rounds"]
-    return None if over else STOPPED
+    return None if how.state == "finished" else STOPPED

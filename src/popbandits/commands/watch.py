@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from popbandits.commands.registry import Command
-from popbandits.errors import ArgumentError
 
 
 def watch(parser: argparse.ArgumentParser) -> Command:
@@ -44,16 +43,13 @@ def watch(parser: argparse.ArgumentParser) -> Command:
             parser.error("--token must not be empty; leave it out to have one generated")
         local = is_local(arguments.host)
         token = arguments.token or (None if local else secrets.token_urlsafe(24))
-        try:
-            listening = open_socket(arguments.host, arguments.port)
-            name = socket.gethostname() if arguments.host in ("0.0.0.0", "::") else arguments.host
-            name = "localhost" if local else f"[{name}]" if ":" in name else name
-            end = "" if token is None else f"?token={token}"
-            address = f"http://{name}:{listening.getsockname()[1]}/{end}"
-            message = f"Watching {arguments.directory} at {address}\nCtrl-C ends it."
-            server = Server(arguments.directory, token, lambda: print(message, flush=True))
-        except ArgumentError as error:
-            parser.error(str(error))
+        listening = open_socket(arguments.host, arguments.port)
+        name = socket.gethostname() if arguments.host in ("0.0.0.0", "::") else arguments.host
+        name = "localhost" if local else f"[{name}]" if ":" in name else name
+        end = "" if token is None else f"?token={token}"
+        address = f"http://{name}:{listening.getsockname()[1]}/{end}"
+        message = f"Watching {arguments.directory} at {address}\nCtrl-C ends it."
+        server = Server(arguments.directory, token, lambda: print(message, flush=True))
         with suppress(KeyboardInterrupt):
             server.run([listening])
 

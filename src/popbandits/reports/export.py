@@ -27,7 +27,7 @@ from typing import IO, Any, Literal
 
 from popbandits.basics.extras import require
 from popbandits.errors import HistoryError
-from popbandits.history import Key, Observation
+from popbandits.history import Key
 from popbandits.history.frame import COMMON_COLUMNS, cell, flat, table_row, text
 from popbandits.space import Space
 from popbandits.storage import Store
@@ -49,54 +49,40 @@ def export(directory: str | Path, kind: Kind, file: IO[bytes]) -> int:
         require("pyarrow", extra="report", user="Parquet")
     with reading(directory) as store:
         store.begin()  # One snapshot, even if the run continues meanwhile.
-        survey = Survey(store)
-        columns = COLUMNS | _config_types(store.space) | dict.fromkeys(sorted(survey.metrics), object)
+        stages, metrics = _survey(store)
+        columns = COLUMNS | _config_types(store.space) | dict.fromkeys(sorted(metrics), object)
         write = {"csv": _write_csv, "json": _write_json, "parquet": _write_parquet}[kind]
-        write(columns, survey.rows(), file)
+        write(columns, _rows(store, stages), file)
         return len(store)
 
 
-class Survey:
-    """Facts about the whole run that rows need, gathered in a first pass."""
-
-    def __init__(self, store: Store):
-        self.store = store
-        self.metrics: set[str] = set()
-        """Columns of the agents' metrics."""
-        self.stages: dict[Key | None, int] = {None: -1}
-        for observation in store.observations():
-            key = observation.key
-            if observation.parent not in self.stages:
-                raise HistoryError(f"a parent comes first, got {key} with {observation.parent} unseen")
-            self.stages[key] = self.stages[observation.parent] + 1
-            self.metrics.update(flat(observation.metrics, "metrics."))
-        best = store.best()
-        self.winning: set[Key] = set() if best is None else {(m, r) for m, r, _ in store.lineage(best.key)}
-        """Intervals of the winning lineage."""
-        self.deciding = store.deciding()
-
-    def rows(self) -> Iterator[Row]:
-        """Yield a row for each observation, in order."""
-        return map(self._row, self.store.observations())
-
-    def _row(self, o: Observation) -> Row:
-        row = table_row(o, self.store.space, self.stages[o.key], o.key in self.winning)
-        row["decision_seconds"] = self.deciding.get(o.key)
-        return {name: value for name, value in row.items() if name not in COLUMNS or not _empty(value)}
+def _survey(store: Store) -> tuple[dict[Key | None, int], set[str]]:
+    """Return the stage of each interval, and the columns of the agents' metrics."""
+    stages: dict[Key | None, int] = {None: -1}
+    metrics: set[str] = set()
+    for o in store.observations():
+        if o.parent not in stages:
+            raise HistoryError(f"a parent comes first, got {o.key} with {o.parent} unseen")
+        stages[o.key] = stages[o.parent] + 1
+        metrics.update(flat(o.metrics, "metrics."))
+    return stages, metrics
 
 
-def _empty(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+def _rows(store: Store, stages: Mapping[Key | None, int]) -> Iterator[Row]:
+    """Yield a row for each observation, in order."""
+    best, deciding = store.best(), store.deciding()
+    winning = set() if best is None else {(m, r) for m, r, _ in store.lineage(best.key)}
+    for o in store.observations():
+        row = table_row(o, store.space, stages[o.key], o.key in winning)
+        row["decision_seconds"] = deciding.get(o.key)
+        yield {k: v for k, v in row.items() if k not in COLUMNS or (v is not None and v == v)}
 
 
 def _config_types(space: Space) -> dict[str, type]:
     """Return the type of each hyperparameter's column; object where values differ in type."""
     kinds: dict[str, type] = dict.fromkeys(space.names, object)
-    for categorical in space.categorical:
-        kinds[categorical.name] = common(categorical.labels)
-    for numerical in space.numerical:
-        plain: dict[str, type] = {"float": float, "integer": int}
-        kinds[numerical.name] = plain.get(numerical.kind) or common(numerical.labels)
+    kinds |= {each.name: common(each.labels) for each in (*space.categorical, *space.numerical)}
+    kinds |= {each.name: int if each.kind == "integer" else float for each in space.numerical if not each.labels}
     applied = {f"applied.{name}": kinds[name] for name in space.schedules}
     return {f"config.{name}": kind for name, kind in kinds.items()} | applied
 
@@ -148,19 +134,14 @@ def _write_parquet(columns: Mapping[str, type], rows: Iterable[Row], file: IO[by
     import pyarrow
     from pyarrow import parquet
 
-    kept: dict[str, list[Any]] = {name: [] for name in columns}
-    absent = object()
-    for row in rows:
-        for name, values in kept.items():
-            values.append(row.get(name, absent))
+    kept = list(rows)
     types = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
     arrays = {}
     for name, kind in columns.items():
-        found = [value for value in kept[name] if value is not absent]
+        found = [row[name] for row in kept if name in row]
         held = types.get(common(found) if kind is object else kind, pyarrow.string())
         if held == pyarrow.int64() and any(abs(value) >= 2**63 for value in found):
             held = pyarrow.string()
-        convert = text if held == pyarrow.string() else None
-        values = [None if v is absent else convert(v) if convert else v for v in kept[name]]
-        arrays[text(name)] = pyarrow.array(values, held)
+        values = iter(map(text, found) if held == pyarrow.string() else found)
+        arrays[text(name)] = pyarrow.array([next(values) if name in row else None for row in kept], held)
     parquet.write_table(pyarrow.table(arrays), file)

@@ -88,16 +88,14 @@ def cards(facts: Mapping[str, str]) -> str:
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]], numbers: bool = True) -> str:
-    """Return a table; the first cell of each row is its heading, and all but `Markup` is escaped."""
+    """Return a table; the first cell of each row is its heading."""
     align = "number" if numbers else None
     heads = (markup("th", escape(name), scope="col", class_=align if i else None) for i, name in enumerate(head))
-    body = (
-        markup(
-            "tr", markup("th", _cell(first), scope="row"), *(markup("td", _cell(each), class_=align) for each in rest)
-        )
-        for first, *rest in rows
-    )
-    return _scrolled(caption, markup("thead", markup("tr", *heads)), markup("tbody", *body))
+    body = ""
+    for first, *rest in rows:
+        cells = (markup("td", escape(str(each)), class_=align) for each in rest)
+        body += markup("tr", markup("th", escape(str(first)), scope="row"), *cells)
+    return _scrolled(caption, markup("thead", markup("tr", *heads)), markup("tbody", body))
 
 
 def _scrolled(caption: str, *parts: str, **attributes: Any) -> str:
@@ -106,20 +104,10 @@ def _scrolled(caption: str, *parts: str, **attributes: Any) -> str:
     return markup("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
-class Markup(str):
-    """Text that is already markup."""
-
-    __slots__ = ()
-
-
-def _cell(cell: Any) -> str:
-    return cell if isinstance(cell, Markup) else escape(str(cell))
-
-
 def figure(one: Figure) -> str:
     """Return the element that a figure is drawn in, with its title and caption."""
     caption = markup("h3", escape(one.title)) + markup("p", escape(one.caption))
-    return figure_frame(one.name, caption, f"{one.title}. {one.caption}", axis_choice() if one.axes else "")
+    return figure_frame(one.name, caption, f"{one.title}. {one.caption}", fill("axes") if one.axes else "")
 
 
 def figure_frame(name: str, caption: str, label: str, controls: str = "") -> str:
@@ -127,11 +115,6 @@ def figure_frame(name: str, caption: str, label: str, controls: str = "") -> str
     place = markup("div", class_="chart", data_figure=name, role="img", aria_label=label, tabindex="0")
     sliders = markup("div", class_="sliders")
     return markup("figure", markup("figcaption", caption), controls, sliders, place, id=f"figure-{name}")
-
-
-def axis_choice() -> str:
-    """Return the controls that choose the axes of the learning curves; a script fills them (axes.js)."""
-    return fill("axes")
 
 
 def filled_table(name: str, columns: Sequence[str], caption: str, example: str, more: str = "") -> str:

@@ -26,14 +26,9 @@ def write_report(
     require_extra()
     with closing(Libraries()) as libraries:
         content, drawn = _read(runs, libraries.text, by)
-    output = Path(output)
-    write_whole(output, content.encode())
-    written = [output]
-    if figures is not None:
-        folder = Path(figures)
-        for one in drawn:
-            written += one.write(folder)
-    return written
+    write_whole(Path(output), content.encode())
+    printed = [] if figures is None else [path for one in drawn for path in one.write(Path(figures))]
+    return [Path(output), *printed]
 
 
 def draw(*runs: str | Path) -> dict[str, Figure]:

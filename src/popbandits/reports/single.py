@@ -89,10 +89,9 @@ def _member_choice(members: int) -> str:
 
 def _short(run: Run, drawn: dict[str, Figure]) -> str:
     best, how, gain = run.history.best, run.status, gain_over_start(run)
+    gained = "–" if gain is None or math.isnan(gain.error) else str(gain)
     facts = {
-        f"gained over {gain.over if gain else 'the start'}": "–"
-        if gain is None or math.isnan(gain.error)
-        else str(gain),
+        f"gained over {gain.over if gain else 'the start'}": gained,
         "best score": number(best.score if best else None),
         "state": how.state,
         "rounds": rounds_done(how.round, how.rounds),

@@ -1,6 +1,7 @@
 """Statistics of several runs, and of what mattered: an interval beside the others."""
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,22 +52,11 @@ def association(x: FloatArray, y: FloatArray) -> Association | None:
     n = len(x)
     if n < MIN_POINTS:
         return None
-    ties = [np.unique(values, return_counts=True)[1].astype(float) for values in (x, y)]
-    if any(n - counts.max() < MIN_POINTS_APART for counts in ties):
+    if any(n - np.unique(values, return_counts=True)[1].max() < MIN_POINTS_APART for values in (x, y)):
         return None
-    (pairs_x, triples_x, spread_x), (pairs_y, triples_y, spread_y) = map(_tied, ties)
-    pairs, triples, spread = _tied(np.array([float(n)]))
-    tau = float(kendalltau(x, y).statistic)
-    concordant = tau * math.sqrt((pairs - pairs_x) * (pairs - pairs_y)) / 2
-    variance = (spread - spread_x - spread_y) / 18
-    variance += pairs_x * pairs_y / (2 * pairs) + triples_x * triples_y / (9 * triples)
-    return Association(tau, concordant / math.sqrt(variance), n)
-
-
-def _tied(counts: FloatArray) -> tuple[float, float, float]:
-    """Sum the terms of groups of equal values in the variance of Kendall's statistic (Kendall 1970, chapter 5)."""
-    pairs = counts * (counts - 1)
-    return float(pairs.sum()), float((pairs * (counts - 2)).sum()), float((pairs * (2 * counts + 5)).sum())
+    tau, p = map(float, kendalltau(x, y, method="asymptotic"))
+    z = -float(ndtri(max(p / 2, sys.float_info.min)))  # p is 0 beyond 38 standard deviations.
+    return Association(tau, math.copysign(z, tau), n)
 
 
 def critical(comparisons: int) -> float:

@@ -61,15 +61,10 @@ def _task(run: Run) -> dict[str, Any]:
     agent = run.about.get("agent") or {}
     where = next((str(v) for k, v in agent.items() if k != "settings"), "")
     settings = _settings(run, "agent")
-    called = next(
-        (str(settings[name]) for name in TASK_SETTINGS if name in settings), where.rpartition(":")[2] or "task"
-    )
-    settings = {
-        name: value
-        for name, value in settings.items()
-        if name not in (ALGORITHM_SETTING, *TASK_SETTINGS, *DEVICE_SETTINGS)
-    }
-    return {"": str(run.about.get("task") or called), **settings}
+    called = next((str(settings[name]) for name in TASK_SETTINGS if name in settings), "")
+    for name in (ALGORITHM_SETTING, *TASK_SETTINGS, *DEVICE_SETTINGS):
+        settings.pop(name, None)
+    return {"": str(run.about.get("task") or called or where.rpartition(":")[2] or "task"), **settings}
 
 
 def _method(run: Run) -> dict[str, Any]:

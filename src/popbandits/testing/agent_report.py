@@ -1,13 +1,12 @@
 """The findings of an agent's check, and the agent's costs."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
 from typing import Literal
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
 from rich.text import Text
 
@@ -103,9 +102,8 @@ class Costs:
     @property
     def one_by_one(self) -> float:
         """Seconds of a run whose members train one after another; for a batch, of the run."""
-        if self.batched:
-            return self.start + self.build + self.rounds * self.interval
-        return self.start + self.population * (self.build + self.rounds * self.interval)
+        times = 1 if self.batched else self.population
+        return self.start + times * (self.build + self.rounds * self.interval)
 
     @property
     def at_once(self) -> float:
@@ -174,15 +172,12 @@ class Report:
         if not self.ok:
             raise AgentError("the agent breaks its contract:\n" + "\n".join(f"- {each}" for each in self.problems))
 
-    def __rich__(self) -> RenderableType:
-        return Group(*self._blocks())
-
     def __str__(self) -> str:
         text = StringIO()
         Console(file=text, width=_WIDTH, color_system=None).print(self)
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
-    def _blocks(self) -> Iterator[RenderableType]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for finding in self.findings:
             line = Text(f"{finding.status:<{_MARGIN}}", style=_COLOURS[finding.status], end="")
             yield Text.assemble(line, Text(finding.rule))

@@ -96,7 +96,7 @@ def check_agent(
             try:
                 costs = replace(costs, start=costs.start + time_process(make_agent, Path(folder)))
             except (ArgumentError, RunError) as error:
-                trials.note(AgentRule.RUNS, "problem", str(error))
+                trials.blame(AgentRule.RUNS, str(error))
         return Report(trials.findings(), costs)
 
 
@@ -106,9 +106,8 @@ def _judge_generators(trials: Trials, engine: EngineName) -> None:
     if not used:
         trials.confirm(AgentRule.SHARED)
     elif engine == "threads":
-        trials.note(
+        trials.warn(
             AgentRule.SHARED,
-            "warning",
             f"{', '.join(used)}, which all threads share: the same seed may not give the same history; use "
             "engine='processes', or draw from generators of the agent's own, such as numpy.random.default_rng(seed)",
         )
@@ -176,7 +175,7 @@ class AgentCheck:
             )
         else:
             text += "; no run can be repeated: draw everything random from generators that the seed determines"
-        self._trials.note(AgentRule.SEED, "warning", text)
+        self._trials.warn(AgentRule.SEED, text)
 
     def _explain(self, loaded: Trace) -> Trace | Spread:
         """Note why a load and memory differ. Return the interval of a new agent after a load, or their spread."""
@@ -210,12 +209,12 @@ class AgentCheck:
                 f". An agent that has trained before got {loaded.score!r} from that checkpoint, beyond that spread; "
                 "let load replace everything, and train keep nothing of earlier intervals"
             )
-        self._trials.note(AgentRule.ALIKE, "warning", text)
+        self._trials.warn(AgentRule.ALIKE, text)
         complete, score = spread.holds(self._onward.score), self._onward.score
         text = f"an agent that continues in memory got {score!r}, {{}} the spread of those that load what it saved"
         if complete is False:
             text = f"{text.format('beyond')}; save the optimizer's state, normalisers and counters too"
-            self._trials.note(AgentRule.COMPLETE, "warning", text)
+            self._trials.warn(AgentRule.COMPLETE, text)
         elif complete:
             self._trials.note(AgentRule.COMPLETE, "ok", text.format("within"))
 
@@ -223,9 +222,8 @@ class AgentCheck:
         """Note what an agent's memory changes, given that seeds change nothing."""
         if self._trials.alike(new, self._onward):
             self._trials.confirm(AgentRule.COMPLETE)
-            self._trials.note(
+            self._trials.blame(
                 AgentRule.ALIKE,
-                "problem",
                 "an agent that has trained before and a new one load the same checkpoint and must train alike, got "
                 f"{compare(loaded, new)}; let load replace everything, and train keep no hyperparameters, buffers or "
                 "environments of earlier intervals",
@@ -235,9 +233,8 @@ class AgentCheck:
         if self._trials.alike(loaded, new):
             left = ""
             self._trials.confirm(AgentRule.ALIKE)
-        self._trials.note(
+        self._trials.blame(
             AgentRule.COMPLETE,
-            "problem",
             "an agent that continues in memory and one that loads what it saved must train alike, got "
             f"{compare(self._onward, new)}: something is not saved or not restored{left}; save the optimizer's state, "
             "normalisers, counters and random states too, and let train create again what cannot be saved, such as "
@@ -255,9 +252,8 @@ class AgentCheck:
         if self._each and len(single) > 1 and not silent and not unclear:
             silent, unclear = self._silent(single, reference)
         if unclear:
-            self._trials.note(
+            self._trials.warn(
                 AgentRule.HELD,
-                "warning",
                 f"{', '.join(unclear)}: whatever their values, the score was {reference.score!r}, and files cannot be "
                 "compared; let train return a finer score, or give the agent applied()",
             )
@@ -266,9 +262,8 @@ class AgentCheck:
         ignored = [name for name in silent if name not in stale]
         seen = f"another value must show, got the score {reference.score!r} with either and no other difference"
         if stale:
-            self._trials.note(
+            self._trials.blame(
                 AgentRule.HELD,
-                "problem",
                 f"{', '.join(stale)}: {seen}, though it shows in an agent that did not load: the old value came back; "
                 "let train set it every time, in the optimizer too, after what restores the optimizer's state",
             )
@@ -293,9 +288,8 @@ class AgentCheck:
             tries = {name: self._resume(self._start, single[name], f"with another value of {name}") for name in alone}
             unclear = [name for name, trace in tries.items() if spread.holds(trace.score) is not False]
         if unclear:
-            self._trials.note(
+            self._trials.warn(
                 AgentRule.HELD,
-                "warning",
                 f"{', '.join(unclear)}: this cannot be decided, since other values led to scores within the spread of "
                 f"equal ones ({spread}); give the agent applied(), which returns what it trained with",
             )

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from popbandits.agent import BatchedAgents, MakeAgents, Outcome
 from popbandits.engines.batched import Slot, applied_by, build_batch, scores_of
 from popbandits.errors import AgentError
 from popbandits.history import Config
-from popbandits.testing.agent_report import AgentRule, AnyRule, BatchRule, Costs
+from popbandits.testing.agent_report import AgentRule, AnyRule, BatchRule
 from popbandits.testing.trials import Trace, Trials
 
 
@@ -48,16 +47,12 @@ class BatchTrials(Trials):
 
     # A batch is one program, and its members one object.
     rules: tuple[AnyRule, ...] = (*(rule for rule in AgentRule if rule != AgentRule.SHARED), *BatchRule)
+    batched = True
 
     def __init__(self, make_agents: MakeAgents, size: int, folder: Path, progress: Callable[[str], object]):
         super().__init__(partial(SingleMember, make_agents=make_agents, size=size), folder, progress)
         self._make_agents = make_agents
         self.size = size
-
-    def costs(self, population: int, rounds: int) -> Costs | None:
-        """Return the measured costs, for a batched run."""
-        costs = super().costs(population, rounds)
-        return None if costs is None else replace(costs, batched=True)
 
     def batch(self, seeds: list[int]) -> AbstractContextManager[BatchedAgents]:
         """Build a batch, and close it at the end."""

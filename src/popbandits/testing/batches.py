@@ -145,7 +145,7 @@ class BatchCheck:
             self._trials.confirm(rule)
             return True
         seen, _, fix = text.partition("; ")
-        self._trials.note(rule, "problem", f"{seen}, got {compare(got, expected)}; {fix}")
+        self._trials.blame(rule, f"{seen}, got {compare(got, expected)}; {fix}")
         return False
 
     def _company(self) -> bool:
@@ -215,7 +215,7 @@ class BatchCheck:
                 if (raised := self._trials.retract(AgentRule.RUNS)) is None:
                     raise
                 text = f"this could not be checked: with hyperparameters that are NaN, {raised.text}"
-                self._trials.note(BatchRule.DIVERGED, "warning", f"{text}\nan error of train fails all members")
+                self._trials.warn(BatchRule.DIVERGED, f"{text}\nan error of train fails all members")
                 return
             text = "a member must train alike next to members that become NaN; let nothing be summed over members"
             if not self._same(BatchRule.DIVERGED, sound, self._start[0], text):
@@ -239,15 +239,11 @@ class BatchCheck:
         """Train interval 12."""
         with self._trials.batch([self._seed]) as agents:
             (alone,) = self._trials.train_all(agents, [self._contrast.first], "a batch of one", [0])
-        if math.isclose(alone.score, self._start[0].score, rel_tol=1e-3, abs_tol=1e-6):
-            self._trials.confirm(BatchRule.SIZE)
-            return
-        self._trials.note(
-            BatchRule.SIZE,
-            "warning",
-            f"a member alone must train as in a batch, got {compare(alone, self._start[0])}; let losses be summed over "
-            "members, not averaged, unless rounding explains it: batches of two sizes may be computed in another order",
-        )
+        if not math.isclose(alone.score, self._start[0].score, rel_tol=1e-3, abs_tol=1e-6):
+            got, why = compare(alone, self._start[0]), "batches of two sizes may be computed in another order"
+            fix = f"let losses be summed over members, not averaged, unless rounding explains it: {why}"
+            self._trials.warn(BatchRule.SIZE, f"a member alone must train as in a batch, got {got}; {fix}")
+        self._trials.confirm(BatchRule.SIZE)
 
     def _memory(self) -> None:
         """Compare intervals 4 and 7. If a checkpoint lacks something, the check of one member has noted it."""

@@ -82,6 +82,7 @@ class Trials:
     """Trains agents interval by interval as a run does, and notes which rules they break."""
 
     rules: tuple[AnyRule, ...] = tuple(AgentRule)
+    batched = False
 
     def __init__(self, make_agent: MakeAgent, folder: Path, progress: Callable[[str], object]) -> None:
         self._make_agent, self._folder, self._progress = make_agent, folder, progress
@@ -117,6 +118,14 @@ class Trials:
         if known is None or _SEVERITY[status] > _SEVERITY[known.status]:
             self._findings[rule] = Finding(rule, status, visible(text))
 
+    def warn(self, rule: AnyRule, text: str) -> None:
+        """Record what may be intended, or could not be decided."""
+        self.note(rule, "warning", text)
+
+    def blame(self, rule: AnyRule, text: str) -> None:
+        """Record that a rule is broken."""
+        self.note(rule, "problem", text)
+
     def retract(self, rule: AnyRule) -> Finding | None:
         """Return a finding, if there is one, and drop it, because another rule says better what is wrong."""
         return self._findings.pop(rule, None)
@@ -140,6 +149,7 @@ class Trials:
             self.intervals,
             population,
             rounds,
+            self.batched,
             recording=recording,
             start=start,
         )
@@ -190,16 +200,13 @@ class Trials:
         """Note whether `train` returned a finite score, and whether it changed the configuration."""
         with self.give_up_on_error("reading what train returned", AgentRule.SCORE, PopbanditsError):
             score = call(as_outcome, result).score
-        if math.isfinite(score):
-            self.confirm(AgentRule.SCORE)
-        else:
+        if not math.isfinite(score):
             text = f"a score that is not finite means that the interval failed, got {score} with {config}"
-            self.note(AgentRule.SCORE, "warning", f"{text}; narrow the space if that happens often")
-        if given == config:
-            self.confirm(AgentRule.CONFIG)
-        else:
+            self.warn(AgentRule.SCORE, f"{text}; narrow the space if that happens often")
+        if given != config:
             text = f"train must not change its argument, got {given} where {config} was given"
-            self.note(AgentRule.CONFIG, "warning", f"{text}; let it work on a copy")
+            self.warn(AgentRule.CONFIG, f"{text}; let it work on a copy")
+        self.confirm(AgentRule.SCORE, AgentRule.CONFIG)
         return score
 
     def judge_applied(self, config: Config, applied: Mapping[str, Any]) -> None:
@@ -219,10 +226,10 @@ class Trials:
         )
         if one != other:  # Two NaNs too: a checkpoint without a finite score is not handed over.
             text = f"evaluations with the same seed got {one!r} and {other!r}; draw all that is random from the seed"
-            self.note(AgentRule.EVALUATED, "warning", text)
+            self.warn(AgentRule.EVALUATED, text)
         if not self.alike(trace, self._save(agent, trace.score)):
             text = "evaluate changed what save writes; let it leave weights, counters and generators alone"
-            self.note(AgentRule.EVALUATED, "problem", text)
+            self.blame(AgentRule.EVALUATED, text)
         self.confirm(AgentRule.EVALUATED)
 
     def resume(self, agent: Agent, trace: Trace, config: Config, why: str) -> Trace:
@@ -235,7 +242,7 @@ class Trials:
         for files, who in ((before, "save, still writing after it returned,"), (fingerprint(moved), "load or train")):
             if changed := sorted({name for name, _ in files.items() ^ trace.files.items()}):
                 text = f"{who} changed {', '.join(changed)}; many members may load one checkpoint, so only read it"
-                self.note(AgentRule.UNCHANGED, "problem", text)
+                self.blame(AgentRule.UNCHANGED, text)
         self.confirm(AgentRule.UNCHANGED)
         shutil.rmtree(moved)
         return after
@@ -260,7 +267,7 @@ class Trials:
 
     def give_up(self, rule: AnyRule, text: str) -> NoReturn:
         """Note a problem after which nothing more can be checked."""
-        self.note(rule, "problem", text)
+        self.blame(rule, text)
         raise CheckAborted
 
     @contextmanager

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import altair as alt
@@ -11,13 +12,13 @@ import altair as alt
 from popbandits.reports.figures.figure import MEMBER_PARAM, Record
 from popbandits.reports.figures.theme import PALETTE
 from popbandits.reports.run import MAX_LABEL_CHARS, label_names, shorten
-from popbandits.space.parameters import Numerical
+from popbandits.space.parameters import Categorical, Numerical
 
 TICK_FORMAT = ".6~g"
 """Format of ticks. Without a number of digits, Vega would write 300 as 3e+2 where ticks are hundreds."""
 
-INTERVAL_NAME = "'member ' + datum.member + ', round ' + datum.round"
-"""Name of an interval, as a Vega expression: sent once, not with every point."""
+SCORE_TIP = ("who", "interval"), ("score", "score", ".6~g")
+"""Tooltip of an interval: its name, as `intervals` computes it, and its score."""
 
 ROW_CHARS = 20
 """Approximate characters of a line of a row's label."""
@@ -52,6 +53,17 @@ def tooltips(*columns: tuple[str, ...]) -> list[alt.Tooltip]:
     ]
 
 
+def intervals(source: str, **computed: str) -> alt.Chart:
+    """Begin a chart of intervals: the page computes their names, which are not sent with every point."""
+    who = "'member ' + datum.member + ', round ' + datum.round"
+    return alt.Chart(alt.NamedData(source)).transform_calculate(who=who, **computed)
+
+
+def score_axis(field: str = "score", title: str = "score") -> alt.Y:
+    """Make a vertical axis of scores."""
+    return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(zero=False), axis=alt.Axis(format=TICK_FORMAT))
+
+
 def panel_title(text: str) -> alt.Title:
     """Make the title of one panel."""
     title = lines(shorten(text, MAX_LABEL_CHARS), TITLE_CHARS)
@@ -68,12 +80,12 @@ def rounds_axis(most: int, title: str | None = "round", **options: Any) -> alt.X
 
 def number_scale(number: Numerical) -> alt.Scale:
     """Make the scale of a hyperparameter, over its whole range."""
-    domain = [number.lower, number.upper]
-    return (
-        alt.Scale(type="log", domain=domain, nice=False)
-        if number.log
-        else alt.Scale(domain=domain, nice=False, zero=False)
-    )
+    return alt.Scale(domain=[number.lower, number.upper], nice=False, **scale_kind(number))
+
+
+def scale_kind(parameter: Numerical | Categorical) -> Record:
+    """Return what a scale is given for a hyperparameter: a log scale for some numbers."""
+    return {"type": "log"} if isinstance(parameter, Numerical) and parameter.log else {"zero": False}
 
 
 def number_axis(number: Numerical, **options: Any) -> alt.Axis:
@@ -106,14 +118,10 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 def colour(field: str, colours: Mapping[str, str] | Sequence[str], **options: Any) -> alt.Color:
     """Make the colour of a mark by a field: that of its value, or the next one of the palette, in this order."""
-    return alt.Color(f"{field}:N", title=None, scale=legend_scale(colours), **options)
-
-
-def legend_scale(colours: Mapping[str, str] | Sequence[str]) -> alt.Scale:
-    """Make a scale with the given colours by name, or those of the palette, in this order."""
     if not isinstance(colours, Mapping):
-        colours = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(colours)}
-    return alt.Scale(domain=list(colours), range=list(colours.values()))
+        colours = dict(zip(colours, cycle(PALETTE), strict=False))
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    return alt.Color(f"{field}:N", title=None, scale=scale, **options)
 
 
 def labels_axis(field: str, labels: Sequence[str], **options: Any) -> alt.Y:

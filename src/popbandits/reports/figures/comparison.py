@@ -18,7 +18,7 @@ def curves(tasks: RunsByTask) -> Figure:
     """Draw the best member of each round: each run, and mean ± 1 standard error of a method; a panel for each task."""
     methods = methods_of(tasks)
     data: dict[str, list[Record]] = {}
-    panels = {}
+    panels, alone = [], len(tasks) == 1
     for number, (task, groups) in enumerate(tasks.items()):
         data[f"task{number}"], data[f"each{number}"] = [], []
         for method, runs in groups.items():
@@ -34,17 +34,14 @@ def curves(tasks: RunsByTask) -> Figure:
                 for run in runs
                 for t in thin(np.arange(len(run.best_by_round)), MAX_ROUNDS // len(runs) + 2)
             ]
-        size = (760, 300) if len(tasks) == 1 else (355, 200)
-        panels[task] = _curves(number, methods).properties(width=size[0], height=size[1])
+        panel = _curves(number, methods).properties(width=760 if alone else 355, height=300 if alone else 200)
+        panels.append(panel if alone else panel.properties(title=charts.panel_title(task)))
     caption = (
         "The best member of each round: mean ± 1 standard error over the runs of a group, as far as all of them went, "
         "and each run as a thin line."
     )
-    columns = min(2, len(panels))
-    named = (
-        panel if columns == 1 else panel.properties(title=charts.panel_title(task)) for task, panel in panels.items()
-    )
-    return Figure("comparison", "Learning curves", caption, alt.concat(*named, columns=columns, spacing=24), data)
+    chart = alt.concat(*panels, columns=1 if alone else 2, spacing=24)
+    return Figure("comparison", "Learning curves", caption, chart, data)
 
 
 def _mean_record(values: list[float], **known: object) -> Record:
@@ -56,8 +53,7 @@ def _curves(number: int, methods: list[str]) -> Any:
     base, each = (alt.Chart(alt.NamedData(f"{source}{number}")) for source in ("task", "each"))
     colour = charts.colour("method", methods)
     x = alt.X("round:Q", axis=alt.Axis(grid=False, tickMinStep=1, format="~s"), scale=alt.Scale(nice=False))
-    axis = alt.Axis(format=charts.TICK_FORMAT)
-    y = alt.Y("mean:Q", title="score of the best member", scale=alt.Scale(zero=False), axis=axis)
+    y = charts.score_axis("mean", "score of the best member")
     tip = charts.tooltips(
         ("method", "group"),
         ("round", "round", ""),

@@ -59,19 +59,14 @@ def _rows(run: Run, spent: FloatArray) -> tuple[list[Record], list[Record]]:
 
 def _panel(name: str, title: str) -> Any:
     x = alt.X("spent:Q", title=title, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, format=charts.TICK_FORMAT))
-    y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=charts.TICK_FORMAT))
     colour = charts.colour("what", {BEST: BLUE, OTHER: GREY}, legend=alt.Legend(columns=2))
-    tip = charts.tooltips(
-        ("who", "interval"), ("score", "score", ".6~g"), ("spent", "spent", ".4~g"), ("config", "hyperparameters")
-    )
+    tip = charts.tooltips(*charts.SCORE_TIP, ("spent", "spent", ".4~g"), ("config", "hyperparameters"))
     each, front = (
-        alt.Chart(alt.NamedData(source)).transform_calculate(what=f"'{what}'", who=charts.INTERVAL_NAME)
+        charts.intervals(source, what=f"'{what}'").encode(x=x, y=charts.score_axis(), color=colour)
         for source, what in ((name, OTHER), (f"front_{name}", BEST))
     )
     return alt.layer(
-        each.mark_circle(size=26, opacity=0.5).encode(x=x, y=y, color=colour, tooltip=tip),
-        front.mark_line(strokeWidth=2.5, interpolate="step-after").encode(x=x, y=y, color=colour),
-        front.transform_filter("!datum.end")
-        .mark_circle(size=36, opacity=1)
-        .encode(x=x, y=y, color=colour, tooltip=tip),
+        each.mark_circle(size=26, opacity=0.5).encode(tooltip=tip),
+        front.mark_line(strokeWidth=2.5, interpolate="step-after"),
+        front.transform_filter("!datum.end").mark_circle(size=36, opacity=1).encode(tooltip=tip),
     ).properties(width=760, height=200)

@@ -130,33 +130,22 @@ def _axes(metrics: Sequence[str], fields: Mapping[str, Any], unit: str) -> Mappi
 @lru_cache(16)  # A page that follows a run draws the same layers repeatedly.
 def _layers(horizon: int) -> Any:
     x = charts.rounds_axis(horizon)
-    y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=charts.TICK_FORMAT))
     best, mean = SUMMARY_CURVES
     colours = {best: BLUE, mean: GREEN, "winning lineage": RED, "a member": GREY}
     colour = charts.colour("curve", colours, legend=alt.Legend(columns=4))
     order = alt.Order("round:Q")  # Along other axes a line may lead back: a copied parent may have trained less.
-    tip = ("who", "interval"), ("score", "score", ".6~g")
-    each = alt.Chart(alt.NamedData("members")).transform_calculate(curve="'a member'", who=charts.INTERVAL_NAME)
-    return alt.layer(
-        each.mark_line(strokeWidth=1.2).encode(
-            x=x, y=y, color=colour, detail="member:N", order=order, opacity=charts.fade(0.45)
-        ),
-        each.mark_circle(size=26).encode(
-            x=x,
-            y=y,
-            color=colour,
-            opacity=charts.fade(0.35, 0.03),
-            tooltip=charts.tooltips(*tip, ("config", "hyperparameters")),
-        ),
-        alt.Chart(alt.NamedData("summary"))
-        .transform_calculate(who="datum.curve + ', round ' + datum.round")
-        .mark_line(strokeWidth=2.5)
-        .encode(x=x, y=y, color=colour, order=order, tooltip=charts.tooltips(*tip)),
-        alt.Chart(alt.NamedData("won"))
-        .transform_calculate(curve="'winning lineage'", who=charts.INTERVAL_NAME)
-        .mark_circle(size=32, opacity=1)
-        .encode(x=x, y=y, color=colour, tooltip=charts.tooltips(*tip)),
-    ).properties(width=760, height=300)
+    tip = charts.tooltips(*charts.SCORE_TIP)
+    full = charts.tooltips(*charts.SCORE_TIP, ("config", "hyperparameters"))
+    summary = alt.Chart(alt.NamedData("summary")).transform_calculate(who="datum.curve + ', round ' + datum.round")
+    each, won = charts.intervals("members", curve="'a member'"), charts.intervals("won", curve="'winning lineage'")
+    layers = (
+        each.mark_line(strokeWidth=1.2).encode(detail="member:N", order=order, opacity=charts.fade(0.45)),
+        each.mark_circle(size=26).encode(opacity=charts.fade(0.35, 0.03), tooltip=full),
+        summary.mark_line(strokeWidth=2.5).encode(order=order, tooltip=tip),
+        won.mark_circle(size=32, opacity=1).encode(tooltip=tip),
+    )
+    drawn = (layer.encode(x=x, y=charts.score_axis(), color=colour) for layer in layers)
+    return alt.layer(*drawn).properties(width=760, height=300)
 
 
 def _mean(scores: FloatArray) -> FloatArray:

@@ -131,17 +131,8 @@ def _draw(panel: Panel) -> Any:
         ("value", "value") if panel.labels else ("value", "value", ".4~g"),
         ("change", "change in score", "+.4~g"),
     )
-    base = (
-        alt.Chart(alt.NamedData(panel.source))
-        .transform_calculate(who=charts.INTERVAL_NAME)
-        .encode(
-            x=charts.rounds_axis(panel.last_round),
-            y=y,
-            yOffset=offset,
-            color=charts.colour("kind", {WINNER: RED, OTHERS: GREY}),
-            tooltip=tip,
-        )
-    )
+    x, colour = charts.rounds_axis(panel.last_round), charts.colour("kind", {WINNER: RED, OTHERS: GREY})
+    base = charts.intervals(panel.source).encode(x=x, y=y, yOffset=offset, color=colour, tooltip=tip)
     others = base.transform_filter(f"datum.kind === '{OTHERS}'").mark_circle(size=20).encode(opacity=charts.fade(0.45))
     winner = base.transform_filter(f"datum.kind === '{WINNER}'").mark_circle(size=42)
     return alt.layer(others, winner.encode(opacity=charts.fade(1.0, 0.3))).properties(

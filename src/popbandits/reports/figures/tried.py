@@ -41,20 +41,17 @@ def tried(run: Run) -> Figure | None:
     )
     distances = _distances(run)
     chart = alt.vconcat(_lines(names), *([_distance(last)] if distances else []), spacing=24)
-    sliders = {
-        "best": ("best share of scores", 1.0, 0.02),
-        "earliest": ("from round", 0, 1),
-        "latest": ("to round", last, 1),
-    }
     chart.params = [
-        alt.VariableParameter(
-            name=name,
-            value=value,
-            bind=alt.BindRange(input="range", min=0, max=1 if name == "best" else last, step=step, name=f"{label} "),
-        )
-        for name, (label, value, step) in sliders.items()
+        _slider("best", "best share of scores", 1.0, 1, 0.02),
+        _slider("earliest", "from round", 0, last),
+        _slider("latest", "to round", last, last),
     ]
     return Figure("tried", "Configurations", caption, chart, {"tried": lines, "distances": distances})
+
+
+def _slider(name: str, label: str, value: float, most: int, step: float = 1) -> alt.VariableParameter:
+    bind = alt.BindRange(input="range", min=0, max=most, step=step, name=f"{label} ")
+    return alt.VariableParameter(name=name, value=value, bind=bind)
 
 
 def _lines(names: list[str]) -> Any:
@@ -63,11 +60,10 @@ def _lines(names: list[str]) -> Any:
     legend = alt.Legend(orient="top", title="rank of the score, 1 is best")
     axis = alt.Axis(values=[0, 1], labelExpr="datum.value ? 'highest' : 'lowest'")
     return (
-        alt.Chart(alt.NamedData("tried"))
+        charts.intervals("tried")
         .transform_filter(kept)
         .transform_fold([f"value{j}" for j in range(len(names))], as_=["field", "at"])
-        .transform_calculate(index="+slice(datum.field, 5)", who=charts.INTERVAL_NAME)
-        .transform_calculate(name=f"{json.dumps(names)}[datum.index]")
+        .transform_calculate(index="+slice(datum.field, 5)", name=f"{json.dumps(names)}[datum.index]")
         .mark_line(strokeWidth=1.5, opacity=0.6)
         .encode(
             x=alt.X("at:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=axis),
@@ -75,7 +71,7 @@ def _lines(names: list[str]) -> Any:
             color=alt.Color("rank:Q", scale=alt.Scale(domain=[0, 1], range=[GREY, RED]), legend=legend),
             detail="line:N",
             order="index:Q",
-            tooltip=charts.tooltips(("who", "interval"), ("score", "score", ".6~g"), ("config", "hyperparameters")),
+            tooltip=charts.tooltips(*charts.SCORE_TIP, ("config", "hyperparameters")),
         )
         .properties(width=600, height=charts.rows_height(names, 40))
     )

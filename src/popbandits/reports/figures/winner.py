@@ -16,9 +16,6 @@ from popbandits.space.parameters import Categorical, Numerical
 WINNER, SWITCHED = "the winner, along its lineage", "went on from another's weights"
 MAX_PANELS = 8
 """Maximum hyperparameters drawn beneath the curve, the first that changed."""
-TIP = ("who", "interval"), ("score", "score", ".6~g")
-DRAWN = ("start", "winner", "switches")
-"""Data in the order they are drawn, one upon the other."""
 
 
 def winner(run: Run, gain: Gain | None) -> Figure:
@@ -32,7 +29,8 @@ def winner(run: Run, gain: Gain | None) -> Figure:
     copied = [o for o in line if o.parent is not None and o.parent[0] != o.member]
     beside = [] if gain is None else [o for o in gain.line if o.key not in run.winning]
     over = gain.over if gain is not None and beside else None
-    marked = zip(DRAWN, (over, WINNER, SWITCHED), (beside, line, copied), strict=True)
+    # In the order they are drawn, one upon the other.
+    marked = zip(("start", "winner", "switches"), (over, WINNER, SWITCHED), (beside, line, copied), strict=True)
     data = {
         source: [record(member=o.member, round=o.round, score=o.score, curve=name) for o in found]
         for source, name, found in marked
@@ -45,7 +43,9 @@ def winner(run: Run, gain: Gain | None) -> Figure:
         for row, config in zip(data["winner"], configs, strict=True):
             row |= {f"value{i}": _drawn(parameter, config[parameter.name])} if parameter.name in config else {}
         panels.append(_values(f"value{i}", parameter, {row.get(f"value{i}") for row in data["winner"]}))
-    panels = [alt.layer(_switches(), panel) if copied else panel for panel in panels]
+    if copied:
+        rule = alt.Chart(alt.NamedData("switches")).mark_rule(strokeDash=[3, 3], color=BLUE, opacity=0.6)
+        panels = [alt.layer(rule.encode(x="at:Q"), panel) for panel in panels]
     caption = f"The best score's lineage went on from another's weights {counted(len(copied), 'time')} (dashed lines)."
     caption += f" Grey: {gain.over}, {gain.where}." if gain is not None and over else ""
     caption += f" Unchanged: {', '.join(still)}." if still and len(still) <= MAX_PANELS else ""
@@ -62,22 +62,17 @@ def _drawn(parameter: Numerical | Categorical, value: Any) -> Any:
 
 def _curve(sources: list[str], over: str | None) -> Any:
     """Draw the score, the switches on it and, if there is one, the curve that it is compared with."""
-    y = alt.Y("score:Q", title="score", scale=alt.Scale(zero=False), axis=alt.Axis(format=charts.TICK_FORMAT))
     colours = {WINNER: RED, SWITCHED: BLUE} | ({} if over is None else {over: GREY})
+    y, colour = charts.score_axis(), charts.colour("curve", colours)
     layers = []
-    for source in sorted(sources, key=DRAWN.index):
-        base = alt.Chart(alt.NamedData(source)).transform_calculate(who=charts.INTERVAL_NAME)
-        marks, tip = base.mark_line(strokeWidth=2.5, point=True), charts.tooltips(*TIP)
+    for source in sources:
+        base = charts.intervals(source)
+        marks, tip = base.mark_line(strokeWidth=2.5, point=True), charts.tooltips(*charts.SCORE_TIP)
         if source == "switches":
             marks = base.mark_point(shape="diamond", filled=True, size=110, opacity=1)
-            tip = charts.tooltips(*TIP, ("source", "weights of"))
-        layers.append(marks.encode(y=y, color=charts.colour("curve", colours), tooltip=tip, order="round:Q"))
+            tip = charts.tooltips(*charts.SCORE_TIP, ("source", "weights of"))
+        layers.append(marks.encode(y=y, color=colour, tooltip=tip, order="round:Q"))
     return alt.layer(*layers).properties(width=740, height=200)
-
-
-def _switches() -> Any:
-    """Draw a line between the two rounds where the weights changed."""
-    return alt.Chart(alt.NamedData("switches")).mark_rule(strokeDash=[3, 3], color=BLUE, opacity=0.6).encode(x="at:Q")
 
 
 def _values(field: str, parameter: Numerical | Categorical, drawn: set[Any]) -> Any:
@@ -86,14 +81,12 @@ def _values(field: str, parameter: Numerical | Categorical, drawn: set[Any]) -> 
     if labels:
         y = charts.labels_axis(field, labels)
     else:
-        scale = {"type": "log"} if isinstance(parameter, Numerical) and parameter.log else {"zero": False}
-        axis = alt.Axis(tickCount=3, grid=False, format=".4~g")
-        y = alt.Y(f"{field}:Q", title=None, scale=alt.Scale(**scale), axis=axis)
+        axis, scale = alt.Axis(tickCount=3, grid=False, format=".4~g"), alt.Scale(**charts.scale_kind(parameter))
+        y = alt.Y(f"{field}:Q", title=None, scale=scale, axis=axis)
     height, shown = (charts.rows_height(labels), (field, "value")) if labels else (50, (field, "value", ".4~g"))
     line = (
-        alt.Chart(alt.NamedData("winner"))
-        .transform_calculate(who=charts.INTERVAL_NAME)
+        charts.intervals("winner")
         .mark_line(interpolate="step", strokeWidth=2, color=RED, point={"color": RED})
-        .encode(y=y, order="round:Q", tooltip=charts.tooltips(TIP[0], shown))
+        .encode(y=y, order="round:Q", tooltip=charts.tooltips(charts.SCORE_TIP[0], shown))
     )
     return line.properties(width=740, height=height, title=charts.panel_title(parameter.name))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from popbandits.basics.records import Event, Key
 from popbandits.basics.wording import duration, first_line, number, rounded
 from popbandits.errors import HistoryError
 from popbandits.reports.live.live_run import LiveRun
@@ -64,11 +63,12 @@ class News:
                 return None
             if self._error is not None:
                 return {"version": self.version, "wrong": self._error}
+            run = self._run
             known = -1 if version is None or not self._begun <= version <= self.version else version
             return {
                 "version": self.version,
                 "whole": known < 0,
-                "about": self._about,
+                "about": f"{method_label(run.about, run.space)} · seed {shorten(str(run.about.get('seed', '–')), 40)}",
                 "facts": self._facts,
                 "state": self._state,
                 "told": self._told,
@@ -131,11 +131,6 @@ class News:
                 return len(store) != len(self._run)
         except (HistoryError, OSError):
             return self._error is None
-
-    @property
-    def _about(self) -> str:
-        about = self._run.about
-        return f"{method_label(about, self._run.space)} · seed {shorten(str(about.get('seed', '–')), 40)}"
 
     @property
     def _facts(self) -> dict[str, str]:
@@ -210,8 +205,10 @@ class News:
     def _update_log(self, store: Store) -> None:
         """Add events and explored configurations to the log."""
         run = self._run
-        entries = [self._happened(event) for event in latest_events(store, self._events, MAX_LOG_ENTRIES)]
-        self._events = entries[-1]["id"] if entries else self._events
+        entries = []
+        for e in latest_events(store, self._events, MAX_LOG_ENTRIES):
+            entries.append(_entry(e.time, e.kind, e.member, e.round, shorten(first_line(e.text), 300)))
+            self._events = e.id or self._events
         fresh = run.decided[self._decisions :]
         explored = fresh[np.isfinite(fresh["seconds"]) & (fresh["round"] > 0)][-MAX_LOG_ENTRIES:]
         ids = explored["id"].astype(int).tolist()
@@ -228,16 +225,11 @@ class News:
             text = f"{copied}tries {new}"
             reason = reasons.get(id_)
             text += "" if reason is None else f" (at random: {first_line(reason)})"
-            entries.append(_entry(float(row["time"]), "explored", (member, int(row["round"])), text))
+            entries.append(_entry(float(row["time"]), "explored", member, int(row["round"]), text))
         self._decisions = len(run.decided)
         entries.sort(key=lambda entry: entry["time"])
         self._log = [*self._log, *((self.version, entry) for entry in entries)][-MAX_LOG_ENTRIES:]
 
-    def _happened(self, event: Event) -> Message:
-        key = None if event.member is None or event.round is None else (event.member, event.round)
-        return _entry(event.time, event.kind, key, shorten(first_line(event.text), 300)) | {"id": event.id}
 
-
-def _entry(when: float, kind: str, key: Key | None, text: str) -> Message:
-    member, round_ = key or (None, None)
+def _entry(when: float, kind: str, member: int | None, round_: int | None, text: str) -> Message:
     return {"time": when, "kind": kind, "member": member, "round": round_, "text": text}

@@ -1,6 +1,6 @@
 """The two pages: live.html and runs.html of the page folder. Their scripts fill in the rest, as text."""
 
-from popbandits.reports.html import axis_choice, breakable, document, figure_frame, fill, filled_table, markup
+from popbandits.reports.html import breakable, document, figure_frame, fill, filled_table, markup
 from popbandits.reports.live.news import MEMBER_COLUMNS
 from popbandits.reports.status import COLUMNS
 
@@ -22,7 +22,7 @@ def run_page(name: str, title: str) -> str:
     heading = markup("div", markup("h1", breakable(title)), markup("p", '<span id="method"></span>'), markup("p", back))
     body = fill(
         "live",
-        learning=figure_frame("learning", NOTHING, "Nothing yet", axis_choice()),
+        learning=figure_frame("learning", NOTHING, "Nothing yet", fill("axes")),
         members=filled_table("members", MEMBER_COLUMNS, "Choose a member for details.", "training crop"),
         schedules=figure_frame("schedules", NOTHING, "Nothing yet"),
     )

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -54,17 +55,15 @@ class Pages:
         self.runs = Runs(root)
         self.ending = asyncio.Event()
         """Set when the server ends, so that streams do not keep it alive."""
-        self._libraries: Libraries | None = Libraries()
-        self._vega = ""
-        self._lock, self._making = threading.Lock(), threading.Lock()
+        self._libraries = Libraries()
+        self._assets = ASSETS | {"vega.js": self._libraries.text}
+        self._making = threading.Lock()
         self._report: tuple[Any, str] = None, ""
 
     def close(self) -> None:
         """End all streams."""
         self.ending.set()
-        with self._lock:
-            if self._libraries is not None:
-                self._libraries.close()
+        self._libraries.close()
 
     def routes(self) -> list[Route]:
         """List the routes of the pages and their data."""
@@ -106,7 +105,7 @@ class Pages:
         with self._making:  # One at a time: each keeps a core busy for seconds.
             now = directory, file_stamp(directory)
             if self._report[0] != now:
-                self._report = now, report_page(Run.read(directory), self._vega_text)[0]
+                self._report = now, report_page(Run.read(directory), self._libraries.text)[0]
             return self._report[1]
 
     async def failure(self, request: Request) -> Response:
@@ -145,10 +144,8 @@ class Pages:
             elif time.monotonic() - spoke > KEEPALIVE_SECONDS:
                 spoke = time.monotonic()
                 yield ": nothing new\n\n"
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self.ending.wait(), POLL_SECONDS)
-            except TimeoutError:
-                continue
 
     async def member(self, request: Request) -> Response:
         """Answer with one member of a run."""
@@ -171,18 +168,10 @@ class Pages:
     async def asset(self, request: Request) -> Response:
         """Answer with a style sheet or a script."""
         name = request.path_params["name"]
-        if name == "vega.js":
-            return Response(await run_in_threadpool(self._vega_text), media_type="text/javascript")
-        if name not in ASSETS:
+        if name not in self._assets:
             raise HTTPException(404, f"there is no {name}")
         kind = "text/css" if name.endswith(".css") else "text/javascript"
-        return Response(ASSETS[name](), media_type=kind)
-
-    def _vega_text(self) -> str:
-        with self._lock:
-            if self._libraries is not None:
-                self._vega, self._libraries = self._libraries.text(), None
-            return self._vega
+        return Response(await run_in_threadpool(self._assets[name]), media_type=kind)
 
     async def _asked(self, request: Request) -> tuple[str, Path]:
         """Return the run that a request names; only runs that were found, so that no path leads elsewhere."""
@@ -217,12 +206,9 @@ def _row(name: str, how: Status | str) -> list[Any]:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return PlainTextResponse(f"{error.detail}\n", error.status_code)
-
-
-async def _unreadable(request: Request, error: Exception) -> Response:
-    """Answer with the error of a run that cannot be read."""
+    """Answer with what is wrong: with the request, or with a run that cannot be read."""
+    if isinstance(error, HTTPException):
+        return PlainTextResponse(f"{error.detail}\n", error.status_code)
     return PlainTextResponse(f"{visible(str(error))}\n", 422)
 
 
@@ -232,7 +218,7 @@ class Server(uvicorn.Server):
     def __init__(self, root: Path, token: str | None = None, ready: Callable[[], None] = lambda: None):
         import_module("altair")  # Slow, so before the first request.
         self.pages, self._ready = Pages(root), ready
-        handlers: Any = {HTTPException: _refused, PopbanditsError: _unreadable}
+        handlers: Any = dict.fromkeys((HTTPException, PopbanditsError), _refused)
         guard = Middleware(Guard, token=token)
         app = Starlette(routes=self.pages.routes(), middleware=[guard], exception_handlers=handlers)
         app.router.redirect_slashes = False
