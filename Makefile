@@ -24,8 +24,10 @@ help: ## Show this list
 demo: $(VENV)/.has-rl ## Tune a PPO agent while it trains, beside random search (three to four minutes)
 	$(BIN)/popbandits demo
 
-# One BLAS thread: the matrices are small, and the tests already use every core.
-test: export OPENBLAS_NUM_THREADS = 1
+# One thread a process: the matrices are small, the tests already use every core, and threads that wait for one another
+# on a busy machine take several times the processor time of the work.
+test test-slow test-integrations test-oldest mutation: export OPENBLAS_NUM_THREADS = 1
+test test-slow test-integrations test-oldest mutation: export OMP_NUM_THREADS = 1
 # Many tests start interpreters: they find the modules compiled, wherever that is switched off.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run every test but the slow ones
@@ -35,11 +37,9 @@ test: $(VENV)/.has-dev $(VENV)/.has-system ## Check style and types, then run ev
 	$(BIN)/mypy --strict src experiments/src & types=$$!; $(BIN)/python -c 'import $(IMPORTED)'; \
 	$(BIN)/python -m pytest $(PYTEST_ARGS); tests=$$?; wait $$types && exit $$tests
 
-test-slow: export OPENBLAS_NUM_THREADS = 1
 test-slow: $(VENV)/.has-dev ## Run the cases that `make test` leaves out, each beside one that it has (minutes)
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
-test-integrations: export OPENBLAS_NUM_THREADS = 1
 test-integrations: $(VENV)/.has-without-deps ## Install what adapters, trackers, SLURM and notebooks need, and run their tests
 	$(BIN)/python -m pytest -m integration $(PYTEST_ARGS)
 
@@ -54,7 +54,6 @@ docs: $(VENV)/.has-docs ## Build the documentation into build/docs; open build/d
 # those that pass on every system, and some that need Linux.
 ON_LINUX := tests/storage/test_store.py tests/storage/test_durability.py tests/golden tests/engines/test_engines.py \
 	tests/storage/test_checkpoints.py tests/run/test_replay.py tests/test_mistakes.py
-test-oldest: export OPENBLAS_NUM_THREADS = 1
 test-oldest: $(VENV)/.has-dist ## Test the core with the oldest versions of what it depends on
 	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(VENV)-oldest
 	$(BIN)/uv pip install --quiet --python $(VENV)-oldest --resolution lowest-direct -e '.[test]'
@@ -67,7 +66,6 @@ dist: $(VENV)/.has-dist ## Build wheel and source distribution, check them, try 
 	$(BIN)/python tools/check_dist.py dist
 
 # What was tried is kept in runs/mutation: stop it and start it again. For another sample: rm -r runs/mutation.
-mutation: export OPENBLAS_NUM_THREADS = 1
 mutation: $(VENV)/.has-dev ## Change the code in 300 places, one at a time, and count what the tests notice (hours)
 	@if [ ! -e runs/mutation/plan.json ]; then $(BIN)/python -m popbandits_experiments.mutation plan; fi
 	$(BIN)/python -m popbandits_experiments.mutation run

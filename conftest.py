@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,13 @@ from popbandits.reports import libraries
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # As in jobs of a shell's background; children would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in the source alone: every worker would read all files of tests twice, and find none."""
+    found = yield
+    return [each for each in found if type(each) is pytest.Module] if "tests" in file_path.parts else found
 
 
 @pytest.fixture(scope="session", autouse=True)

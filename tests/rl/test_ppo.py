@@ -1,6 +1,7 @@
 """The demo's agent: formulas against slow ones, checkpoints to the last bit, hyperparameters where they act."""
 
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -185,14 +186,15 @@ def test_agents_of_different_seeds_differ_and_agents_of_one_seed_do_not() -> Non
 
 
 def test_the_first_agent_of_a_process_is_like_those_after_it() -> None:
-    # In a process of its own, where PyTorch begins with as many threads as there are cores.
+    # In a process of its own, where PyTorch begins with more threads than one.
     script = """
 import torch
 from popbandits.rl.ppo import PPO
 states = [PPO(0).network.state_dict() for _ in range(2)]
 assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 """
-    subprocess.run([sys.executable, "-c", script], check=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment)
 
 
 def test_training_leaves_the_library_that_multiplies_as_it_was() -> None:

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -32,6 +31,7 @@ from popbandits_experiments.ground.run import COMPARED
 from popbandits_experiments.ground.scales import scale_of
 from popbandits_experiments.ground.sitting import TEST_SEED, Batch, Clock, sit
 from popbandits_experiments.ground.states import Kept
+from tests.processes import until
 
 ROUNDS = 15
 SEEDS = range(2)
@@ -406,9 +406,7 @@ def test_a_killed_sitting_loses_what_was_running_and_goes_on_to_the_same_results
     assert len(track.built) == 1  # Only the third seed was played again.
     assert main([*arguments, "--results", str(whole)]) == 0
     assert stored(killed) == stored(whole)
-    limit = time.monotonic() + 300
-    while not all(map(gone, workers)):  # They end with the sitting, whatever ends it.
-        assert time.monotonic() < limit
+    until(lambda: all(map(gone, workers)))  # They end with the sitting, whatever ends it.
 
 
 def test_what_is_stored_is_not_run_again_whichever_part_of_a_batch_it_is(

@@ -12,7 +12,7 @@ import argparse
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -94,13 +94,18 @@ def read(folder: Path = RESULTS, task: str = "*") -> dict[Key, Entry]:
     for path in sorted(folder.glob(f"{task}.jsonl")):
         for place, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
             try:
-                entry = Entry(**json.loads(line))
+                entry = _parsed(line)
             except (ValueError, TypeError) as error:
                 raise HistoryError(f"{path}:{place}: damaged line: {error}") from error
             if entry.key in found:
                 raise HistoryError(f"{path}:{place}: a member must be stored once, got {entry.key} twice")
             found[entry.key] = entry
     return found
+
+
+@cache  # A study reads what is stored again before every batch.
+def _parsed(line: bytes) -> Entry:
+    return Entry(**json.loads(line))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -169,6 +170,7 @@ def _stored(path: Path, torn_is_dropped: bool = False) -> list[tuple[int, Record
     return [(number, _parsed(line, path, number)) for number, line in enumerate(lines, 1)]
 
 
+@cache  # A sitting reads what is stored again before every batch.
 def _parsed(line: bytes, path: Path, number: int) -> Record:
     try:
         row: Any = json.loads(line)
