@@ -49,13 +49,16 @@ def run(parser: argparse.ArgumentParser) -> Command:
 def print_summary(directory: Path) -> int | None:
     """Print the best score of a run and its folder; return the exit status."""
     from popbandits.basics.wording import number
-    from popbandits.reports.status import status
+    from popbandits.reports.stats import mean
     from popbandits.storage.checkpoints import CHECKPOINTS, Checkpoints
+    from popbandits.storage.queries import counts, last_scores
+    from popbandits.storage.store import reading
 
-    how = status(directory)
-    if how.best_key is not None:
-        member, round_ = how.best_key
-        print(f"Best score {number(how.best)} (member {member}, round {round_}), mean {number(how.mean)}.")
-        print(f"Its checkpoint: {Checkpoints(directory / CHECKPOINTS).path(how.best_key)}")
+    with reading(directory) as store:  # Not `status`: it builds the space once more.
+        best, last, (intervals, *_), about = store.best(), last_scores(store), counts(store), store.about
+    if best is not None:
+        print(f"Best score {number(best.score)} (member {best.member}, round {best.round}), mean {number(mean(last))}.")
+        print(f"Its checkpoint: {Checkpoints(directory / CHECKPOINTS).path(best.key)}")
     print(f"The run is in {directory}")
-    return None if how.state == "finished" else STOPPED
+    over = about["rounds"] is not None and intervals >= about["size"] * about["rounds"]
+    return None if over else STOPPED
