@@ -1,6 +1,8 @@
 """Rollouts and fresh episodes in EnvPool, beside one pool for each environment, stepped by hand."""
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import envpool
@@ -145,6 +147,50 @@ def test_a_member_that_diverged_does_not_disturb_the_pool_that_all_share(name: s
     assert np.isnan(found[1].score)
     assert all(torch.equal(ill.state[name][[0, 2]], sound.state[name][[0, 2]]) for name in sound.state)
     assert ill.rollout.observations.isfinite().all()
+
+
+ONE_ROLLOUT = Settings(copies=4, rollout=8, updates=1, episodes=2, hidden=8)
+
+
+def test_intervals_of_one_rollout_are_one_interval_of_as_many_through_envpool() -> None:
+    whole, parts = (
+        BatchedPPO([3, 4], PoolWorld("CartPole-v1", 25), replace(ONE_ROLLOUT, updates=updates)) for updates in (6, 1)
+    )
+    configs = [{**DEFAULTS, "epochs": 2}, {**DEFAULTS, "epochs": 1, "lr": 1e-2}]
+    scores = whole.train(configs)
+    for _ in range(6):
+        last = parts.train(configs)
+    assert all(torch.equal(whole.state[name], parts.state[name]) for name in whole.state if name != "interval")
+    assert all(
+        torch.equal(one, other)
+        for one, other in zip(vars(whole.rollout).values(), vars(parts.rollout).values(), strict=True)
+    )
+    assert [outcome.score for outcome in scores] == [outcome.score for outcome in last]
+
+
+@pytest.mark.parametrize("how", ["copied", "fresh", "earlier"])
+def test_only_members_with_another_state_get_new_episodes(how: str, tmp_path: Path) -> None:
+    agent, configs = BatchedPPO([3, 4, 5], PoolWorld("CartPole-v1", 500), ONE_ROLLOUT), [DEFAULTS] * 3
+    agent.train(configs)
+    agent.save(1, tmp_path)
+    agent.train(configs)
+    out = agent.rollout
+    on = ~out.over[:, -1]  # (members, environments): episodes that are not over
+    ended = out.following[:, -1].clone()
+    if how == "copied":
+        agent.copy([0, 0, 2])
+    elif how == "fresh":
+        agent.reset(1, 9)
+    else:
+        agent.load(1, tmp_path)
+    agent.train(configs)
+    begun = out.observations[:, 0]
+    for member in (0, 2):
+        assert on[member].any()
+        assert torch.equal(begun[member, on[member]], ended[member, on[member]])
+    assert (begun[1].abs() <= 0.05).all()  # where episodes of the pole begin
+    assert (out.discounted[1, 0] == 1).all()
+    assert (out.discounted[0, 0, on[0]] > 1).all()
 
 
 def test_actions_between_minus_one_and_one_fill_the_range_of_the_task() -> None:

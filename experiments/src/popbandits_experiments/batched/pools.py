@@ -75,6 +75,13 @@ class _Pool:
 
         return following, tensor(rewards.astype(np.float32)), tensor(terminated), tensor(over)
 
+    def restart(self, members: Tensor) -> None:
+        """Start new episodes in the environments of some members."""
+        ids = np.flatnonzero(members.repeat_interleave(self.copies).cpu().numpy()).astype(np.int32)
+        if len(ids):
+            fresh, info = self._pool.reset(ids)
+            self._observations[info["env_id"]] = fresh
+
     def finish(self, act: Callable[[Tensor], Tensor]) -> Tensor:
         """Play every episode to its end, stepping only unfinished ones; return the returns, (A, copies)."""
         returns = np.zeros(len(self._observations), dtype=np.float32)
@@ -96,23 +103,44 @@ class _Pool:
 
 
 class _PoolPlay(Play):
+    """Environments that stay where they are: EnvPool cannot copy them.
+
+    Members carry a mark of their last interval here. Whoever comes back with another mark (a copy, an earlier state, a
+    fresh start) gets new episodes; the environments of all others go on.
+    """
+
     def __init__(self, world: PoolWorld, brains: Brains, gamma: Tensor, rollout: Rollout):
         self._world, self._brains, self._gamma, self._rollout = world, brains, gamma, rollout
+        members, copies = len(gamma), rollout.rewards.shape[2]
+        self._discounted = torch.zeros(members, copies, device=gamma.device)
+        self._marks = torch.zeros(members, dtype=torch.int64, device=gamma.device)
+        self._known = self._marks.clone()
+        self._pool: _Pool | None = None
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        return {"interval": self._marks}
 
     def begin(self, streams: Streams) -> None:
-        copies = self._rollout.rewards.shape[2]
-        self._pool = _Pool(self._world, copies, streams, self._gamma.device)
-        self._discounted = torch.zeros(len(self._gamma), copies, device=self._gamma.device)
+        if self._pool is None:
+            self._pool = _Pool(self._world, self._rollout.rewards.shape[2], streams, self._gamma.device)
+        changed = self._marks != self._known
+        self._pool.restart(changed)
+        self._discounted.masked_fill_(changed[:, None], 0.0)
+        slots = torch.arange(len(self._marks), device=self._marks.device)
+        self._marks.copy_(self._known.max() + 1 + slots)  # Of no other member, and of no other interval.
+        self._known.copy_(self._marks)
 
     @torch.no_grad()
     def collect(self, streams: Streams) -> None:
-        brains, out = self._brains, self._rollout
+        brains, out, pool = self._brains, self._rollout, self._pool
+        assert pool is not None, "an interval must have begun"
         _, steps, copies = out.rewards.shape
         noise = brains.noise(streams, steps, copies)
         for t in range(steps):
-            observations = self._pool.observe()
+            observations = pool.observe()
             actions = brains.act(brains.policy(brains.see(observations)), noise[:, t])
-            following, rewards, terminated, over = self._pool.step(actions)
+            following, rewards, terminated, over = pool.step(actions)
             self._discounted = self._discounted * self._gamma + rewards
             step = (observations, following, actions, rewards, self._discounted, terminated, over)
             for buffer, value in zip(vars(out).values(), step, strict=True):

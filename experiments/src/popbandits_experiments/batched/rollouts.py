@@ -49,7 +49,7 @@ class Play(ABC):
     """N running environments of each member.
 
     They go on from one interval to the next: their state belongs to the member, and is copied, saved and restored with
-    it. Where it cannot be (`PoolWorld`), every interval begins with fresh episodes.
+    it. Where it cannot be (`PoolWorld`), a member whose state was copied or restored begins with fresh episodes.
     """
 
     @property
@@ -63,7 +63,7 @@ class Play(ABC):
 
     @abstractmethod
     def begin(self, streams: Streams) -> None:
-        """Begin an interval; start fresh episodes if the state of the environments cannot be saved."""
+        """Begin an interval; start fresh episodes for members whose environments could not come with them."""
 
     @abstractmethod
     def collect(self, streams: Streams) -> None:
