@@ -252,10 +252,6 @@ class MemberStates:
         """Make the state of a history without observations."""
         return MemberStates(np.zeros(size, np.int64), np.full(size, NO_INDEX), np.full(size, NO_INDEX))
 
-    def copy(self) -> "MemberStates":
-        """Return a copy, to be changed."""
-        return MemberStates(self.finished.copy(), self.latest.copy(), self.completed.copy())
-
     def extend(self, start: int, scores: Sequence[float], rounds: Sequence[int], members: Sequence[int]) -> None:
         """Add observations with indices from `start` on; the score of a failed one is NaN."""
         who, indices = np.array(members), np.arange(start, start + len(members))
