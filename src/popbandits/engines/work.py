@@ -100,11 +100,9 @@ class Checkpointable(Protocol):
 
     def save(self, directory: Path, /) -> None:
         """Write the whole state to an empty folder."""
-        ...
 
     def load(self, directory: Path, /) -> None:
         """Restore the state that was saved there."""
-        ...
 
 
 class AgentPool:

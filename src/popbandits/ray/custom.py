@@ -12,10 +12,10 @@ from popbandits.basics.rules import is_real
 from popbandits.errors import ArgumentError, SpaceError
 from popbandits.explorers.explorer import Configs, Explorer, Parents, Proposal
 from popbandits.history import Config, History
-from popbandits.ray.nested import find, leaves, put
+from popbandits.ray.nested import find, leaves
 from popbandits.ray.space import is_drawn, is_open
 from popbandits.space import Numerical, Prior, Space
-from popbandits.space.build import unbox
+from popbandits.space.build import put, unbox
 
 Function = Callable[[dict[str, Any]], dict[str, Any]]
 
