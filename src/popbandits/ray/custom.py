@@ -72,15 +72,15 @@ class CustomExplorer(Explorer):
 
 
 def _within(number: Numerical, value: float) -> float:
-    """Return the nearest value in the range; warn if it differs."""
-    nearest = min(max(value, number.lower), number.upper)
-    if nearest != value:
+    """Return the nearest value in the range; warn if a value is outside."""
+    nearest = number.nearest(value)
+    if not number.lower <= value <= number.upper:
         warnings.warn(
             f"{number.name!r}: custom_explore_fn must stay in [{number.lower:g}, {number.upper:g}], got {value!r}; "
             f"{nearest:g} is taken",
             stacklevel=4,
         )
-    return round(nearest) if number.kind == "integer" else nearest
+    return nearest
 
 
 def shared_constants(config: Mapping[str, Any], param_space: Mapping[str, Any], space: Space) -> dict[str, Any]:
