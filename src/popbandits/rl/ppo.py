@@ -33,6 +33,7 @@ from torch.nn.functional import log_softmax
 from torch.optim import SGD, Adam, Optimizer, RMSprop
 
 from popbandits.agent import Outcome
+from popbandits.basics.typing import BoolArray, FloatArray
 from popbandits.errors import ArgumentError
 from popbandits.rl.threads import use_one_thread, without_onednn
 
@@ -363,6 +364,18 @@ class Rollout(NamedTuple):
     """False where EnvPool only started a new episode, as it does in the step after an episode's end."""
 
 
+class Step(NamedTuple):
+    """A step in N environments; `observations` are from before the step."""
+
+    observations: npt.NDArray[np.float32]
+    rewards: npt.NDArray[np.float32]
+    discounted: FloatArray
+    """Sums of the episodes' rewards so far, older ones discounted."""
+    terminated: BoolArray
+    over: BoolArray
+    real: BoolArray
+
+
 class Play:
     """N running environments; they cannot be saved in a checkpoint."""
 
@@ -375,15 +388,10 @@ class Play:
         self.over = np.zeros(copies, dtype=np.bool_)
         self.discounted = np.zeros(copies)
 
-    def step(self, actions: Tensor, gamma: float) -> tuple[npt.NDArray[Any], ...]:
-        """Act in every environment; start a new episode instead where the last one is over.
-
-        Returns:
-            Observations before the step; rewards; sums of the episodes' rewards so far, older ones discounted; then
-            `terminated`, `over` and `real` of a `Rollout`.
-        """
+    def step(self, actions: Tensor, gamma: float = 1.0) -> Step:
+        """Act in every environment; start a new episode instead where the last one is over."""
         before, real = self.observations, ~self.over
         self.observations, rewards, terminated, truncated, _ = self.environments.step(actions.int().numpy())
         self.over = terminated | truncated
         self.discounted = self.discounted * real * gamma + rewards
-        return before, rewards, self.discounted, terminated, self.over, real
+        return Step(before, rewards, self.discounted, terminated, self.over, real)
