@@ -138,7 +138,7 @@ def test_on_a_narrow_terminal_no_figure_is_cut_off(tmp_path: Path) -> None:
 def test_json_holds_every_figure_in_full(tmp_path: Path) -> None:
     kept(tmp_path)
     now = status(tmp_path)
-    assert json.loads(json.dumps(now.to_json())) == {**vars(now), "best_key": [1, 2]}
+    assert json.loads(json.dumps(vars(now))) == {**vars(now), "best_key": [1, 2]}
 
 
 def test_a_folder_without_a_run_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -306,8 +306,7 @@ def agents_frames(error: BaseException) -> TracebackType | None:
     return trace
 
 
-_PACKAGE = Path(__file__).parent.parent
-_CALLERS = {_PACKAGE / name for name in ("engines", "adapters", "testing")}
+_CALLERS = {Path(__file__).parents[1] / name for name in ("engines", "adapters", "testing")}
 
 
 def describe_error(error: BaseException) -> str:

@@ -54,10 +54,9 @@ class Observations:
         self._drop(archive)
 
     def _drop(self, archive: Archive) -> None:
-        count = min(len(archive), len(self) - self._enough) - self._dropped
-        if count > 0:
-            del self._held[:count]
-            self._dropped += count
+        count = max(0, min(len(archive), len(self) - self._enough) - self._dropped)
+        del self._held[:count]
+        self._dropped += count
 
 
 class Indices:
