@@ -25,7 +25,6 @@ from popbandits.basics.typing import FloatArray
 from popbandits.basics.wording import counted, first_line, number, setting
 from popbandits.history import History, Key, Observation
 from popbandits.history.noise import MAX_OBSERVATIONS, MIN_GAINS, estimate
-from popbandits.selection.choice import choose_by_scores
 from popbandits.space import Space
 from popbandits.space.parameters import Numerical
 
@@ -66,11 +65,6 @@ MAX_VARIANCE_RATIO = 1.5
 
 MIN_DEGREES_OF_FREEDOM = 8
 """Minimum degrees of freedom of the variance of members' scores."""
-
-
-def handed_over(history: History, evaluated: str | None, control: bool) -> str:
-    """Say which checkpoint a run with a completed interval hands over: what its evaluation said, or by its scores."""
-    return evaluated or str(choose_by_scores(history, control))
 
 
 @dataclass(frozen=True)

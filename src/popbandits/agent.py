@@ -52,7 +52,6 @@ class Agent(Protocol):
         Args:
             config: Hyperparameters to train with.
         """
-        ...
 
     def save(self, directory: Path, /) -> None:
         """Write a checkpoint to a folder.
@@ -60,7 +59,6 @@ class Agent(Protocol):
         Args:
             directory: An empty folder.
         """
-        ...
 
     def load(self, directory: Path, /) -> None:
         """Restore a checkpoint, except for the hyperparameters.
@@ -68,7 +66,6 @@ class Agent(Protocol):
         Args:
             directory: The folder that `save` wrote; read it only.
         """
-        ...
 
 
 class BatchedAgents(Protocol):
@@ -97,7 +94,6 @@ class BatchedAgents(Protocol):
         Args:
             configs: Hyperparameters of each member.
         """
-        ...
 
     def copy(self, sources: list[int], /) -> None:
         """Replace members by copies of others, all at once.
@@ -105,7 +101,6 @@ class BatchedAgents(Protocol):
         Args:
             sources: For each member i, the member to copy, as it is before the call; i itself to leave it unchanged.
         """
-        ...
 
     def reset(self, member: int, seed: int, /) -> None:
         """Replace a member by a new one.
@@ -114,7 +109,6 @@ class BatchedAgents(Protocol):
             member: Number of the member.
             seed: Seed of the new member, as passed to `make_agents`.
         """
-        ...
 
     def save(self, member: int, directory: Path, /) -> None:
         """Write a member's checkpoint to a folder.
@@ -123,7 +117,6 @@ class BatchedAgents(Protocol):
             member: Number of the member.
             directory: An empty folder.
         """
-        ...
 
     def load(self, member: int, directory: Path, /) -> None:
         """Restore a checkpoint, of any member, into a member.
@@ -132,7 +125,6 @@ class BatchedAgents(Protocol):
             member: Number of the member.
             directory: The folder that `save` wrote; read it only.
         """
-        ...
 
 
 MakeAgent = Callable[..., Agent]

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from popbandits import PBT, History, Population
+from popbandits.cli import main
 from popbandits.errors import HistoryError
 from popbandits.history import Event
 from popbandits.reports.status import Status, print_table, status
@@ -135,10 +136,10 @@ def test_on_a_narrow_terminal_no_figure_is_cut_off(tmp_path: Path) -> None:
     assert "15.67" in text
 
 
-def test_json_holds_every_figure_in_full(tmp_path: Path) -> None:
+def test_json_holds_every_figure_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept(tmp_path)
-    now = status(tmp_path)
-    assert json.loads(json.dumps(now.to_json())) == {**vars(now), "best_key": [1, 2]}
+    assert main(["status", "--json", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out) == [{**vars(status(tmp_path)), "best_key": [1, 2]}]
 
 
 def test_a_folder_without_a_run_is_an_error_that_names_it(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def status(parser: argparse.ArgumentParser) -> Command:
             except (HistoryError, OSError) as error:
                 wrong.append(visible(str(error)))
         if arguments.json:
-            print(json.dumps([one.to_json() for one in found], indent=1))
+            print(json.dumps([vars(one) for one in found], indent=1))
         elif found:
             report.print_table(found)
         for message in wrong:

@@ -100,11 +100,9 @@ class Checkpointable(Protocol):
 
     def save(self, directory: Path, /) -> None:
         """Write the whole state to an empty folder."""
-        ...
 
     def load(self, directory: Path, /) -> None:
         """Restore the state that was saved there."""
-        ...
 
 
 class AgentPool:
@@ -308,8 +306,7 @@ def agents_frames(error: BaseException) -> TracebackType | None:
     return trace
 
 
-_PACKAGE = Path(__file__).parent.parent
-_CALLERS = {_PACKAGE / name for name in ("engines", "adapters", "testing")}
+_CALLERS = {Path(__file__).parents[1] / name for name in ("engines", "adapters", "testing")}
 
 
 def describe_error(error: BaseException) -> str:

@@ -191,10 +191,8 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     return limited
 
 
-@cache
-def _blas() -> ThreadpoolController:
-    """Find the BLAS libraries once: that takes longer than a decision."""
-    return ThreadpoolController()
+_blas = cache(ThreadpoolController)
+"""Finds the BLAS libraries once: that takes longer than a decision."""
 
 
 class Models:

@@ -167,11 +167,9 @@ class History(Sequence[Observation]):
 
     def __repr__(self) -> str:
         best = self.best
-        score = (
-            "none completed"
-            if best is None
-            else f"best score {best.score:g} (member {best.member}, round {best.round})"
-        )
+        score = "none completed"
+        if best is not None:
+            score = f"best score {best.score:g} (member {best.member}, round {best.round})"
         return f"History({len(self)} observations of {len(self._indices)} members, {score})"
 
     def _repr_html_(self) -> str:
@@ -237,7 +235,7 @@ class History(Sequence[Observation]):
         if end == len(self._observations):
             return self._member_states
         # Members with later observations are set back to their state at that time.
-        then = self._member_states.copy()
+        then = copy.deepcopy(self._member_states)
         for member in np.flatnonzero(then.latest >= end).tolist():
             then.finished[member] = finished = self.finished(member)
             then.latest[member] = self.index_of((member, finished - 1)) if finished else NO_INDEX
@@ -280,8 +278,7 @@ class History(Sequence[Observation]):
             cost: What all members may have spent: the sum of the metric `cost` that agents report or, if they report
                 none, of the seconds that they trained.
         """
-        nan = math.nan
-        pairs = np.array([(nan if o.cost is None else o.cost, nan if o.seconds is None else o.seconds) for o in self])
+        pairs = np.array([(o.cost, o.seconds) for o in self], float)  # None becomes NaN.
         spent = spending(*pairs.reshape(-1, 2).T)
         return self.prefix(int(np.searchsorted(spent, cost * (1 + 1e-9), side="right"))).best
 

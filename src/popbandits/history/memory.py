@@ -54,10 +54,9 @@ class Observations:
         self._drop(archive)
 
     def _drop(self, archive: Archive) -> None:
-        count = min(len(archive), len(self) - self._enough) - self._dropped
-        if count > 0:
-            del self._held[:count]
-            self._dropped += count
+        count = max(0, min(len(archive), len(self) - self._enough) - self._dropped)
+        del self._held[:count]
+        self._dropped += count
 
 
 class Indices:
@@ -251,10 +250,6 @@ class MemberStates:
     def initial(size: int) -> "MemberStates":
         """Make the state of a history without observations."""
         return MemberStates(np.zeros(size, np.int64), np.full(size, NO_INDEX), np.full(size, NO_INDEX))
-
-    def copy(self) -> "MemberStates":
-        """Return a copy, to be changed."""
-        return MemberStates(self.finished.copy(), self.latest.copy(), self.completed.copy())
 
     def extend(self, start: int, scores: Sequence[float], rounds: Sequence[int], members: Sequence[int]) -> None:
         """Add observations with indices from `start` on; the score of a failed one is NaN."""

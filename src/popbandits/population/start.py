@@ -157,18 +157,12 @@ def _translate(config: Config, space: Space) -> tuple[Config, dict[str, Any]]:
     chosen = {parameter.name: parameter for parameter in (*space.numerical, *space.categorical)}
     before = {name: value for name, value in space.flatten(config).items() if name in chosen}
     within = {
-        name: _within(parameter, before[name]) if isinstance(parameter, Numerical) else before[name]
-        for name, parameter in chosen.items()
-        if name in before
+        # Values of other types pass unchanged, for the space to refuse.
+        name: parameter.nearest(value)
+        if isinstance(parameter := chosen[name], Numerical) and parameter.kind != "ordinal" and is_real(value)
+        else value
+        for name, value in before.items()
     }
     after = space.complete(within, drop_inactive=True)
     clipped = {name: value for name, value in before.items() if name in after and after[name] != value}
     return space.nest(after), clipped
-
-
-def _within(number: Numerical, value: Any) -> Any:
-    """Return the nearest value in the range; other types pass unchanged, for the space to refuse."""
-    if number.kind == "ordinal" or not is_real(value):
-        return value
-    nearest = min(max(value, number.lower), number.upper)
-    return round(nearest) if number.kind == "integer" else nearest

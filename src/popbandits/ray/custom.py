@@ -12,10 +12,10 @@ from popbandits.basics.rules import is_real
 from popbandits.errors import ArgumentError, SpaceError
 from popbandits.explorers.explorer import Configs, Explorer, Parents, Proposal
 from popbandits.history import Config, History
-from popbandits.ray.nested import find, leaves, put
+from popbandits.ray.nested import find, leaves
 from popbandits.ray.space import is_drawn, is_open
 from popbandits.space import Numerical, Prior, Space
-from popbandits.space.build import unbox
+from popbandits.space.build import put, unbox
 
 Function = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -72,15 +72,15 @@ class CustomExplorer(Explorer):
 
 
 def _within(number: Numerical, value: float) -> float:
-    """Return the nearest value in the range; warn if it differs."""
-    nearest = min(max(value, number.lower), number.upper)
-    if nearest != value:
+    """Return the nearest value in the range; warn if a value is outside."""
+    nearest = number.nearest(value)
+    if not number.lower <= value <= number.upper:
         warnings.warn(
             f"{number.name!r}: custom_explore_fn must stay in [{number.lower:g}, {number.upper:g}], got {value!r}; "
             f"{nearest:g} is taken",
             stacklevel=4,
         )
-    return round(nearest) if number.kind == "integer" else nearest
+    return nearest
 
 
 def shared_constants(config: Mapping[str, Any], param_space: Mapping[str, Any], space: Space) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from popbandits.explorers import Explorer, Proposal
 from popbandits.population import Population
 from popbandits.population.start import Start, follow, resolve
 from popbandits.ray.domains import Bounds, Domain, Labels, Range, Unreadable, Wanted, looks_logarithmic, read_domain
-from popbandits.ray.nested import Path, find, leaves, put
+from popbandits.ray.nested import Path, find, leaves
 from popbandits.ray.space import draw, is_drawn, is_open, of_generator
 from popbandits.space import Space
-from popbandits.space.build import unbox
+from popbandits.space.build import put, unbox
 
 Drawn = list[dict[str, Any]]
 """One configuration for each member, as Tune would draw them from `param_space`."""

@@ -30,11 +30,3 @@ def find(part: Any, path: Path) -> Any:
     for key in path:
         part = part[key]
     return part
-
-
-def put(part: dict[str, Any], path: Path, value: Any) -> None:
-    """Set the value at a path; missing dicts on the way are made."""
-    *groups, key = path
-    for group in groups:
-        part = part.setdefault(group, {})
-    part[key] = value

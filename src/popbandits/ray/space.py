@@ -17,8 +17,10 @@ from popbandits.errors import ArgumentError
 from popbandits.history import Observation
 from popbandits.ray.domains import FUNCTION, is_placeholder
 from popbandits.ray.intervals import Result
-from popbandits.ray.nested import is_grid, leaves, put
+from popbandits.ray.nested import is_grid, leaves
+from popbandits.ray.trials import unwrapped
 from popbandits.space import Space
+from popbandits.space.build import put
 
 
 def is_open(value: Any) -> bool:
@@ -45,7 +47,7 @@ def draw(param_space: Mapping[str, Any], tune_controller: Any, size: int, seed: 
     """Draw `size` configurations as Tune does; a grid is followed in its order."""
     rng = np.random.default_rng(seed)
     drawn: list[dict[str, Any]] = []
-    resolvers = getattr(getattr(tune_controller, "_tune_controller", tune_controller), "_placeholder_resolvers", None)
+    resolvers = getattr(unwrapped(tune_controller), "_placeholder_resolvers", None)
     while len(drawn) < size:
         variants = generate_variants({"config": dict(param_space)}, random_state=rng)
         for _, specification in islice(variants, size - len(drawn)):

@@ -20,9 +20,10 @@ from ray.tune.trainable import FunctionTrainable
 from ray.tune.utils import flatten_dict
 
 from popbandits.history import Assignment, Observation
-from popbandits.ray.nested import find, leaves, put
+from popbandits.ray.nested import find, leaves
 from popbandits.ray.record import CHECKPOINT
 from popbandits.space import Space
+from popbandits.space.build import put
 from popbandits.storage import Store
 from popbandits.storage.schema import RUN_FILE
 
@@ -49,8 +50,7 @@ def fetch_record(trial: AnyTrial) -> None:
     system, there, here = _paths(trial)
     if not (here.exists() or isinstance(system, fs.LocalFileSystem) or _is_gone(system, there)):
         here.parent.mkdir(parents=True, exist_ok=True)
-        with system.open_input_stream(there) as stream:
-            here.write_bytes(stream.readall())
+        fs.copy_files(there, str(here), source_filesystem=system)
 
 
 def keep_record(trial: AnyTrial, store: Store) -> None:
@@ -61,8 +61,7 @@ def keep_record(trial: AnyTrial, store: Store) -> None:
     whole = here.with_name(f"{here.name}.whole")  # without a log next to it
     store.copy(whole)
     system.create_dir(str(Path(there).parent))
-    with system.open_output_stream(there) as stream:
-        stream.write(whole.read_bytes())
+    fs.copy_files(str(whole), there, destination_filesystem=system)
 
 
 def _paths(trial: AnyTrial) -> tuple[Any, str, Path]:

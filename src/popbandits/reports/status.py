@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,10 +53,6 @@ class Status:
     """Time of the last write to its file."""
     handed_over: str | None = None
     """The checkpoint that its evaluation chose, in words."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as plain values."""
-        return asdict(self)
 
 
 def status(directory: str | Path) -> Status:

@@ -7,13 +7,14 @@ from itertools import groupby
 
 import numpy as np
 
-from popbandits.advice import advise, handed_over, outlook
+from popbandits.advice import advise, outlook
 from popbandits.basics.wording import clock, counted, number
 from popbandits.reports.figures.effects import NEITHER, Effect
 from popbandits.reports.gained import MIN_COMPARED, Gain
 from popbandits.reports.run import Run, label_names
 from popbandits.reports.stats import MIN_POINTS, MIN_POINTS_APART
 from popbandits.reports.status import rounds_done
+from popbandits.selection.choice import choose_by_scores
 
 STEPS = {
     "bounds": "Widen a range",
@@ -45,13 +46,14 @@ def summary(run: Run) -> list[str]:
     best = run.history.best
     if best is None:
         return [told]
+    handed_over = how.handed_over or choose_by_scores(run.history, bool(run.about.get("control")))
     carriers = len({step.member for step in run.history.lineage()})
     return [
         told,
         f"The best score is {number(best.score)} (member {best.member}, round {best.round}); "
         f"{'more' if run.sign > 0 else 'less'} is better.",
         f"Its lineage went through {counted(configurations(run), 'configuration')} and {counted(carriers, 'member')}.",
-        f"It hands over {handed_over(run.history, how.handed_over, bool(run.about.get('control')))}.",
+        f"It hands over {handed_over}.",
     ]
 
 

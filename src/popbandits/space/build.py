@@ -113,6 +113,14 @@ def leaves(space: Mapping[Any, Any], path: tuple[str, ...] = ()) -> Iterator[tup
             yield here, value
 
 
+def put(config: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set the value at a path of a nested dict; missing dicts on the way are made."""
+    *outer, key = path
+    for group in outer:
+        config = config.setdefault(group, {})
+    config[key] = value
+
+
 def groups(space: Mapping[Any, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Mapping[Any, Any]]]:
     """Yield every dict inside a user's dict, with the keys that lead to it."""
     for key, value in space.items():

@@ -11,7 +11,7 @@ from ConfigSpace.conditions import Condition, Conjunction
 from popbandits.basics.typing import BoolArray, FloatArray, IntArray
 from popbandits.errors import SpaceError
 from popbandits.space import storage
-from popbandits.space.build import build, unbox
+from popbandits.space.build import build, put, unbox
 from popbandits.space.parameters import INACTIVE, Categorical, Fixed, Numerical, Scale, describe
 from popbandits.space.points import Points
 from popbandits.space.prior import Prior
@@ -120,11 +120,7 @@ class Space:
         """Return a flat configuration in the nested form of the user's space."""
         nested: dict[str, Any] = {}
         for name, value in config.items():
-            *groups, key = self._paths.get(name, (name,))
-            inner = nested
-            for group in groups:
-                inner = inner.setdefault(group, {})
-            inner[key] = value
+            put(nested, self._paths.get(name, (name,)), value)
         return nested
 
     def check(self, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -223,6 +223,11 @@ class Numerical(_Labelled):
                 return np.where(codes < self.lower, self.lower, np.where(codes > self.upper, self.upper, codes))
         return super().codes(values)
 
+    def nearest(self, value: float) -> float:
+        """Return the nearest value within the bounds, whole for an integer; not for ordinals."""
+        inside = min(max(value, self.lower), self.upper)
+        return round(inside) if self.kind == "integer" else inside
+
     @cached_property
     def _beyond(self) -> float:
         """How far outside of its bounds a value may lie."""

@@ -71,11 +71,8 @@ def _parse(texts: Collection[str], tuples: bool) -> list[Any]:
     return values
 
 
-def _restore_tuple(item: dict[str, Any]) -> Any:
-    return tuple(item[_TUPLE]) if _TUPLE in item else item
-
-
-_PLAIN, _DECODER = json.JSONDecoder(), json.JSONDecoder(object_hook=_restore_tuple)
+_PLAIN = json.JSONDecoder()
+_DECODER = json.JSONDecoder(object_hook=lambda item: tuple(item[_TUPLE]) if _TUPLE in item else item)
 
 
 def dumps(space: cs.ConfigurationSpace, paths: Paths, schedules: Mapping[str, Sequence[float]]) -> str:

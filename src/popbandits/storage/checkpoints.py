@@ -46,7 +46,7 @@ def seal(directory: Path) -> None:
             if name == MANIFEST:
                 raise AgentError(f"save must not write {MANIFEST}, got one in {directory}; use another name")
             try:
-                manifest[name] = {"bytes": path.stat().st_size, "sha256": _checksum(path)}
+                manifest[name] = {"bytes": path.stat().st_size, "sha256": checksum(path)}
                 _flush(path)
             except FileNotFoundError:
                 raise AgentError(f"files written by save must stay, but {name} is gone from {directory}") from None
@@ -63,7 +63,7 @@ def verify(directory: Path) -> None:
             path = directory / name
             if not stat.S_ISREG(path.stat().st_mode):  # Reading a pipe would block.
                 raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not a file")
-            if path.stat().st_size != expected["bytes"] or _checksum(path) != expected["sha256"]:
+            if path.stat().st_size != expected["bytes"] or checksum(path) != expected["sha256"]:
                 raise CheckpointError(f"the checkpoint {directory} is damaged: {name} is not what was saved")
         if not manifest and any(path.name != MANIFEST for path in directory.iterdir()):
             raise CheckpointError(f"the checkpoint {directory} is damaged: its manifest lists none of its files")
@@ -201,7 +201,8 @@ def _key_of(folder: Path) -> Key | None:
     return None if match is None else (int(match[1]), int(match[2]))
 
 
-def _checksum(path: Path) -> str:
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

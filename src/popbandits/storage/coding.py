@@ -32,13 +32,9 @@ MAX_TIME_SECONDS = 1e11
 """Upper limit of times, in seconds since 1970: the year 5138."""
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
-
-
 ABOUT_RULES = {
     "space": STRING,
-    "source": Rule(_is_texts, "a dict of texts"),
+    "source": Rule(lambda value: isinstance(value, dict) and all(map(STRING.holds, value.values())), "a dict of texts"),
     "created": real("a time in seconds", lambda number: abs(number) < MAX_TIME_SECONDS),
     **{each.key: each.stored for each in SETTINGS.values() if each.recorded and each.stored},
 }

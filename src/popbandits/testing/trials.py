@@ -1,7 +1,6 @@
 """Observed training intervals of an agent: scores, saved files, times and broken rules."""
 
 import copy
-import hashlib
 import io
 import math
 import pickle
@@ -27,7 +26,7 @@ from popbandits.engines.making import IncompleteAgentError, build, find_evaluate
 from popbandits.engines.work import Checkpointable, agents_frames, announce, as_outcome, call, compared, differences
 from popbandits.errors import AgentError, DiskError, PopbanditsError
 from popbandits.history import Config
-from popbandits.storage.checkpoints import seal
+from popbandits.storage.checkpoints import checksum, seal
 from popbandits.storage.disk import reason
 from popbandits.testing.agent_report import AgentRule, AnyRule, Costs, Finding, Status
 from popbandits.testing.overhead import time_idle_run
@@ -357,12 +356,8 @@ def same_score(one: Trace, other: Trace) -> bool:
 
 def fingerprint(folder: Path) -> Files:
     """Return the checksum of every file below a folder."""
-    files = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            with path.open("rb") as file:
-                files[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-    return files
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): checksum(path) for path in files}
 
 
 def _unshare(content: bytes) -> bytes:

@@ -30,7 +30,6 @@ class CSVTracker(Tracker):
     def __init__(self, path: str | Path | None = None, per_member: bool = False):
         super().__init__(per_member)
         self.path = None if path is None else absolute_path(path, "path")
-        self._columns: dict[Path, list[str]] = {}
 
     def begin(self, population: Population, directory: Path) -> Mapping[int, int]:
         """Read what the files have, and cut off a row that a kill left incomplete."""
@@ -38,7 +37,7 @@ class CSVTracker(Tracker):
         self._file.parent.mkdir(parents=True, exist_ok=True)
         names = [*COMMON_COLUMNS, *(f"config.{name}" for name in population.space.names)]
         self._first = [_on_a_line(name) for name in names if name != "winning"]
-        self._columns = {}
+        self._columns: dict[Path, list[str]] = {}
         written: Counter[int] = Counter()
         for path in {self._path_of(member) for member in range(population.size)}:
             for row in self._read(path):

@@ -59,8 +59,6 @@ class Tracker(View, ABC):
 
     def __init__(self, per_member: bool = False):
         self.per_member = per_member
-        self._labels: dict[str, dict[str, int]] = {}  # the index of each label, by hyperparameter
-        self._spent: dict[tuple[str, int], float] = {}  # steps and seconds of each member so far
 
     @abstractmethod
     def begin(self, population: Population, directory: Path) -> Mapping[int, int]:
@@ -82,8 +80,12 @@ class Tracker(View, ABC):
     def opened(self, population: Population, directory: Path) -> None:
         """Write what the tracker has not yet, of a run that is resumed."""
         self._space, self._history = population.space, population.history
-        self._labels = {each.name: {text(v): i for i, v in enumerate(each.labels)} for each in self._space.categorical}
-        self._spent = {}
+        # The index of each label, by hyperparameter; the steps and seconds of each member so far.
+        self._labels = {
+            f"hyperparameters/{each.name}": {text(label): float(i) for i, label in enumerate(each.labels)}
+            for each in self._space.categorical
+        }
+        self._spent: dict[tuple[str, int], float] = {}
         written = self.begin(population, directory)
         for index, observation in enumerate(population.history):
             entry = self._enter(observation, index)
@@ -113,9 +115,8 @@ class Tracker(View, ABC):
                     numbers[name] = float(value)
                 continue
             texts[name] = text(value)
-            labels = self._labels.get(name.removeprefix("hyperparameters/"), {})
-            if name.startswith("hyperparameters/") and texts[name] in labels:
-                numbers[name] = float(labels[texts[name]])
+            if texts[name] in (indices := self._labels.get(name, {})):
+                numbers[name] = indices[texts[name]]
         return Entry(o, index, numbers, texts)
 
 

@@ -22,9 +22,8 @@ class OutputCapture:
 
     def __init__(self) -> None:
         handle, self._path = tempfile.mkstemp(prefix="popbandits-", suffix=".txt")
-        os.close(handle)
+        self._from = open(handle, "rb", buffering=0)  # noqa: SIM115 closed by `close`
         self._into = os.open(self._path, os.O_WRONLY | os.O_APPEND)
-        self._from = open(self._path, "rb", buffering=0)  # noqa: SIM115 closed by `close`
         self._unlink()  # While it is open, so that a killed process leaves no file behind.
         self._rest = b""
         _flush()

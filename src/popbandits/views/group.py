@@ -63,11 +63,10 @@ class ViewGroup(View):
             return getattr(callback, method)(*news)
         except PopbanditsError:
             raise
-        except KeyboardInterrupt:  # The second Ctrl-C: it may hang, and would again when it is told of the end.
-            self._drop(callback)
-            raise
-        except Exception as error:
-            self._drop(callback)
+        except (Exception, KeyboardInterrupt) as error:
+            self.callbacks = [each for each in self.callbacks if each is not callback]
+            if isinstance(error, KeyboardInterrupt):  # The second one: it may hang, and would again at the end.
+                raise
             warnings.warn(
                 f"the callback {type(callback).__name__} failed in {method} and is left out from now on; the run goes "
                 f"on\n{''.join(traceback.format_exception(error)).rstrip()}",
@@ -75,6 +74,3 @@ class ViewGroup(View):
                 stacklevel=2,
             )
             return None
-
-    def _drop(self, callback: View) -> None:
-        self.callbacks = [each for each in self.callbacks if each is not callback]

@@ -31,17 +31,13 @@ class StopAfter(View):
         real("above 0 seconds", lambda value: value > 0).check("seconds", seconds)
         self.seconds = seconds
         self._now = time.monotonic
-        self._end = math.inf
-        self._synchronous = True
-        self._asked: dict[Key, float] = {}  # when the pending intervals were decided
-        self._took: dict[int, float] = {}  # by member: seconds from the decision to the end of its last interval
 
     def opened(self, population: Population, directory: Path) -> None:
         """Start the clock."""
         self._end = self._now() + self.seconds
         self._synchronous = population.synchronous
-        self._asked.clear()
-        self._took.clear()
+        self._asked: dict[Key, float] = {}  # when the pending intervals were decided
+        self._took: dict[int, float] = {}  # by member: seconds from the decision to the end of its last interval
 
     def asked(self, decisions: Sequence[Decision]) -> None:
         """Note when intervals begin."""
@@ -82,7 +78,6 @@ class StopWhen(View):
     def __init__(self, function: Callable[[History], Any]):
         Rule(callable, "callable: it takes the history", "give a function").check("function", function)
         self.function = function
-        self._history: History | None = None
 
     def opened(self, population: Population, directory: Path) -> None:
         """Keep the history, which grows as the run goes on."""
@@ -90,7 +85,7 @@ class StopWhen(View):
 
     def stop(self) -> str | None:
         """Return what the function says."""
-        said = None if self._history is None else self.function(self._history)
+        said = self.function(self._history)
         if isinstance(said, str):
             return said
         return f"{getattr(self.function, '__name__', 'a callback')} says so" if said else None
@@ -129,14 +124,12 @@ class StopOnPlateau(View):
         whole(1).check("rounds", rounds)
         real("at least 0", lambda value: value >= 0).check("min_change", min_change)
         self.rounds, self.min_change = rounds, min_change
-        self._sign, self._size = 1.0, 1
-        self._best: list[float] = []  # of each round, turned so that more is better
-        self._finished: list[int] = []  # members that have finished each round
 
     def opened(self, population: Population, directory: Path) -> None:
         """Take in what happened before."""
         self._sign, self._size = population.history.sign, population.size
-        self._best, self._finished = [], []
+        self._best: list[float] = []  # of each round, turned so that more is better
+        self._finished: list[int] = []  # members that have finished each round
         for observation in population.history:
             self.told(observation)
 
@@ -170,12 +163,12 @@ class StopAtCost(View):
 
     def __init__(self, cost: float):
         self.cost = cost
-        self._population: Population | None = None
-        self._known: dict[str, list[float]] = {}  # number and sum of the intervals that said what they cost
 
     def opened(self, population: Population, directory: Path) -> None:
         """Count what was spent before."""
-        self._population, self._known = population, {"cost": [0, 0.0], "seconds": [0, 0.0]}
+        self._population = population
+        # Number and sum of the intervals that said what they cost.
+        self._known: dict[str, list[float]] = {"cost": [0, 0.0], "seconds": [0, 0.0]}
         for observation in population.history:
             self.told(observation)
 
@@ -189,7 +182,7 @@ class StopAtCost(View):
         """Return the reason when the limit is reached, or too near for what would begin now."""
         population = self._population
         number_known, total = self._known["cost"] if self._known["cost"][0] else self._known["seconds"]
-        if population is None or not number_known:
+        if not number_known:
             return None
         mean = total / number_known  # also of intervals that failed before they could report
         spent = mean * len(population.history)

@@ -55,16 +55,11 @@ def terminal_view(workers: int | None = None) -> View:
 class LineView(Progress):
     """A view that prints a line for every round; in asynchronous mode, whenever as many intervals have ended."""
 
-    def __init__(self, workers: int | None = None):
-        super().__init__(workers)
-        self._copies: list[str] = []
-        self._failed = self._named = 0  # since the last line
-        self._since = 0.0
-
     def opened(self, population: Population, directory: Path) -> None:
         """Print the run's folder, method and size."""
         super().opened(population, directory)
-        self._since = self.begun
+        self._since, self._copies = self.begun, list[str]()
+        self._failed = self._named = 0  # since the last line
         rounds = "no set end" if population.rounds is None else counted(population.rounds, "round")
         went = f", of which {counted(self.done, 'interval')} done" if self.done else ""
         _say(f"{directory}: {self.method}, {counted(population.size, 'member')}, {rounds}{went}")
@@ -146,10 +141,7 @@ def _ending(progress: Progress) -> str:
 class LiveView(Progress):
     """A live screen, redrawn by its own thread, so that the clock advances while an agent trains."""
 
-    def __init__(self, workers: int | None = None):
-        super().__init__(workers)
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+    _thread: threading.Thread | None = None
 
     def opened(self, population: Population, directory: Path) -> None:
         """Start drawing."""
@@ -162,6 +154,7 @@ class LiveView(Progress):
         console = Console(file=self._printed.terminal, force_terminal=True)
         self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
         self._live.start()
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep_drawing, name="popbandits-view", daemon=True)
         self._thread.start()
 

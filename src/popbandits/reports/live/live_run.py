@@ -68,7 +68,8 @@ class LiveRun(RunData):
             self.numbers = np.concatenate([self.numbers, new])
             self.decided = np.concatenate([self.decided, more])
             self._renew()
-            self._read_configs(store)
+            unread = [int(i) + 1 for i in self._sample if int(i) + 1 not in self._configs]  # Ids count from 1.
+            self._configs |= configs(store, "observation", unread)
             self._find_metrics(store, len(new))
 
     def is_in(self, store: Store) -> bool:
@@ -107,10 +108,6 @@ class LiveRun(RunData):
         new = store.best(after=len(self))
         if new is not None and (self._best is None or merit(new, self.sign) > merit(self._best, self.sign)):
             self._best, self.lineage = new, store.lineage(new.key)
-
-    def _read_configs(self, store: Store) -> None:
-        new = [int(i) + 1 for i in self._sample if int(i) + 1 not in self._configs]  # ids count from 1, without gaps
-        self._configs |= configs(store, "observation", new)
 
     def _find_metrics(self, store: Store, new: int) -> None:
         """Note the names of metrics in a sample of the new observations."""
