@@ -218,7 +218,8 @@ def _complete(want: Wanted, have: Range | None = None, values: Sequence[Any] = (
         return want
     ends = want.lower, want.upper
     # In Ray, values stay whole numbers if they begin so; here only if the bounds are whole too.
-    whole = bool(values) and all(map(_is_integer, values)) and all(float(end).is_integer() for end in ends)
+    whole = bool(values) and all(isinstance(value, Integral) and not isinstance(value, bool) for value in values)
+    whole = whole and all(float(end).is_integer() for end in ends)
     whole = whole or any(isinstance(each, Range) and each.integer for each in (have, want))
     lower, upper = (math.ceil(ends[0]), math.floor(ends[1])) if whole else map(float, ends)
     if isinstance(want, Range):
@@ -232,10 +233,6 @@ def _complete(want: Wanted, have: Range | None = None, values: Sequence[Any] = (
 
 def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.3g}" for value in values[:3]) + (", ..." if len(values) > 3 else "")
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _nearest(domain: Domain, value: Any) -> Any:
