@@ -249,6 +249,16 @@ def test_a_longer_run_has_the_whole_budget_with_the_defaults() -> None:
     assert play("defaults/longer", score=lambda trial: NAN).spent == 1
 
 
+def test_sifting_tries_nine_with_one_members_budget_and_trains_the_best_with_the_rest() -> None:
+    run = play("sifted/start", slots=4, rounds=30)
+    assert [trial.age for trial in run.trials if trial.age > 6] == [96]
+    assert sorted(trial.age for trial in run.trials) == [2] * 6 + [6] * 2 + [96]
+    assert run.spent == 120
+    assert run.trials[0].config == dict(space().get_default_configuration())
+    best = max(run.trials, key=lambda trial: trial.scores[1])
+    assert best.age >= 6
+
+
 def test_the_annealed_learning_rate_falls_linearly_to_zero() -> None:
     run = run_of("defaults/annealed", rounds=4)
     rates = []

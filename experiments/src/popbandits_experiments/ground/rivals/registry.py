@@ -10,7 +10,7 @@ from popbandits_experiments.ground.rivals.asha import ASHA
 from popbandits_experiments.ground.rivals.bohb import BOHB
 from popbandits_experiments.ground.rivals.dyhpo import DyHPO
 from popbandits_experiments.ground.rivals.halving import hyperband, mild_halving, successive_halving, to_the_end
-from popbandits_experiments.ground.rivals.longer import Longer
+from popbandits_experiments.ground.rivals.longer import Longer, Sifted
 from popbandits_experiments.ground.rivals.median import MedianTPE
 from popbandits_experiments.ground.rivals.smac3 import SMAC
 from popbandits_experiments.ground.rivals.trials import Belief, Draws, Scheduler
@@ -28,7 +28,7 @@ class Rival:
     @property
     def longer(self) -> bool:
         """True if a run lasts more rounds than a population's, while slots idle, as those of halving do."""
-        return self.scheduler in (Longer, successive_halving, mild_halving, hyperband, BOHB, SMAC)
+        return self.scheduler in (Longer, Sifted, successive_halving, mild_halving, hyperband, BOHB, SMAC)
 
     def make(self, space: ConfigurationSpace, slots: int, rounds: int, seed: int) -> Scheduler:
         """Make a scheduler for one run; ArgumentError if the budget is too small for it."""
@@ -54,6 +54,7 @@ def _family(
 RIVALS: dict[str, Rival] = {
     "defaults/annealed": Rival("Defaults, learning rate annealed", Annealed),
     "defaults/longer": Rival("Defaults, one run of the whole budget", Longer, "start"),
+    **_family("sifted", "Nine short trials, the best one trained on", Sifted, "uniform", "start"),
     **_family("random", "Random search", to_the_end, "start"),
     **_family("sha", "Successive halving", successive_halving, "uniform", "start"),
     **_family("sha-mild", "Successive halving, mild", mild_halving, "uniform", "start"),
