@@ -3,7 +3,7 @@
 #   VENV=/tmp/venv      where the environment is
 PYTHON ?= python3
 VENV ?= .venv
-# Two more than there are cores: clusters and browsers keep many tests waiting. Who is done takes work from the others.
+# One more than there are cores: clusters and browsers keep many tests waiting. Who is done takes work from the others.
 # nproc would take the number of threads that a test may use for the number of cores.
 PYTEST_ARGS ?= -n $$(($$(env -u OMP_NUM_THREADS nproc) + 1)) --dist worksteal
 # What the tests import: compiled once, beside the types, and not by every worker of pytest at the same time.
