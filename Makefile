@@ -3,9 +3,9 @@
 #   VENV=/tmp/venv      where the environment is
 PYTHON ?= python3
 VENV ?= .venv
-# One more than there are cores: clusters and browsers keep many tests waiting. Who is done takes work from the others.
+# Two more than there are cores: clusters and browsers keep many tests waiting. Who is done takes work from the others.
 # nproc would take the number of threads that a test may use for the number of cores.
-PYTEST_ARGS ?= -n $$(($$(env -u OMP_NUM_THREADS nproc) + 1)) --dist worksteal
+PYTEST_ARGS ?= -n $$(($$(env -u OMP_NUM_THREADS nproc) + 2)) --dist worksteal
 # What the tests import: compiled once, beside the types, and not by every worker of pytest at the same time.
 IMPORTED := altair, envpool, gymnasium, hypothesis, kornia, optuna, pandas, ray.tune, scipy.stats, sklearn.datasets, \
 	stable_baselines3, torch._dynamo
