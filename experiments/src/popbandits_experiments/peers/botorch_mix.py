@@ -96,9 +96,7 @@ def decide(history: History) -> tuple[float, float]:
 
     fixed = {H: z[-1, H].item(), T: z[-1, T].item() + 1}
     optimize_acqf(
-        UpperConfidenceBound(
-            model, beta=confidence(len(rows)) ** 2
-        ),  # BoTorch's UCB is mean + sqrt(beta) std, as ours.
+        UpperConfidenceBound(model, beta=confidence(len(rows)) ** 2),  # mean + sqrt(beta) std, as ours
         bounds=torch.tensor([[0.0, 1.0]] * H + [[value] * 2 for value in fixed.values()], dtype=torch.float64).T,
         q=1,
         num_restarts=5,

@@ -19,8 +19,8 @@ def made_up_rounds(members: int, seed: int = 0) -> Iterator[list[Observation]]:
     """Yield the observations of round after round, without end.
 
     Each round the worst quarter takes the weights of the best and new configurations. The others keep theirs, so a
-    configuration is seen for several rounds in a row, as in a real run. A label h gains height_h exp(-|x - c_h|^2 / 0.5)
-    in a round: one hill, whose top c_h moves slowly in a circle.
+    configuration is seen for several rounds in a row, as in a real run. With label h a round gains
+    height_h exp(-|x - c_h|^2 / 0.5): one hill, whose top c_h moves slowly in a circle.
     """
     rng = np.random.default_rng(seed)
     phase = rng.uniform(0, 2 * np.pi, (len(LABELS), DIMENSIONS))
