@@ -66,7 +66,9 @@ class Throughput:
 
 def milliseconds(procedure: Callable[[], object], device: torch.device, repeats: int) -> float:
     """Return the median time of a call until the device has finished it."""
-    synchronize = partial(torch.cuda.synchronize, device) if device.type == "cuda" else lambda: None
+    synchronize: Callable[[], object] = (
+        partial(torch.cuda.synchronize, device) if device.type == "cuda" else lambda: None
+    )
     times = []
     for repeat in range(repeats + 3):
         synchronize()
