@@ -73,8 +73,7 @@ mutation: $(VENV)/.has-dev ## Change the code in 300 places, one at a time, and 
 
 bench: $(VENV)/.has-bench ## Time a decision beside Ray Tune's and BoTorch's, and everything else (hours)
 	$(BIN)/python -m popbandits_experiments.speed.decision_cost
-	$(BIN)/python -m popbandits_experiments.simulated.regret --out runs/regret.json
-	$(BIN)/python -m popbandits_experiments.speed.overhead
+	$(BIN)/python -m popbandits_experiments.speed.scale --members 4 --rounds 200 --synchronous
 	$(BIN)/python -m popbandits_experiments.speed.scale --folder /dev/shm
 	$(BIN)/python -m popbandits_experiments.speed.demo_seeds
 	$(BIN)/python -m popbandits_experiments.speed.report_cost

@@ -3,7 +3,7 @@
 import pytest
 
 import popbandits.ray as schedulers
-from popbandits_experiments.speed import ray_swap, ray_tune
+from popbandits_experiments.speed import ray_swap
 
 
 # Both have a log scale and a choice; the first says so to Tune, which tests/ray/test_translation.py reads.
@@ -14,13 +14,3 @@ from popbandits_experiments.speed import ray_swap, ray_tune
 def test_with_only_the_import_changed_more_is_reached_than_with_rays_pb2(problem: str, seed: int) -> None:
     theirs, ours = (ray_swap.play(scheduler, problem, 30, seed) for scheduler in (ray_swap.RAYS, schedulers.PB2Fuse))
     assert ours > theirs  # docs/migration_ray.md has more seeds
-
-
-@pytest.mark.slow  # Eight seeds of two schedulers; that labels are tuned is held by test_translation.
-def test_with_a_categorical_added_to_it_more_is_reached_than_with_rays_pb2() -> None:
-    problem = "with a categorical"
-    ahead = [
-        ray_tune.play("PB2-Fuse", problem, 50, seed)[0] - ray_tune.play("Ray Tune's PB2", problem, 50, seed)[0]
-        for seed in range(8)
-    ]
-    assert sum(ahead) / len(ahead) > 0

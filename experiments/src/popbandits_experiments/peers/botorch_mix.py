@@ -14,10 +14,9 @@ one start, which is the default of `fit_gpytorch_mll`; nothing is conditioned on
 Importing BoTorch makes GPyTorch exact (Cholesky) up to n = 4,096. Torch keeps its default number of threads.
 """
 
-import math
-from dataclasses import dataclass
 from time import perf_counter
 
+import numpy as np
 import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.fit import fit_gpytorch_mll
@@ -30,24 +29,14 @@ from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from popbandits_experiments.peers import PeerResult
-from popbandits_experiments.simulated.data import DIMENSIONS, Data
+from popbandits.explorers.surrogate import standardise
+from popbandits.history import History
+from popbandits.models.acquisition import confidence
 
-H, T = DIMENSIONS, DIMENSIONS + 1  # columns of z
+H, T = 4, 5  # columns of z
 # The fastest of seven starts that reached the best likelihood on each of ten histories.
 START = {"s1": 0.5, "s2": 0.5, "l": 0.5, "eps1": 0.01, "eps2": 0.01, "lam": 0.5}
 NOISE, NOISE_FLOOR = 0.1, 1e-6  # variances
-
-
-@dataclass(frozen=True)
-class BotorchResult(PeerResult):
-    """Times of the fit and of the search, and the configuration found."""
-
-    fit_seconds: float
-    acquisition_seconds: float
-    hyperparameters: dict[str, float]
-    x: list[float]
-    acquisition: float
 
 
 class MixKernel(Kernel):
@@ -82,18 +71,15 @@ class MixKernel(Kernel):
         return (1 - lam) * (k_xt + k_ht) + lam * k_xt * k_ht
 
 
-def decide(data: Data, seed: int = 0, restarts: int = 5, raw_samples: int = 256) -> BotorchResult:
-    """Time one fit and one search for the best x at the next round and category."""
-    torch.manual_seed(seed)
-    z = torch.cat(
-        [
-            torch.tensor(data.x),
-            torch.tensor(data.h, dtype=torch.float64)[:, None],
-            torch.tensor(data.round, dtype=torch.float64)[:, None],
-        ],
-        dim=-1,
-    )
-    y = torch.tensor(data.standardised)[:, None]
+def decide(history: History) -> tuple[float, float]:
+    """Return the seconds of one fit and one search for the next round's x, and the log marginal likelihood reached.
+
+    The label is the last observation's, in place of the bandit's draw.
+    """
+    torch.manual_seed(0)
+    rows = history.recent()
+    z = torch.tensor(np.column_stack([rows.points.x, rows.points.h, rows.stage]))
+    y = torch.tensor(standardise(rows.targets()))[:, None]
 
     start = perf_counter()
     likelihood = GaussianLikelihood(noise_constraint=GreaterThan(NOISE_FLOOR, initial_value=NOISE))
@@ -107,31 +93,18 @@ def decide(data: Data, seed: int = 0, restarts: int = 5, raw_samples: int = 256)
     )
     mll = ExactMarginalLogLikelihood(likelihood, model)
     fit_gpytorch_mll(mll)
-    fitted = perf_counter()
 
-    beta = max(0.0, 0.2 * math.log(0.4 * len(data)))  # BoTorch's UCB is mean + sqrt(beta) std, as ours.
-    fixed = {H: float(data.next_category), T: float(data.next_round)}
-    candidate, value = optimize_acqf(
-        UpperConfidenceBound(model, beta=beta),
-        bounds=torch.tensor([[0.0, 1.0]] * DIMENSIONS + [[fixed[H]] * 2, [fixed[T]] * 2], dtype=torch.float64).T,
+    fixed = {H: z[-1, H].item(), T: z[-1, T].item() + 1}
+    optimize_acqf(
+        UpperConfidenceBound(model, beta=confidence(len(rows)) ** 2),  # mean + sqrt(beta) std, as ours
+        bounds=torch.tensor([[0.0, 1.0]] * H + [[value] * 2 for value in fixed.values()], dtype=torch.float64).T,
         q=1,
-        num_restarts=restarts,
-        raw_samples=raw_samples,
+        num_restarts=5,
+        raw_samples=256,
         fixed_features=fixed,
     )
-    done = perf_counter()
+    seconds = perf_counter() - start
 
     model.train()
     with torch.no_grad():
-        log_likelihood = len(data) * mll(model(*model.train_inputs), model.train_targets).item()  # mll is a mean
-    kernel = model.covar_module
-    return BotorchResult(
-        seconds=done - start,
-        log_likelihood=log_likelihood,
-        observations=len(data),
-        fit_seconds=fitted - start,
-        acquisition_seconds=done - fitted,
-        hyperparameters={name: kernel.value(name).item() for name in START} | {"noise": likelihood.noise.item()},
-        x=candidate[0, :DIMENSIONS].tolist(),
-        acquisition=value.item(),
-    )
+        return seconds, len(rows) * mll(model(*model.train_inputs), model.train_targets).item()  # mll is a mean

@@ -19,9 +19,9 @@ import argparse
 import json
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import cycle
@@ -66,20 +66,18 @@ class Throughput:
 
 def milliseconds(procedure: Callable[[], object], device: torch.device, repeats: int) -> float:
     """Return the median time of a call until the device has finished it."""
+    synchronize: Callable[[], object] = (
+        partial(torch.cuda.synchronize, device) if device.type == "cuda" else lambda: None
+    )
     times = []
     for repeat in range(repeats + 3):
-        synchronize(device)
+        synchronize()
         start = time.perf_counter()
         procedure()
-        synchronize(device)
+        synchronize()
         if repeat >= 3:  # Compiling and capturing come first.
             times.append(time.perf_counter() - start)
     return 1e3 * median(times)
-
-
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def activation_bytes(images: int, bytes_a_number: int) -> int:
@@ -108,24 +106,18 @@ def measure_parts(settings: Settings, repeats: int) -> list[Part]:
     calls = min(repeats, sizes.steps - 3)
     parts = [Part("acting, a step", milliseconds(learner.act, device, calls), frames / bus)]
 
-    @contextmanager
-    def new_pool() -> Iterator[Pool]:
+    def new_pool() -> Pool:
         pool = Pool(settings.game, LEVELS["train"], size=sizes.environments, seed=0, threads=settings.threads)
         pool.reset(learner.frames)
-        yield pool
-        pool.close()
-
-    def make_and_close() -> None:
-        with new_pool():
-            pass
+        return pool
 
     rng, cpu = np.random.default_rng(0), torch.device("cpu")
     actions = cycle(rng.integers(ACTIONS, size=(256, sizes.environments)).astype(np.int32))
-    with new_pool() as pool:
+    with closing(new_pool()) as pool:
         stepping = milliseconds(lambda: pool.step(next(actions), learner.frames), cpu, repeats)
         floor = milliseconds(lambda: pool.envpool.step(next(actions)), cpu, repeats)
     parts += [Part("stepping, a step", stepping, floor)]
-    parts += [Part("new environments, a round", milliseconds(make_and_close, cpu, 5))]
+    parts += [Part("new environments, a round", milliseconds(lambda: new_pool().close(), cpu, 5))]
 
     batches = sizes.epochs * sizes.minibatches
     number = 2 if settings.precision == "bfloat16" else 4
@@ -193,9 +185,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rollouts", type=int, default=8, help="rollouts of a round")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of a population that are timed")
     parser.add_argument(
-        "--threads", type=int, help="threads for the environments of one member (default: as in the experiment)"
-    )
-    parser.add_argument(
         "--sizes", type=int, nargs=4, default=[64, 256, 3, 8], help="environments steps epochs minibatches"
     )
     parser.add_argument("--repeats", type=int, default=100)
@@ -211,8 +200,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
 
     def shared_by(members: int) -> Settings:
-        threads = threads_a_member(members, options.device) if options.threads is None else options.threads
-        return replace(settings, threads=threads)
+        return replace(settings, threads=threads_a_member(members, options.device))
 
     console = Console()
     name = torch.cuda.get_device_name() if options.device.startswith("cuda") else platform.processor() or "CPU"

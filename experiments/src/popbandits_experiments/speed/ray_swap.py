@@ -36,11 +36,25 @@ from ray.tune.schedulers import pb2
 from scipy import stats
 
 import popbandits.ray as ours
-from popbandits_experiments.speed.ray_tune import INTERVAL, LABELS, NOISE, SIZE, settings
-from popbandits_experiments.speed.ray_tune import train as train_toy
 from tests.ray.simulation import Simulation, State, Step
 
+SIZE, INTERVAL = 8, 5
+NOISE = 2.0
 LOWER, UPPER = 1e-5, 1e-1
+
+
+def train_toy(state: State, config: Mapping[str, Any], rng: np.random.Generator, noise: float) -> float:
+    """Train an iteration of Tune's toy, whose best learning rate rises and falls with the accuracy."""
+    accuracy = state.get("accuracy", 0.0)
+    slope = accuracy if accuracy < 100 else 200 - accuracy
+    best = min(0.01, max(0.001, 0.0001 * slope))
+    miss = max(config["lr"], best) / min(config["lr"], best)
+    if miss < 3:
+        accuracy += rng.random() / miss
+    elif config["lr"] > best:
+        accuracy -= (miss - 3) * rng.random()
+    state["accuracy"] = max(0.0, accuracy + noise * rng.normal())
+    return float(state["accuracy"])
 
 
 def train(state: State, config: Mapping[str, Any], rng: np.random.Generator) -> float:
@@ -59,7 +73,7 @@ def _log(spec: Any) -> float:
 
 Problem = tuple[Step, dict[str, Any], dict[str, Any]]
 TOY: tuple[dict[str, Any], dict[str, Any]] = {"lr": 0.0001}, {"lr": [0.0001, 0.02]}
-CHOICE = tune.choice(LABELS)
+CHOICE = tune.choice(("crop", "flip", "noise", "cutout"))
 PROBLEMS: dict[str, Problem] = {
     "Tune's own": (partial(train_toy, noise=NOISE), *TOY),
     "Tune's own, a tenth of the noise": (partial(train_toy, noise=NOISE / 10), *TOY),
@@ -93,7 +107,8 @@ def play(scheduler: Make, problem: str, iterations: int, seed: int) -> float:
     seeded = {} if scheduler is RAYS else {"seed": seed}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray's fit does not converge, and says so; ours name what is tuned too.
-        made = scheduler(**settings(), hyperparam_bounds=bounds, **seeded)
+        timing = {"time_attr": "training_iteration", "perturbation_interval": INTERVAL}
+        made = scheduler(**timing, hyperparam_bounds=bounds, **seeded)
         simulation = Simulation(made, step, space, Path(folder), SIZE, iterations, seed=seed)
         simulation.run()
         return max(float(trial.last_result["score"]) for trial in simulation.trials)

@@ -1,1 +1,0 @@
-"""Problems whose score is a formula: a smoke test of methods, `python -m popbandits_experiments.simulated.regret`."""
