@@ -12,6 +12,7 @@ from popbandits.basics.wording import clock, counted
 from popbandits.errors import PopbanditsError, RunError
 from popbandits.history import Observation
 from popbandits.population import Population
+from popbandits.reports.tables import DEVICE_SETTINGS
 from popbandits.run import Experiment, Result, resume, run
 from popbandits.run.recipes import Role, current, prepare, recipe
 from popbandits.run.signing import Signer
@@ -25,20 +26,16 @@ SLACK = 1.2
 
 
 def run_grid(
-    experiments: Sequence[Experiment],
-    view: Callable[[Experiment], View],
-    *,
-    time_limit: float | None = None,
-    may_differ: frozenset[str] = frozenset(),
+    experiments: Sequence[Experiment], view: Callable[[Experiment], View], *, time_limit: float | None = None
 ) -> bool:
     """Run or resume the experiments that are not finished; return whether all are finished now.
 
     If some fail, the others still run, and RunError is raised at the end. `view` makes the view of a run. With a
-    `time_limit` in seconds, no round starts that might not end in time, except the first one. `may_differ` names
-    settings of the agent that may differ from those that a run was started with.
+    `time_limit` in seconds, no round starts that might not end in time, except the first one. Of the agent's settings,
+    those of where it trains may differ from those that a run was started with.
     """
     for experiment in experiments:
-        _check(experiment, may_differ)
+        _check(experiment)
     timer, failed = Timer(time_limit), dict[Path, RunError]()
     for number, experiment in enumerate(experiments, 1):
         directory = _folder(experiment)
@@ -73,7 +70,7 @@ def _folder(experiment: Experiment) -> Path:
     return Path(experiment.directory)
 
 
-def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
+def _check(experiment: Experiment) -> None:
     """Raise RunError if the folder holds a run with other settings than the experiment's."""
     directory = _folder(experiment)
     if not (directory / RUN_FILE).exists():
@@ -81,7 +78,7 @@ def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
     with reading(directory) as store:
         before = _identity(store.about, store.space, Signer.of(store))
     now = _identity(json.loads(json.dumps(experiment.record())), experiment.plan.space)
-    free = {f"agent.{name}" for name in may_differ}
+    free = {f"agent.{name}" for name in DEVICE_SETTINGS}
     for name in now:
         if before.get(name) != now[name] and name not in free:
             raise RunError(
