@@ -42,7 +42,7 @@ def test_the_synthetic_experiment_runs_from_the_command_line(tmp_path: Path) -> 
     assert "PB2-Fuse, all explore" in done.stdout
     assert "Floor" in done.stdout
     assert "\x1b" not in done.stdout
-    names = ["results.json", "curves.csv", "regret.png", "regret.svg", "regret.vl.json"]
+    names = ["results.json", "regret.png", "regret.svg", "regret.pdf", "regret.vl.json"]
     assert done.stdout.endswith("\n".join(["Written:", *(f"  {tmp_path / 'out' / name}" for name in names)]) + "\n")
     assert all((tmp_path / "out" / name).stat().st_size for name in names)
     content = json.loads((tmp_path / "out" / "results.json").read_text())
@@ -131,7 +131,7 @@ def test_without_the_report_extra_there_are_numbers_and_a_table_and_advice(
     assert "There will be no figure" in err
     assert "pip install 'popbandits[report]'" in err
     assert "0.750 ± 0.000" in out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.csv", "results.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["results.json"]
 
 
 @pytest.mark.parametrize("command", ["procgen --quick"])

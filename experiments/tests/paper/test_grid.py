@@ -159,7 +159,7 @@ def test_settings_of_the_machine_may_differ(tmp_path: Path) -> None:
     (one, _) = experiments(tmp_path)
     assert run_grid([one], no_view)
     other = replace(one, agent=Climb(device="cuda"), engine="threads")
-    assert run_grid([other], no_view, may_differ=frozenset({"device"}))
+    assert run_grid([other], no_view)
 
 
 def test_a_run_that_fails_does_not_keep_the_others_from_running(

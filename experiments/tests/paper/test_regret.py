@@ -99,38 +99,25 @@ def test_fallbacks_are_not_passed_over() -> None:
     assert "fallback" not in printed(make())
 
 
-def rows(chart: dict[str, Any]) -> list[dict[str, Any]]:
-    return [row for data in chart["datasets"].values() for row in data]
-
-
 def test_the_figure_has_a_panel_for_each_size_and_the_data_in_it() -> None:
-    chart = regret.figure(make()).to_dict()
-    assert [panel["title"]["text"] for panel in chart["concat"]] == ["Population of 4", "Population of 8"]
-    (row,) = {
-        (row["mean"], row["low"], row["high"])
-        for row in rows(chart)
-        if row["method"] == "PBT" and row["round"] == 5 and "low" in row
-    }
-    error = 5 / math.sqrt(3)
-    assert row == pytest.approx((15, 15 - error, 15 + error), abs=1e-5)
-    texts = {row["text"] for row in rows(chart) if "text" in row}
-    assert {"PBT  15.00", "Random search  10.00", f"Floor  {0.6 * 5**0.1:.2f}"} <= texts
+    chart = regret.figure(make()).chart.to_dict()  # Altair checks it.
+    rows = chart["datasets"]["curves"]
+    assert chart["facet"]["sort"] == [4, 8]
+    for size in (4, 8):
+        (row,) = (row for row in rows if (row["panel"], row["method"], row["round"]) == (size, "PBT", 5))
+        error = 5 / math.sqrt(3)
+        assert (row["mean"], row["low"], row["high"]) == pytest.approx((15, 15 - error, 15 + error), abs=1e-4)
+    ends = {row["method"]: row["mean"] for row in rows if row["round"] == 5}
+    assert ends["Random search"] == 10
+    assert ends["Floor"] == pytest.approx(0.6 * 5**0.1, abs=1e-5)
 
 
 def test_nothing_in_the_figure_is_off_its_log_scale() -> None:
     wild = make(seeds=2)
     high = {"mean": (1e4,) * ROUNDS, "best": (1.0,) * ROUNDS}
     runs = [Run(r.method, r.size, r.seed, fallbacks=0, seconds=0.0, **high) if r.seed else r for r in wild.runs]
-    chart = regret.figure(Results(tuple(runs), wild.floors, {}, {})).to_dict()
-    assert all(row["low"] > 0 for row in rows(chart) if "low" in row)
-
-
-def test_labels_never_touch_and_stay_in_order() -> None:
-    values = [0.50, 0.51, 0.51, 0.52, 5.0]
-    places = regret._spread(values, 0.3, 20.0)
-    gap = 1.2 * regret.LETTERS / regret.HEIGHT * math.log(20.0 / 0.3)
-    assert np.all(np.diff(np.log(places)) >= gap - 1e-9)
-    assert places[-1] == pytest.approx(5.0)
+    rows = regret.figure(Results(tuple(runs), wild.floors, {}, {})).data["curves"]
+    assert all(row["low"] > 0 for row in rows)
 
 
 def colours(png: bytes) -> int:
@@ -145,9 +132,9 @@ def colours(png: bytes) -> int:
 
 
 def test_the_files_of_the_figure_can_be_opened_and_are_not_blank(tmp_path: Path) -> None:
-    paths = regret.write_figure(make(), tmp_path / "new")
-    assert [path.name for path in paths] == ["regret.png", "regret.svg", "regret.vl.json"]
-    png, svg, spec = (path.read_bytes() for path in paths)
+    paths = regret.figure(make()).write(tmp_path / "new")
+    assert [path.name for path in paths] == ["regret.png", "regret.svg", "regret.pdf", "regret.vl.json"]
+    png, svg, _, spec = (path.read_bytes() for path in paths)
     assert png.startswith(b"\x89PNG")
     assert struct.unpack(">I", png[16:20])[0] > 1000
     assert colours(png) > 100

@@ -1,7 +1,8 @@
 """The synthetic experiment: its arithmetic by hand, its floors, and the same numbers however it is run."""
 
-import csv
+import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from popbandits import methods as registry
-from popbandits.errors import ArgumentError, HistoryError
+from popbandits.errors import ArgumentError
 from popbandits.explorers import Explorer
 from popbandits.history import History, Observation
 from popbandits.methods import Method
@@ -103,9 +104,9 @@ def test_the_floor_is_the_known_one(size: int, options: dict[str, Any], expected
 
 @pytest.mark.slow  # Two processes take seconds to start; the ground's decide in processes in every test.
 def test_one_worker_and_two_find_the_same_numbers(tiny: Results) -> None:
-    shares: list[float] = []
-    assert TINY.run(workers=2, progress=shares.append) == tiny
-    assert sum(shares) == pytest.approx(1)
+    done: list[None] = []
+    assert TINY.run(workers=2, done=lambda: done.append(None)) == tiny
+    assert len(done) == len(TINY.jobs())
 
 
 def test_results_have_every_run_and_floor(tiny: Results) -> None:
@@ -116,32 +117,12 @@ def test_results_have_every_run_and_floor(tiny: Results) -> None:
     ]
 
 
-def test_results_survive_their_folder(tiny: Results, tmp_path: Path) -> None:
-    numbers, curves = tiny.save(tmp_path / "new" / "folder")
-    again = Results.load(numbers.parent)
-    assert again == tiny
-    assert (again.made, again.arguments["seeds"]) == (tiny.made, 2)
-    assert set(again.made) == {"date", "seconds", "workers", "python", "system", "versions"}
-    with open(curves, encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 2 * 2 * 4
-    last = tiny.of("pb2-mix", 3)[-1]
-    assert rows[-1] == {
-        "method": "pb2-mix",
-        "size": "3",
-        "seed": "1",
-        "round": "3",
-        "mean": str(last.mean[-1]),
-        "best": str(last.best[-1]),
-    }
-
-
-def test_a_folder_without_results_says_so(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError, match=r"no results in .*: it has no results\.json"):
-        Results.load(tmp_path)
-    (tmp_path / "results.json").write_text('{"runs": 1}')
-    with pytest.raises(HistoryError, match="does not hold results of this experiment"):
-        Results.load(tmp_path)
+def test_results_are_all_in_their_file(tiny: Results, tmp_path: Path) -> None:
+    content = json.loads(tiny.save(tmp_path).read_text("utf-8"))
+    assert content == json.loads(json.dumps({"experiment": "synthetic", **asdict(tiny)}))
+    assert (len(content["runs"]), content["arguments"]["seeds"]) == (2 * 2 * 2, 2)
+    assert content["runs"][-1]["mean"] == list(tiny.of("pb2-mix", 3)[-1].mean)
+    assert set(content["made"]) == {"date", "seconds", "workers", "python", "system", "versions"}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Many runs one after another, each in its own folder, within a time limit; finished runs are skipped."""
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +10,9 @@ from typing import Any
 
 from popbandits.basics.wording import clock, counted
 from popbandits.errors import PopbanditsError, RunError
-from popbandits.history import Decision, Event, Observation
+from popbandits.history import Observation
 from popbandits.population import Population
+from popbandits.reports.tables import DEVICE_SETTINGS
 from popbandits.run import Experiment, Result, resume, run
 from popbandits.run.recipes import Role, current, prepare, recipe
 from popbandits.run.signing import Signer
@@ -26,38 +26,34 @@ SLACK = 1.2
 
 
 def run_grid(
-    experiments: Sequence[Experiment],
-    view: Callable[[Experiment], View],
-    *,
-    time_limit: float | None = None,
-    may_differ: frozenset[str] = frozenset(),
+    experiments: Sequence[Experiment], view: Callable[[Experiment], View], *, time_limit: float | None = None
 ) -> bool:
     """Run or resume the experiments that are not finished; return whether all are finished now.
 
     If some fail, the others still run, and RunError is raised at the end. `view` makes the view of a run. With a
-    `time_limit` in seconds, no round starts that might not end in time, except the first one. `may_differ` names
-    settings of the agent that may differ from those that a run was started with.
+    `time_limit` in seconds, no round starts that might not end in time, except the first one. Of the agent's settings,
+    those of where it trains may differ from those that a run was started with.
     """
     for experiment in experiments:
-        _check(experiment, may_differ)
-    timed, failed = TimedView(time_limit), dict[Path, RunError]()
+        _check(experiment)
+    timer, failed = Timer(time_limit), dict[Path, RunError]()
     for number, experiment in enumerate(experiments, 1):
         directory = _folder(experiment)
         begun = (directory / RUN_FILE).exists()
         if begun and Result(directory).done:
             continue
-        if timed.over:
+        if timer.over:
             return False
-        timed.shown, timed.label = view(experiment), f"{directory} ({number} of {len(experiments)})"
+        timer.label = f"{directory} ({number} of {len(experiments)})"
         try:
             if begun:
                 given = {"agent": experiment.agent, "method": experiment.method, "engine": experiment.engine}
-                result = resume(directory, progress=timed, **given)
+                result = resume(directory, progress=view(experiment), callbacks=[timer], **given)
             else:
-                result = run(experiment, timed)
+                result = run(experiment.changed(callbacks=[timer]), view(experiment))
         except RunError as error:
             failed[directory] = error
-            print(f"{timed.label} failed: {error}", file=sys.stderr, flush=True)
+            print(f"{timer.label} failed: {error}", file=sys.stderr, flush=True)
             continue
         if not result.done:
             return False
@@ -74,7 +70,7 @@ def _folder(experiment: Experiment) -> Path:
     return Path(experiment.directory)
 
 
-def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
+def _check(experiment: Experiment) -> None:
     """Raise RunError if the folder holds a run with other settings than the experiment's."""
     directory = _folder(experiment)
     if not (directory / RUN_FILE).exists():
@@ -82,7 +78,7 @@ def _check(experiment: Experiment, may_differ: frozenset[str]) -> None:
     with reading(directory) as store:
         before = _identity(store.about, store.space, Signer.of(store))
     now = _identity(json.loads(json.dumps(experiment.record())), experiment.plan.space)
-    free = {f"agent.{name}" for name in may_differ}
+    free = {f"agent.{name}" for name in DEVICE_SETTINGS}
     for name in now:
         if before.get(name) != now[name] and name not in free:
             raise RunError(
@@ -113,16 +109,14 @@ def _complete(given: Mapping[str, Any], role: Role, signer: Signer | None) -> Ma
     return given if made is None else json.loads(json.dumps(made))
 
 
-class TimedView(View):
-    """View of one run after another: prints their speed and stops them, like Ctrl-C, before the time is over."""
+class Timer(View):
+    """Print the speed of one run after another, and stop them before the time is over."""
 
     def __init__(self, time_limit: float | None = None) -> None:
-        self.shown = View()
-        """View that shows the current run."""
         self.label = ""
+        """Name of the current run."""
         self._end = None if time_limit is None else time.monotonic() + time_limit
         self._longest = 0.0
-        self._stopping = False
 
     @property
     def over(self) -> bool:
@@ -133,19 +127,13 @@ class TimedView(View):
 
     def opened(self, population: Population, directory: Path) -> None:
         """Start timing a new or resumed run."""
-        self.shown.opened(population, directory)
         self._population, self._before = population, len(population.history)
         self._opened = self._since = time.monotonic()
         self._round: list[Observation] = []
         self._stopping = False
 
-    def asked(self, decisions: Sequence[Decision]) -> None:
-        """Pass the decisions on to the view of the run."""
-        self.shown.asked(decisions)
-
     def told(self, observation: Observation) -> None:
-        """Record an interval; after a round, print the speed and stop the run if time is over."""
-        self.shown.told(observation)
+        """Record an interval; after a round, print the speed and decide whether another one begins."""
         self._round.append(observation)
         if len(self._population.history) % self._population.size:
             return
@@ -155,25 +143,17 @@ class TimedView(View):
         self._longest = max(self._longest, now - self._since)
         self._since = now
         self._round.clear()
-        if self.over and not self._stopping and not self._population.done:
-            signal.raise_signal(signal.SIGINT)
+        self._stopping = self.over and not self._population.done
 
     def _pace(self, now: float) -> str:
-        done, size, rounds = len(self._population.history), self._population.size, self._population.rounds
+        done, whole = len(self._population.history), self._population.size * (self._population.rounds or 0)
         trained = [(o.steps, o.seconds) for o in self._round if o.steps is not None and o.seconds]
         speeds = [steps / seconds for steps, seconds in trained] or [0.0]
         in_all = sum(steps for steps, _ in trained) / max(now - self._since, 1e-9)
-        parts = [f"{self.label}: {in_all:,.0f} steps/s in all, {min(speeds):,.0f} to {max(speeds):,.0f} a member"]
-        if rounds is not None:
-            left = (size * rounds - done) * (now - self._opened) / (done - self._before)
-            parts.append(f"about {clock(left)} left")
-        return ", ".join(parts)
+        left = (whole - done) * (now - self._opened) / (done - self._before)
+        members = f"{min(speeds):,.0f} to {max(speeds):,.0f} a member"
+        return f"{self.label}: {in_all:,.0f} steps/s in all, {members}, about {clock(left)} left"
 
-    def happened(self, event: Event) -> None:
-        """Note whether the run is stopping, and pass the event on."""
-        self._stopping = self._stopping or event.kind == "stopping"
-        self.shown.happened(event)
-
-    def closed(self) -> None:
-        """Close the view of the run."""
-        self.shown.closed()
+    def stop(self) -> str | None:
+        """Return the reason if no other round would end in time."""
+        return "the time is over" if self._stopping else None

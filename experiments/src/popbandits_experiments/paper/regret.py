@@ -2,24 +2,18 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from scipy.optimize import isotonic_regression
 
 from popbandits.basics.typing import FloatArray
-from popbandits.reports.figures.figure import require_extra
+from popbandits.reports.figures.figure import Figure, record, require_extra
 from popbandits_experiments.methods import ALL_METHODS as METHODS
 from popbandits_experiments.paper.results import Curve, Floor, Results
-
-if TYPE_CHECKING:
-    import altair as alt
 
 FLOORS = {
     ("replaced", "same"): "Floor",
@@ -50,8 +44,6 @@ COLOURS = {
 }
 OTHERS = "#666666"
 """Colour of methods that have none of their own."""
-WIDTH, HEIGHT, LETTERS = 250, 330, 11
-TICKS = [mantissa * 10.0**exponent for exponent in range(-4, 6) for mantissa in (1, 2, 5)]
 
 
 def mean_and_error(values: FloatArray) -> tuple[Any, Any]:
@@ -127,139 +119,41 @@ def print_table(results: Results, console: Console | None = None) -> None:
 # The figure
 
 
-@dataclass(frozen=True)
-class Line:
-    """A curve of one panel, with its band of one standard error."""
-
-    label: str
-    colour: str
-    dash: tuple[int, ...]
-    mean: FloatArray
-    low: FloatArray
-    high: FloatArray
-
-
-def lines(results: Results, size: int) -> list[Line]:
-    """Return the curves of one panel: every method, and the floors under them."""
-    found = []
-    for method in results.methods:
-        mean, error = mean_and_error(results.curves(method, size, "mean"))
-        band = np.nan_to_num(error)
-        found.append(Line(METHODS[method].label, COLOURS.get(method, OTHERS), (), mean, mean - band, mean + band))
-    for one in results.floors:
-        if one.size == size and one.start == "same":
-            mean, dash = np.array(one.mean), (6, 3) if one.explore == "replaced" else (2, 2)
-            found.append(Line(FLOORS[one.explore, one.start], "#000000", dash, mean, mean, mean))
-    return found
-
-
-def figure(results: Results) -> "alt.ConcatChart":
+def figure(results: Results) -> Figure:
     """Plot mean ± 1 standard error of the mean over members by round, with a panel for each population size."""
     require_extra()
     import altair as alt
 
-    panels = {size: lines(results, size) for size in results.sizes}
-    everything = np.concatenate([line.mean for panel in panels.values() for line in panel])
+    lines = []  # Panel, label, colour, dashes, mean and error of each.
+    for size in results.sizes:
+        for method in results.methods:
+            mean, error = mean_and_error(results.curves(method, size, "mean"))
+            style = COLOURS.get(method, OTHERS), [1, 0]
+            lines.append((size, METHODS[method].label, *style, mean, np.nan_to_num(error)))
+        for one in results.floors:
+            if one.size == size and one.start == "same":
+                style = "#000000", [6, 3] if one.explore == "replaced" else [2, 2]
+                mean = np.array(one.mean)
+                lines.append((size, FLOORS[one.explore, one.start], *style, mean, np.zeros_like(mean)))
     # On a log scale: the methods differ by factors, and the regret of the first round keeps them above zero.
-    low, high = 0.8 * max(everything.min(), 1e-3), 1.15 * max(everything.max(), 2e-3)
-    charts = [_panel(size, panel, (low, high), first=not i) for i, (size, panel) in enumerate(panels.items())]
-    seeds = f"mean ± 1 standard error of {results.seeds} seeds" if results.seeds > 1 else "1 seed"
-    subtitle = f"Average over members; {seeds}. Floor: what a perfect explorer reaches."
-    chart: alt.ConcatChart = (
-        alt.concat(*charts, columns=3, spacing=20)
-        .properties(
-            title=alt.Title(
-                "Cumulative regret on the sin/cos task",
-                subtitle=subtitle,
-                anchor="start",
-                offset=14,
-            ),
-            background="white",
-            padding=12,
-        )
-        .configure_view(stroke=None)
-        .configure_axis(gridColor="#eeeeee", domainColor="#999999", tickColor="#999999", labelColor="#444444")
-        .configure_title(fontSize=15, subtitleColor="#444444")
-    )
-    return chart
-
-
-def _panel(size: int, panel: list[Line], domain: tuple[float, float], first: bool) -> Any:
-    import altair as alt
-
-    low, high = domain
-    rounds = len(panel[0].mean)
+    lowest = 0.8 * max(min(mean.min() for *_, mean, _ in lines), 1e-3)
     rows = [
-        {
-            "method": line.label,
-            "round": t + 1,
-            "mean": round(float(mean), 6),
-            "low": round(float(max(line.low[t], low)), 6),
-            "high": round(float(line.high[t]), 6),
-        }
-        for line in panel
-        for t, mean in enumerate(line.mean)
+        record(panel=size, method=label, round=t + 1, mean=middle, low=max(middle - half, lowest), high=middle + half)
+        for size, label, _, _, mean, error in lines
+        for t, (middle, half) in enumerate(zip(mean.tolist(), error.tolist(), strict=True))
     ]
-    names = [line.label for line in panel]
-    colour = alt.Color("method:N", legend=None, scale=alt.Scale(domain=names, range=[one.colour for one in panel]))
-    dash = alt.StrokeDash(
-        "method:N",
-        legend=None,
-        scale=alt.Scale(domain=names, range=[list(one.dash) or [1, 0] for one in panel]),
-    )
-    x = alt.X(
-        "round:Q",
-        title="round",
-        scale=alt.Scale(domain=[1, max(2, rounds)], nice=False),
-        axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6, format="d"),
-    )
-    scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    y = alt.Y(
-        "mean:Q",
-        title="cumulative regret (log scale)" if first else None,
-        scale=scale,
-        axis=alt.Axis(values=[tick for tick in TICKS if low <= tick <= high], format="~g", domain=False, ticks=False),
-    )
-    base = alt.Chart(alt.InlineData(values=rows))
-    band = base.mark_area(opacity=0.18).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour)
-    line = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash)
-    ends = [
-        {
-            "method": one.label,
-            "round": rounds,
-            "mean": float(position),
-            "text": f"{one.label}  {one.mean[-1]:.2f}",
-        }
-        for one, position in zip(panel, _spread([one.mean[-1] for one in panel], low, high), strict=True)
-    ]
-    text = (
-        alt.Chart(alt.InlineData(values=ends))
-        .mark_text(align="left", baseline="middle", dx=6, fontSize=LETTERS)
-        .encode(x=x, y=y, text="text:N", color=colour)
-    )
-    return alt.layer(band, line, text).properties(
-        width=WIDTH, height=HEIGHT, title=alt.Title(f"Population of {size}", fontSize=13, anchor="start")
-    )
-
-
-def _spread(values: list[float], low: float, high: float) -> FloatArray:
-    """Return positions of labels on a log axis: as near to `values` as possible without overlap."""
-    gap = 1.2 * LETTERS / HEIGHT * math.log(high / low)
-    wanted = np.log(np.maximum(values, low))
-    order = np.argsort(wanted, kind="stable")
-    steps = gap * np.arange(len(wanted))
-    positions = np.empty(len(wanted))
-    positions[order] = isotonic_regression(wanted[order] - steps).x + steps
-    return np.exp(positions)
-
-
-def write_figure(results: Results, directory: str | Path) -> list[Path]:
-    """Write the figure as PNG and SVG, and as Vega-Lite, which any Vega editor opens."""
-    chart = figure(results)
-    folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"regret.{kind}" for kind in ("png", "svg", "vl.json")]
-    chart.save(paths[0], scale_factor=2)
-    chart.save(paths[1])
-    paths[2].write_text(chart.to_json(), "utf-8")
-    return paths
+    _, labels, colours, dashes, *_ = zip(*(line for line in lines if line[0] == results.sizes[0]), strict=True)
+    legend = alt.Legend(symbolType="stroke")
+    colour = alt.Color("method:N", title=None, scale=alt.Scale(domain=labels, range=colours), legend=legend)
+    dash = alt.StrokeDash("method:N", title=None, scale=alt.Scale(domain=labels, range=dashes), legend=legend)
+    x = alt.X("round:Q", title="round", scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, tickMinStep=1))
+    log = alt.Scale(type="log", nice=False)
+    base = alt.Chart().encode(x=x, color=colour)
+    band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", scale=log), y2="high:Q")
+    line = base.mark_line().encode(y=alt.Y("mean:Q", title="cumulative regret (log scale)", scale=log), strokeDash=dash)
+    panel = alt.Facet("panel:O", title="Population of", sort=results.sizes)
+    layers = alt.layer(band, line, data=alt.NamedData("curves")).properties(width=250, height=330)
+    seeds = f"mean ± 1 standard error of {results.seeds} seeds" if results.seeds > 1 else "1 seed"
+    caption = f"Average over members; {seeds}. Floor: what a perfect explorer reaches."
+    title = "Cumulative regret on the sin/cos task"
+    return Figure("regret", title, caption, layers.facet(panel, columns=3), {"curves": rows})

@@ -13,9 +13,10 @@ A member's score is the sum of the gains along its lineage: after an exploit it 
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from popbandits.methods import Explore
 from popbandits.population import Population
 from popbandits.selection.truncation import replaced_count
 from popbandits_experiments.methods import ALL_METHODS as METHODS
-from popbandits_experiments.paper.compared import COMPARED, COSTS
+from popbandits_experiments.paper.compared import COMPARED
 from popbandits_experiments.paper.parallel import in_processes, worker_count
 from popbandits_experiments.paper.results import Floor, Results, Run, Start, provenance
 
@@ -150,33 +151,24 @@ class Synthetic:
                 given = " ".join(map(str, several)) or "none"
                 raise ArgumentError(f"{name} must be one or more, without repeats, got {given}")
 
-    def jobs(self) -> list[tuple[Job, float]]:
-        """Return what is to be computed, each job with its rough cost."""
-        return [*self._floors(), *self._runs()]
-
-    def _floors(self) -> Iterator[tuple[Job, float]]:
+    def jobs(self) -> list[Job]:
+        """Return what is to be computed: short and long jobs are mixed evenly, so that the pace is even."""
         explores = {METHODS[name].explore for name in self.methods}
         kinds: list[tuple[Explore, Start]] = [("replaced", "same"), ("replaced", "any"), ("all", "same")]
-        for size in self.sizes:
-            for explore, start in kinds:
-                if explore in explores:
-                    yield (
-                        partial(floor, size, self.rounds, explore, start, self.seeds, self.floor_draws),
-                        20.0,
-                    )
+        floors = [
+            partial(floor, size, self.rounds, explore, start, self.seeds, self.floor_draws)
+            for size in self.sizes
+            for explore, start in kinds
+            if explore in explores
+        ]
+        sizes = sorted(self.sizes, reverse=True)
+        runs = product(range(self.seeds), sizes, self.methods)
+        return [*floors, *(partial(run, name, size, seed, self.rounds) for seed, size, name in runs)]
 
-    def _runs(self) -> Iterator[tuple[Job, float]]:
-        for seed in range(self.seeds):  # mixes short and long jobs evenly, so that the pace is even
-            for size in sorted(self.sizes, reverse=True):
-                for name in self.methods:
-                    yield partial(run, name, size, seed, self.rounds), COSTS.get(name, 1.0) * size * self.rounds
-
-    def run(self, workers: int | None = None, progress: Callable[[float], Any] = lambda share: None) -> Results:
-        """Run all jobs over all cores; `progress` gets each finished job's share of the work."""
-        jobs = self.jobs()
-        whole = sum(cost for _, cost in jobs)
+    def run(self, workers: int | None = None, done: Callable[[], Any] = lambda: None) -> Results:
+        """Run all jobs over all cores; `done` is called after each of them."""
         began = time.perf_counter()
-        outcomes = in_processes([job for job, _ in jobs], workers, lambda index, _: progress(jobs[index][1] / whole))
+        outcomes = in_processes(self.jobs(), workers, lambda *_: done())
         origin = provenance(time.perf_counter() - began, worker_count(workers))
         runs = [outcome for outcome in outcomes if isinstance(outcome, Run)]
         runs.sort(key=lambda r: (self.methods.index(r.method), self.sizes.index(r.size), r.seed))

@@ -106,7 +106,6 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
             _print_tables(arguments.table or [arguments.output])
             return None
 
-        from popbandits.reports.tables import DEVICE_SETTINGS
         from popbandits.views.terminal import terminal_view
         from popbandits_experiments.paper.grid import run_grid
 
@@ -115,13 +114,8 @@ def procgen(parser: argparse.ArgumentParser) -> Command:
         except ArgumentError as error:
             parser.error(str(error))
         make_folder(arguments.output)
-        finished = run_grid(
-            experiments,
-            lambda experiment: terminal_view(experiment.at_a_time),
-            time_limit=arguments.time_limit,
-            may_differ=frozenset(DEVICE_SETTINGS),
-        )
-        if not finished:
+        limit = arguments.time_limit
+        if not run_grid(experiments, lambda each: terminal_view(each.at_a_time), time_limit=limit):
             print("Not all runs are finished; run the same command to resume.")
             return STOPPED
         _print_tables([Path(str(experiment.directory)) for experiment in experiments])

@@ -23,10 +23,9 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
     member, next to the floor: the regret of a perfect explorer that may change
     only the members that are replaced. It writes to the output folder:
 
-      results.json       every run, with versions, date and arguments
-      curves.csv         cumulative regret, round by round
-      regret.png, .svg   the figure (needs: pip install 'popbandits[report]')
-      regret.vl.json     the figure for a Vega editor
+      results.json              every run, with versions, date and arguments
+      regret.png, .svg, .pdf    the figure (needs: pip install 'popbandits[report]')
+      regret.vl.json            the figure for a Vega editor
     """
     parser.add_argument(
         "--methods",
@@ -45,7 +44,7 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
 
     def run(arguments: argparse.Namespace) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress
 
         from popbandits.reports.figures.figure import require_extra
         from popbandits_experiments.paper import regret
@@ -63,21 +62,14 @@ def synthetic(parser: argparse.ArgumentParser) -> Command:
             require_extra()
         except MissingExtraError as error:  # Reported now, not after minutes of waiting.
             screen.print(f"There will be no figure: {error}", highlight=False, markup=False, soft_wrap=True)
-        runs = f"{len(experiment.methods) * len(experiment.sizes) * experiment.seeds} runs"
-        columns = (
-            TextColumn(f"{runs}, {workers} at a time" if workers > 1 else runs),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-        )
-        with Progress(*columns, console=screen, speed_estimate_period=120) as progress:
-            task = progress.add_task("", total=1.0)
-            results = experiment.run(workers, lambda share: progress.advance(task, share))
-            progress.update(task, completed=1.0)  # shares add up to 1 except for rounding
-        paths = results.save(folder)
+        jobs = experiment.jobs()
+        with Progress(console=screen, speed_estimate_period=120) as progress:
+            task = progress.add_task(f"{len(jobs)} jobs, {workers} at a time", total=len(jobs))
+            results = experiment.run(workers, lambda: progress.advance(task))
+        paths = [results.save(folder)]
         regret.print_table(results)
         with suppress(MissingExtraError):
-            paths += regret.write_figure(results, folder)
+            paths += regret.figure(results).write(folder)
         print_written(paths)
 
     return run

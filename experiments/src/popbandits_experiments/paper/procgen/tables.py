@@ -97,9 +97,10 @@ class Trial:
         """True if the run is finished and was tested at the end."""
         return self.run.status.state == "finished" and self.final is not None
 
-    def result(self, levels: str) -> float | None:
-        """Return the mean return of the best member, None if no member was tested."""
-        return None if self.final is None else float(self.final.metrics[f"{levels}_return"])
+    def result(self, levels: str) -> float:
+        """Return the mean return of the best member of a run that is done."""
+        assert self.final is not None
+        return float(self.final.metrics[f"{levels}_return"])
 
 
 def trials(
@@ -161,16 +162,20 @@ def comparable(given: Sequence[Trial]) -> Iterator[list[Trial]]:
 
 
 def score_tables(group: Sequence[Trial]) -> dict[str, ScoreTable]:
-    """Build the table of each set of levels."""
+    """Build the table of each set of levels from finished trials."""
     order = [*LABELS.values()]
     tasks: dict[str, dict[str, list[Trial]]] = {}
     for one in sorted(group, key=lambda one: (one.settings["game"], order.index(one.method))):
         tasks.setdefault(one.settings["game"], {}).setdefault(one.method, []).append(one)
-    tables = {
-        levels: score_table(tasks, title, lambda one, levels=levels: one.result(levels), 1.0)  # type: ignore[misc]
-        for levels, title in LEVELS.items()
+    return {
+        levels: score_table(
+            {
+                task: {method: [one.result(levels) for one in runs] for method, runs in groups.items()}
+                for task, groups in tasks.items()
+            }
+        )
+        for levels in LEVELS
     }
-    return {levels: table for levels, table in tables.items() if table is not None}
 
 
 def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) -> Table:
@@ -181,23 +186,19 @@ def table(levels: str, scores: ScoreTable, group: Sequence[Trial], plain: bool) 
         view.add_column(name, justify="left" if left else "right", no_wrap=True)
     sizes = {one.method: one.population for one in group}
     steps = short(group[0].steps)
-    easy = group[0].settings["difficulty"] == "easy"
-
-    def budget(method: str, cell: Cell) -> str:
-        return f"{sizes[method]} × {steps}, {counted(len(cell.values), 'run')}"
-
-    for game, cells in scores.rows.items():
-        known = published.RETURNS[levels].get(game, {}) if easy else {}
+    shares = published.NORMALISED if levels == "test" and scores.baseline == published.BASELINE else {}
+    parts = [
+        (escape(printable(game)), cells, published.RETURNS[levels].get(game)) for game, cells in scores.rows.items()
+    ]
+    for name, cells, known in (*parts, (f"in % of {scores.baseline}", scores.normalised, shares)):
         for method, cell in cells.items():
-            row = (_here(cell, plain), _p(cell), _published(known.get(method)))
-            view.add_row(escape(printable(game)), method, budget(method, cell), *row)
+            budget = f"{sizes[method]} × {steps}, {counted(len(cell.values), 'run')}"
+            figure = (known or {}).get(method) if group[0].settings["difficulty"] == "easy" else None
+            there = "–" if figure is None else "{:.1f} ± {:.1f}".format(*figure)
+            p = "" if math.isnan(cell.p) else f"{cell.p:.2g}"
+            view.add_row(name, method, budget, _here(cell, plain), p, there)
         if not plain:  # Markdown tables have no sections.
             view.add_section()
-    same = easy and levels == "test" and scores.baseline == published.BASELINE
-    known = published.NORMALISED if same else {}
-    for method, cell in scores.normalised.items():
-        row = (_here(cell, plain), _p(cell), _published(known.get(method)))
-        view.add_row(f"in % of {scores.baseline}", method, budget(method, cell), *row)
     return view
 
 
@@ -207,14 +208,6 @@ def _here(cell: Cell, plain: bool) -> str:
     if cell.best:
         text = f"**{text}**" if plain else f"[bold]{text}[/bold]"
     return f"{text} ★" if cell.starred else text
-
-
-def _p(cell: Cell) -> str:
-    return "" if math.isnan(cell.p) else f"{cell.p:.2g}"
-
-
-def _published(figure: published.Figure | None) -> str:
-    return "–" if figure is None else "{:.1f} ± {:.1f}".format(*figure)
 
 
 def print_tables(given: Sequence[Trial], console: Console | None = None) -> None:
@@ -233,7 +226,7 @@ def print_tables(given: Sequence[Trial], console: Console | None = None) -> None
             how.append("prioritised level replay")
         how += group[-1].variant  # Single agents, which have none, come first.
         for levels, scores in score_tables(group).items():
-            console.print(f"{scores.measure}: {printable(', '.join(how))}", style="bold", highlight=False, markup=False)
+            console.print(f"{LEVELS[levels]}: {printable(', '.join(how))}", style="bold", highlight=False, markup=False)
             console.print(table(levels, scores, group, plain), highlight=False)
             note = NOTE.format(baseline=scores.baseline, episodes=EPISODES[one.settings["score_on"]])
             console.print(f"{note}\n", highlight=False, soft_wrap=True)
