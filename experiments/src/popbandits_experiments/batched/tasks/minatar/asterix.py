@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from popbandits_experiments.batched.tasks.minatar.game import SIDE, Game, mark, stick
-from popbandits_experiments.batched.tasks.task import State
+from popbandits_experiments.batched.tasks.minatar.game import SIDE, Game, stick
+from popbandits_experiments.batched.tasks.task import State, mark
 
 ROWS = 8
 NOWHERE = -10.0
@@ -25,10 +25,7 @@ class Asterix(Game):
     name = "Asterix-MinAtar"
     observation = (4, SIDE, SIDE)
     actions = 5
-    start_noise = 0
     step_noise = 4
-    random_score = 0.5
-    solved = 15.0  # PPO in gymnax's table (README.md), where episodes have the same limit.
 
     def start(self, noise: Tensor) -> State:
         """Start in the middle of an empty field."""
