@@ -42,11 +42,7 @@ class Scripted(World):
         return Give()
 
     def test(self, brains: Brains, episodes: int, stream: Any) -> Test:
-        class Nothing(Test):
-            def __call__(self, streams: Streams) -> Tensor:
-                return torch.zeros(len(brains.flat), episodes)
-
-        return Nothing()
+        return lambda streams: torch.zeros(len(brains.flat), episodes)
 
 
 class Seen:

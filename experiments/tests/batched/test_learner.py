@@ -9,7 +9,8 @@ import torch
 
 from experiments.tests.batched.plain import PlainPPO, Scripted, Steps
 from popbandits_experiments.batched.device import DeviceWorld
-from popbandits_experiments.batched.ppo import _ORDERS, ADVANTAGES, BatchedPPO, Settings
+from popbandits_experiments.batched.learning import ADVANTAGES
+from popbandits_experiments.batched.ppo import _ORDERS, BatchedPPO, Settings
 from popbandits_experiments.batched.random import Streams, derive_keys
 from popbandits_experiments.batched.tasks import TASKS
 

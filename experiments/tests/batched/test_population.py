@@ -256,6 +256,7 @@ def test_another_configuration_allocates_nothing_that_graphs_read() -> None:
 
     def addresses() -> list[int]:
         buffers = [*agent.state.values(), *vars(agent.rollout).values(), *agent.optimizer.settings.values()]
+        buffers += [agent.learners.table, agent.learners.due, *vars(agent.data).values()]
         buffers += [value for value in vars(agent).values() if isinstance(value, Tensor)]
         buffers += [value for value in vars(agent.play).values() if isinstance(value, Tensor)]
         return [tensor.data_ptr() for tensor in [*buffers, *agent.brains.weights, *agent._own.values()]]

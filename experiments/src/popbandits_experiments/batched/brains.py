@@ -46,6 +46,8 @@ class Brains:
         self.flat = torch.zeros(members, self.layout.size, device=device)
         self.weights = [view.requires_grad_() for view in self.layout.views(self.flat)]
         """Views of `flat`; gradients are taken with respect to these."""
+        self.spread = self.weights[len(self.weights) - len(spread) :]
+        """Log-deviations of continuous actions, (A, 1, K); none if actions are discrete."""
         self.observed = RunningScale(members, inputs, device)
         self.rewarded = RunningScale(members, 1, device)
 

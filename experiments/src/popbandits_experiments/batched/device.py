@@ -99,7 +99,7 @@ class DevicePlay(Play):
         self._discounted.copy_(discounted)
 
 
-class DeviceTest(Test):
+class DeviceTest:
     """E fresh episodes of each member; the time limit is split into blocks, each replayed as one CUDA graph."""
 
     def __init__(self, task: Task, brains: Brains, episodes: int, stream: "torch.cuda.Stream | None"):

@@ -8,6 +8,7 @@
 | C | chunks of an epoch: the gradients of C / minibatches chunks make one step of the optimizer |
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -18,55 +19,40 @@ from popbandits_experiments.batched.objective import Coefficients, continuous_gr
 from popbandits_experiments.batched.optimizers import MINIBATCHES, BatchedOptimizer
 from popbandits_experiments.cuda_graphs import Replayed
 
+_NUMBERS = ("one_minus_gamma", "gae_lambda", "clip", "entropy", "vf_coef")
+SETTINGS = (*_NUMBERS, "epochs", "minibatches", "value_clip", "advantages")
+"""Hyperparameters of members; choices are numbered."""
+ADVANTAGES = ("minibatch", "rollout", "none")
+"""How advantages are normalised."""
 
-@dataclass(frozen=True)
+
 class Learners:
     """Members that learn together: weights, optimizers and hyperparameters, at fixed addresses."""
 
-    brains: Brains
-    optimizer: BatchedOptimizer
-    table: Tensor
-    """Hyperparameters, (names, A)."""
-    names: tuple[str, ...]
-    normalisation: Tensor
-    """Index of how advantages are normalised, (A,)."""
-    due: Tensor
-    """Chunks after which a member's optimizer steps, (C, A, 1)."""
-
-    @property
-    def own(self) -> dict[str, Tensor]:
+    def __init__(self, brains: Brains):
+        members, device = len(brains.flat), brains.flat.device
+        self.brains, self.optimizer = brains, BatchedOptimizer(brains.flat)
+        self.table = torch.zeros(len(SETTINGS), members, device=device)
+        self.own = dict(zip(SETTINGS, self.table, strict=True))
         """Hyperparameters by name, (A,) each."""
-        return dict(zip(self.names, self.table, strict=True))
-
-    def empty(self, members: int) -> "Learners":
-        """Allocate as much for another number of members."""
-        brains = self.brains.empty(members)
-
-        def part(tensor: Tensor, dim: int) -> Tensor:
-            return torch.zeros_like(tensor.narrow(dim, 0, members), memory_format=torch.contiguous_format)
-
-        rest = part(self.table, 1), self.names, part(self.normalisation, 0), part(self.due, 1)
-        return Learners(brains, BatchedOptimizer(brains.flat), *rest)
+        self.due = torch.zeros(MINIBATCHES[-1], members, 1, dtype=torch.bool, device=device)
+        """Chunks after which a member's optimizer steps, (C, A, 1)."""
+        self._learnt = (brains.flat, self.optimizer.first, self.optimizer.second, self.optimizer.steps)
+        self._given = (self.table, self.due, self.optimizer.rows)
 
     @torch.no_grad()
     def load(self, whole: "Learners", who: Tensor) -> None:
         """Copy members in."""
         for ours, theirs in zip(self._learnt, whole._learnt, strict=True):
             torch.index_select(theirs, 0, who, out=ours)
-        pairs = ((self.table, whole.table), (self.due, whole.due), (self.optimizer.rows, whole.optimizer.rows))
-        for ours, theirs in pairs:
+        for ours, theirs in zip(self._given, whole._given, strict=True):
             torch.index_select(theirs, 1, who, out=ours)
-        torch.index_select(whole.normalisation, 0, who, out=self.normalisation)
 
     @torch.no_grad()
     def store(self, whole: "Learners", who: Tensor) -> None:
         """Copy what members have learnt back."""
         for ours, theirs in zip(self._learnt, whole._learnt, strict=True):
             theirs.index_copy_(0, who, ours)
-
-    @property
-    def _learnt(self) -> tuple[Tensor, ...]:
-        return self.brains.flat, self.optimizer.first, self.optimizer.second, self.optimizer.steps
 
 
 @dataclass(frozen=True)
@@ -82,15 +68,20 @@ class Transitions:
     order: Tensor
     """Order in which a member learns from its transitions, (A, M)."""
 
-    def shuffle(self, who: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    @staticmethod
+    def empty(brains: Brains, actions: Tensor) -> "Transitions":
+        """Allocate the buffers for what a rollout with these actions holds."""
+        members, rows, device = len(actions), actions.shape[1] * actions.shape[2], actions.device
+        seen, facts = (torch.zeros(members, rows, size, device=device) for size in (brains.inputs, 4))
+        return Transitions(seen, actions, facts, torch.zeros(members, rows, dtype=torch.int64, device=device))
+
+    def shuffle(self, who: Tensor | None) -> list[Tensor]:
         """Return observations, actions and facts in the order of learning, of some of the members."""
         rows = (self.seen, self.actions.flatten(1, 2), self.facts)
         if who is not None:
             order = self.order[who]
-            seen, actions, facts = (each[who[:, None], order] for each in rows)
-            return seen, actions, facts
-        seen, actions, facts = (each.gather(1, _spread(self.order, each)) for each in rows)
-        return seen, actions, facts
+            return [each[who[:, None], order] for each in rows]
+        return [each.gather(1, _spread(self.order, each)) for each in rows]
 
 
 def _spread(order: Tensor, rows: Tensor) -> Tensor:
@@ -103,13 +94,13 @@ class Epoch:
     def __init__(self, whole: Learners, data: Transitions, members: int, stream: "torch.cuda.Stream | None"):
         self.whole, self.data = whole, data
         self._some = members < len(whole.brains.flat)
-        self.learners = whole.empty(members) if self._some else whole
+        self.learners = Learners(whole.brains.empty(members)) if self._some else whole
         self._who = torch.zeros(members, dtype=torch.int64, device=whole.table.device)
         self._run = Replayed(self._procedure, stream)
-        # Compiled once for all numbers of members, as the optimizer's step.
-        compiled = whole.table.is_cuda
-        self._discrete = torch.compile(discrete_gradients, dynamic=True) if compiled else discrete_gradients
-        self._continuous = torch.compile(continuous_gradients, dynamic=True) if compiled else continuous_gradients
+        self._objective: Callable[..., tuple[Tensor, ...]]
+        self._objective = discrete_gradients if whole.brains.discrete else continuous_gradients
+        if whole.table.is_cuda:  # Compiled once for all numbers of members, as the optimizer's step.
+            self._objective = torch.compile(self._objective, dynamic=True)
 
     def __call__(self, order: Tensor | None = None) -> None:
         """Let the first members of an order learn; nobody learns who is not due."""
@@ -130,7 +121,9 @@ class Epoch:
         ours, chunks = self.learners, MINIBATCHES[-1]
         ours.optimizer.gradient.zero_()  # Members without epochs left are never due: their gradients would accumulate.
         facts[..., 1] = self._normalise_minibatches(facts[..., 1])
-        coefficients = self._coefficients()
+        own = {name: column[:, None] for name, column in ours.own.items()}
+        share = own["minibatches"] / chunks
+        coefficients = Coefficients(own["clip"], own["vf_coef"], own["entropy"], own["value_clip"], share)
         size = seen.shape[1] // chunks
         for chunk in range(chunks):
             rows = slice(chunk * size, (chunk + 1) * size)
@@ -148,25 +141,15 @@ class Epoch:
         mean = together @ parts.mean(2, keepdim=True)
         variance = together @ (parts - mean).square().mean(2, keepdim=True)
         centred = ((parts - mean) / (variance.sqrt() + 1e-8)).flatten(1)
-        return torch.where((self.learners.normalisation == 0)[:, None], centred, advantages)
-
-    def _coefficients(self) -> Coefficients:
-        own = {name: column[:, None] for name, column in self.learners.own.items()}
-        share = own["minibatches"] / MINIBATCHES[-1]
-        return Coefficients(own["clip"], own["vf_coef"], own["entropy"], own["value_clip"], share)
+        return torch.where((self.learners.own["advantages"] == 0)[:, None], centred, advantages)
 
     def _gradients(self, seen: Tensor, actions: Tensor, facts: Tensor, coefficients: Coefficients) -> list[Tensor]:
         """Compute the gradient of each member's objective, of all its weights."""
         brains = self.learners.brains
         outputs, values = brains.policy(seen), brains.value(seen)
         with torch.no_grad():
-            if brains.discrete:
-                by_output, by_value = self._discrete(outputs, values, actions, facts, coefficients)
-                spread: list[Tensor] = []
-            else:
-                by_output, by_spread, by_value = self._continuous(
-                    outputs, brains.weights[-1], values, actions, facts, coefficients
-                )
-                spread = [by_spread]
-        weights = brains.weights[: len(brains.weights) - len(spread)]
-        return [*torch.autograd.grad((outputs, values), weights, (by_output, by_value)), *spread]
+            by_output, *by_spread, by_value = self._objective(
+                outputs, *brains.spread, values, actions, facts, coefficients
+            )
+        weights = brains.weights[: len(brains.weights) - len(by_spread)]
+        return [*torch.autograd.grad((outputs, values), weights, (by_output, by_value)), *by_spread]

@@ -22,7 +22,7 @@ from torch import Tensor
 from popbandits.errors import ArgumentError
 
 OPTIMIZERS = ("adam", "rmsprop", "sgd")
-_CHILDREN = {"adam": ("beta1", "keep"), "rmsprop": ("smoothing", "smooth"), "sgd": ("momentum", "keep")}
+CHILDREN = {"adam": ("beta1", "keep"), "rmsprop": ("smoothing", "smooth"), "sgd": ("momentum", "keep")}
 """Hyperparameter that only this optimizer has, and the coefficient that it sets."""
 BETA2 = 0.999
 EPSILON = 1e-5
@@ -105,7 +105,7 @@ class BatchedOptimizer:
         own = {name: tensor.flatten().tolist() for name, tensor in self.settings.items()}
         found = []
         for i, kind in enumerate(self.kind.tolist()):
-            child, coefficient = _CHILDREN[OPTIMIZERS[kind]]
+            child, coefficient = CHILDREN[OPTIMIZERS[kind]]
             common = {name: own[name][i] for name in ("lr", "max_grad_norm")}
             found.append({**common, "optimizer": OPTIMIZERS[kind], child: own[coefficient][i]})
         return found
@@ -115,38 +115,17 @@ class BatchedOptimizer:
 
         A member whose gradient is not finite keeps its weights.
         """
+        state = (self.weights, self.gradient, self.first, self.second, self.steps)
         with torch.no_grad():
-            self._step(
-                gradients,
-                due,
-                self.weights,
-                self.gradient,
-                self.first,
-                self.second,
-                self.steps,
-                *self.settings.values(),
-            )
+            self._step(gradients, due, state, tuple(self.settings.values()))
 
 
 def _accumulate_and_step(
-    gradients: Sequence[Tensor],
-    due: Tensor,
-    weights: Tensor,
-    gradient: Tensor,
-    first: Tensor,
-    second: Tensor,
-    steps: Tensor,
-    lr: Tensor,
-    keep: Tensor,
-    take: Tensor,
-    smooth: Tensor,
-    correct1: Tensor,
-    correct2: Tensor,
-    divide: Tensor,
-    max_grad_norm: Tensor,
-    weight_decay: Tensor,
+    gradients: Sequence[Tensor], due: Tensor, state: Sequence[Tensor], settings: Sequence[Tensor]
 ) -> None:
     """Apply the rule of the module's docstring in place to the members that are due."""
+    weights, gradient, first, second, steps = state
+    lr, keep, take, smooth, correct1, correct2, divide, max_grad_norm, weight_decay = settings
     summed = gradient + torch.cat([part.flatten(1) for part in gradients], dim=1)
     gradient.copy_(torch.where(due, 0.0, summed))
     norm = torch.linalg.vector_norm(summed, dim=1, keepdim=True)

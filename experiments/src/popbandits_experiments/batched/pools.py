@@ -1,7 +1,5 @@
 """Worlds in EnvPool: environments stepped on CPU cores, one pool for all members."""
 
-from collections.abc import Callable
-
 import envpool
 import numpy as np
 import torch
@@ -41,7 +39,7 @@ class PoolWorld(World):
 
     def test(self, brains: Brains, episodes: int, stream: "torch.cuda.Stream | None") -> Test:
         """Make the environments that members are scored in."""
-        return _PoolTest(self, brains, episodes)
+        return lambda streams: _Pool(self, episodes, streams, brains.flat.device).finish(brains, streams)
 
 
 class _Pool:
@@ -65,30 +63,29 @@ class _Pool:
         self._observations, rewards, terminated, truncated, _ = self._pool.step(self._pool_actions(actions))
         following = self.observe()
         over = terminated | truncated
-        if len(ended := np.flatnonzero(over).astype(np.int32)):
-            # EnvPool would start them in the next step and ignore its action.
-            fresh, info = self._pool.reset(ended)
-            self._observations[info["env_id"]] = fresh
+        self.restart(over)  # EnvPool would start them in the next step and ignore its action.
 
         def tensor(values: "np.ndarray[tuple[int], np.dtype[np.generic]]") -> Tensor:
             return torch.as_tensor(values, device=self.device).view(-1, self.copies)
 
         return following, tensor(rewards.astype(np.float32)), tensor(terminated), tensor(over)
 
-    def restart(self, members: Tensor) -> None:
-        """Start new episodes in the environments of some members."""
-        ids = np.flatnonzero(members.repeat_interleave(self.copies).cpu().numpy()).astype(np.int32)
-        if len(ids):
+    def restart(self, which: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> None:
+        """Start new episodes in some of the environments."""
+        if len(ids := np.flatnonzero(which).astype(np.int32)):
             fresh, info = self._pool.reset(ids)
             self._observations[info["env_id"]] = fresh
 
-    def finish(self, act: Callable[[Tensor], Tensor]) -> Tensor:
+    @torch.no_grad()
+    def finish(self, brains: Brains, streams: Streams) -> Tensor:
         """Play every episode to its end, stepping only unfinished ones; return the returns, (A, copies)."""
         returns = np.zeros(len(self._observations), dtype=np.float32)
         running = np.arange(len(returns), dtype=np.int32)
         while len(running):
-            actions = self._pool_actions(act(self.observe()))[running]
-            observations, rewards, terminated, truncated, info = self._pool.step(actions, running)
+            outputs = brains.policy(brains.see(self.observe()))
+            actions = brains.act(outputs, brains.noise(streams, self.copies)) if brains.discrete else outputs
+            stepped = self._pool.step(self._pool_actions(actions)[running], running)
+            observations, rewards, terminated, truncated, info = stepped
             ids = info["env_id"]
             self._observations[ids] = observations
             returns[ids] += rewards
@@ -125,7 +122,7 @@ class _PoolPlay(Play):
         if self._pool is None:
             self._pool = _Pool(self._world, self._rollout.rewards.shape[2], streams, self._gamma.device)
         changed = self._marks != self._known
-        self._pool.restart(changed)
+        self._pool.restart(changed.repeat_interleave(self._discounted.shape[1]).cpu().numpy())
         self._discounted.masked_fill_(changed[:, None], 0.0)
         slots = torch.arange(len(self._marks), device=self._marks.device)
         self._marks.copy_(self._known.max() + 1 + slots)  # Of no other member, and of no other interval.
@@ -146,18 +143,3 @@ class _PoolPlay(Play):
             for buffer, value in zip(vars(out).values(), step, strict=True):
                 buffer[:, t] = value
             self._discounted = self._discounted * ~over
-
-
-class _PoolTest(Test):
-    def __init__(self, world: PoolWorld, brains: Brains, episodes: int):
-        self._world, self._brains, self._episodes = world, brains, episodes
-
-    @torch.no_grad()
-    def __call__(self, streams: Streams) -> Tensor:
-        brains = self._brains
-
-        def act(observations: Tensor) -> Tensor:
-            outputs = brains.policy(brains.see(observations))
-            return brains.act(outputs, brains.noise(streams, self._episodes)) if brains.discrete else outputs
-
-        return _Pool(self._world, self._episodes, streams, brains.flat.device).finish(act)

@@ -30,16 +30,14 @@ from popbandits.agent import Outcome
 from popbandits.errors import ArgumentError
 from popbandits.rl.threads import use_one_thread
 from popbandits_experiments.batched.brains import Brains
-from popbandits_experiments.batched.learning import Epoch, Learners, Transitions
+from popbandits_experiments.batched.learning import ADVANTAGES, SETTINGS, Epoch, Learners, Transitions
 from popbandits_experiments.batched.members import MemberRows
-from popbandits_experiments.batched.optimizers import MINIBATCHES, BatchedOptimizer, minibatch_ends
+from popbandits_experiments.batched.optimizers import MINIBATCHES, minibatch_ends
 from popbandits_experiments.batched.random import Streams, keys_of
 from popbandits_experiments.batched.rollouts import Rollout, World
 from popbandits_experiments.cuda_graphs import Replayed, stream_on
 
-ADVANTAGES = ("minibatch", "rollout", "none")
-_NUMBERS = ("one_minus_gamma", "gae_lambda", "clip", "entropy", "vf_coef")
-_SETTINGS = (*_NUMBERS, "epochs", "minibatches", "value_clip")
+_CHOICES: dict[str, tuple[Any, ...]] = {"minibatches": MINIBATCHES, "advantages": ADVANTAGES}
 SHARED_STATES = 32
 """States of a population on which the behaviours of its members are compared."""
 PARTS = (1.0, 0.75, 0.5, 0.25)
@@ -87,45 +85,23 @@ class BatchedPPO(MemberRows):
         members, stream = len(seeds), stream_on(torch.device(device))
         super().__init__(members, device)
         self.world, self.settings = world, settings
-        self.brains = self._make_brains(members)
-        self.optimizer = BatchedOptimizer(self.brains.flat)
-        self._make_buffers(members)
+        normalise = world.normalise and not settings.raw
+        self.brains = Brains(
+            members, world.inputs, world.actions, world.discrete, settings.hidden, self.device, normalise
+        )
+        self.learners = Learners(self.brains)
+        self.optimizer, self._own = self.learners.optimizer, self.learners.own
+        self._gamma = torch.zeros(members, 1, device=self.device)
         self.rollout = Rollout.empty(self.brains, settings.rollout, settings.copies)
+        self.data = Transitions.empty(self.brains, self.rollout.actions)
         self.play = world.play(self.brains, self._gamma, self.rollout, stream)
         self.test = world.test(self.brains, settings.episodes, stream)
         self._prepare = Replayed(self._prepare_rollout, stream)
-        self._epochs = self._make_epochs(stream)
+        sizes = {math.ceil(share * members) for share in PARTS}
+        self._epochs = {size: Epoch(self.learners, self.data, size, stream) for size in sorted(sizes)}
+        """Epochs for all members, and for parts of them, by their number."""
         self._epoch = self._epochs[members]
         self._start(range(members), seeds)
-
-    def _make_brains(self, members: int) -> Brains:
-        world, settings = self.world, self.settings
-        normalise = world.normalise and not settings.raw
-        return Brains(members, world.inputs, world.actions, world.discrete, settings.hidden, self.device, normalise)
-
-    def _make_buffers(self, members: int) -> None:
-        """Allocate the buffers that graphs read and write; their addresses must not change."""
-
-        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-            return torch.zeros(*shape, dtype=dtype, device=self.device)
-
-        rows = self.settings.rollout * self.settings.copies
-        table = zeros(len(_SETTINGS), members)
-        self._table, self._own = table, dict(zip(_SETTINGS, table, strict=True))
-        self._gamma = zeros(members, 1)
-        self._normalisation = zeros(members, dtype=torch.int64)
-        self._seen = zeros(members, rows, self.brains.inputs)
-        # For each transition: log-probability before, advantage, target, value before.
-        self._facts = zeros(members, rows, 4)
-        self._order = zeros(members, rows, dtype=torch.int64)
-        self._due = zeros(MINIBATCHES[-1], members, 1, dtype=torch.bool)
-
-    def _make_epochs(self, stream: "torch.cuda.Stream | None") -> dict[int, Epoch]:
-        """Make epochs for all members, and for parts of them, by their number."""
-        learners = Learners(self.brains, self.optimizer, self._table, _SETTINGS, self._normalisation, self._due)
-        data = Transitions(self._seen, self.rollout.actions, self._facts, self._order)
-        sizes = {math.ceil(share * len(self._order)) for share in PARTS}
-        return {size: Epoch(learners, data, size, stream) for size in sorted(sizes)}
 
     def _rows(self) -> dict[str, Tensor]:
         """Return what is learnt, and the environments, by name, a row for each member."""
@@ -133,24 +109,22 @@ class BatchedPPO(MemberRows):
 
     def _fresh(self, keys: Tensor) -> dict[str, Tensor]:
         """Draw initial weights, reset the scales and start episodes, a row for each key."""
-        fresh, streams = self._make_brains(len(keys)), Streams(keys)
+        fresh, streams = self.brains.empty(len(keys)), Streams(keys)
         fresh.flat.copy_(fresh.draw(streams))
         return {**fresh.state, **self.play.fresh(streams.fork(_ENVIRONMENTS))}
 
     def applied(self) -> list[dict[str, Any]]:
         """Return the hyperparameters of the last interval, read from where they are used."""
-        own = {name: tensor.tolist() for name, tensor in self._own.items()}
+        own = [dict(zip(SETTINGS, row, strict=True)) for row in self.learners.table.T.tolist()]
         return [
             {
                 **steps,
-                "advantages": ADVANTAGES[normalisation],
-                **{name: own[name][i] for name in _NUMBERS},
-                **{name: round(own[name][i]) for name in ("epochs", "minibatches")},
-                "value_clip": bool(own["value_clip"][i]),
+                **row,
+                **{name: round(row[name]) for name in ("epochs", "minibatches")},
+                "value_clip": bool(row["value_clip"]),
+                "advantages": ADVANTAGES[round(row["advantages"])],
             }
-            for i, (steps, normalisation) in enumerate(
-                zip(self.optimizer.applied(), self._normalisation.tolist(), strict=True)
-            )
+            for steps, row in zip(self.optimizer.applied(), own, strict=True)
         ]
 
     def train(self, configs: Sequence[Mapping[str, Any]]) -> list[Outcome]:
@@ -172,8 +146,9 @@ class BatchedPPO(MemberRows):
             # The number of epochs depends on the other members; what a member draws later must not.
             orders = streams.fork(_ORDERS)
             for epoch, learn in enumerate(parts):
-                self._order.copy_(orders.uniform(self._order.shape[1]).argsort(dim=1))
-                self._set_due(epoch)
+                self.data.order.copy_(orders.uniform(self.data.order.shape[1]).argsort(dim=1))
+                left = (epoch < self._own["epochs"])[:, None]
+                self.learners.due.copy_(minibatch_ends(self._own["minibatches"]) & left)
                 learn(longest)
             self._trained += 1
         returns = self.test(self._streams().fork(_SCORES))
@@ -191,7 +166,7 @@ class BatchedPPO(MemberRows):
     def evaluate(self, members: Sequence[int], episodes: int, seeds: Sequence[int]) -> Tensor:
         """Play fresh episodes with some of the members; return their returns, (members, episodes)."""
         rows = torch.tensor(list(members), device=self.device)
-        chosen = self._make_brains(len(rows))
+        chosen = self.brains.empty(len(rows))
         for name, tensor in chosen.state.items():
             tensor.copy_(self.brains.state[name][rows])
         chosen.observed.refresh()
@@ -215,24 +190,19 @@ class BatchedPPO(MemberRows):
     def _configure(self, configs: Sequence[Mapping[str, Any]]) -> None:
         """Write the hyperparameters of an interval to the buffers that the graphs read."""
         for config in configs:
-            if config["minibatches"] not in MINIBATCHES:
-                raise ArgumentError(f"minibatches must be one of {MINIBATCHES}, got {config['minibatches']!r}")
-            if config["advantages"] not in ADVANTAGES:
-                raise ArgumentError(f"advantages must be one of {ADVANTAGES}, got {config['advantages']!r}")
+            for name, options in _CHOICES.items():
+                if config[name] not in options:
+                    raise ArgumentError(f"{name} must be one of {options}, got {config[name]!r}")
         self.optimizer.configure(configs)
-        self._table.copy_(torch.tensor([[float(config[name]) for config in configs] for name in _SETTINGS]))
+        numbered = [{**config, "advantages": ADVANTAGES.index(config["advantages"])} for config in configs]
+        self.learners.table.copy_(torch.tensor([[float(config[name]) for config in numbered] for name in SETTINGS]))
         self._gamma.copy_((1 - self._own["one_minus_gamma"].double())[:, None])
-        self._normalisation.copy_(torch.tensor([ADVANTAGES.index(config["advantages"]) for config in configs]))
         self.brains.observed.refresh()
 
     def _parts(self, epochs: Sequence[int]) -> list[Epoch]:
         """Return, epoch by epoch, the smallest part that holds every member with an epoch left."""
         left = [sum(count > epoch for count in epochs) for epoch in range(max(epochs))]
         return [next(part for size, part in self._epochs.items() if size >= count) for count in left]
-
-    def _set_due(self, epoch: int) -> None:
-        """Mark the chunks of an epoch after which each member's optimizer steps."""
-        self._due.copy_(minibatch_ends(self._own["minibatches"]) & (epoch < self._own["epochs"])[:, None])
 
     @torch.no_grad()
     def _prepare_rollout(self) -> None:
@@ -243,7 +213,7 @@ class BatchedPPO(MemberRows):
         """
         brains, out, own = self.brains, self.rollout, self._own
         seen = brains.see(out.observations.flatten(1, 2))
-        self._seen.copy_(seen)
+        self.data.seen.copy_(seen)
         following = brains.value(brains.see(out.following.flatten(1, 2))).view_as(out.rewards)
         values = brains.value(seen).view_as(out.rewards)
         before = brains.log_probabilities(brains.policy(seen), out.actions.flatten(1, 2))
@@ -264,5 +234,5 @@ class BatchedPPO(MemberRows):
         centred = (advantages - advantages.mean(1, keepdim=True)) / (
             advantages.std(1, keepdim=True, correction=0) + 1e-8
         )
-        advantages = torch.where((self._normalisation == 1)[:, None], centred, advantages)
-        self._facts.copy_(torch.stack([before, advantages, targets, values], -1))
+        advantages = torch.where((own["advantages"] == 1)[:, None], centred, advantages)
+        self.data.facts.copy_(torch.stack([before, advantages, targets, values], -1))

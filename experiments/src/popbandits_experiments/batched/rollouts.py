@@ -1,6 +1,7 @@
 """Rollouts of members, and the contract of the worlds that produce them."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -32,17 +33,13 @@ class Rollout:
     @staticmethod
     def empty(brains: Brains, steps: int, copies: int) -> "Rollout":
         """Allocate the buffers of a rollout."""
-        members, device = len(brains.flat), brains.flat.device
-        shape = (members, steps, copies)
-        observations, following = (torch.zeros(*shape, brains.inputs, device=device) for _ in range(2))
-        taken = (
-            torch.zeros(shape, dtype=torch.int64, device=device)
-            if brains.discrete
-            else torch.zeros(*shape, brains.actions, device=device)
-        )
-        rewards, discounted = (torch.zeros(shape, device=device) for _ in range(2))
-        terminated, over = (torch.zeros(shape, dtype=torch.bool, device=device) for _ in range(2))
-        return Rollout(observations, following, taken, rewards, discounted, terminated, over)
+
+        def zeros(*more: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(len(brains.flat), steps, copies, *more, dtype=dtype, device=brains.flat.device)
+
+        actions = zeros(dtype=torch.int64) if brains.discrete else zeros(brains.actions)
+        ends = (zeros(dtype=torch.bool) for _ in range(2))
+        return Rollout(zeros(brains.inputs), zeros(brains.inputs), actions, zeros(), zeros(), *ends)
 
 
 class Play(ABC):
@@ -70,12 +67,8 @@ class Play(ABC):
         """Fill the rollout with the next T steps."""
 
 
-class Test(ABC):
-    """E fresh episodes of each member."""
-
-    @abstractmethod
-    def __call__(self, streams: Streams) -> Tensor:
-        """Play the episodes and return their returns, (A, E)."""
+Test = Callable[[Streams], Tensor]
+"""Plays E fresh episodes of each member, and returns their returns, (A, E)."""
 
 
 class World(ABC):

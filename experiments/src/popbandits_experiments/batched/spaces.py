@@ -5,8 +5,8 @@ from typing import Any
 
 from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer, OrdinalHyperparameter
 
-from popbandits_experiments.batched.optimizers import MINIBATCHES
-from popbandits_experiments.batched.ppo import ADVANTAGES
+from popbandits_experiments.batched.learning import ADVANTAGES
+from popbandits_experiments.batched.optimizers import CHILDREN, MINIBATCHES, OPTIMIZERS
 
 DEFAULTS: dict[str, Any] = {
     "lr": 3e-4,
@@ -27,83 +27,46 @@ DEFAULTS: dict[str, Any] = {
 64), except that the critic's loss is halved, so that vf_coef = 0.5 means the same as in CleanRL."""
 
 
+_LOG = {"lr", "one_minus_gamma", "vf_coef", "max_grad_norm"}
+_WIDE, _SHIFTED, _NARROW = range(3)
+_RANGES: dict[str, tuple[tuple[float, float] | None, ...]] = {
+    "lr": ((1e-5, 1e-1), (1e-6, 1e-2), (1e-4, 3e-3)),
+    "one_minus_gamma": ((1e-3, 0.2), (1e-4, 0.05), (3e-3, 0.05)),
+    "gae_lambda": ((0.8, 1.0), (0.6, 1.0), (0.9, 0.99)),
+    "clip": ((0.02, 0.6), (0.1, 1.0), (0.1, 0.4)),
+    "entropy": ((0.0, 0.1), (0.0, 0.2), (0.0, 0.02)),
+    "vf_coef": ((0.05, 2.0), (0.01, 1.0), (0.25, 1.0)),
+    "max_grad_norm": ((0.05, 5.0), (0.2, 20.0), (0.3, 2.0)),
+    "beta1": ((0.5, 0.99), (0.0, 0.99), (0.8, 0.95)),
+    "smoothing": ((0.9, 0.999), (0.5, 0.999), (0.97, 0.999)),
+    "momentum": ((0.0, 0.99), (0.5, 0.99), None),
+}
+"""Range of each number in the wide, the shifted and the narrow space."""
+
+
 def wide() -> ConfigurationSpace:
     """Build the space for an unknown task: wide ranges."""
-    return _space(
-        {
-            "lr": (1e-5, 1e-1),
-            "one_minus_gamma": (1e-3, 0.2),
-            "gae_lambda": (0.8, 1.0),
-            "clip": (0.02, 0.6),
-            "entropy": (0.0, 0.1),
-            "vf_coef": (0.05, 2.0),
-            "max_grad_norm": (0.05, 5.0),
-            "beta1": (0.5, 0.99),
-            "smoothing": (0.9, 0.999),
-            "momentum": (0.0, 0.99),
-        },
-        epochs=(1, 10),
-        minibatches=MINIBATCHES,
-        optimizers=("adam", "rmsprop", "sgd"),
-        advantages=ADVANTAGES,
-    )
+    return _space(_WIDE, (1, 10), MINIBATCHES, OPTIMIZERS, ADVANTAGES)
 
 
 def shifted() -> ConfigurationSpace:
     """Build wide ranges that are not centred on good values: the usual ones are 0.29 of a range off the middle."""
-    return _space(
-        {
-            "lr": (1e-6, 1e-2),
-            "one_minus_gamma": (1e-4, 0.05),
-            "gae_lambda": (0.6, 1.0),
-            "clip": (0.1, 1.0),
-            "entropy": (0.0, 0.2),
-            "vf_coef": (0.01, 1.0),
-            "max_grad_norm": (0.2, 20.0),
-            "beta1": (0.0, 0.99),
-            "smoothing": (0.5, 0.999),
-            "momentum": (0.5, 0.99),
-        },
-        epochs=(1, 10),
-        minibatches=MINIBATCHES,
-        optimizers=("adam", "rmsprop", "sgd"),
-        advantages=ADVANTAGES,
-    )
+    return _space(_SHIFTED, (1, 10), MINIBATCHES, OPTIMIZERS, ADVANTAGES)
 
 
 def narrow() -> ConfigurationSpace:
     """Build the space of an expert in tuning PPO: narrow ranges."""
-    return _space(
-        {
-            "lr": (1e-4, 3e-3),
-            "one_minus_gamma": (3e-3, 0.05),
-            "gae_lambda": (0.9, 0.99),
-            "clip": (0.1, 0.4),
-            "entropy": (0.0, 0.02),
-            "vf_coef": (0.25, 1.0),
-            "max_grad_norm": (0.3, 2.0),
-            "beta1": (0.8, 0.95),
-            "smoothing": (0.97, 0.999),
-        },
-        epochs=(3, 10),
-        minibatches=MINIBATCHES[2:],
-        optimizers=("adam", "rmsprop"),
-        advantages=ADVANTAGES[:2],
-    )
-
-
-_LOG = {"lr", "one_minus_gamma", "vf_coef", "max_grad_norm"}
-_CHILDREN = {"adam": "beta1", "rmsprop": "smoothing", "sgd": "momentum"}
+    return _space(_NARROW, (3, 10), MINIBATCHES[2:], OPTIMIZERS[:2], ADVANTAGES[:2])
 
 
 def _space(
-    ranges: dict[str, tuple[float, float]],
+    kind: int,
     epochs: tuple[int, int],
-    minibatches: tuple[int, ...],
-    optimizers: tuple[str, ...],
-    advantages: tuple[str, ...],
+    minibatches: Sequence[int],
+    optimizers: Sequence[str],
+    advantages: Sequence[str],
 ) -> ConfigurationSpace:
-    """Build a space from ranges and choices."""
+    ranges = {name: bounds for name, row in _RANGES.items() if (bounds := row[kind]) is not None}
     space = space_with_optimizer(ranges, _LOG, optimizers, DEFAULTS)
     space.add(
         Integer("epochs", epochs, default=DEFAULTS["epochs"]),
@@ -130,5 +93,5 @@ def space_with_optimizer(
     }
     space = ConfigurationSpace()
     space.add(optimizer, *numbers.values())
-    space.add(*(EqualsCondition(numbers[_CHILDREN[name]], optimizer, name) for name in optimizers))
+    space.add(*(EqualsCondition(numbers[CHILDREN[name][0]], optimizer, name) for name in optimizers))
     return space

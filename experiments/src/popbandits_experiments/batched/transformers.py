@@ -70,6 +70,7 @@ class Transformer:
 
     def draw(self, streams: Streams) -> list[Tensor]:
         """Draw initial weights: small Gaussian embeddings, orthogonal matrices, gains of one and biases of zero."""
+        gains = {len(self.shapes) - 4, *(2 + LAYER * layer + part for layer in range(self.layers) for part in (0, 6))}
         drawn = []
         for number, shape in enumerate(self.shapes):
             if number < 2:
@@ -77,10 +78,7 @@ class Transformer:
             elif shape[0] > 1:
                 drawn.append(orthogonal(streams.normal(*shape)))
             else:
-                gain = number == len(self.shapes) - 4 or (
-                    number < len(self.shapes) - 4 and (number - 2) % LAYER in (0, 6)
-                )
-                drawn.append(torch.full_like(drawn[0][:, :1, :1].expand(-1, *shape), float(gain)))
+                drawn.append(torch.full_like(drawn[0][:, :1, :1].expand(-1, *shape), float(number in gains)))
         return drawn
 
 

@@ -4,6 +4,7 @@ import copy
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pprint import pformat
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -15,6 +16,11 @@ from popbandits.population import Population
 
 RUNS: tuple[tuple[bool, Mode], ...] = ((True, "max"), (False, "min"))
 """Kinds of runs that are tried: whether synchronous, and the mode."""
+
+
+def by_name(*checks: Callable[..., None]) -> dict[str, Callable[..., None]]:
+    """Map the rule that each check is named after to the check."""
+    return {check.__name__.replace("_", " "): check for check in checks}
 
 
 def run_checks(checks: Mapping[str, Callable[..., None]], subject: Any, *arguments: Any, where: str = "") -> None:
@@ -30,6 +36,20 @@ def require(rule_holds: bool, message: str) -> None:
     """Do what `assert` does, also with python -O."""
     if not rule_holds:
         raise AssertionError(message)
+
+
+def require_equal(one: Any, other: Any, rule: str) -> None:
+    """Compare values and types as they are written, with the keys of dicts in order; NaN equals NaN."""
+    require(pformat(one) == pformat(other), f"{rule}, got {one!r} and {other!r}")
+
+
+@contextmanager
+def require_no_error(message: str) -> Iterator[None]:
+    """Check that the block raises nothing; what it raises ends the message."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(f"{message} {error!r}") from error
 
 
 @contextmanager
@@ -66,10 +86,8 @@ def train_to_end(name: str, population: Population, gain: Callable[[Assignment],
     """Train a run to its end, telling out of order; one interval fails, and one member's scores have an error."""
     history, waiting = population.history, list[Assignment]()
     while not population.done:
-        try:
+        with require_no_error(f"after {len(history)} intervals, {name} must carry a run to its end, got"):
             waiting += population.ask()
-        except Exception as error:
-            raise AssertionError(f"{name} must carry a run to its end, got {error!r} at {len(history)}") from error
         # The order depends only on what is pending, so that a resumed run has the same one.
         assignment = max(waiting, key=lambda each: ((each.member * 2 + each.round) % 5, each.member))
         waiting.remove(assignment)

@@ -6,19 +6,20 @@ import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pprint import pformat
 from typing import Any
 
 import numpy as np
 
-from popbandits.errors import SpaceError
 from popbandits.explorers import Explorer, Proposal, as_explorer
 from popbandits.history import Config
 from popbandits.population import Population
 from popbandits.space import Space
 from popbandits_experiments.contracts.contract import (
     RUNS,
+    by_name,
     require,
+    require_equal,
+    require_no_error,
     require_own_generator,
     require_resumable,
     run_checks,
@@ -26,8 +27,6 @@ from popbandits_experiments.contracts.contract import (
 )
 from popbandits_experiments.contracts.situations import A_FEW_ROUNDS, SITUATIONS, Question, question, toy_score
 from popbandits_experiments.contracts.spaces import spaces
-
-ExplorerCheck = Callable[[Explorer, Any], None]
 
 
 def check_explorer(explorer: Any, space: Any = None) -> None:
@@ -61,10 +60,7 @@ def proposes_for_each_member(explorer: Explorer, space: Any) -> None:
     rng = np.random.default_rng(0)
     one = explorer.explore(asked.space, asked.history, asked.pending, parent, rng)
     same = _configs(_ask(explorer, replace(asked, parents=[parent])))
-    require(
-        _equal([one], same),
-        f"{_name(explorer)}.explore and explore_round must agree on one member, got {one!r} and {same!r}",
-    )
+    require_equal([one], same, f"{_name(explorer)}.explore and explore_round must agree on one member")
 
 
 def decides_by_its_arguments_alone(explorer: Explorer, space: Any) -> None:
@@ -72,11 +68,7 @@ def decides_by_its_arguments_alone(explorer: Explorer, space: Any) -> None:
     asked = question(space)
     with require_own_generator(_name(explorer)):
         first, second = _ask(explorer, asked), _ask(explorer, asked)
-    require(
-        _equal(_configs(first), _configs(second)) and _equal(_decisions(first), _decisions(second)),
-        f"{_name(explorer)} must answer the same when asked the same with equal generators, "
-        f"got {_configs(first)} and {_configs(second)}",
-    )
+    require_equal(first, second, f"{_name(explorer)} must answer the same when asked the same with equal generators")
 
 
 def leaves_its_arguments_alone(explorer: Explorer, space: Any) -> None:
@@ -86,50 +78,33 @@ def leaves_its_arguments_alone(explorer: Explorer, space: Any) -> None:
         before = _snapshot(asked)
         _ask(explorer, asked)
         for part, value in _snapshot(asked).items():
-            require(
-                _equal(value, before[part]),
-                f"{_name(explorer)} must not change its arguments: {part} was {before[part]!r}, is {value!r}",
-            )
+            require_equal(before[part], value, f"{_name(explorer)} must not change its arguments: {part} was changed")
 
 
 def has_no_memory(explorer: Explorer, space: Any) -> None:
     """Check that a new pickled copy answers like the original after use."""
-    try:
+    with require_no_error(f"{_name(explorer)} must survive pickle, got"):
         unused = pickle.loads(pickle.dumps(explorer))
-    except Exception as error:
-        raise AssertionError(f"{_name(explorer)} must survive pickle, got {error!r}") from error
     for name in ("an empty history", "some failures"):
         _ask(explorer, question(space, name), seed=1)
     used, fresh = (_configs(_ask(each, question(space))) for each in (explorer, unused))
-    require(
-        _equal(used, fresh),
-        f"{_name(explorer)} must not remember what it was asked, got {used} where a new copy says {fresh}",
-    )
+    require_equal(used, fresh, f"{_name(explorer)} must not remember what it was asked: a new copy answers otherwise")
 
 
 def records_plain_decisions(explorer: Explorer, space: Any) -> None:
     """Check that decisions survive JSON: strings, numbers, booleans, None, lists, and dicts with string keys."""
     for name in (A_FEW_ROUNDS, "failures only"):
-        for decision in _decisions(_ask(explorer, question(space, name))):
-            try:
+        for proposal in _ask(explorer, question(space, name)):
+            decision = dict(proposal.decision)
+            with require_no_error(f"{_name(explorer)} must record plain values, got {decision!r}:"):
                 again = json.loads(json.dumps(decision, allow_nan=False))
-            except (TypeError, ValueError) as error:
-                raise AssertionError(
-                    f"{_name(explorer)} must record plain values, got {decision!r}: {error}"
-                ) from error
-            require(
-                _equal(again, decision),
-                f"{_name(explorer)} must record what JSON gives back, got {decision!r} for {again!r}",
-            )
+            require_equal(decision, again, f"{_name(explorer)} must record what JSON gives back")
 
 
 def turns_with_the_direction(explorer: Explorer, space: Any) -> None:
     """Check that the decision is the same with mode="min" and every score negated."""
     up, down = (_configs(_ask(explorer, question(space, mode=mode))) for _, mode in RUNS)
-    require(
-        _equal(up, down),
-        f"{_name(explorer)} must minimise as it maximises (Rows and history.sign turn scores), got {up} and {down}",
-    )
+    require_equal(up, down, f"{_name(explorer)} must minimise as it maximises (Rows and history.sign turn scores)")
 
 
 def carries_a_whole_run(explorer: Explorer, space: Any) -> None:
@@ -150,20 +125,17 @@ def resumes_where_it_stopped(explorer: Explorer, space: Any) -> None:
     )
 
 
-EXPLORER_CHECKS: dict[str, ExplorerCheck] = {
-    check.__name__.replace("_", " "): check
-    for check in (
-        proposes_legal_configurations,
-        proposes_for_each_member,
-        decides_by_its_arguments_alone,
-        leaves_its_arguments_alone,
-        has_no_memory,
-        records_plain_decisions,
-        turns_with_the_direction,
-        carries_a_whole_run,
-        resumes_where_it_stopped,
-    )
-}
+EXPLORER_CHECKS: dict[str, Callable[[Explorer, Any], None]] = by_name(
+    proposes_legal_configurations,
+    proposes_for_each_member,
+    decides_by_its_arguments_alone,
+    leaves_its_arguments_alone,
+    has_no_memory,
+    records_plain_decisions,
+    turns_with_the_direction,
+    carries_a_whole_run,
+    resumes_where_it_stopped,
+)
 """Every rule, by its name."""
 
 
@@ -176,36 +148,20 @@ def _name(explorer: object) -> str:
 
 def _ask(explorer: Explorer, asked: Question, seed: int = 0) -> list[Proposal]:
     rng = np.random.default_rng(seed)
-    try:
+    with require_no_error(f"{_name(explorer)} must cope with {asked.name}, got"):
         return explorer.explore_round(asked.space, asked.history, asked.pending, asked.parents, rng)
-    except Exception as error:
-        raise AssertionError(f"{_name(explorer)} must cope with {asked.name}, got {error!r}") from error
 
 
 def _configs(proposals: Sequence[Proposal]) -> list[Config]:
     return [proposal.config for proposal in proposals]
 
 
-def _decisions(proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
-    return [dict(proposal.decision) for proposal in proposals]
-
-
 def _check_config(explorer: Explorer, space: Space, config: Config, situation: str) -> None:
     where = f"with {situation}, {_name(explorer)} must propose"
-    try:
+    with require_no_error(f"{where} legal configurations, got {config!r}:"):
         written = space.nest(space.check(config))
-    except SpaceError as error:
-        raise AssertionError(f"{where} legal configurations, got {config!r}: {error}") from error
-    require(
-        _equal(config, written),
-        f"{where} configurations as the space writes them (native types, constants, groups), "
-        f"got {config!r} for {written!r}",
-    )
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Compare values and types as they are written, with the keys of dicts in order; NaN equals NaN."""
-    return pformat(a) == pformat(b)
+    rule = "configurations as the space writes them (native types, constants, groups)"
+    require_equal(config, written, f"{where} {rule}")
 
 
 def _snapshot(asked: Question) -> dict[str, Any]:

@@ -16,9 +16,16 @@ from popbandits.history.memory import NO_INDEX
 from popbandits.population import Population
 from popbandits.selection import Picks, Selection
 from popbandits.selection.selection import check_picks, checkpoints
-from popbandits_experiments.contracts.contract import require, require_own_generator, require_resumable, run_checks
+from popbandits_experiments.contracts.contract import (
+    by_name,
+    require,
+    require_equal,
+    require_no_error,
+    require_own_generator,
+    require_resumable,
+    run_checks,
+)
 
-SelectionCheck = Callable[[Selection], None]
 SPACE = {"x": (0.0, 1.0)}
 TIE_BREAKS = 40
 """Number of generators with which a choice among equal scores is repeated."""
@@ -143,10 +150,8 @@ def decides_by_its_arguments_alone(selection: Selection) -> None:
         for name, history, members in _situations():
             first, second = (_ask(selection, history, members, name, seed=3) for _ in range(2))
             fresh = _ask(pickle.loads(unused), history, members, name, seed=3)
-            require(
-                _same(first, second) and _same(first, fresh),
-                f"with {name}, equal questions must have equal answers, got {first}, {second} and {fresh}",
-            )
+            for again in (second, fresh):
+                require_equal(first, again, f"with {name}, equal questions must have equal answers")
 
 
 def leaves_its_arguments_alone(selection: Selection) -> None:
@@ -162,7 +167,7 @@ def turns_with_the_direction(selection: Selection) -> None:
     """Check that the picks are the same with mode="min" and every score negated."""
     for name, settings in RANDOM_HISTORIES.items():
         up, down = (_ask(selection, h, _members(h), name) for h in (settings.build(), settings.build(mode="min")))
-        require(_same(up, down), f"with {name}, it must minimise as it maximises (history.sign), got {up} and {down}")
+        require_equal(up, down, f"with {name}, it must minimise as it maximises (history.sign)")
 
 
 def breaks_ties_at_random(selection: Selection) -> None:
@@ -180,19 +185,16 @@ def resumes_where_it_stopped(selection: Selection) -> None:
     require_resumable(type(selection).__name__, build, _gain, length=17)
 
 
-SELECTION_CHECKS: dict[str, SelectionCheck] = {
-    check.__name__.replace("_", " "): check
-    for check in (
-        picks_what_there_is,
-        replaces_what_failed,
-        leaves_one_member_alone,
-        decides_by_its_arguments_alone,
-        leaves_its_arguments_alone,
-        turns_with_the_direction,
-        breaks_ties_at_random,
-        resumes_where_it_stopped,
-    )
-}
+SELECTION_CHECKS: dict[str, Callable[[Selection], None]] = by_name(
+    picks_what_there_is,
+    replaces_what_failed,
+    leaves_one_member_alone,
+    decides_by_its_arguments_alone,
+    leaves_its_arguments_alone,
+    turns_with_the_direction,
+    breaks_ties_at_random,
+    resumes_where_it_stopped,
+)
 """Every rule, by its name."""
 
 
@@ -212,17 +214,12 @@ def _members(history: History) -> Any:
 
 
 def _ask(selection: Selection, history: History, members: Any, name: str, seed: int = 0) -> Picks:
-    try:
+    with require_no_error(f"{type(selection).__name__} must cope with {name}, got"):
         picks = selection.select(history, members, np.random.default_rng(seed))
+    try:
         return check_picks(picks, history, members, type(selection).__name__)
     except ArgumentError as error:
         raise AssertionError(f"with {name}, {error}") from error
-    except Exception as error:
-        raise AssertionError(f"{type(selection).__name__} must cope with {name}, got {error!r}") from error
-
-
-def _same(one: Picks, other: Picks) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(other).values(), strict=True))
 
 
 def _gain(assignment: Assignment) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,16 +75,16 @@ def toy_history(
 
 A_FEW_ROUNDS = "a few rounds"
 
-SITUATIONS: dict[str, Callable[[Space, Mode], History]] = {
-    A_FEW_ROUNDS: lambda space, mode: toy_history(space, mode=mode),
-    "an empty history": lambda space, mode: toy_history(space, 0, mode=mode),
-    "one observation": lambda space, mode: toy_history(space, 1, 1, mode=mode),
-    "equal scores": lambda space, mode: toy_history(space, score=lambda value, index: 1.0, mode=mode),
-    "failures only": lambda space, mode: toy_history(space, score=lambda value, index: np.nan, mode=mode),
-    "some failures": lambda space, mode: toy_history(space, score=_every_fourth_fails, mode=mode),
-    "unknown scores before": lambda space, mode: toy_history(space, mode=mode, measured=False),
-    "a huge score": lambda space, mode: toy_history(space, score=_one_explodes, mode=mode),
-    "tiny scores": lambda space, mode: toy_history(space, score=lambda value, index: 1e-30 * value, mode=mode),
+SITUATIONS: dict[str, Callable[..., History]] = {
+    A_FEW_ROUNDS: toy_history,
+    "an empty history": partial(toy_history, rounds=0),
+    "one observation": partial(toy_history, rounds=1, size=1),
+    "equal scores": partial(toy_history, score=lambda value, index: 1.0),
+    "failures only": partial(toy_history, score=lambda value, index: np.nan),
+    "some failures": partial(toy_history, score=lambda value, index: np.nan if index % 4 == 1 else value),
+    "unknown scores before": partial(toy_history, measured=False),
+    "a huge score": partial(toy_history, score=lambda value, index: 1e30 if index == 4 else value),
+    "tiny scores": partial(toy_history, score=lambda value, index: 1e-30 * value),
 }
 """Histories in every state, by name."""
 
@@ -95,17 +96,9 @@ def question(space: Any, situation: str = A_FEW_ROUNDS, mode: Mode = "max") -> Q
     (0, 0)
     """
     space = Space(space)
-    history = SITUATIONS[situation](space, mode)
+    history = SITUATIONS[situation](space, mode=mode)
     done = [o for o in reversed(history) if not o.failed][:2]
     others = space.decode(space.sample(1, np.random.default_rng(1)))
     if len(history) > 1:
         return Question(situation, space, history, others, [*done, None])
     return Question(situation, space, history, [], done or (None,))
-
-
-def _every_fourth_fails(value: float, index: int) -> float:
-    return np.nan if index % 4 == 1 else value
-
-
-def _one_explodes(value: float, index: int) -> float:
-    return 1e30 if index == 4 else value

@@ -39,11 +39,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         # The classes are imported when they are used: the names above are for help, which should print at once.
-        for path in (
-            METHODS["bg-pbt"].explorer,
-            METHODS["patient-pbt"].explorer,
-            *SELECTIONS.values(),
-        ):
+        for path in (METHODS["bg-pbt"].explorer, METHODS["patient-pbt"].explorer, *SELECTIONS.values()):
             if path.endswith(f":{name}"):
                 return methods.load_class(path)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

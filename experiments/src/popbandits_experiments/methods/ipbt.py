@@ -201,13 +201,8 @@ def is_stuck(best: FloatArray, patience: int) -> bool:
         return True
     if len(best) <= patience:
         return False
-    return not any(_improves(best[:end]) for end in range(len(best) - patience + 1, len(best) + 1))
-
-
-def _improves(y: FloatArray) -> bool:
-    """Tell whether the last smoothed value is above the one before."""
-    mean = smooth(y)
-    return bool(mean[-1] > mean[-2])
+    smoothed = (smooth(best[:end]) for end in range(len(best) - patience + 1, len(best) + 1))
+    return not any(mean[-1] > mean[-2] for mean in smoothed)
 
 
 def smooth(y: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from popbandits_experiments.batched.tasks import TASKS
+from popbandits_experiments.ground.scales import scale_of
 
 TASK = TASKS["Detour"]
 
@@ -60,7 +61,7 @@ def test_the_straight_way_is_a_trap_that_pays_better_than_waiting() -> None:
     waiting, straight, detour = worth(torch.zeros_like), worth(lambda p: 20 * (towards(0, 1) - p)), worth(go_round)
     assert waiting == pytest.approx(-75, abs=1)
     assert straight == pytest.approx(-53, abs=1)
-    assert detour > TASK.solved > straight + 15
+    assert detour > scale_of("Detour").solved > straight + 15
     # A few steps along the wall and back are worth less than staying at its middle.
     aside = worth(lambda p: 20 * (towards(0.5, 1.0) - p))
     assert aside < straight

@@ -25,7 +25,10 @@ STEP = 0.2
 
 
 class Acrobot(Task):
-    """Swing the tip above a height; the state is (θ1, θ2, ω1, ω2), actions are torques of -1, 0 and 1."""
+    """Swing the tip above a height; the state is (θ1, θ2, ω1, ω2), actions are torques of -1, 0 and 1.
+
+    Gymnasium's threshold is -100.
+    """
 
     name = "Acrobot-v1"
     observation = (6,)
@@ -33,9 +36,6 @@ class Acrobot(Task):
     discrete = True
     limit = 500
     start_noise = 4
-    step_noise = 0
-    random_score = -498.6
-    solved = -100.0  # Gymnasium's registered threshold.
 
     def start(self, noise: Tensor) -> State:
         """Start within 0.1 of hanging still."""

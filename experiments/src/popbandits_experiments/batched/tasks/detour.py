@@ -15,8 +15,8 @@ class Detour(Task):
     """Go to the goal behind a wall; the state is (x, y), an action a moves the point by 0.1 clip(a, -1, 1).
 
     The goal is at (0, 1), the start below the wall. The reward is minus the distance to the goal. Waiting at the wall's
-    middle is a local optimum: the wall's ends are √2 as far from the goal. A deceptive task like the point of DvD
-    (Parker-Holder et al. 2020).
+    middle is a local optimum: the wall's ends are √2 as far from the goal. It is worth -53, the way round -23. A
+    deceptive task like the point of DvD (Parker-Holder et al. 2020).
     """
 
     name = "Detour"
@@ -25,18 +25,11 @@ class Detour(Task):
     discrete = False
     limit = 50
     start_noise = 2
-    step_noise = 0
-    random_score = -77.2
-    solved = -30.0  # Straight to the wall is worth -53, the way round -23.
 
     def start(self, noise: Tensor) -> State:
         """Start within 0.1 of (0, -0.5)."""
         near = 0.2 * noise - 0.1
         return (torch.stack((near[..., 0], near[..., 1] - 0.5), -1),)
-
-    def observe(self, state: State) -> Tensor:
-        """Return the position."""
-        return state[0]
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
         """Move, unless the way crosses the wall: then only along it."""

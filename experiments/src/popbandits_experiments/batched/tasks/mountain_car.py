@@ -14,16 +14,11 @@ class _Valley(Task):
 
     observation = (2,)
     start_noise = 1
-    step_noise = 0
 
     def start(self, noise: Tensor) -> State:
         """Start at rest at the bottom of the valley."""
         position = 0.2 * noise - 0.6
         return (torch.cat((position, torch.zeros_like(position)), -1),)
-
-    def observe(self, state: State) -> Tensor:
-        """Return the state."""
-        return state[0]
 
     @staticmethod
     def _move(state: State, push: Tensor) -> tuple[Tensor, Tensor]:
@@ -35,14 +30,15 @@ class _Valley(Task):
 
 
 class MountainCar(_Valley):
-    """Get over the rim as soon as possible; actions push left, do nothing and push right."""
+    """Get over the rim as soon as possible; actions push left, do nothing and push right.
+
+    Gymnasium's threshold is -110.
+    """
 
     name = "MountainCar-v0"
     actions = 3
     discrete = True
     limit = 200
-    random_score = -200.0
-    solved = -110.0  # Gymnasium's registered threshold.
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
         """Move for one step, which costs 1."""
@@ -53,15 +49,14 @@ class MountainCar(_Valley):
 class MountainCarContinuous(_Valley):
     """Get over the rim; an action a means the force clip(a, -1, 1).
 
-    Force costs 0.1 times its square after clipping (Gymnasium uses the force before clipping).
+    Force costs 0.1 times its square after clipping (Gymnasium uses the force before clipping). Gymnasium's threshold is
+    90.
     """
 
     name = "MountainCarContinuous-v0"
     actions = 1
     discrete = False
     limit = 999
-    random_score = -33.2
-    solved = 90.0  # Gymnasium's registered threshold.
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
         """Move for one step; the goal is worth 100."""

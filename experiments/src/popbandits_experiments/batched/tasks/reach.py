@@ -31,7 +31,8 @@ COST = 0.01
 class Reach(Task):
     """Bring the arm's tip to a target; the state is (θ1, θ2, ω1, ω2, x and y of the target).
 
-    The reward is minus the distance of the tip, less 0.01 for the squares of both clipped actions.
+    The reward is minus the distance of the tip, less 0.01 for the squares of both clipped actions. The angles of the
+    target, and a spring and a damper towards them, come to -44.
     """
 
     name = "Reach"
@@ -40,9 +41,6 @@ class Reach(Task):
     discrete = False
     limit = 50
     start_noise = 4
-    step_noise = 0
-    random_score = -109.0
-    solved = -50.0  # The angles of the target, and a spring and a damper towards them, come to -44.
 
     def start(self, noise: Tensor) -> State:
         """Start at rest, within 0.1 of stretched along the x-axis, with a target anywhere in its disc."""

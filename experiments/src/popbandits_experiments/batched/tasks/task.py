@@ -8,6 +8,7 @@ graph, compiled, and reproduced to the last bit.
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 State = tuple[Tensor, ...]
@@ -29,22 +30,18 @@ class Task(ABC):
     discrete: ClassVar[bool]
     limit: ClassVar[int]
     """Steps until an episode is truncated."""
-    start_noise: ClassVar[int]
+    start_noise: ClassVar[int] = 0
     """Number of uniform numbers used by a start."""
-    step_noise: ClassVar[int]
+    step_noise: ClassVar[int] = 0
     """Number of uniform numbers used by a step."""
-    random_score: ClassVar[float]
-    """Mean return of uniform random actions (continuous ones within one unit of zero) under the limit."""
-    solved: ClassVar[float]
-    """Mean return that counts as well trained."""
 
     @abstractmethod
     def start(self, noise: Tensor) -> State:
         """Start episodes from noise of shape (..., start_noise)."""
 
-    @abstractmethod
     def observe(self, state: State) -> Tensor:
-        """Return the observation, of shape (..., *observation)."""
+        """Return the observation, of shape (..., *observation): the state, unless a task says otherwise."""
+        return state[0]
 
     @abstractmethod
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
@@ -53,3 +50,13 @@ class Task(ABC):
         Discrete actions are indices of shape (...); continuous ones are real numbers of shape (..., actions), of the
         order of 1, which the task scales and clips. The noise has shape (..., step_noise).
         """
+
+
+def mark(positions: Tensor, size: int, first: int = 0) -> Tensor:
+    """Return masks of shape (..., size), true where a position is `first` plus the index; all false outside."""
+    return positions[..., None] == torch.arange(first, first + size, device=positions.device)
+
+
+def walk(position: Tensor, action: Tensor, back: int, forth: int, size: int) -> Tensor:
+    """Step back or forth along a side of a grid, for the actions with these numbers; its edges stop a step."""
+    return (position + (action == forth).int() - (action == back).int()).clamp(0, size - 1)

@@ -2,9 +2,10 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from popbandits_experiments.batched.tasks.minatar.game import SIDE, Game, field, mark, stick
-from popbandits_experiments.batched.tasks.task import State
+from popbandits_experiments.batched.tasks.minatar.game import SIDE, Game, stick
+from popbandits_experiments.batched.tasks.task import State, mark
 
 ROWS = 8
 NOWHERE = -10.0
@@ -24,10 +25,7 @@ class Asterix(Game):
     name = "Asterix-MinAtar"
     observation = (4, SIDE, SIDE)
     actions = 5
-    start_noise = 0
     step_noise = 4
-    random_score = 0.5
-    solved = 15.0  # PPO in gymnax's table (README.md), where episodes have the same limit.
 
     def start(self, noise: Tensor) -> State:
         """Start in the middle of an empty field."""
@@ -38,7 +36,9 @@ class Asterix(Game):
     def observe(self, state: State) -> Tensor:
         """Return the player, enemies, trails and gold as one map each."""
         numbers, things = state
-        return field(mark(things, SIDE), torch.add(numbers[..., 0], numbers[..., 1], alpha=SIDE), numbers.dtype)
+        cell = torch.add(numbers[..., 0], numbers[..., 1], alpha=SIDE)
+        player = mark(cell, SIDE * SIDE).view(*cell.shape, 1, SIDE, SIDE)
+        return torch.cat((player, pad(mark(things, SIDE), (0, 0, 1, 1))), -3).to(numbers.dtype)
 
     def step(self, state: State, action: Tensor, noise: Tensor) -> tuple[State, Tensor, Tensor]:
         """Let something arrive, move the player, then the rest; gold is worth 1, an enemy ends the episode."""

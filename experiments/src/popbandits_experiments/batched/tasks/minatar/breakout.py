@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from popbandits_experiments.batched.tasks.minatar.game import SIDE, Game, mark, move, stick
-from popbandits_experiments.batched.tasks.task import State
+from popbandits_experiments.batched.tasks.minatar.game import SIDE, Game, move, stick
+from popbandits_experiments.batched.tasks.task import State, mark
 
 WALL, BRICKS, BOTTOM = SIDE, 3 * SIDE, 9 * SIDE
 """First cell with a brick, number of bricks, first cell of the paddle's row."""
@@ -23,8 +23,6 @@ class Breakout(Game):
     actions = 3
     start_noise = 1
     step_noise = 1
-    random_score = 0.4
-    solved = 28.0  # PPO in gymnax's table (README.md), where episodes have the same limit.
 
     def start(self, noise: Tensor) -> State:
         """Start with the ball in one of two corners under the wall's edge."""

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from popbandits_experiments.batched.tasks.minatar.game import SIDE, Game, mark, move, stick
-from popbandits_experiments.batched.tasks.task import State
+from popbandits_experiments.batched.tasks.minatar.game import SIDE, Game, move, stick
+from popbandits_experiments.batched.tasks.task import State, mark
 
 FIRE, RELOAD, MOVE, FASTEST, SHOT = 3, 5, 12, 6, 10
 """Action that shoots; steps between own shots, aliens' moves (slowest, fastest) and aliens' shots."""
@@ -22,10 +22,7 @@ class SpaceInvaders(Game):
     name = "SpaceInvaders-MinAtar"
     observation = (6, SIDE, SIDE)
     actions = 4
-    start_noise = 0
     step_noise = 1
-    random_score = 4.15
-    solved = 131.0  # PPO in gymnax's table (README.md), where episodes have the same limit.
 
     def start(self, noise: Tensor) -> State:
         """Start with a full wave and no bullets."""
